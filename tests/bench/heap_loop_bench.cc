@@ -1,5 +1,5 @@
-// Events per second of the event loop while a set of events is pending, as lanes keep it: every event
-// that runs schedules one more.
+// Events per second of the event loop with a constant set of pending events, as GPUs cause it: every event that runs
+// schedules one more.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class Rescheduler final : public Handler {
   Rescheduler(HeapLoop& loop, std::int64_t events) : loop_(loop), left_(events) {}
   void schedule() {
     --left_;
-    // Up to a millisecond ahead, in picoseconds.
+    // Events are scheduled up to a millisecond ahead, in picoseconds.
     loop_.at(loop_.now() + static_cast<Time>(random_.next() % 1'000'000'000), {this, 0, 0, 0});
   }
   void handle(std::uint32_t, std::uint64_t) override {

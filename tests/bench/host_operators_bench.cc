@@ -1,4 +1,5 @@
-// Rates of the host's operators: FLOP/s of products and attention (causal FLOPs), bytes/s of what is bound by memory.
+// Rates of the host's operators: FLOP/s of GEMMs and attention (causal FLOPs), bytes/s of operators that are bound by
+// memory.
 #include <benchmark/benchmark.h>
 
 #include "tests/support/real/host_operator.h"
@@ -9,7 +10,7 @@ namespace {
 using model::OperatorKind;
 using real::host::Index;
 
-// Runs it again and again on the same memory, on one core.
+// Runs the operator repeatedly on the same memory, on one core.
 void run(benchmark::State& state, const HostOperator& host) {
   HostOperatorMemory memory(host);
   real::host::Cores cores;
@@ -39,7 +40,7 @@ model::AttentionAttributes heads(Index length) {
   return {.query_heads = 4, .key_value_heads = 4, .query_key_dim = 64, .value_dim = 64, .sequence_length = length};
 }
 
-// Two products over half of the square, causally.
+// Attention has two GEMMs over half of the square, as it is causal.
 double flops(const model::AttentionAttributes& a) {
   const auto square = static_cast<double>(a.sequence_length * a.sequence_length);
   return square * static_cast<double>(a.query_heads * (a.query_key_dim + a.value_dim));
@@ -54,7 +55,7 @@ void attention_forward(benchmark::State& state) {
 }
 BENCHMARK(attention_forward)->Arg(256)->Arg(1024);
 
-// Five products where the forward pass has two.
+// The backward pass has five GEMMs where the forward pass has two.
 void attention_backward(benchmark::State& state) {
   model::Random random(3);
   const auto a = heads(state.range(0));

@@ -1,4 +1,4 @@
-// Memory of a plan whose step program is there: what a search asks of every candidate.
+// Memory of a plan whose step program exists, which a search needs for every candidate.
 #include <benchmark/benchmark.h>
 
 #include "model/memory/memory.h"

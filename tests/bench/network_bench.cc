@@ -1,5 +1,5 @@
-// The network's own speed: exchanges by footprint and flow by flow, the platform of a large cluster, events and flows
-// per second of the SimGrid loop beside the heap loop.
+// The speed of the network simulation: all-to-alls by footprint and flow by flow, the platform of a large cluster, and
+// events and flows per second of the SimGrid loop and the heap loop.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ double resident_mb() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-6;
 }
 
-// One exchange over 64 GPUs, or 32 of them at the same time on 2,048.
+// One all-to-all over 64 GPUs, or 32 of them at the same time over 2,048.
 void all_to_all(benchmark::State& state,
                 std::vector<TrafficFlow> (*flows_of)(const Fabric&, std::span<const Transfer>)) {
   const std::int64_t groups = state.range(0);
@@ -52,7 +52,7 @@ void closed_form(benchmark::State& state) {
 }
 BENCHMARK(closed_form)->Unit(benchmark::kMicrosecond);
 
-// Fabric and SimGrid's links; "RSS_MB" is the whole process with them.
+// Fabric and SimGrid's links; "RSS_MB" is the memory of the whole process with them.
 void platform(benchmark::State& state) {
   double resident = 0;
   std::size_t links = 0;
@@ -101,8 +101,8 @@ void timers(benchmark::State& state) {
 }
 BENCHMARK(timers)->Arg(64)->Arg(4096)->Unit(benchmark::kMillisecond);
 
-// The size of a training step: 16 lanes, each 5,000 times four kernels and then an exchange; 80,000 flows in all. The
-// lanes' flows cross the links of one GPU each, or of all 64 of the lane's group.
+// The size of a training step: 16 GPUs, each 5,000 times four kernels and then an all-to-all; 80,000 flows in all. A
+// GPU's flows cross the links of one GPU each, or of all 64 of its group.
 class StepProgram final : public Handler {
  public:
   static constexpr std::uint64_t gpus = 16, flows_per_gpu = 5000, kernels = 4;

@@ -1,5 +1,5 @@
-// Plans per second of a predictor, of a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold
-// (every part computed the first time it is met) and warm (all parts there), and with a predictor for each plan.
+// Plans per second of a predictor in a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold (every part
+// computed at its first use), warm (all parts computed before), and with one predictor for each plan.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace {
 
 struct Search {
   Inputs inputs;
-  std::vector<model::Plan> plans;  // that the layout allows
+  std::vector<model::Plan> plans;  // those that the layout allows
 };
 
-// imbalance: of expert rows; it makes every distinct slot a run of the whole expert group.
+// imbalance: the ratio of expert rows; every distinct slot is then a run of the whole expert group.
 Search search(const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search search{tests::step_inputs(tests::deepseek_plan, "h800"), {}};
   model::Plan plan = search.inputs.plan;
@@ -82,8 +82,8 @@ void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
 BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
 
-// A search from the first plan to the last: the degrees above with communication SMs and overlaps, so that most plans
-// share their graphs but not their times.
+// A whole search: the degrees above with communication SMs and overlaps, so that most plans share their graphs but not
+// their times.
 void mixed(benchmark::State& state) {
   Search all = search({0, 1, 2, 3}, 0);
   const std::vector<model::Plan> degrees = std::exchange(all.plans, {});
@@ -103,7 +103,7 @@ void mixed(benchmark::State& state) {
 }
 BENCHMARK(mixed)->Unit(benchmark::kMillisecond)->Iterations(1);
 
-// Steps by events, of a sample of the same plans: by one predictor and by simulate().
+// Steps of some of the same plans by events: with one predictor for all, and with simulate().
 void by_events(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search all = search(zero_stages, imbalance);
   std::vector<model::Plan> sample;
@@ -135,7 +135,7 @@ void simulate_by_events(benchmark::State& state, const std::vector<std::int64_t>
 }
 BENCHMARK_CAPTURE(simulate_by_events, zero_0_and_1, {0, 1}, 0)->Unit(benchmark::kMillisecond);
 
-// One plan again and again.
+// The same plan repeatedly.
 void warm_shipped_plan(benchmark::State& state) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
   Predictor predictor(inputs);

@@ -1,5 +1,5 @@
-// Plans decided and evaluated per second of searches on 2,048 GPUs. DeepSeek-V3 keeps its own tensor, context and
-// expert degrees here, with even experts; Llama-3-405B has its whole space.
+// Plans decided and evaluated per second of searches on 2,048 GPUs. DeepSeek-V3 has fixed tensor, context and expert
+// degrees and even experts; Llama-3-405B is searched over its whole space.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -23,7 +23,7 @@ void step(benchmark::State& state) {
 }
 BENCHMARK(step)->ArgName("record")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
-// The same with the routing known, as in a search.
+// Runs the step with the routing already known, as in a search.
 void step_again(benchmark::State& state) {
   Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
   inputs.routing = std::make_shared<RoutingMemo>();

@@ -17,7 +17,7 @@ void sweep_sms(benchmark::State& state, Fidelity fidelity, bool even = false) {
   Inputs base = tests::step_inputs(tests::deepseek_plan, "h800");
   if (even) base.plan.routing.imbalance = 0;
   const SweepInputs inputs = [&base](std::size_t point) {
-    Inputs one = base;  // files are read once, as what is measured is the sweep
+    Inputs one = base;  // files are read once, as only the sweep is measured
     one.plan.overlap.communication_sms = static_cast<std::int64_t>(8 + 2 * point);
     return model::Result<Inputs>(std::move(one));
   };
@@ -28,7 +28,7 @@ void sweep_sms(benchmark::State& state, Fidelity fidelity, bool even = false) {
   state.counters["plans"] =
       benchmark::Counter(static_cast<double>(state.iterations()) * points, benchmark::Counter::kIsRate);
 }
-// Threads work beside the one that is timed, so the wall clock counts.
+// Other threads than the timed one work too, so the wall clock counts.
 BENCHMARK_CAPTURE(sweep_sms, step, Fidelity::step)
     ->ArgName("threads")
     ->Arg(1)

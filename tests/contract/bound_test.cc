@@ -1,4 +1,5 @@
-// No step beats its lower bound, and what it loses against it adds up to the step: random plans, every schedule.
+// For random plans of every schedule, no step takes less time than its lower bound, and the reported losses add up to
+// the difference.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,7 +144,7 @@ TEST(Bound, HoldsForUnevenExperts) {
   }
 }
 
-// Seconds of kernels on n SMs are n shares of the GPU; products that leave SMs to others may use no less of it.
+// A kernel on n SMs for t seconds uses n t of the GPU; GEMMs that leave SMs to other kernels may use no less.
 TEST(Bound, NoKernelBeatsItsBestRate) {
   for (const std::string& profile : tests::profile_names)
     for (const char* policy : {"static", "none", "dynamic"}) {
@@ -210,7 +211,7 @@ TEST_F(LostTimes, OneStageHasNoBubble) {
   EXPECT_EQ(seconds(whole, "uneven stages"), 0);
 }
 
-TEST_F(LostTimes, WithoutGroupsNothingIsExchanged) {
+TEST_F(LostTimes, WithoutGroupsThereIsNoAllToAll) {
   const std::string mixtral = "model.config=models/mixtral-8x7b.json";
   const model::StepResult experts = run({mixtral, "parallelism.expert=8"}), alone = run({mixtral});
   for (const char* cause : {"exposed dispatch", "exposed combine"}) {
@@ -241,7 +242,7 @@ TEST_F(LostTimes, CommunicationThatIsNotThereTakesNoSms) {
   EXPECT_EQ(seconds_of(alone, "slowdown during transfers"), 0);
 }
 
-// What recomputation costs at the best rates is not in the bound.
+// The cost of recomputation at the best rates is not part of the bound.
 TEST_F(LostTimes, RecomputationIsALoss) {
   const model::StepResult none = run({"recompute.policy=none"}), full = run({"recompute.policy=full"});
   EXPECT_EQ(seconds(none, "recomputation"), 0);

@@ -1,5 +1,5 @@
-// A layer divided over two tensor-parallel ranks computes what the whole one computes: the same output, input gradient
-// and parameter gradients, whoever holds which part of them.
+// A layer divided over two tensor-parallel ranks gives the output, input gradient and parameter gradients of the
+// undivided layer, however the parameters are divided.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -50,7 +50,7 @@ model::LayerContext divided_context(const Division& division) {
   return context;
 }
 
-// Rows lie in equal parts one after the other, but for products that make several things at once.
+// Returns the widths of a parameter's parts: equal, except for GEMMs that compute several tensors at once.
 std::vector<Index> things(const Division& division, const std::string& parameter, Index rows) {
   const model::Architecture a = tiny_model(division.model).architecture;
   const auto is = [&](std::string_view name) { return parameter == name || parameter == std::string(name) + "_bias"; };
@@ -59,7 +59,7 @@ std::vector<Index> things(const Division& division, const std::string& parameter
   return {rows};
 }
 
-// Of matrices that stand one under the other, each cut into its things, the rank's share of every thing.
+// Returns the rank's share of every part of a matrix, whose parts of the given widths lie below each other.
 Matrix rows_of(const Matrix& whole, const std::vector<Index>& widths, Index copies, Index rank) {
   const Index height = std::accumulate(widths.begin(), widths.end(), Index{0});
   Matrix part(whole.rows() / ranks, whole.cols());
@@ -76,7 +76,7 @@ Matrix rows_of(const Matrix& whole, const std::vector<Index>& widths, Index copi
   return part;
 }
 
-// What `rank` holds of a parameter or its gradient. Experts are first dealt out, then divided.
+// Returns what `rank` holds of a parameter or its gradient. Experts are distributed first, then divided.
 Matrix part_of(const Division& division, const Tensor& tensor, const Matrix& whole, Index rank) {
   const std::string name = tensor.role == Role::gradient ? tensor.name.substr(2) : tensor.name;
   const Matrix held = zeros(tensor);
@@ -130,7 +130,7 @@ class DividedLayers : public testing::TestWithParam<Division> {
     }
   }
 
-  // With sequence parallelism the stream's tokens are shared out, else every rank has all of them.
+  // With sequence parallelism the tokens between blocks are divided, else every rank has all of them.
   Matrix stream_part(const Matrix& whole, Index rank) const {
     if (!GetParam().sequence) return whole;
     const Index rows = whole.rows() / ranks;
@@ -161,7 +161,7 @@ TEST_P(DividedLayers, GiveTheSameOutputAndInputGradient) {
   expect_stream(whole_graph_.input_gradient, graph_.input_gradient);
 }
 
-// Ranks that hold all of a parameter each have its whole gradient, or, where they shared out the tokens, a part of it.
+// Ranks that hold a whole parameter have its whole gradient each, or the part of their tokens where those are divided.
 TEST_P(DividedLayers, GiveTheSameParameterGradients) {
   std::map<std::string, Matrix> expected;
   for (TensorId id = 0; id < whole_graph_.tensors.size(); ++id)
@@ -179,8 +179,8 @@ TEST_P(DividedLayers, GiveTheSameParameterGradients) {
   }
 }
 
-// Each rank's products are its share: both ranks together multiply what the whole layer does, apart from what every
-// rank does for all tokens (the down-projections to latents and the router without sequence parallelism).
+// Both ranks together do the multiply-adds of the undivided layer, apart from those that every rank does for all tokens
+// (the down-projections to latents, and the router without sequence parallelism).
 TEST_P(DividedLayers, DivideTheWork) {
   const auto gemms = [](const model::Graph& graph) {
     double sum = 0;

@@ -1,5 +1,5 @@
-// What a change of each kind touches. The table in docs/architecture.md ("What a change touches") names a marker and
-// the product files that have it; the test reads the table and looks for the markers.
+// The table in docs/architecture.md ("What a change touches") lists the sources that a change of each kind touches, and
+// a marker that they contain. The test reads the table and looks for the markers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Change {
   std::set<std::string> files;
 };
 
-// The words in backquotes.
+// Returns the words in backquotes.
 std::vector<std::string> quoted(const std::string& cell) {
   std::vector<std::string> words;
   for (std::size_t open = cell.find('`'); open != std::string::npos;) {
@@ -68,7 +68,7 @@ bool has_word(const std::string& line, std::string_view word) {
   return false;
 }
 
-std::vector<SourceFile> gemm() {
+std::vector<SourceFile> plumbline_files() {
   static const std::set<std::string> folders = {"model", "topologies", "sim", "real", "calibrate", "reports", "cli"};
   std::vector<SourceFile> files = read_source_tree(PLUMBLINE_SOURCE_DIR, {".cc", ".h", ".cu", ".cuh", ".def"});
   std::erase_if(files, [](const SourceFile& file) { return !folders.contains(file.folder()); });
@@ -79,7 +79,7 @@ TEST(Extension, TouchesTheFilesThatTheDocumentsName) {
   const std::vector<Change> all =
       changes(read_lines(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "docs" / "architecture.md"));
   ASSERT_FALSE(all.empty());
-  const std::vector<SourceFile> files = gemm();
+  const std::vector<SourceFile> files = plumbline_files();
   for (const Change& change : all) {
     std::set<std::string> touched;
     for (const SourceFile& file : files)

@@ -1,5 +1,5 @@
-// The closed form and the event simulation are two readings of one step program: where nothing contends for SMs or
-// links they agree.
+// The closed form and the event simulation evaluate one step program: they agree where nothing contends for SMs or
+// links.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ std::string choice(model::Random& random, const std::vector<std::string>& values
   return values[random.next() % values.size()];
 }
 
-// Expert groups on a GPU each exchange nothing, and no rank waits for another's rows.
+// Expert groups of one GPU need no all-to-all, so that no rank waits for tokens of another.
 std::vector<std::string> random_settings(model::Random& random) {
   const std::string tensor = choice(random, {"1", "2", "4", "8"});
   return {"parallelism.tensor=" + tensor,

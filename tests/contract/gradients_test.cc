@@ -1,5 +1,5 @@
-// The operator graph is executable: interpreted op by op, its gradients meet finite differences, experts
-// on several ranks give what one rank gives, and recomputation changes nothing.
+// The operator graph is executed operator by operator. Its gradients agree with finite differences, experts on several
+// ranks give the result of one rank, and recomputation changes nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Gradients : public testing::TestWithParam<std::tuple<TinyModel, Precision,
   }
 };
 
-// The entry with the largest gradient, which is surely in use, and some others.
+// Returns the entry with the largest gradient, which is surely in use, and some others.
 std::vector<Index> entries_to_check(const Matrix& gradient, model::Random& random) {
   std::vector<Index> entries(4);
   for (Index& entry : entries) entry = static_cast<Index>(random.next() % static_cast<std::uint64_t>(gradient.size()));
@@ -41,7 +41,7 @@ std::vector<Index> entries_to_check(const Matrix& gradient, model::Random& rando
   return entries;
 }
 
-// Central difference, extrapolated from two steps: the error left is of fourth order in the step.
+// Returns the central difference, extrapolated from two steps: its error is of fourth order in the step.
 double slope(TinyTraining& training, double& entry) {
   const double at = entry;
   const auto central = [&](double step) {
@@ -71,7 +71,7 @@ TEST_P(Gradients, MeetFiniteDifferencesForEveryParameter) {
   }
 }
 
-// The interpreter forgets what has moved to the host: a tensor that is fetched too late, or by nobody, is missing.
+// The interpreter drops what has been moved to the host: a tensor that is fetched too late, or never, is missing.
 TEST_P(Gradients, AreTheSameBitsWithOffloading) {
   const TinyTraining::Step plain = TinyTraining(model(), layout()).step();
   for (const model::RecomputePolicy& policy : {model::RecomputePolicy{}, kSelective, kEverything}) {
@@ -106,7 +106,7 @@ TEST_P(Gradients, DoNotDependOnTheNumberOfRanks) {
     EXPECT_LT((several.gradients.at(name) - ranks * gradient).cwiseAbs().maxCoeff(), 1e-12) << name;
 }
 
-// The weights of all experts, each turned.
+// Returns the weights of all experts, each transposed.
 Matrix transposed(const Matrix& weights, Index experts) {
   const Index height = weights.rows() / experts;
   Matrix result(experts * weights.cols(), height);
@@ -115,7 +115,7 @@ Matrix transposed(const Matrix& weights, Index experts) {
   return result;
 }
 
-// The two graphs differ in casts, transposes and the layout of the experts' weights only.
+// The two graphs differ only in casts, transposes and the layout of the experts' weights.
 TEST_P(Gradients, DoNotDependOnTheNumberFormatButForRounding) {
   TinyLayout bf16 = layout();
   bf16.precision = Precision::bf16;
@@ -133,8 +133,8 @@ TEST_P(Gradients, DoNotDependOnTheNumberFormatButForRounding) {
     EXPECT_LT((actual.gradients.at(name) - laid_out(name, gradient)).cwiseAbs().maxCoeff(), 1e-12) << name;
 }
 
-// On one rank the expected rows are the actual ones: every token reaches k of its experts, so the FLOPs
-// that follow from shapes are exactly two per multiply-add that was executed.
+// On one rank the expected rows are the actual ones, as every token reaches k of its experts. The FLOPs that follow
+// from the shapes are therefore exactly two per executed multiply-add.
 TEST_P(Gradients, FlopsFollowFromShapes) {
   TinyLayout alone = layout(kSelective);
   alone.ranks = 1;

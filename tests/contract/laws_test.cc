@@ -1,4 +1,4 @@
-// Physical laws that every prediction keeps, over the shipped plans and the three profiles of the H800.
+// Laws that every prediction obeys, over the shipped plans and the three profiles of the H800.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,7 +64,7 @@ TEST_P(Laws, NoStepBeatsItsBoundOrThePeak) {
   }
 }
 
-// One more layer on an interior stage of DeepSeek-V3, two more of Llama.
+// One more layer on a middle stage of DeepSeek-V3, two more of Llama.
 TEST_P(Laws, MoreLayersTakeLonger) {
   Inputs more =
       inputs(is_deepseek() ? Overrides{"schedule.layers_per_stage=[3,4,4,4,4,4,4,5,4,4,4,4,4,4,4,2]"} : Overrides{});
@@ -74,7 +74,7 @@ TEST_P(Laws, MoreLayersTakeLonger) {
 
 TEST_P(Laws, MoreWorkTakesLonger) {
   const double usual = step();
-  // As many micro-batches of twice the size, and twice as many micro-batches.
+  // The two cases are as many micro-batches of twice the size, and twice as many micro-batches.
   const std::string twice = "batch.global_batch_size=" + std::to_string(2 * inputs().plan.batch.global_batch_size);
   EXPECT_GT(step({"batch.micro_batch_size=2", twice}), usual);
   const double twice_the_batches = step({twice});
@@ -151,7 +151,7 @@ TEST_P(Laws, ExpertParallelismTakesTimeWithoutTensorParallelism) {
     return sum;
   };
   ASSERT_EQ(inputs().plan.parallelism.tensor, 1);
-  if (!is_deepseek()) {  // a dense model exchanges nothing
+  if (!is_deepseek()) {  // a dense model has no all-to-all
     EXPECT_EQ(all_to_all_seconds(inputs()), 0);
     return;
   }
@@ -160,7 +160,7 @@ TEST_P(Laws, ExpertParallelismTakesTimeWithoutTensorParallelism) {
   EXPECT_EQ(all_to_all_seconds(inputs({"parallelism.expert=1"})), 0);
 }
 
-// Times of the segments of one plan under different keys of [overlap]; the program has none of them in it.
+// Returns the times of all segments of a plan, whose program is the same under all keys of [overlap].
 std::vector<std::vector<SegmentTime>> all_times(const Inputs& in) {
   const model::StepProgram program = tests::program_of(in);
   const CostModels costs = tests::costs_of(in);
@@ -190,14 +190,14 @@ TEST_P(Laws, MoreSmsForCommunicationNeverSlowATransferNorSpeedUpCompute) {
   }
 }
 
-TEST_P(Laws, PoliciesDifferWhereTheySay) {
+TEST_P(Laws, PoliciesDifferAsDefined) {
   const auto times = [&](const char* policy) {
     return all_times(inputs({"overlap.communication_sms=20", std::string("overlap.sm_policy=") + policy}));
   };
   const auto fixed = times("static"), none = times("none"), dynamic = times("dynamic");
   for (std::size_t t = 0; t < fixed.size(); ++t)
     for (std::size_t i = 0; i < fixed[t].size(); ++i) {
-      // Idle communication leaves the whole GPU to both, and busy communication what the static policy leaves always.
+      // Without communication both have the whole GPU; with it, both have what the static policy always leaves.
       EXPECT_EQ(dynamic[t][i].compute[0], none[t][i].compute[0]);
       EXPECT_EQ(dynamic[t][i].compute[1], fixed[t][i].compute[1]);
       EXPECT_EQ(dynamic[t][i].compute[2], fixed[t][i].compute[2]);
@@ -257,7 +257,7 @@ TEST_P(Laws, GigabytesArePowersOfTen) {
   EXPECT_EQ(in.cluster.nic_bandwidth.value(), 400e9 / 8);         // 400 Gb/s
   EXPECT_EQ(in.cluster.intra_node_bandwidth.value(), 200e9);      // 200 GB/s
   EXPECT_EQ(in.cluster.device.memory.value(), 84'943'110'144.0);  // as the device reports it
-  // A hop in flight: elements of two bytes over the profile's rate in GB/s.
+  // The bytes of a transfer are elements of two bytes each; it takes them over the profile's rate in GB/s.
   const model::StepProgram program = tests::program_of(in);
   const double elements = static_cast<double>(in.plan.batch.sequence_length * in.architecture.hidden_size);
   EXPECT_EQ(program.stage_message.value(), 2 * elements);
@@ -273,7 +273,7 @@ TEST_P(Laws, TheSameInputsGiveTheSameBits) {
   const Inputs in = inputs();
   const Simulation once = simulate(in, Fidelity::step, true).value();
   const Simulation again = simulate(in, Fidelity::step, true).value();
-  // Numbers in the JSON read back to the same double.
+  // Numbers in the JSON are read back as the same double.
   EXPECT_EQ(reports::to_json(once.result, in.plan), reports::to_json(again.result, in.plan));
   EXPECT_EQ(once.events, again.events);
   EXPECT_EQ(once.timeline.names, again.timeline.names);
@@ -282,16 +282,16 @@ TEST_P(Laws, TheSameInputsGiveTheSameBits) {
     return std::tie(s.name, s.rank, s.stream, s.layer, s.micro_batch, s.start_ps, s.duration_ps, s.depth);
   };
   EXPECT_TRUE(std::ranges::equal(once.timeline.spans, again.timeline.spans, {}, key, key));
-  // Being watched changes nothing but how many events it takes: nobody looks into a slot that nothing disturbs.
+  // Recording changes only the number of events: without it, slots that nothing disturbs are not simulated in detail.
   const Simulation unwatched = run(in);
   EXPECT_EQ(reports::to_json(unwatched.result, in.plan), reports::to_json(once.result, in.plan));
   EXPECT_LT(unwatched.events, once.events);
   EXPECT_TRUE(unwatched.timeline.spans.empty());
 }
 
-// The closed form takes every stage for an interior one, where DeepSeek-V3's outer ranks (dense layers, heads) and
-// Llama's last stage differ: DeepSeek-V3 15.40 and 16.67 s (datasheet), 15.46 and 16.48 s (public), 17.68 and
-// 17.65 s (h800); Llama 3 8B 6.42 and 6.36 s (h800).
+// The closed form treats every stage as a middle stage. DeepSeek-V3's outer ranks (dense layers, heads) and Llama's
+// last stage differ from those: DeepSeek-V3 15.40 and 16.67 s (datasheet), 15.46 and 16.48 s (public), 17.68 and 17.65
+// s (h800); Llama 3 8B 6.42 and 6.36 s (h800).
 TEST_P(Laws, ClosedFormAndStepAgree) {
   const Inputs in = inputs();
   EXPECT_NEAR(seconds(in, Fidelity::closed_form) / seconds(in), 1, 0.1);

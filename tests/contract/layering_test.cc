@@ -1,5 +1,5 @@
-// Dependencies between folders point one way. The rules are the tables below; the test reads every
-// #include of the sources and says which line breaks which rule.
+// Dependencies between folders point one way. The rules are the tables below; the test reads every #include of the
+// sources and reports each line that breaks a rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace plumbline::tests {
 namespace {
 
-// Which folders the sources of a folder may include, besides their own. tests/ may use everything.
+// Maps a folder to the folders that its sources may include, besides their own. tests/ may include everything.
 const std::map<std::string, std::set<std::string>> kMayUse = {
     {"model", {}},
     {"topologies", {"model"}},
@@ -29,12 +29,12 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
 };
 
-// Folders in which components (a header and the source of its name) may not include each other in a circle. Files do
-// not anywhere.
+// Folders in which no components (a header and the source of its name) include each other in a cycle. Single files may
+// not do so anywhere.
 const std::set<std::string> kUntied = {"model", "topologies", "sim", "calibrate", "reports", "examples", "cli", "real"};
 
-// External headers that stay in their corner: those whose name starts with one of `prefixes` may be
-// included only by files whose path starts with `only_under` and ends with `only_in`.
+// Confines external headers: those whose name starts with one of `prefixes` may be included only by files whose path
+// starts with `only_under` and ends with `only_in`.
 struct Confinement {
   std::vector<std::string> prefixes;
   std::string only_under;
@@ -52,7 +52,7 @@ struct Include {
   bool quoted = false;
 };
 
-// The header that a line includes, if it is an #include.
+// Returns the header that a line includes, if it is an #include.
 std::optional<Include> parse_include(const std::string& line) {
   const std::size_t hash = line.find_first_not_of(" \t");
   if (hash == std::string::npos || line[hash] != '#') return std::nullopt;
@@ -87,7 +87,7 @@ std::string check_external_header(const SourceFile& file, const std::string& hea
   return "";
 }
 
-// A header's own conventions: include guard, and the namespace that carries the folder's name.
+// Checks a header's conventions: the include guard, and the namespace with the folder's name.
 std::string check_header_text(const SourceFile& file) {
   const auto has = [&](const std::string& text) {
     return std::any_of(file.lines.begin(), file.lines.end(),
@@ -100,7 +100,7 @@ std::string check_header_text(const SourceFile& file) {
   return "";
 }
 
-// The first cycle in `graph` that a walk from `node` meets, as "a -> b -> a"; "" if there is none.
+// Returns the first cycle in `graph` that a walk from `node` finds, as "a -> b -> a"; "" if there is none.
 std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph, const std::string& node,
                        std::vector<std::string>& path, std::set<std::string>& done) {
   if (done.contains(node)) return "";
@@ -129,7 +129,7 @@ std::string find_cycle(const std::map<std::string, std::set<std::string>>& graph
   return "";
 }
 
-// "sim/lane" of "sim/engine/gpu_model.h" and "sim/engine/gpu_model.cc".
+// Returns "sim/engine/gpu_model" for "sim/engine/gpu_model.h" and "sim/engine/gpu_model.cc".
 std::string component_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 
 std::vector<std::string> layering_violations(const std::filesystem::path& root) {
@@ -173,7 +173,7 @@ TEST(Layering, RepositoryKeepsTheRules) {
   EXPECT_THAT(layering_violations(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
 }
 
-// A made-up tree in which `path` holds `text`, beside two sound headers.
+// Returns the violations of a made-up tree of two correct headers and `path`, which contains `text`.
 std::vector<std::string> violations_with(const std::string& path, const std::string& text) {
   const TemporaryDirectory tree;
   tree.write("model/plan/plan.h", "#pragma once\n#include <vector>\nnamespace plumbline::model {}\n");
@@ -209,7 +209,7 @@ const std::vector<Violation> kViolations = {
      "include cycle: sim/a.h -> sim/a.h"},
 };
 
-// Each header is sound alone; the source of one includes the other.
+// Each header is correct alone, but the source of one includes the other.
 TEST(Layering, ComponentsDoNotIncludeEachOther) {
   const TemporaryDirectory tree;
   tree.write("sim/a.h", "#pragma once\nnamespace plumbline::sim {}\n");

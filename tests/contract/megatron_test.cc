@@ -1,4 +1,4 @@
-// Plans to launch scripts of Megatron-LM and back, over every shipped example and made-up plans.
+// Tests plans written as launch scripts of Megatron-LM and read back, for every shipped example and for made-up plans.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 
 using tests::shipped;
 
-// All keys as text, without what a script does not carry.
+// Returns all keys as text, without those that a script cannot contain.
 std::string keys_of(Plan plan) {
   plan.model = {};
   plan.run.phases.clear();
@@ -51,7 +51,7 @@ TEST(Megatron, EveryShippedPlanComesBack) {
     const auto back = import_script(out->script, name, {.config = "model.json"});
     ASSERT_TRUE(back) << name << to_string(back.error());
     EXPECT_EQ(keys_of(back->plan), keys_of(*plan)) << name;
-    // The model of the script gives the same arguments again.
+    // The model read from the script gives the same arguments again.
     const auto again = export_script(back->plan, back->shape);
     ASSERT_TRUE(again) << name << to_string(again.error());
     EXPECT_EQ(again->script, out->script) << name;
@@ -65,7 +65,7 @@ TEST(Megatron, EveryShippedModelComesBackAsItsConfig) {
     const std::string path = shipped("examples/models/" + name + ".json");
     const auto text = read_text_file(path);
     const auto shape = shape_of(*text, path, {});
-    if (!shape) continue;  // a type that Megatron cannot describe says so, which the next test asserts
+    if (!shape) continue;  // Megatron cannot describe the type; the next test covers this error
     const auto config = config_of(*shape);
     ASSERT_TRUE(config) << name << to_string(config.error());
     const auto back = shape_of(config->json, name, {});
@@ -89,8 +89,8 @@ TEST(Megatron, OtherModelTypesAreRefused) {
   EXPECT_FALSE(shape_of("{\"model_type\": \"llama\"}", "r.json", {}));
 }
 
-// A plan of what Megatron's arguments can say: then nothing is left over for comments but the topology.
-Plan sayable_plan() {
+// Returns a plan that Megatron's arguments describe completely: comments only name the topology.
+Plan expressible_plan() {
   const auto pick = [](std::vector<std::int64_t> choices) { return *rc::gen::elementOf(choices); };
   Plan plan;
   plan.model.config = "model";
@@ -128,11 +128,11 @@ Plan sayable_plan() {
   return plan;
 }
 
-RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) {
-  Plan plan = sayable_plan();
+RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ()) {
+  Plan plan = expressible_plan();
   const ModelShape shape = shape_in(shipped("examples/models/deepseek-v3.json"));
-  // Stages of a plan that names them: what does not come out even lies on the first ones. A plan that names the even
-  // spread says no more than one that names nothing.
+  // Plans that name their stages have the remainder of an uneven spread on the first ones. Naming an even spread is the
+  // same as naming none.
   const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     plan.schedule.layers_per_stage.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
@@ -147,9 +147,9 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsCanSayComeBackFromArgumentsAlone, ()) 
   RC_ASSERT(out->notes.empty() || plan.parallelism.tensor > 1);  // then the vocabulary is padded further
 }
 
-// Any plan comes back, what no argument says through the comments.
-RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotSayComeBackThroughComments, ()) {
-  Plan plan = sayable_plan();
+// Any plan is read back the same: comments hold what no argument can express.
+RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotExpressComeBackThroughComments, ()) {
+  Plan plan = expressible_plan();
   plan.cluster.topology = "h800-multi-rail";
   plan.cluster.nic_gbps = 200;
   plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"dualpipe", "zb-v", "gpipe", "1f1b"});
@@ -179,7 +179,7 @@ Given arguments_in(const std::string& script) {
 TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
   const Plan silent = megatron_defaults();
   const ModelShape silent_shape;
-  // Megatron's defaults are not written out; the vocabulary is, padded; latent attention has no such channels.
+  // Megatron's defaults are not written. The vocabulary is, padded; latent attention has no such channels.
   const std::vector<std::string> left_out = {"--kv-channels", "--make-vocab-size-divisible-by"};
   std::map<std::string, std::string, std::less<>> defaults;
   const auto collect = [&defaults](std::string_view key, const auto& field) {
@@ -200,7 +200,7 @@ TEST(Megatron, ScriptsKeepTheArgumentsThatAreUnderstood) {
       const Argument* known = find_argument(argument);
       const bool direct = known != nullptr && (known->meaning == Meaning::value || known->meaning == Meaning::flag);
       if (!direct || std::ranges::find(left_out, argument) != left_out.end()) continue;
-      // The same number may be written in another way: 1e-6 and 1e-06.
+      // A number may be written in two forms: 1e-6 and 1e-06.
       const auto norm = [](const std::string& text) { return text == "1e-6" ? std::string("1e-06") : text; };
       EXPECT_EQ(norm(after.value(argument).value_or(defaults.at(std::string(known->key)))),
                 norm(before.value(argument).value()))
@@ -229,7 +229,7 @@ TEST(Megatron, TheTableNamesKeysThatExistAndIsDocumented) {
   }
 }
 
-// A script with pieces cut out and symbols changed is read or refused, never more.
+// A script with parts removed and symbols changed is either read or refused with an error.
 RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
   static const std::string whole = read_text_file(shipped("tests/golden/inputs/megatron/deepseek-v3.sh")).value();
   std::string script = whole;

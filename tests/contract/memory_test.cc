@@ -1,5 +1,5 @@
-// What memory keeps over all plans: it ends a step where it began, never falls below nothing, and its peak is the sum
-// of its parts at one moment.
+// Invariants of memory over all plans: a step ends with the bytes with which it began, no count is negative, and the
+// peak is the sum of its parts at one moment.
 #include "model/memory/memory.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,8 @@ struct Case {
   StepProgram program;
 };
 
-// A plan that the layout accepts, on few GPUs and small batches; nothing where the draw does not divide.
+// Returns a plan that the layout accepts, with few GPUs and small batches, or nothing where the random numbers do not
+// divide.
 std::optional<Case> build(const std::string& config, const std::vector<std::string>& overrides) {
   static const std::string text = R"([model]
 config = "models/x.json"
@@ -43,7 +44,7 @@ global_batch_size = 128
   const Architecture architecture = load_architecture(shipped("examples/models/" + config + ".json")).value();
   auto layout = make_layout(*plan, architecture);
   if (!layout) return std::nullopt;
-  // How far tokens spread does not matter here, and its estimate takes long: half of the ranks.
+  // The spread of tokens does not matter here and takes long to estimate, so it is set to half of the ranks.
   const RoutingSpread spread{0.5 + static_cast<double>(plan->parallelism.expert) / 2, 1};
   auto program = compile(*plan, architecture, *layout, spread);
   if (!program) return std::nullopt;
@@ -102,7 +103,7 @@ RC_GTEST_PROP(MemoryOverAStep, NeverFallsBelowNothing, ()) {
     RC_ASSERT(moment.activations <= timeline.activations_peak);
     fullest = std::max(fullest, moment.sum());
   }
-  // Operator by operator and op by op are the same account.
+  // The counts by operator and by op agree.
   RC_ASSERT(timeline.ops[static_cast<std::size_t>(op)].sum() == fullest);
   RC_ASSERT(fullest <= timeline.ops[timeline.fullest].sum());
 }

@@ -1,4 +1,4 @@
-// Rules that hold for the prices of every shipped topology.
+// Rules for the prices of every shipped topology.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -37,7 +37,7 @@ TEST_P(EveryPrice, HasASourceAndEnclosesItsValue) {
   }
 }
 
-// Cheap, value and dear in that order; the parts add up; each is null with a reason or there.
+// Low, value and high are in that order and the parts add up. Each price is there, or is null with a reason.
 TEST_P(EveryPrice, HourlyPricesAreOrdered) {
   const model::ClusterShape cluster = load(GetParam());
   for (const auto& price : {model::rent_price({}, cluster), model::purchase_price({}, cluster)}) {
@@ -52,7 +52,7 @@ TEST_P(EveryPrice, HourlyPricesAreOrdered) {
   }
 }
 
-// Counted from the wiring's numbers or link by link.
+// The count from the wiring's numbers equals the count link by link.
 TEST_P(EveryPrice, CablesAreTheLinksOfTheFabric) {
   const Topology topology =
       load_topology(shipped("topologies/" + GetParam() + ".toml"), shipped("topologies/devices"), {}).value();

@@ -1,5 +1,5 @@
-// Every shipped profile answers every question that the cost functions ask, on the shipped topologies that name it and
-// their devices; profiles that none names on the cluster of H800.
+// Every shipped profile has all constants that the cost functions need, on the shipped topologies that name it and
+// their devices. Profiles that no topology names are tested on the H800 cluster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class Profiles : public testing::TestWithParam<std::string> {
   const model::Profile profile_ = model::load_profile(shipped("calibrate/profiles/" + GetParam() + ".toml")).value();
   const std::vector<model::ClusterShape> clusters_ = clusters();
 
-  // Of 64 GPUs, or as many as are wired.
+  // Returns the shapes of clusters of 64 GPUs, or of the largest number that is wired.
   static std::vector<model::ClusterShape> clusters() {
     const auto load = [](const std::string& name) {
       auto topology =
@@ -50,7 +50,7 @@ class Profiles : public testing::TestWithParam<std::string> {
   }
 
   double value(const std::string& name) const { return profile_.parameters().at(profile_.find(name).value()).value; }
-  // Families of communication kernels: exchange.sm_curve.<family>.<kernel>.<SMs>.
+  // Returns the families of communication kernels, by the keys exchange.sm_curve.<family>.<kernel>.<SMs>.
   std::set<std::string> families() const {
     const std::string curves = "exchange.sm_curve.";
     std::set<std::string> found;
@@ -70,13 +70,13 @@ TEST_P(Profiles, HaveEveryConstantOfTheKernels) {
   }
 }
 
-TEST_P(Profiles, HaveEveryConstantOfTheExchanges) {
-  EXPECT_TRUE(families().contains("deepep-v1"));  // what a plan takes by default
+TEST_P(Profiles, HaveEveryConstantOfTheAllToAlls) {
+  EXPECT_TRUE(families().contains("deepep-v1"));  // the default of a plan
   for (const model::ClusterShape& cluster : clusters_) {
     for (const std::string& family : families()) {
       const auto cost = model::CommunicationCost::make(profile_, cluster, {{7.5, 4}, 64}, {family, 0});
       ASSERT_TRUE(cost) << to_string(cost.error());
-      EXPECT_LT(cost->communication_sms(), cluster.device.sms);  // something is left to compute on
+      EXPECT_LT(cost->communication_sms(), cluster.device.sms);  // some SMs are left for compute
       const bool needs_sms = value("communication.needs_sms") > 0;
       EXPECT_EQ(cost->communication_sms() > 0, needs_sms);
       EXPECT_EQ(cost->collective_sms() > 0, needs_sms);
@@ -103,7 +103,7 @@ TEST_P(Profiles, BlocksLeaveBetweenNothingAndAllOfAnSm) {
     for (const std::string block : {"notify", "transfer", "gemm", "streaming"}) {
       const auto of = [&](const char* what) { return value("block." + block + "." + what); };
       const model::Block resident{of("threads"), of("registers"), of("shared_memory")};
-      // As they stand, not clamped: a block that does not fit an SM was written down wrongly.
+      // The constants are checked as they stand, without limits: a block that does not fit an SM has wrong constants.
       EXPECT_GT(resident.threads, 0) << block;
       EXPECT_LE(resident.threads, cluster.device.sm.threads) << block;
       EXPECT_LE(resident.threads * resident.registers, cluster.device.sm.registers) << block;
@@ -115,7 +115,7 @@ TEST_P(Profiles, BlocksLeaveBetweenNothingAndAllOfAnSm) {
   }
 }
 
-TEST_P(Profiles, SharesAndFactorsAreWhatTheirNamesSay) {
+TEST_P(Profiles, SharesAndFactorsAreInTheirRanges) {
   EXPECT_GE(value("kernel.latency_share"), 0);
   EXPECT_LE(value("kernel.latency_share"), 1);
   EXPECT_GT(value("kernel.sustained_clock"), 0);

@@ -1,4 +1,4 @@
-// A schedule's table says the same as the schedule: when ops start, and what ranks hold.
+// A schedule's table agrees with the schedule about the start of each op and what ranks hold.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,10 +19,10 @@ std::vector<ScheduleShape> shapes() {
   return all;
 }
 
-// No two of them are in a simple ratio, so that every critical path has a length of its own.
+// No two costs are in a simple ratio, so that every critical path has a different length.
 constexpr ScheduleCosts uneven = {1.03, 2.11, 1.27, 0.91, 2.83, 0.17};
 
-// Chunks held while the op runs, counting the forward that it runs itself.
+// Returns the most chunks held while an op runs, including the forward that it runs itself.
 std::int32_t most_chunks(const ScheduleTable& table, const ScheduleTable::Rank& rank) {
   std::int32_t most = 0;
   for (const auto& moment : rank.moments) {
@@ -61,7 +61,7 @@ TEST(ScheduleTables, OutlineIsTheScheduleWithoutPrograms) {
   });
 }
 
-// Whatever the transfers and the costs: each op starts when the last of what it needs has ended, and no earlier.
+// Each op starts when the last of its inputs is there and no earlier, for any transfers and costs.
 TEST(ScheduleTables, StartEachOpAfterWhatItNeeds) {
   const int checked = for_all_tables([](const ScheduleKind&, const Schedule& schedule, const ScheduleTable& table) {
     std::vector<double> ends(table.ops.size()), rank_end(table.ranks.size());

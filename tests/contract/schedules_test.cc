@@ -1,5 +1,5 @@
-// What every registered schedule must keep, over a grid of shapes: each micro-batch passes each stage once
-// per phase and in legal order, nothing deadlocks, memory stays within the schedule's bound.
+// Invariants of every registered schedule over a grid of shapes: each micro-batch passes each stage once per phase and
+// in legal order, no deadlock occurs, and memory stays within the schedule's bound.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -23,8 +23,8 @@ struct Case {
   ScheduleShape shape;
 };
 
-// Every shape of the grid that a schedule accepts: one rank, fewer micro-batches than ranks, M = 2P, odd M, more;
-// several chunks per rank and groups of micro-batches where the schedule has them.
+// Returns every shape of the grid that a schedule accepts: one rank, fewer micro-batches than ranks, M = 2P, odd M,
+// more; several chunks per rank and groups of micro-batches where the schedule has them.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const ScheduleKind* kind : schedule_kinds()) {
@@ -70,7 +70,7 @@ struct Visit {
 };
 using Key = std::tuple<char, std::int32_t, std::int32_t, std::int32_t>;  // phase, direction, stage, micro-batch
 
-// When each phase of each micro-batch ran; a full backward is its input gradient and its weight gradient.
+// Returns the time of each phase of each micro-batch. A full backward is its input gradient and its weight gradient.
 std::map<Key, Visit> visits(const Schedule& schedule, const ScheduleEvaluation& evaluation,
                             const ScheduleCosts& costs) {
   std::map<Key, Visit> all;
@@ -99,7 +99,7 @@ TEST_P(EveryShape, EachMicroBatchPassesEachStageOncePerPhaseInLegalOrder) {
     const auto all = visits(schedule, *evaluation, costs);
     const std::int32_t per_direction = c.shape.micro_batches / schedule.directions;
     ASSERT_EQ(per_direction * schedule.directions, c.shape.micro_batches);
-    // Exactly F, I and W of every (direction, stage, micro-batch): as many keys as there should be, and none missing.
+    // There is exactly one F, I and W for every (direction, stage, micro-batch).
     ASSERT_EQ(all.size(), static_cast<std::size_t>(3 * schedule.stages * c.shape.micro_batches));
     const double rounding = 1e-9;
     for (const auto& [key, visit] : all) {
@@ -135,8 +135,8 @@ TEST_P(EveryShape, NeverDeadlocks) {
   });
 }
 
-// With p2p = 0 blocking batches may delay nothing but the wait for a slow partner; a hop costs at most what
-// the batches make of it: blocking is never faster than eager.
+// With p2p = 0 blocking batches only add the wait for a slow partner. As each transfer then costs more, blocking sends
+// are never faster than eager ones.
 TEST_P(EveryShape, BlockingBatchesAreNeverFasterThanEagerSends) {
   for_each([](const Case&, const Schedule& schedule) {
     for (const double p2p : {0.0, 0.05, 1.0}) {
@@ -148,8 +148,8 @@ TEST_P(EveryShape, BlockingBatchesAreNeverFasterThanEagerSends) {
   });
 }
 
-// Communicators match the messages of a pair of ranks by order, so both sides must list them alike: all of them
-// where a schedule is made for blocking batches, else those of one kind between two neighbouring stages.
+// Communicators match the messages of a pair of ranks by order, so both sides must list them alike. Schedules made for
+// blocking batches list all in one order, others those of one kind between two adjacent stages.
 TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
   for_each([](const Case&, const Schedule& schedule) {
     using Id = std::array<std::int32_t, 4>;
@@ -174,7 +174,7 @@ TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
       }
       EXPECT_EQ(sent, received);
     }
-    // Per micro-batch an activation and a gradient hop wherever neighbouring stages live on different ranks.
+    // Every micro-batch sends an activation and a gradient wherever adjacent stages are on different ranks.
     std::size_t boundaries = 0, messages = 0;
     for (std::int32_t stage = 1; stage < schedule.stages; ++stage)
       if (schedule.rank_of(0, stage) != schedule.rank_of(0, stage - 1)) ++boundaries;
@@ -206,7 +206,7 @@ TEST_P(EveryShape, ExactMakespanIsWhatTheClockGives) {
         EXPECT_NEAR(evaluation->makespan, *exact, 1e-9 * *exact);
       }
     }
-    // Whole groups of P, at least two, have a form at equal costs.
+    // Whole groups of P micro-batches, at least two, have a closed form at equal costs.
     const bool whole = c.shape.micro_batches % c.shape.ranks == 0 && c.shape.micro_batches >= 2 * c.shape.ranks;
     if (whole && c.shape.micro_batch_group == 0 && c.kind->name() != "interleaved-overlap") {
       EXPECT_TRUE(c.kind->exact_makespan(c.shape, equal));
@@ -321,7 +321,7 @@ TEST(SchedulesContract, NoScheduleWithoutRanksMicroBatchesOrChunksNorWithTooMany
   }
 }
 
-// Two ranks that each want the other's result first.
+// Each of two ranks waits first for the result of the other.
 TEST(SchedulesContract, ADeadlockNamesWhoWaitsForWhom) {
   Schedule schedule;
   schedule.kind = "crossed";

@@ -1,4 +1,4 @@
-// Every registered schedule carries a whole step, for a mixture of experts and for a dense model.
+// Every registered schedule simulates a whole step, for a mixture of experts and for a dense model.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,12 +11,12 @@
 namespace plumbline::sim {
 namespace {
 
-// Two chunks per rank where a schedule takes them, else one.
+// Returns two chunks per rank where a schedule accepts them, else one.
 std::int32_t chunks_of(const model::ScheduleKind& kind, std::int32_t ranks) {
   return kind.check({.ranks = ranks, .micro_batches = 2 * ranks, .virtual_stages = 2}) ? 2 : 1;
 }
 
-// Step times by schedule, layers spread evenly.
+// Returns the step time of each schedule, with layers spread evenly.
 std::map<std::string, double> steps(const std::string& plan, std::int32_t ranks) {
   std::map<std::string, double> result;
   for (const model::ScheduleKind* kind : model::schedule_kinds()) {
@@ -43,16 +43,16 @@ TEST(SimulatedSchedules, MixtureOfExpertsIsFastestWithOverlappedPairs) {
 TEST(SimulatedSchedules, DenseModelGainsFromFewerBubbles) {
   const auto times = steps("deepseek-67b-512xh800", 8);
   EXPECT_EQ(times.size(), model::schedule_kinds().size());
-  // The same makespan; only what hides of the gradients' reduction differs a little.
+  // The makespan is the same. Only the overlapped part of the gradients' reduction differs a little.
   EXPECT_NEAR(times.at("1f1b"), times.at("gpipe"), 0.01 * times.at("gpipe"));
   EXPECT_LT(times.at("interleaved"), times.at("1f1b"));
   EXPECT_LT(times.at("zb-h1"), times.at("1f1b"));
   EXPECT_LT(times.at("zb-h2"), times.at("zb-h1"));
 }
 
-// 120 micro-batches of 69 ms forward and 97 ms backward on an interior stage, 15 more to fill and
-// drain: (120 + 15) * 0.166 = 22.4 s of equal stages; the last stage with two heads takes longer.
-TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesWhatArithmeticSays) {
+// A middle stage runs 120 micro-batches of 69 ms forward and 97 ms backward, and 15 more to fill and drain: (120 + 15)
+// * 0.166 = 22.4 s at equal stages. The last stage with two heads takes longer.
+TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesTheTimeByArithmetic) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"schedule.kind=1f1b"});
   const double seconds = simulate(inputs, Fidelity::step, false).value().result.step.time_s;
   EXPECT_GT(seconds, 24);

@@ -1,4 +1,4 @@
-// How much a folder holds, and which headers stand alone: a header is included from several places, is private to its
+// Limits the number of files in a folder and checks headers: each is included from several places, is private to its
 // folder (detail/), or is one of the entry points below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Folders that these rules do not hold for.
+// Folders that are exempt from these rules.
 const std::set<std::string> kExempt = {"tests"};
 
 constexpr std::size_t kMostFiles = 25;
 constexpr std::size_t kMostPlugIns = 40;
-// Folders of files that are all of one kind: schedules, verbs, kernels, operators, what is timed on a GPU.
+// Folders whose files are all of one kind: schedules, verbs, kernels, operators, GPU timings.
 const std::set<std::string> kPlugIns = {"model/schedule/kinds", "cli", "real/cuda/kernels", "real/cuda/operators",
                                         "real/cuda/measure"};
 
-// Headers with one user that are an interface all the same, and why; a name that ends in '/' stands for a folder.
+// Headers with one user that are an interface all the same, with the reason. A name that ends in '/' is a folder.
 const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/nccl_tests.h", "what `plumbline import` reads"},
     {"calibrate/validate/load_case.h", "what `plumbline validate` reads"},
@@ -73,7 +73,7 @@ bool is_entry_point(const std::string& header) {
 std::string stem_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
 bool is_private(const std::string& header) { return header.find("/detail/") != std::string::npos; }
 
-// By header the files that include it, without the sources of its own name.
+// Maps a header to the files that include it, other than the sources of its own name.
 std::map<std::string, std::vector<std::string>> users_of_headers(const std::vector<SourceFile>& files) {
   std::map<std::string, std::vector<std::string>> users;
   for (const SourceFile& file : files)
@@ -110,7 +110,7 @@ std::vector<std::string> misplaced_headers(const std::vector<SourceFile>& files)
     const std::string folder = header.substr(0, header.find("detail/"));
     for (const std::string& user : users) {
       if (!user.starts_with(folder)) violations.push_back(header + " is private to " + folder + ", not to " + user);
-      // detail/ is not installed.
+      // Headers in detail/ are not installed.
       if (user.ends_with(".h") && !is_private(user)) violations.push_back(header + " shows in the interface " + user);
     }
   }

@@ -1,7 +1,6 @@
-// What a product header declares is used by the product: a function, type, constant or field whose name occurs in
-// product sources only where it is declared and defined serves tests alone, or nobody. Names are compared, not what
-// they mean, so that a name that something else has too passes: the test finds the unmistakable cases without a
-// compiler, and joined or inlined sources hide nothing from it.
+// Every name that a header of plumbline declares is used by plumbline. A function, type, constant or field whose name
+// occurs only where it is declared and defined is used by tests alone, or not at all. The test compares names without a
+// compiler, not their meanings, so a name that something else also has passes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,11 +16,11 @@
 namespace plumbline::tests {
 namespace {
 
-// examples/ counts as a user of the installed libraries.
-const std::set<std::string> kGemm = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli"};
+// The folders of plumbline itself. examples/ counts as a user of the installed libraries.
+const std::set<std::string> kFolders = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli"};
 const std::set<std::string> kUsers = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli", "examples"};
 
-// Names that no product source uses, and why they are there.
+// Names that no source outside tests uses, with the reason to keep them.
 const std::map<std::string, std::string> kPromised = {
     {"activation_bound", "what a schedule promises of its memory, by rank; the contract of schedules holds it to that"},
     {"gradients_of", "what an executed step leaves, for programs that train with a loop of their own"},
@@ -41,7 +40,7 @@ bool is_name(const std::string& token) {
   return begins_name(token[0]) && !keywords.contains(token);
 }
 
-// The text with blanks for comments, literals and lines of the preprocessor, macros' definitions excepted.
+// Returns the text with blanks for comments, literals and preprocessor lines, apart from definitions of macros.
 std::string code_of(const SourceFile& file) {
   std::string text;
   for (const std::string& line : file.lines) {
@@ -73,7 +72,7 @@ std::string code_of(const SourceFile& file) {
   return text;
 }
 
-// Names, "::" and single characters.
+// Returns names, "::" and single characters.
 std::vector<std::string> tokens_of(const std::string& code) {
   std::vector<std::string> tokens;
   for (std::size_t i = 0; i < code.size();) {
@@ -89,8 +88,8 @@ std::vector<std::string> tokens_of(const std::string& code) {
   return tokens;
 }
 
-// The names that a file declares or defines outside of functions, each as often as it does. Enumerators are left out:
-// loops reach them without naming them.
+// Counts how often a file declares or defines each name outside of functions. Enumerators are left out, because loops
+// use them without naming them.
 class Declarations {
  public:
   explicit Declarations(const std::vector<std::string>& tokens) {
@@ -130,7 +129,8 @@ class Declarations {
   }
   bool has(const std::string& word) const { return std::ranges::find(statement_, word) != statement_.end(); }
 
-  // What a brace opens after the statement so far, whose name is declared. A body ends its statement.
+  // Returns the scope that a brace opens after the statement so far and declares its name. A function's body ends the
+  // statement.
   Scope enter() {
     const bool type = has("struct") || has("class") || has("union");
     Scope scope = Scope::code;
@@ -150,7 +150,8 @@ class Declarations {
     return scope;
   }
 
-  // A function: the name before its parameters. Else variables: the last name before each comma, "=" or the end.
+  // Declares a function, whose name stands before its parameters, or variables, whose names stand before a comma, "="
+  // or the end.
   void declare() {
     Statement words = without_template(statement_);
     if (words.size() < 2 || words[0] == "friend" || words[0] == "static_assert") return;
@@ -207,7 +208,7 @@ class Declarations {
   int parentheses_ = 0;
 };
 
-// Names that headers of the product declare and that occur nowhere else than in declarations, with the header.
+// Returns the names that plumbline's headers declare and that occur nowhere but in declarations, with the header.
 std::map<std::string, std::string> unused_names(const std::vector<SourceFile>& files) {
   std::map<std::string, std::string> headers;
   std::map<std::string, int> uses;
@@ -218,14 +219,14 @@ std::map<std::string, std::string> unused_names(const std::vector<SourceFile>& f
     for (const std::string& name : Declarations(tokens).names) {
       --uses[name];
       const bool header = file.extension() == ".h" || file.extension() == ".cuh";
-      if (header && kGemm.contains(file.folder())) headers.emplace(name, file.path);
+      if (header && kFolders.contains(file.folder())) headers.emplace(name, file.path);
     }
   }
   std::erase_if(headers, [&](const auto& declared) { return uses[declared.first] > 0; });
   return headers;
 }
 
-TEST(Symbols, TheProductUsesWhatItsHeadersDeclare) {
+TEST(Symbols, PlumblineUsesWhatItsHeadersDeclare) {
   auto unused = unused_names(read_source_tree(PLUMBLINE_SOURCE_DIR, {".h", ".cc", ".cu", ".cuh", ".def"}));
   for (const auto& [name, reason] : kPromised)
     EXPECT_EQ(unused.erase(name), 1U) << name << " is used now, or gone: take it from the table";

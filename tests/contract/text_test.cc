@@ -1,5 +1,5 @@
-// What the repository's texts must keep to: nothing left unfinished, no path of somebody's machine,
-// links that lead somewhere, and constants that say where they come from.
+// Rules for the repository's texts: no unfinished parts, no paths of a personal machine, no dead links, and a source
+// for every constant.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <toml++/toml.h>
@@ -23,13 +23,13 @@ namespace fs = std::filesystem;
 const std::set<std::string> kTextExtensions = {"",    ".h",    ".cc", ".cu",  ".cuh", ".def", ".cmake", ".txt",
                                                ".md", ".toml", ".sh", ".csv", ".py",  ".ts",  ".html"};
 
-// The words are written so that this file does not contain them.
+// The words are split so that this file does not contain them.
 const std::regex kUnfinished(
     "\\b(TO"
     "DO|FIX"
     "ME|XX"
     "X)\\b");
-// An absolute path under a folder in which people keep their own files.
+// Matches an absolute path under a folder in which people keep their own files.
 const std::regex kOwnPath("(^|[\\s\"'(=`:])/(home|root|work|mnt|Users)/");
 const std::regex kMarkdownLink("\\]\\(([^)#\\s]*)#?([^)\\s]*)\\)");
 
@@ -43,7 +43,7 @@ std::vector<std::string> lines_matching(const fs::path& root, const std::regex& 
   return found;
 }
 
-// The anchors of a page's headings: small letters, digits and dashes, which stand for blanks.
+// Returns the anchors of a page's headings: small letters, digits, and dashes in place of blanks.
 std::set<std::string> anchors(const std::vector<std::string>& page) {
   std::set<std::string> found;
   bool code = false;
@@ -61,7 +61,7 @@ std::set<std::string> anchors(const std::vector<std::string>& page) {
   return found;
 }
 
-// Relative links of the Markdown pages that name no file inside the repository, or no heading of the page they name.
+// Returns the relative links of Markdown pages that name no file inside the repository or no heading of its page.
 std::vector<std::string> dead_links(const fs::path& root) {
   std::vector<std::string> dead;
   for (const SourceFile& page : read_source_tree(root, {".md"})) {
@@ -82,7 +82,7 @@ std::vector<std::string> dead_links(const fs::path& root) {
   return dead;
 }
 
-// Walks a TOML file: a number is the `value` of a table that has unit, kind and source too.
+// Walks a TOML file: every number must be the `value` of a table that also has unit, kind and source.
 class ConstantCheck {
  public:
   explicit ConstantCheck(std::string file) : file_(std::move(file)) {}
@@ -140,7 +140,7 @@ TEST(Text, NamesNoPathOfSomebodysMachine) {
 
 TEST(Text, LinksLeadSomewhere) { EXPECT_THAT(dead_links(PLUMBLINE_SOURCE_DIR), testing::IsEmpty()); }
 
-TEST(Text, ConstantsSayWhereTheyComeFrom) {
+TEST(Text, ConstantsNameTheirSource) {
   EXPECT_THAT(constants_without_provenance(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
 }
 

@@ -1,4 +1,4 @@
-// Rules that hold for the links and ways of every shipped topology.
+// Rules for the links and routes of every shipped topology.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,8 @@ Topology load(const std::string& name) {
   return load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), {}).value();
 }
 
-// Full leaves of every rail in two pods where there are three layers, in two groups where there are two.
+// Returns a size that fills the leaves of every rail in two pods of a three-layer fabric, or in two groups of a
+// two-layer one.
 std::int64_t telling_size(const FabricShape& shape) {
   const FabricCapacity most = capacity(shape);
   if (shape.layers < 2) return most.gpus;
@@ -34,13 +35,13 @@ class EveryTopology : public testing::TestWithParam<std::string> {
  protected:
   EveryTopology() : shape_(load(GetParam()).fabric), fabric_(Fabric::make(shape_, telling_size(shape_)).value()) {}
 
-  std::vector<LinkId> implementation(std::int64_t a, std::int64_t b) const {
+  std::vector<LinkId> links_between(std::int64_t a, std::int64_t b) const {
     std::vector<LinkId> out;
     fabric_.route(a, b, out);
     return out;
   }
 
-  // Calls visit(a, b) for pairs near and far.
+  // Calls visit(a, b) for pairs of GPUs that are close and far apart.
   template <class Visitor>
   void visit_pairs(Visitor&& visit) const {
     const std::int64_t step = std::max<std::int64_t>(1, fabric_.gpus() / 97);
@@ -66,8 +67,8 @@ TEST_P(EveryTopology, LinksHaveBandwidthAndNames) {
 
 TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    std::vector<LinkId> there = implementation(a, b);
-    std::vector<LinkId> back = implementation(b, a);
+    std::vector<LinkId> there = links_between(a, b);
+    std::vector<LinkId> back = links_between(b, a);
     ASSERT_FALSE(there.empty());
     ASSERT_EQ(there.size(), back.size()) << a << " " << b;
     ASSERT_DOUBLE_EQ(tests::route_latency(fabric_, a, b), tests::route_latency(fabric_, b, a));
@@ -81,23 +82,23 @@ TEST_P(EveryTopology, ThereAndBackAreAsLongAndShareNoLink) {
   });
 }
 
-// What a link joins, as its name says: the way must be connected.
-TEST_P(EveryTopology, EveryWayStartsAndEndsAtItsGpus) {
+// Reads the two ends of a link from its name, so that a route can be checked for gaps.
+TEST_P(EveryTopology, EveryRouteStartsAndEndsAtItsGpus) {
   visit_pairs([&](std::int64_t a, std::int64_t b) {
-    const std::vector<LinkId> links = implementation(a, b);
+    const std::vector<LinkId> links = links_between(a, b);
     const auto of_node = [&](std::int64_t gpu) { return "node" + std::to_string(fabric_.node(gpu)) + "."; };
     ASSERT_TRUE(fabric_.link(links.front()).name.starts_with(of_node(a)));
     ASSERT_TRUE(fabric_.link(links.back()).name.starts_with(of_node(b)));
   });
 }
 
-TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
+TEST_P(EveryTopology, EveryLinkIsOnSomeRoute) {
   std::vector<bool> used(fabric_.links().size(), false);
   std::vector<LinkId> links;
   const std::int64_t per_node = fabric_.gpus_per_node();
   const bool few = fabric_.gpus() <= 4096;
   for (std::int64_t a = 0; a < fabric_.gpus(); ++a) {
-    // Of large clusters all GPUs of the first node send to all, and all GPUs to the first and last group of nodes.
+    // In large clusters, all GPUs of the first node send to all, and all GPUs to the first and last group of nodes.
     const std::int64_t step = few || fabric_.node(a) == 0 || fabric_.node(a) + 1 == fabric_.nodes() ? 1 : per_node + 1;
     for (std::int64_t b = 0; b < fabric_.gpus(); b += fabric_.node(b) == fabric_.node(a) ? 1 : step) {
       links.clear();
@@ -110,7 +111,7 @@ TEST_P(EveryTopology, EveryLinkIsOnSomeWay) {
 
 TEST_P(EveryTopology, ASlowerNicSlowsWhatLeavesTheNodeAndNothingElse) {
   FabricShape slower = shape_;
-  slower.nic_bandwidth /= 4;  // 0 stays 0 where there is no NIC: then nothing leaves the node
+  slower.nic_bandwidth /= 4;  // stays 0 where there is no NIC: then nothing leaves the node
   const Fabric other = Fabric::make(slower, fabric_.gpus()).value();
   visit_pairs([&](std::int64_t a, std::int64_t b) {
     const double now = tests::route_bandwidth(other, a, b);

@@ -42,7 +42,7 @@ constexpr Word kWords[] = {
     {"rooms?", "space, capacity; folder", ""},
 };
 
-// The comment of a line of C++: what follows `//` outside of a string.
+// Returns the comment of a line of C++: the text after `//` outside of a string.
 std::string comment_of(const std::string& line) {
   bool quoted = false;
   for (std::size_t i = 0; i + 1 < line.size(); ++i) {
@@ -57,7 +57,7 @@ std::string comment_of(const std::string& line) {
   return "";
 }
 
-// What a reader sees of a line: comments of sources, texts of the command's help, all of a page.
+// Returns the text of a line that a reader sees: comments of sources, texts of the command's help, all of a page.
 std::string prose_of(const SourceFile& file, const std::string& line) {
   if (file.extension() == ".md") return std::regex_replace(line, std::regex("`[^`]*`"), "");
   const bool shown =

@@ -1,4 +1,4 @@
-// Activations of a GPT-3 layer in 16 bit, from the lifetimes of the graph's tensors, against the closed forms of
+// Activations of a GPT-3 layer in 16 bit, from the lifetimes of the graph's tensors, compared with the closed forms of
 // arXiv 2205.05198 (Korthikanti et al.), section 4.1 and table 2 with tensor parallelism 1.
 #include <gtest/gtest.h>
 
@@ -38,16 +38,16 @@ double held_bytes(const LayerContext& context) {
   return StageTensors(one_layer(context), 0).kept_after_forward().value();
 }
 
-// Eq. 2: 34 sbh and 5 a s^2 b. Attention 11 sbh: the input of the query, key and value product 2, q and k 4, v 2, the
-// input of the output product 2, the dropout mask 1. MLP 19: inputs of its two products 2 + 8, of GELU 8, the mask 1.
-// The inputs of the two norms 4. Over scores: softmax 2, mask 1, dropout's output 2, each a s^2 b.
-// Our layer norm finds mean and deviation again from its input, as the paper neglects them (2 sb of each norm).
+// Eq. 2: 34 sbh and 5 a s^2 b. Attention has 11 sbh: the input of the query, key and value GEMM 2, q and k 4, v 2, the
+// input of the output GEMM 2, the dropout mask 1. The MLP has 19: inputs of its two GEMMs 2 + 8, of GELU 8, the mask 1.
+// The inputs of the two norms have 4. Scores take a s^2 b each of: softmax 2, mask 1, dropout's output 2. plumbline's
+// layer norm recomputes mean and deviation from its input, which the paper neglects (2 sb of each norm).
 TEST(Activations, OfALayerWithoutRecomputation) {
   const double expected = s * b * h * (34 + 5 * a * s / h);
   EXPECT_DOUBLE_EQ(held_bytes(gpt3(false, {})), expected);
 }
 
-// Section 5, selective recomputation: the scores go, 34 sbh stay.
+// Section 5, selective recomputation: the scores are not kept, and 34 sbh remain.
 TEST(Activations, OfALayerWithSelectiveRecomputation) {
   EXPECT_DOUBLE_EQ(held_bytes(gpt3(false, {RecomputeGroup::core_attention})), s * b * h * 34);
 }
@@ -104,7 +104,7 @@ TEST(Activations, OfALayerWithFullRecomputation) {
   for (const bool fused : {true, false}) EXPECT_DOUBLE_EQ(held_bytes(gpt3(fused, everything)), 2 * s * b * h);
 }
 
-// What every tensor that is kept takes, in units of sbh.
+// Checks every kept tensor's size in units of sbh.
 TEST(Activations, OfALayerAreThoseThatThePaperNames) {
   const StepProgram program = one_layer(gpt3(false, {RecomputeGroup::core_attention}));
   std::map<std::string, double> held;

@@ -1,4 +1,4 @@
-// Data parallelism over time: closed form against event simulation, bytes on the wire, and laws.
+// Data parallelism over time: the closed form against the event simulation, bytes on the wire, and laws.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -46,7 +46,7 @@ Overrides random_plan() {
                     key("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
                     key("optimizer.gradient_clipping", *rc::gen::arbitrary<bool>()),
                     key("offload.optimizer", *rc::gen::arbitrary<bool>()),
-                    // Collectives hold no SMs, so that nothing contends.
+                    // Collectives hold no SMs, so that no kernels contend.
                     "overlap.collective_sms=0"};
   if (zero > 0 && *rc::gen::arbitrary<bool>()) plan.push_back(key("parallelism.shard_group", 8));
   if (zero == 0) plan.push_back(key("parallelism.synchronisation_interval", *rc::gen::inRange(1, 5)));
@@ -64,7 +64,7 @@ RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
   }
 }
 
-// Bytes that a rank sends in a step, by the factor of a ring: (n-1)/n of the whole for a gather or scatter.
+// Returns the bytes that a rank sends in a step, by the factor of a ring: (n-1)/n of the whole for a gather or scatter.
 double wire_bytes(const Overrides& overrides) {
   const model::StepProgram program = tests::program_of(inputs(overrides));
   const model::Graph& graph = program.stage_optimizers[0];
@@ -87,12 +87,12 @@ double wire_bytes(const Overrides& overrides) {
   return sum;
 }
 
-// Llama 3 8B: vocabulary 128256, hidden 4096; a layer has q and o 2 * 4096^2, k and v 2 * 4096 * 1024, three
-// matrices of 4096 * 14336 and two norms of 4096.
-constexpr double ends = 128256.0 * 4096;  // embedding, and head
+// Llama 3 8B has a vocabulary of 128256 and 4096 hidden channels. A layer has q and o of 2 * 4096^2 parameters, k and v
+// of 2 * 4096 * 1024, three matrices of 4096 * 14336 and two norms of 4096.
+constexpr double ends = 128256.0 * 4096;  // of the embedding, and of the head
 constexpr double layers = 32 * (2 * 4096.0 * 4096 + 2 * 4096.0 * 1024 + 3 * 4096.0 * 14336 + 2 * 4096);
-constexpr double all = layers + 2 * ends + 4096;  // and the last norm
-constexpr double share = 63.0 / 64;               // of 64 ranks
+constexpr double all = layers + 2 * ends + 4096;  // with the last norm
+constexpr double share = 63.0 / 64;               // factor of a ring of 64 ranks
 
 TEST(DataParallel, BytesOnTheWireAreThoseOfTheLiterature) {
   const Overrides one = {"batch.global_batch_size=64"};  // one micro-batch
@@ -101,15 +101,15 @@ TEST(DataParallel, BytesOnTheWireAreThoseOfTheLiterature) {
     more.push_back(key("parallelism.zero_stage", zero));
     return wire_bytes(more);
   };
-  // Two bytes an element, in the gradients' format on the wire and in that of the parameters. An all-reduce is worth
-  // two passes, a scatter and a gather one each.
+  // Both formats on the wire, of gradients and of parameters, have two bytes an element. An all-reduce counts as two
+  // passes, a scatter and a gather as one each.
   for (const int zero : {0, 1, 2}) EXPECT_NEAR(with(zero), 2 * share * 2 * all, 1e3) << zero;
-  // Two gathers and a scatter; the head's parameters are still there when its backward begins, and the backward of
-  // an embedding reads none.
+  // Two gathers and a scatter. The head's parameters are still there when its backward begins, and the backward of an
+  // embedding reads none.
   EXPECT_NEAR(with(3), 2 * share * (3 * layers + 2 * 2 * ends + 2 * 4096), 1e3);
-  // Kept between forward and backward: one gather.
+  // Parameters are kept between forward and backward: one gather.
   EXPECT_NEAR(with(3, {"parallelism.reshard_after_forward=false"}), 2 * share * 2 * all, 1e3);
-  // Sharded inside a node of 8: gather and scatter there, and an all-reduce of the eighth over 8 nodes.
+  // Shards lie inside a node of 8: gather and scatter there, and an all-reduce of an eighth over 8 nodes.
   EXPECT_NEAR(with(1, {"parallelism.shard_group=8"}), 2 * all * (2 * 7.0 / 8 + 2 * 7.0 / 8 / 8), 1e3);
 }
 
@@ -189,7 +189,7 @@ TEST(DataParallel, TokensAreWaitedForWhereTheLoaderIsSlowerThanTheStep) {
   const model::StepTimes slow = times({"input.loader_gbps=0.001"});
   EXPECT_NEAR(slow.time_s, 512 * 8192 * 4 / (8 * 0.001e9 / 8), 1e-6);
   EXPECT_NEAR(slow.exposed_input_s.value(), slow.time_s - times({}).time_s, 1e-6);
-  // Loaded before the step begins: over the link, 512 / 64 sequences of the rank at 87 % of 64 GB/s.
+  // Without prefetching, data are loaded before the step: 512 / 64 sequences of the rank at 87 % of 64 GB/s.
   EXPECT_NEAR(times({"input.prefetch=false"}).exposed_input_s.value(), 8 * 8192 * 4 / (0.87 * 64e9), 1e-9);
 }
 
@@ -198,18 +198,19 @@ TEST(DataParallel, OffloadedStatesCostTimeAndFreeMemory) {
   const Simulation off = simulate(inputs({"offload.optimizer=true"}), Fidelity::step, false).value();
   EXPECT_GT(off.result.step.time_s, on.result.step.time_s);
   EXPECT_EQ(off.result.memory.ranks[0].optimizer_bytes, 0);
-  // 12 bytes of master weights and moments an element over 64 ranks.
+  // Master weights and moments have 12 bytes an element, over 64 ranks.
   EXPECT_NEAR(on.result.memory.ranks[0].optimizer_bytes, 12 * all / 64, 1e3);
 }
 
 TEST(DataParallel, AMovingAverageOnTheHostHidesBehindTheStep) {
   EXPECT_NEAR(seconds({"optimizer.ema=host"}), seconds({}), 1e-9);
-  // The whole model's FP32 masters of one rank's shard: 4 * 8.03e9 / 64 B over 55.68 GB/s are 9 ms, less than any step.
+  // One rank's shard of the whole model's FP32 masters, 4 * 8.03e9 / 64 B over 55.68 GB/s, takes 9 ms, less than any
+  // step.
   EXPECT_EQ(times({"optimizer.ema=host"}).exposed_host_s.value(), 0);
 }
 
-// Every rank of a tensor group that shares out the tokens has a part of the gradients of what all of them hold: norms,
-// of 2 * 4096 parameters in each of 32 layers, and the final one. They are summed over the group, in FP32.
+// Every rank of a tensor group that divides the tokens has a part of the gradients of the parameters that all of them
+// hold: norms, of 2 * 4096 parameters in each of 32 layers, and the final one. They are summed over the group, in FP32.
 TEST(SequenceParallelism, SumsTheGradientsOfWhatEveryRankHolds) {
   const auto summed = [](const std::vector<std::string>& settings) {
     const Inputs inputs = tests::step_inputs("llama-3-8b-64xh800", "h800", settings);

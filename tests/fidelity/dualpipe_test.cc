@@ -1,4 +1,4 @@
-// DualPipe and DualPipeV against their exact forms. Notation: P ranks, M micro-batches, H = P/2 (P under
+// DualPipe and DualPipeV compared with their exact forms. Notation: P ranks, M micro-batches, H = P/2 (P under
 // DualPipeV), F forward, B = I + W backward, FB an overlapped pair, h the distance of a rank from the nearer end.
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ TEST(DualPipe, OpCounts) {
   }
 }
 
-// DeepSeek-V3's shape. Rank 0: F = 16 + 7, B = 8, I = W = 15, FB = 120 - 24 + 1. Rank 7 (middle): F = 16 + 0 + 1,
+// The shape of DeepSeek-V3. Rank 0: F = 16 + 7, B = 8, I = W = 15, FB = 120 - 24 + 1. Rank 7 (middle): F = 16 + 0 + 1,
 // B = 8 + 1, I = W = 8, FB = 120 - 24 + 8 - 1.
 TEST(DualPipe, OpCountsOfDeepSeekV3) {
   const Schedule schedule = build("dualpipe", 16, 120);
@@ -70,7 +70,7 @@ TEST(DualPipe, UpperHalfMirrorsTheLower) {
   }
 }
 
-// Micro-batches of one direction pass in order, and weight gradients run in the order their input gradients did.
+// Micro-batches of one direction pass in order, and weight gradients run in the order of their input gradients.
 TEST(DualPipe, MicroBatchesPassInOrder) {
   const Schedule schedule = build("dualpipe", 8, 24);
   for (const auto& ops : schedule.ranks) {
@@ -175,7 +175,7 @@ TEST(DualPipe, IdlePerRank) {
   }
 }
 
-// No form outside max(F, B) <= FB <= F + B, with B other than I + W, or with hops.
+// There is no form outside max(F, B) <= FB <= F + B, with B other than I + W, or with transfer times.
 TEST(DualPipe, NoExactFormOutsideItsConditions) {
   const ScheduleShape shape{.ranks = 4, .micro_batches = 8};
   const ScheduleKind& dualpipe = kind("dualpipe");
@@ -186,14 +186,14 @@ TEST(DualPipe, NoExactFormOutsideItsConditions) {
   EXPECT_FALSE(dualpipe.exact_makespan(shape, {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3, .p2p = 0.1}));
 }
 
-// Blocking batches: before a slot of the critical path the rank waits for one hop, if its batch holds any. Take
-// the path through the input gradients: 2H F, H-1 I, M-H-2 FB, 2 B, 2H-1 I and a W are M+4H-1 slots. Three of
-// their batches are empty: before the first F of an end rank, before the B that follows an end rank's last pair
-// (nothing to send, and the last stage receives no gradient), and before the final W of an end rank. M+4H-4
-// remain. The path over the middle's 3H forwards has one slot more and one empty batch more: before its last F,
-// which was asked for a slot earlier. So P >= 4 pays M + 2P - 4 hops. This holds as long as no rank holds up a
-// partner inside a batch, that is for I >= max(F, W). Eager sends hide a part of it, never all: 0.7 remains.
-TEST(DualPipe, BlockingBatchesCostAHopPerSlot) {
+// Blocking batches: before a slot of the critical path the rank waits for one transfer, if its batch has any. The path
+// through the input gradients, 2H F, H-1 I, M-H-2 FB, 2 B, 2H-1 I and a W, has M+4H-1 slots. Three of their batches are
+// empty: before the first F of an end rank, before the B that follows an end rank's last pair (no activation to send,
+// and the last stage receives no gradient), and before the final W of an end rank. M+4H-4 remain. The path over the
+// middle's 3H forwards has one slot more and one empty batch more: before its last F, whose input was asked for a slot
+// earlier. So P >= 4 has M + 2P - 4 transfers. This holds as long as no rank delays a partner inside a batch, that is
+// for I >= max(F, W). Eager sends hide a part of it, never all: 0.7 remains.
+TEST(DualPipe, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = 2 * random.integer(2, 9), M = 2 * random.integer(P, 3 * P);
@@ -232,8 +232,8 @@ TEST(DualPipe, RefusesShapesItDoesNotExistFor) {
   EXPECT_TRUE(dualpipe.check({.ranks = 4, .micro_batches = 8}));
 }
 
-// The program of DualPipe's lower half on 2P ranks with 2M micro-batches; direction 0 is the way down the V,
-// direction 1 the way back.
+// DualPipeV is the program of DualPipe's lower half on 2P ranks with 2M micro-batches; direction 0 goes down the V,
+// direction 1 back.
 TEST(DualPipeV, IsDualPipeCutInHalf) {
   for (const auto& [P, M] : {std::pair{1, 2}, {2, 4}, {3, 7}, {4, 9}, {8, 40}}) {
     const Schedule half = build("dualpipev", P, M), whole = build("dualpipe", 2 * P, 2 * M);
@@ -248,7 +248,7 @@ TEST(DualPipeV, IsDualPipeCutInHalf) {
   }
 }
 
-// The counts of DualPipe with h = rank, H = P and 2M micro-batches, and 2P+1 chunks held on every rank.
+// DualPipeV has the counts of DualPipe with h = rank, H = P and 2M micro-batches, and 2P+1 chunks held on every rank.
 TEST(DualPipeV, OpCountsAndPeak) {
   for (const auto& [P, M] : {std::pair{1, 2}, {1, 5}, {2, 4}, {3, 7}, {4, 9}, {8, 16}, {8, 61}}) {
     const Schedule schedule = build("dualpipev", P, M);
@@ -263,7 +263,7 @@ TEST(DualPipeV, OpCountsAndPeak) {
   }
 }
 
-// DualPipe's form with H = P and M -> 2M, and its idle per rank seen from the last rank; M may be odd.
+// The form is DualPipe's with H = P and M -> 2M, and its idle time per rank counts from the last rank; M may be odd.
 TEST(DualPipeV, MakespanAndIdleAreExact) {
   RandomCosts random;
   for (int round = 0; round < 500; ++round) {
@@ -280,9 +280,10 @@ TEST(DualPipeV, MakespanAndIdleAreExact) {
   }
 }
 
-// Blocking batches cost a hop per slot of the critical path as under DualPipe: M -> 2M and P -> 2P in its M + 2P - 4,
-// less what stays on the last rank: between 2M + 4P - 7 and 2M + 4P - 5. Eager sends pay 0.55 of it at least.
-TEST(DualPipeV, BlockingBatchesCostAHopPerSlot) {
+// Blocking batches add a transfer per slot of the critical path as under DualPipe: M -> 2M and P -> 2P in its M + 2P -
+// 4, less those that stay on the last rank: between 2M + 4P - 7 and 2M + 4P - 5. Eager sends leave at least 0.55 of
+// them.
+TEST(DualPipeV, BlockingBatchesCostATransferPerSlot) {
   RandomCosts random;
   for (int round = 0; round < 200; ++round) {
     const std::int32_t P = random.integer(3, 9), M = random.integer(2 * P, 5 * P);

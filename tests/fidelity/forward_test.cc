@@ -26,7 +26,7 @@ class Reference {
       names_.push_back(std::to_string(names_.size()) + " " + graph.name + "/");
   }
 
-  // The sum of the mean cross-entropies of the model's heads over a batch of sequences.
+  // Returns the sum of the mean cross-entropies of the model's heads over a batch of sequences.
   double loss() {
     const Matrix& ids = constants_.at("token_ids");
     double total = 0, sequences = 0;
@@ -43,7 +43,7 @@ class Reference {
   Vector norm(const std::string& name, const Vector& x) const {
     return weight(name).col(0).cwiseProduct(x) / std::sqrt(x.squaredNorm() / static_cast<double>(x.size()) + 1e-6);
   }
-  // Of the residual stream: mean and variance of the row, or its mean square.
+  // Normalizes a row of the residual stream by its mean and variance, or by its mean square.
   Vector stream_norm(const std::string& name, const Vector& x) const {
     if (a_.norm == model::NormKind::root_mean_square) return norm(name, x);
     const Vector y = norm(name, (x.array() - x.mean()).matrix());
@@ -65,7 +65,7 @@ class Reference {
                   a_.biases.mlp);
   }
 
-  // Columns i and i + half are the parts of a complex number that the position turns.
+  // Columns i and i + half are the parts of a complex number that is rotated by the position.
   Vector rotated(const Vector& x, std::size_t position) const {
     const Index half = x.size() / 2;
     Vector y(x.size());
@@ -100,7 +100,7 @@ class Reference {
     }
     return result;
   }
-  // The last rotary columns of a head turn, and all of it where the architecture names none.
+  // The last rotary columns of a head are rotated, or the whole head where the architecture names none.
   Vector placed(const std::string& norm_name, const Vector& head, std::size_t t) const {
     Vector y = a_.query_key_norm ? norm(norm_name, head) : head;
     if (a_.positions != model::PositionKind::rotary) return y;
@@ -108,11 +108,12 @@ class Reference {
     y.tail(turning) = rotated(y.tail(turning), t).eval();
     return y;
   }
-  // The first token that token t sees, and what ALiBi adds to the score of token s (arXiv 2108.12409).
+  // Returns the first token that token t attends to.
   std::size_t first_seen(std::size_t t, bool windowed) const {
     const auto window = static_cast<std::size_t>(a_.window.tokens);
     return windowed && t + 1 > window ? t + 1 - window : 0;
   }
+  // Returns the ALiBi bias of the score of query t and key s (arXiv 2108.12409).
   double alibi(Index head, std::size_t t, std::size_t s) const {
     const double slope = std::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(a_.heads));
     return a_.positions == model::PositionKind::alibi ? slope * (static_cast<double>(s) - static_cast<double>(t)) : 0;
@@ -151,7 +152,7 @@ class Reference {
     return result;
   }
 
-  // The best experts of the best groups.
+  // Returns the best experts of the best groups.
   std::set<Index> chosen(const Vector& biased) const {
     const model::MixtureOfExperts& e = a_.experts;
     const Index width = e.routed_experts / e.groups;
@@ -203,7 +204,7 @@ class Reference {
     }
     return x;
   }
-  // Of the first `count` tokens of the sequence that starts at `from`.
+  // Returns the cross-entropy of the first `count` tokens of the sequence that starts at `from`.
   double cross_entropy(const std::string& prefix, const Sequence& x, Index from, std::size_t count) const {
     const Matrix output = parameters_.at(a_.tied_embedding ? names_.front() + "embedding" : names_.back() + "output");
     double total = 0;
@@ -214,7 +215,7 @@ class Reference {
     }
     return total / static_cast<double>(count);
   }
-  // The last token of a sequence has no successor: no later token sees it, and it has no label.
+  // The last token of a sequence has no successor: no later token attends to it, and it has no label.
   double prediction_loss(const Sequence& x, Index from) const {
     Sequence projected;
     for (std::size_t t = 0; t + 1 < x.size(); ++t) {

@@ -1,5 +1,5 @@
-// Steps on the cores of one computer: every schedule and division of a tiny mixture of experts, whose threads of
-// communication take no core of the compute stream.
+// Steps on the cores of one computer: every schedule and division of a tiny mixture of experts. The threads of
+// communication take no core from the compute stream.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,7 +31,7 @@ TEST_P(HostSteps, AreFiniteAndAccountedFor) {
   double lost = 0;
   for (const model::LostTime& loss : result.lost) {
     EXPECT_TRUE(std::isfinite(loss.seconds)) << loss.cause;
-    EXPECT_NE(loss.cause, "slowdown during transfers");  // a constant of 1
+    EXPECT_NE(loss.cause, "slowdown during transfers");  // a constant factor of 1
     EXPECT_NE(loss.cause, "SMs given to communication");
     lost += loss.seconds;
   }
@@ -60,7 +60,7 @@ TEST(HostStep, CommunicationHoldsNoCores) {
   }
 }
 
-// When every operator takes twice what it took by form and no gap is between them, so does a step without messages.
+// When every operator takes twice its computed time and there are no gaps, so does a step without transfers.
 TEST(HostStep, RestsOnWhatWasMeasured) {
   const Settings alone = {"cluster.gpus=1", "parallelism.pipeline=1", "parallelism.expert=1",
                           "optimizer.gradient_clipping=false"};

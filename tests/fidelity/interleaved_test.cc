@@ -1,4 +1,4 @@
-// Interleaved schedules against their published order and exact forms. P ranks, v chunks each, M micro-batches.
+// Interleaved schedules compared with their published order and exact forms. P ranks, v chunks each, M micro-batches.
 #include <gtest/gtest.h>
 
 #include "tests/support/schedules.h"
@@ -32,10 +32,10 @@ TEST(Interleaved, ListingOfALongerGroup) {
   EXPECT_EQ(listing(schedule.ranks[1]), "F1.0 F1.1 F1.2 F3.0 B3.0 F3.1 B3.1 F3.2 B3.2 B1.0 B1.1 B1.2 ");
 }
 
-// The last rank starts after P-1 chunk forwards, never waits for v M forwards and backwards, and the last gradient
-// walks back over P-1 chunks: (vM+P-1)(F+B). A hop that the slack of the order hides costs only on the way of the
-// first micro-batch down all vP stages and of the last one back: 2 (vP-1).
-TEST(Interleaved, MakespanIsExactAndSmallHopsCostOnlyFillAndDrain) {
+// The last rank starts after P-1 chunk forwards, never waits for v M forwards and backwards, and the last gradient goes
+// back over P-1 chunks: (vM+P-1)(F+B). Transfers that the slack of the order hides add time only when the first
+// micro-batch goes down all vP stages and the last one comes back: 2 (vP-1).
+TEST(Interleaved, MakespanIsExactAndShortTransfersCostOnlyFillAndDrain) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(2, 8), M = P * random.integer(1, 5), v = random.integer(2, 4);
@@ -51,9 +51,9 @@ TEST(Interleaved, MakespanIsExactAndSmallHopsCostOnlyFillAndDrain) {
   }
 }
 
-TEST(Interleaved, RefusesGroupsThatDoNotFitAndSaysWhatFits) {
+TEST(Interleaved, RefusesGroupsThatDoNotFitAndNamesWhatFits) {
   for (const std::string_view name : {"interleaved", "interleaved-overlap"}) {
-    // 9 micro-batches on 4 ranks: 4, 4 and 1 left. Groups of 5 leave 4, as many as ranks.
+    // 9 micro-batches on 4 ranks leave 4, 4 and 1. Groups of 5 leave 4, as many as ranks.
     const auto rest = kind(name).check({.ranks = 4, .micro_batches = 9, .virtual_stages = 2});
     ASSERT_FALSE(rest);
     EXPECT_EQ(rest.error().kind, ErrorKind::infeasible);

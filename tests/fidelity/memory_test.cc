@@ -1,4 +1,4 @@
-// Memory in cases that estimators are known to get wrong, each against a figure worked out by hand.
+// Memory in cases that estimators are known to get wrong, each compared with a figure worked out by hand.
 #include "model/memory/memory.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Predicted {
   }
 };
 
-// On GPUs with the memory that an H800 reports, its reserves as shipped.
+// Predicts on GPUs with the memory that an H800 reports and the shipped reserves.
 Predicted predict(const std::string& example, const std::vector<std::string>& changes) {
   Predicted p;
   p.plan = load_plan(shipped("examples/" + example + ".toml"), changes).value();
@@ -51,26 +51,26 @@ const Tensor& tensor(const StepProgram& program, const std::string& block, const
 }
 
 TEST(MemoryCases, ExpertsAreDividedByTheExpertDegreeAlone) {
-  // Per MoE layer 256 / EP experts of 3 * 7168 * 2048 parameters, in FP8 blocks of 128 x 128 with a scale of 4 B.
+  // Each MoE layer has 256 / EP experts of 3 * 7168 * 2048 parameters, in FP8 blocks of 128 x 128 with a scale of 4 B.
   const double expert = 3.0 * 7168 * 2048 * (1 + 4 / (128.0 * 128));
   for (const int degree : {32, 64, 128}) {
     const Predicted p = deepseek({"parallelism.expert=" + std::to_string(degree)});
     // Rank 7 holds the stages 7 and 8, of 4 MoE layers each.
     EXPECT_DOUBLE_EQ(p.state(7).experts.parameters.value(), 8 * 256.0 / degree * expert) << degree;
-    // What lies outside the experts does not know of them.
+    // Parameters outside the experts do not depend on the expert degree.
     EXPECT_EQ(p.state(7).others.parameters, deepseek().state(7).others.parameters) << degree;
   }
 }
 
 TEST(MemoryCases, ExpertsAreDividedByTheirOwnTensorDegreeAndNotByThatOfAttention) {
   const double experts = deepseek().state(7).experts.parameters.value();
-  // Two ranks that share heads and columns of everything else each hold whole experts.
+  // Two ranks that divide heads and columns of all other parameters each hold whole experts.
   const std::vector<std::string> divided = {"parallelism.tensor=2", "parallelism.sequence=true"};
   const Predicted tensor = deepseek(divided);
   EXPECT_DOUBLE_EQ(tensor.state(7).experts.parameters.value(), experts);
   EXPECT_LT(tensor.state(7).others.parameters, deepseek().state(7).others.parameters);
-  // Two ranks that share the columns of an expert each hold half of it: 256 / 64 experts of half the width. Scales are
-  // counted per element, so half is half.
+  // Two ranks that divide the columns of an expert each hold half of it: 256 / 64 experts of half the width. Scales are
+  // counted per element, so they are halved too.
   std::vector<std::string> both = divided;
   both.push_back("parallelism.expert_tensor=2");
   EXPECT_DOUBLE_EQ(deepseek(both).state(7).experts.parameters.value(), experts / 2);
@@ -78,8 +78,9 @@ TEST(MemoryCases, ExpertsAreDividedByTheirOwnTensorDegreeAndNotByThatOfAttention
 }
 
 TEST(MemoryCases, TokensAreNotDividedByTheExpertDegree) {
-  // A rank of a data-parallel replica has its own 4096 tokens whatever EP is, and its experts take 8 rows of each: as
-  // many as are sent, since all ranks are alike. Only how many distinct tokens those rows are depends on EP.
+  // A rank of a data-parallel replica has its own 4096 tokens for any EP, and its experts receive 8 rows for each of
+  // them: as many as are sent, since all ranks are alike. Only the number of distinct tokens of those rows depends on
+  // EP.
   for (const int degree : {8, 64, 128}) {
     const StepProgram program = deepseek({"parallelism.expert=" + std::to_string(degree)}).program;
     EXPECT_EQ(tensor(program, "moe_layer", "layer_in").shape[0].size, 4096) << degree;
@@ -103,7 +104,7 @@ TEST(MemoryCases, DeepSeeksRecomputationInFp8FitsIn80Gigabytes) {
   EXPECT_GT(peak(R"(["rmsnorm", "swiglu"])"), published.memory.peak_bytes);
   EXPECT_GT(peak(R"(["rmsnorm", "mla_up_projection"])"), published.memory.peak_bytes);
   EXPECT_FALSE(deepseek({"recompute.policy=none"}).memory.fits);
-  // In BF16 the same recipe keeps twice the bytes of what FP8 keeps in one.
+  // In BF16 the same recipe keeps two bytes for each byte of FP8.
   EXPECT_GT(deepseek({"precision.gemm=bf16", "precision.dispatch=bf16"}).memory.ranks[7].activations_peak_bytes,
             1.2 * published.memory.ranks[7].activations_peak_bytes);
 }
@@ -115,11 +116,11 @@ TEST(MemoryCases, EmbeddingAndHeadStages) {
   const double layers = 16 * (4096.0 * (6144 + 4096 + 3 * 14336) + 2 * 4096), table = 128256.0 * 4096;
   EXPECT_DOUBLE_EQ(p.memory.ranks[0].parameters_bytes, 2 * (layers + table));
   EXPECT_DOUBLE_EQ(p.memory.ranks[1].parameters_bytes, 2 * (layers + table + 4096));
-  // The head's logits of 8192 tokens, BF16, and their gradient are its stage's temporary tensors, and its fullest
-  // moment is not that of the first stage.
+  // The head's logits of 8192 tokens, BF16, and their gradient are temporary tensors of its stage, whose peak is at
+  // another moment than that of the first stage.
   EXPECT_GE(p.memory.ranks[1].temporary_bytes, 2 * 8192.0 * 128256);
   EXPECT_LT(p.memory.ranks[0].temporary_bytes, p.memory.ranks[1].temporary_bytes);
-  // Of four stages the interior ones have neither.
+  // The two middle stages of four have neither.
   const Predicted four = predict("llama-3-8b-64xh800", {"parallelism.pipeline=4"});
   EXPECT_DOUBLE_EQ(four.memory.ranks[0].parameters_bytes - four.memory.ranks[1].parameters_bytes, 2 * table);
   EXPECT_DOUBLE_EQ(four.memory.ranks[3].parameters_bytes - four.memory.ranks[2].parameters_bytes, 2 * (table + 4096));
@@ -142,7 +143,7 @@ TEST(MemoryCases, DualPipeHoldsTwoStagesAndOneEmbedding) {
   const double table = 2 * 129280.0 * 7168;
   EXPECT_DOUBLE_EQ(dual.memory.ranks[0].parameters_bytes,
                    single.memory.ranks[0].parameters_bytes + single.memory.ranks[15].parameters_bytes - table);
-  // Both copies are reduced together, so that the states of the optimizer are divided over twice as many ranks.
+  // Both copies are reduced together, so the optimizer states are divided over twice as many ranks.
   EXPECT_DOUBLE_EQ(dual.memory.ranks[7].optimizer_bytes,
                    (single.memory.ranks[7].optimizer_bytes + single.memory.ranks[8].optimizer_bytes) / 2);
 }

@@ -1,4 +1,4 @@
-// Whole steps on the two loops: equal where nothing is shared, slower where links are shared, loaded or broken.
+// Whole steps on the two event loops: equal where no link is shared, slower where links are shared, loaded or broken.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -21,7 +21,7 @@ double deepseek(const std::vector<std::string>& overrides) {
   return on_network(wired_inputs(deepseek_plan, "h800", overrides));
 }
 
-// DualPipe's messages move between its slots and its exchanges inside them: no two share a link.
+// DualPipe's transfers run between its slots and its all-to-alls inside them: no two share a link.
 TEST(NetworkStep, BothLoopsAgreeWhereNothingIsShared) {
   const Inputs inputs = wired_inputs(deepseek_plan, "h800");
   const double expected = on_heap(inputs);
@@ -29,7 +29,7 @@ TEST(NetworkStep, BothLoopsAgreeWhereNothingIsShared) {
   EXPECT_NEAR(on_network(inputs), expected, 1e-9 * expected);  // again in this process: no drift
 }
 
-// The links of the rank's own GPU and the most loaded one decide; those of the other ranks carry no more.
+// Only the links of the rank's own GPU and the most loaded one matter; those of the other ranks carry no more.
 TEST(NetworkStep, OneGpuStandsForItsGroup) {
   Inputs inputs = wired_inputs(deepseek_plan, "h800", {"batch.global_batch_size=4096"});
   const double one = on_network(inputs);
@@ -37,7 +37,7 @@ TEST(NetworkStep, OneGpuStandsForItsGroup) {
   EXPECT_NEAR(on_network(inputs), one, 1e-9 * one);
 }
 
-// Without the wiring the cost functions alone decide: a non-blocking network is faster than any kernel on it.
+// Without the wiring the cost functions alone give the times: a non-blocking network is faster than any kernel on it.
 TEST(NetworkStep, ANetworkThatNeverBlocksChangesNothing) {
   const Inputs wired = wired_inputs(deepseek_plan, "h800");
   Inputs plain = wired;
@@ -45,13 +45,13 @@ TEST(NetworkStep, ANetworkThatNeverBlocksChangesNothing) {
   EXPECT_NEAR(on_heap(wired), on_heap(plain), 1e-6 * on_heap(plain));
 }
 
-// Eager schedules send beside exchanges, which then share the NIC.
+// Eager schedules send concurrently with all-to-alls, so both share the NIC.
 TEST(NetworkStep, SharingNeverHelps) {
   const Inputs inputs = wired_inputs(deepseek_plan, "h800", {"schedule.kind=1f1b", "batch.global_batch_size=4096"});
   EXPECT_GE(on_network(inputs), on_heap(inputs) * (1 - 1e-9));
 }
 
-// Planes and rails differ in which switches they share, not in what DeepSeek-V3 asks of them: 19.926 and 19.946 s are
+// Planes and rails differ in the switches that they share, but not for DeepSeek-V3's traffic: 19.926 and 19.946 s are
 // published (arXiv 2505.09343 Table 4), 0.1 % apart.
 TEST(NetworkStep, PlanesAndRailsAreEqual) {
   const double planes = deepseek({});
@@ -62,7 +62,8 @@ TEST(NetworkStep, ASlowNetworkShows) {
   const double whole = deepseek({});
   EXPECT_GT(deepseek({"cluster.nic_gbps=200"}), 1.1 * whole);
   EXPECT_GT(deepseek({"cluster.placement=random:1", "cluster.oversubscription=4"}), 1.1 * whole);
-  // An expert group of eight nodes stays under one leaf when ranks lie in a row: the spines carry messages only.
+  // An expert group of eight nodes stays under one leaf when ranks are contiguous: the spines carry point-to-point
+  // transfers only.
   EXPECT_NEAR(deepseek({"cluster.oversubscription=4"}) / whole, 1, 0.05);
 }
 

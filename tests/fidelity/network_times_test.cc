@@ -1,5 +1,5 @@
-// Exchange times against closed forms: two-hop dispatch by footprint, flow by flow and as the heaviest link, on free
-// and oversubscribed fat trees, with placements, beside other traffic.
+// Times of all-to-alls compared with closed forms: two-leg dispatch by footprint, flow by flow and as the heaviest
+// link, on free and oversubscribed fat trees, with placements, and concurrent with other traffic.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace plumbline::sim {
 namespace {
 
 using topologies::Fabric;
-constexpr double per_node = 15'138'816;               // B from each GPU to each other node
+constexpr double per_node = 15'138'816;               // bytes from each GPU to each other node
 constexpr double free_seconds = 7 * per_node / 50e9;  // 2.119434 ms: seven other nodes on a NIC of 50 GB/s
 
 Fabric fabric_of(const topologies::FabricShape& shape, std::int64_t gpus) {
@@ -41,7 +41,7 @@ double simulated(SimGridNetwork& network, const std::vector<TrafficFlow>& flows)
   return *seconds;
 }
 
-TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
+TEST(TwoLegAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   EXPECT_NEAR(free_seconds, 2.119434e-3, 1e-9);
@@ -57,11 +57,11 @@ TEST(TwoHopAllToAll, IsTheSameByFootprintFlowByFlowAndInClosedForm) {
   }
 }
 
-TEST(TwoHopAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
+TEST(TwoLegAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
-  // 32 ranks per token: each GPU hands half of all 64 ranks' rows on its index, 8 * 4096 * 7392 * 32 / 64 B, to each of
-  // 7 neighbours: 7 * 121,110,528 / 160 GB/s = 5.298586 ms, more than the network's 2.119434.
+  // With 32 ranks per token each GPU forwards half of all 64 ranks' rows on its index, 8 * 4096 * 7392 * 32 / 64 B, to
+  // each of 7 others: 7 * 121,110,528 / 160 GB/s = 5.298586 ms, more than the network's 2.119434.
   const auto all = transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64), 32));
   const double expected = 7 * 8 * 4096 * 7392 * 32.0 / 64 / 160e9;
   EXPECT_NEAR(bottleneck_seconds(fabric, all), expected, 1e-12);
@@ -69,7 +69,7 @@ TEST(TwoHopAllToAll, TheNodeBindsWhenTokensReachManyRanks) {
   EXPECT_NEAR(simulated(network, tests::flow_by_flow(fabric, all)), expected, 2e-12);
 }
 
-// Naive all-to-all of 1 MB between 64 GPUs: 56 of 63 messages leave the node.
+// Of an all-to-all in single transfers of 1 MB between 64 GPUs, 56 of 63 transfers leave the node.
 TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   TrafficPattern all_to_all;
@@ -79,7 +79,7 @@ TEST(AllToAll, LoadsNicsAndSwitchesByItsMessages) {
   const auto all = transfers(fabric, all_to_all);
   EXPECT_EQ(all.size(), 4032u);
   SimGridNetwork network = network_of(fabric);
-  // On planes a message goes over the GPU of the receiver's plane: a NIC carries 8 * 7 messages; 56 MB / 50 GB/s.
+  // On planes a transfer goes over the GPU of the receiver's plane: a NIC carries 8 * 7 of them; 56 MB / 50 GB/s.
   EXPECT_NEAR(bottleneck_seconds(fabric, all), 56e6 / 50e9, 1e-12);
   EXPECT_NEAR(simulated(network, footprint_flows(fabric, all)), 56e6 / 50e9, 2e-12);
   // Flow by flow each of the 56 is shortened by an eighth of a picosecond at 50 GB/s, 7 ps together.
@@ -130,7 +130,7 @@ class ManyGroups : public testing::Test {
   }
 };
 
-TEST_F(ManyGroups, DoNotMeetOnANonBlockingFabricWhenPlacedInOrder) {
+TEST_F(ManyGroups, ShareNoLinkOfANonBlockingFabricWhenPlacedInOrder) {
   for (const auto& groups : {contiguous(), striped()}) {
     const Times seconds = times(tests::planes_of_nodes(), groups);
     EXPECT_NEAR(seconds.closed_form, free_seconds, 1e-12);
@@ -138,7 +138,7 @@ TEST_F(ManyGroups, DoNotMeetOnANonBlockingFabricWhenPlacedInOrder) {
   }
 }
 
-TEST_F(ManyGroups, MeetOnOversubscribedLeaves) {
+TEST_F(ManyGroups, ShareLinksOfOversubscribedLeaves) {
   // Leaves of 32 nodes with 16 spines: two nodes share an uplink that carries 14 transfers, twice a NIC's 7.
   const Times seconds = times(tests::planes_of_nodes(2), striped());
   EXPECT_NEAR(seconds.closed_form, 2 * free_seconds, 1e-12);
@@ -146,7 +146,7 @@ TEST_F(ManyGroups, MeetOnOversubscribedLeaves) {
   EXPECT_NEAR(seconds.closed_form, 4.239e-3, 1e-6);
 }
 
-TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
+TEST_F(ManyGroups, ShareLinksOfStaticRoutesWhenPlacedAtRandom) {
   for (const int seed : {1, 5, 23}) {
     const Times seconds = times(tests::planes_of_nodes(), random(seed));
     // Destinations choose spines, so some links between leaf and spine carry more than a NIC's seven transfers.
@@ -160,7 +160,7 @@ TEST_F(ManyGroups, MeetOnStaticRoutesWhenPlacedAtRandom) {
   }
 }
 
-TEST(TrafficOverlappedAnAllToAll, SharesByConnections) {
+TEST(TrafficWithAnAllToAll, SharesByConnections) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   SimGridNetwork network = network_of(fabric);
   const auto all_to_all = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
@@ -169,8 +169,8 @@ TEST(TrafficOverlappedAnAllToAll, SharesByConnections) {
   for (std::int64_t gpu = 0; gpu < 64; ++gpu) ring.push_back({gpu, (gpu + 8) % 64, 100e6, 0});
   const auto reduction = footprint_flows(fabric, ring);
   ASSERT_EQ(reduction.size(), 1u);
-  // The exchange has 7 of 8 connections on each NIC: 105,971,712 B at 7/8 of 50 GB/s. The ring ends when both sums of
-  // bytes are through.
+  // The all-to-all has 7 of 8 connections on each NIC: 105,971,712 B at 7/8 of 50 GB/s. The ring ends when both sums of
+  // bytes have been transferred.
   EXPECT_NEAR(*tests::simulate_seconds(network, all_to_all, reduction), free_seconds * 8 / 7, 5e-12);
   EXPECT_NEAR(*tests::simulate_seconds(network, all_to_all, reduction), 2.4222e-3, 1e-7);
   EXPECT_NEAR(*tests::simulate_seconds(network, reduction, all_to_all), free_seconds + 100e6 / 50e9, 5e-12);
@@ -192,7 +192,7 @@ TEST(SkewedAllToAll, TakesAsLongAsItsHeaviestLink) {
   EXPECT_GT(footprint_flows(fabric, all).size(), 2u);
 }
 
-TEST(BothLoops, GiveTheSameTimeForAnExchangeAlone) {
+TEST(BothLoops, GiveTheSameTimeForAnAllToAllAlone) {
   const Fabric fabric = fabric_of(tests::planes_of_nodes(), 64);
   const auto flows = footprint_flows(fabric, transfers(fabric, tests::expert_dispatch(tests::gpus_from(0, 64))));
   HeapLoop heap(fabric.links());

@@ -16,7 +16,7 @@ using model::OpType;
 using model::Stream;
 using Overrides = std::vector<std::string>;
 
-// Llama 3 8B on four pipeline ranks: an interior stage has eight layers and no end of the model.
+// With Llama 3 8B on four pipeline ranks, a middle stage has eight layers and neither embedding nor head.
 class MiddleSlot {
  public:
   MiddleSlot(OpType type, const std::string& share, double host_bandwidth) {
@@ -61,13 +61,13 @@ class MiddleSlot {
   TemplateRun run_;
 };
 
-constexpr double rounding = 1e-10;  // s: of a picosecond for each segment
+constexpr double rounding = 1e-10;  // seconds: a picosecond for each segment
 
 TEST(OffloadedSlots, CopyWhatALayerKeeps) {
-  // BF16, 8192 tokens of width 4096, 32 heads and 8 key-value heads of 128, 14336 inside the MLP; two bytes each. For
-  // the backward are kept: the input, its norm, the rotated queries and keys, the values and what attention gives
-  // (2 * 4096 + 2 * 1024 wide), the stream after it and its norm, both halves of the first product and what the second
-  // one reads; FP32 log-sum-exps of 32 heads.
+  // BF16, 8192 tokens of width 4096, 32 heads and 8 key-value heads of 128, 14336 inside the MLP; two bytes each. The
+  // backward needs: the input, its norm, the rotated queries and keys, the values and the output of attention (2 * 4096
+  // + 2 * 1024 wide), the residual stream after it and its norm, both halves of the first GEMM's output and the input
+  // of the second; FP32 log-sum-exps of 32 heads.
   const double per_token = 2 * (2 * 4096 + (2 * 4096 + 2 * 1024) + 2 * 4096 + 3 * 14336) + 4 * 32;
   EXPECT_DOUBLE_EQ(MiddleSlot(OpType::F, "1", 64e9).bytes(), 8 * 8192 * per_token);
   EXPECT_DOUBLE_EQ(MiddleSlot(OpType::B, "1", 64e9).bytes(), 8 * 8192 * per_token);
@@ -99,7 +99,8 @@ TEST(OffloadedSlots, TakeAsLongAsASlowLinkBackward) {
 }
 
 TEST(OffloadedSlots, HideBehindComputeOnAFastLink) {
-  // At 100 times the bandwidth only the ends of a slot show: forward the last layer's last copies, backward the first.
+  // At 100 times the bandwidth only the ends of a slot show: the last layer's last copies of the forward, the first
+  // copies of the backward.
   for (const OpType type : {OpType::F, OpType::B}) {
     const MiddleSlot slot(type, "1", 6400e9);
     const double alone = MiddleSlot(type, "0", 6400e9).seconds();
@@ -109,7 +110,7 @@ TEST(OffloadedSlots, HideBehindComputeOnAFastLink) {
 }
 
 TEST(OffloadedSlots, APairUsesBothDirectionsAtOnce) {
-  // DualPipe: what the forward side sends is what the backward side fetches, and a slow link carries both at its full
+  // Under DualPipe the forward sends as many bytes as the backward fetches, and a slow link carries both at its full
   // rate: the slot takes less than one after the other would.
   Inputs inputs = tests::step_inputs(
       tests::llama_plan, "h800",
@@ -141,7 +142,7 @@ TEST(Offloading, NothingIsTheSameToTheBit) {
   EXPECT_EQ(none.memory.peak_bytes, without.memory.peak_bytes);
 }
 
-TEST(Offloading, IsRefusedWhereNobodyStatesTheLink) {
+TEST(Offloading, IsRefusedWithoutALinkRate) {
   Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", {"offload.activations=0.5"});
   inputs.cluster.device.host_bandwidth = model::BytesPerSecond(0);
   const auto refused = simulate(inputs, Fidelity::step, false);

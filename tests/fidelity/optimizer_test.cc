@@ -1,4 +1,4 @@
-// The optimizer's graph is executable too: reduction, AdamW and gather run on every rank of the group.
+// The optimizer's graph is executed too: reduction, AdamW and gather run on every rank of the group.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,9 +62,9 @@ Interpreter started(const model::Graph& graph, bool sharded) {
   return interpreter;
 }
 
-// In the first step both moments, bias taken out, are the gradient and its square, so the direction is
-// g / (|g| + epsilon) with g = 3 (i - 3.5), summed over the two ranks; the weight decays by its share. Clipped, g
-// is divided by its norm: the sum of (i - 3.5)^2 over 0..7 is 42, so the norm is sqrt(9 * 42), above the limit of 1.
+// In the first step both moments, without their bias, are the gradient and its square, so the direction is g / (|g| +
+// epsilon) with g = 3 (i - 3.5), summed over the two ranks, and weight decay adds its share. Clipping divides g by its
+// norm: the sum of (i - 3.5)^2 over 0..7 is 42, so the norm is sqrt(9 * 42), above the limit of 1.
 double expected(Index i, bool clipped) {
   const model::AdamwAttributes a;
   const double weight = static_cast<double>(i);
@@ -103,7 +103,8 @@ TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
   ASSERT_EQ(model::check(graph), "");
   Interpreter interpreter = started(graph, sharded);
   interpreter.run(model::Phase::W);
-  // Gathered, copied back from the host, or updated whole: the last operator but for the moving average's copy.
+  // Parameters are gathered, copied back from the host, or updated whole by the last operator but the moving average's
+  // copy.
   const bool averaged =
       has(graph, model::OperatorKind::copy_to_host) && !has(graph, model::OperatorKind::copy_to_device);
   const model::TensorId result = graph.operators[graph.operators.size() - (averaged ? 2 : 1)].writes[0];
@@ -115,7 +116,7 @@ TEST_P(Optimizer, EveryRankEndsWithTheWholeUpdatedParameter) {
   }
 }
 
-TEST(OptimizerGraph, WithoutClippingNobodyAsksForANorm) {
+TEST(OptimizerGraph, WithoutClippingThereIsNoNorm) {
   bool sharded = false;
   const model::Graph graph = optimizer({"", zero(1)}, sharded);
   EXPECT_FALSE(has(graph, model::OperatorKind::sum_of_squares));

@@ -1,4 +1,4 @@
-// What a predictor remembers of other plans changes nothing, in closed form and by events.
+// What a predictor caches of other plans changes no result, in closed form and by events.
 #include "sim/predict/predictor.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Sums of the same numbers in different orders.
+// The same numbers are summed in different orders.
 constexpr double rounding = 1e-9;
 
 class Draw {
@@ -80,7 +80,7 @@ struct Covered {
   std::set<std::int64_t> zero_stages;
 };
 
-// A predictor that has seen other plans before, against one that has seen none.
+// Compares a predictor that has evaluated other plans before with a fresh one.
 Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity = Fidelity::closed_form) {
   inputs.routing = std::make_shared<RoutingMemo>();
   inputs.tables = std::make_shared<ScheduleTables>();
@@ -92,7 +92,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
   for (int i = 0; i < plans; ++i) {
     vary(draw, inputs.plan, experts);
     const auto estimate = by_events ? predictor.events(inputs.plan) : predictor.closed_form(inputs.plan);
-    const auto whole = simulate(inputs, fidelity, by_events);  // where a timeline is recorded, segment by segment
+    const auto whole = simulate(inputs, fidelity, by_events);  // with a timeline recorded, segment by segment
     EXPECT_EQ(estimate.has_value(), whole.has_value()) << describe(inputs.plan);
     if (!whole || !estimate) {
       if (!whole && !estimate) {
@@ -112,7 +112,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
     EXPECT_EQ(found.optimizer_s, expected.optimizer_s) << describe(inputs.plan);
     const PlanLimits limits = predictor.bounds(inputs.plan, fidelity).value();
     EXPECT_NEAR(limits.bound_s, *whole->result.bound_s, rounding * limits.bound_s) << describe(inputs.plan);
-    // The fullest moments of a schedule, against its memory op by op.
+    // The peaks by schedule, compared with its memory op by op.
     EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes, rounding * whole->result.memory.peak_bytes)
         << describe(inputs.plan);
     EXPECT_EQ(estimate->fits, whole->result.memory.fits);
@@ -121,7 +121,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
   return covered;
 }
 
-// Few layers, so that the slow way stays quick: the interior stages are as those of the whole model.
+// Few layers keep the slow computation short: the middle stages are those of the whole model.
 Inputs shallow(const std::string& plan, std::int64_t layers) {
   Inputs inputs = tests::step_inputs(plan, "h800", {"cluster.gpus=64", "cluster.topology=h800-rail-fat-tree"});
   inputs.architecture.layers = layers;

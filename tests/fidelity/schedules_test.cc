@@ -1,4 +1,5 @@
-// GPipe and 1F1B against their exact forms; costs that differ by stage; the lower bound. P ranks, M micro-batches.
+// GPipe and 1F1B compared with their exact forms; costs that differ by stage; the lower bound. P ranks, M
+// micro-batches.
 #include "tests/support/schedules.h"
 
 #include <gtest/gtest.h>
@@ -15,10 +16,10 @@ using tests::kind;
 using tests::makespan;
 using tests::RandomCosts;
 
-// The last rank starts after P-1 forwards and hops, runs M forwards and M backwards without a break, and the
-// last gradient walks back over P-1 backwards and hops:
-//   T = (P-1)(F + p2p) + M (F + B) + (P-1)(B + p2p) = (M+P-1)(F+B) + 2 (P-1) p2p.
-TEST(GPipe, MakespanIsExactWithAnyHop) {
+// The last rank starts after P-1 forwards and transfers and runs M forwards and M backwards without a break. The last
+// gradient goes back over P-1 backwards and transfers: T = (P-1)(F + p2p) + M (F + B) + (P-1)(B + p2p) = (M+P-1)(F+B) +
+// 2 (P-1) p2p.
+TEST(GPipe, MakespanIsExactWithAnyTransferTime) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(1, 12), M = random.integer(1, 40);
@@ -47,7 +48,7 @@ TEST(GPipe, ByHand) {
 
 // Fill and drain cost P-1 forwards and P-1 backwards; between them the last rank never waits:
 //   T = (M+P-1)(F+B), M >= P.
-TEST(OneForwardOneBackward, MakespanIsExactWithoutHops) {
+TEST(OneForwardOneBackward, MakespanIsExactWithoutTransfers) {
   RandomCosts random;
   for (int round = 0; round < 300; ++round) {
     const std::int32_t P = random.integer(1, 12), M = random.integer(P, 4 * P + 3);
@@ -58,13 +59,13 @@ TEST(OneForwardOneBackward, MakespanIsExactWithoutHops) {
   }
 }
 
-// A path that starts with F_j on rank 0 can go down through n ranks and come back up: at the last rank (n = P) it
-// turns into B_j, at rank n-1 < P-1 into the op after F_j there, B_{j-P+n}. It costs n (F+B) + 2(n-1) p2p, and on
-// rank 0 the next op is F_{j+n}. From F_0 to B_{M-1} such turns must add up to M+P-1. Hops per micro-batch grow
-// with n, so the longest path takes n = P as often as it can, M/P times, and n = P-1 once (not first: B_{-1}
-// does not exist; hence M >= 2P). Point-to-point is not hidden, whatever its size:
-//   T = (M+P-1)(F+B) + [2(P-1) M/P + 2(P-2)] p2p, P divides M, M >= 2P, P >= 2.
-TEST(OneForwardOneBackward, MakespanIsExactWithHops) {
+// A path that starts with F_j on rank 0 can go down through n ranks and come back up: at the last rank (n = P) it goes
+// on with B_j, at rank n-1 < P-1 with the op after F_j there, B_{j-P+n}. It costs n (F+B) + 2(n-1) p2p, and on rank 0
+// the next op is F_{j+n}. From F_0 to B_{M-1} such lengths n must add up to M+P-1. Transfers per micro-batch grow with
+// n, so the longest path takes n = P as often as it can, M/P times, and n = P-1 once (not first: B_{-1} does not exist;
+// hence M >= 2P). Point-to-point transfers are not hidden, whatever their size: T = (M+P-1)(F+B) + [2(P-1) M/P +
+// 2(P-2)] p2p, P divides M, M >= 2P, P >= 2.
+TEST(OneForwardOneBackward, MakespanIsExactWithTransfers) {
   RandomCosts random;
   for (int round = 0; round < 500; ++round) {
     const std::int32_t P = random.integer(2, 12), groups = random.integer(2, 6), M = P * groups;
@@ -77,13 +78,13 @@ TEST(OneForwardOneBackward, MakespanIsExactWithHops) {
   }
 }
 
-// Where the form is not known it is not given: M < P, and hops with a broken or a single group.
+// No form is given where none is known: M < P, and transfer times with a broken or a single group.
 TEST(OneForwardOneBackward, NoExactFormOutsideItsConditions) {
   const ScheduleCosts transfers{.p2p = 0.1};
   EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 3}, {}));
   EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 9}, transfers));
   EXPECT_FALSE(kind("1f1b").exact_makespan({.ranks = 4, .micro_batches = 4}, transfers));
-  // One rank sends nothing: M (F+B) = 6 * 3.
+  // One rank has no transfers: M (F+B) = 6 * 3.
   EXPECT_DOUBLE_EQ(kind("1f1b").exact_makespan({.ranks = 1, .micro_batches = 6}, transfers).value(), 18);
 }
 
@@ -116,7 +117,7 @@ TEST(UnevenCosts, APairTakesAShareOfItsParts) {
   EXPECT_DOUBLE_EQ(evaluate(schedule, StageCosts({{.F = 1, .B = 2}}, 0, 0.8)).value().makespan, 1 + 2.4 + 2);
 }
 
-// GPipe and 1F1B reach the bound, as does ZB-V at equal costs; DualPipe at P = 4, M = 8 ends at 26 while the inner
+// GPipe and 1F1B reach the bound, as does ZB-V at equal costs; DualPipe at P = 4, M = 8 ends at 26 while the middle
 // ranks wait 1, work 24 and end with a weight gradient: 25.
 TEST(LowerBound, IsReachedWhereNothingIsLost) {
   const ScheduleCosts c{.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3};

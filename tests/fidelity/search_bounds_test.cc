@@ -1,4 +1,4 @@
-// Whatever a search cuts plans by is proven; here it is held against every plan of small spaces.
+// Every bound by which a search prunes is proven; here it is compared with every plan of small spaces.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ class SearchBounds : public testing::TestWithParam<std::size_t> {
   tests::SmallSearch search_ = tests::small_searches()[GetParam()];
 };
 
-// The branch's bound leaves recomputation out and holds for all of it.
+// The branch's bound leaves recomputation out, so it holds for every recomputation.
 TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   const Inputs& inputs = search_.inputs;
   const Space space(inputs);
@@ -55,7 +55,7 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
   ScheduleOutlines outlines(std::make_shared<ScheduleTables>());
   int plans = 0, simulated = 0;
   tests::for_each_plan(space, [&](const Branch&, const Point& point, const model::Plan& plan) {
-    if (plans++ % 7 != 0) return;  // a prime: all values of all keys come up
+    if (plans++ % 7 != 0) return;  // a prime, so that all values of all keys occur
     const auto estimate = predictor.closed_form(plan);
     ASSERT_TRUE(estimate) << to_string(estimate.error());
     const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
@@ -94,7 +94,7 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
 
 INSTANTIATE_TEST_SUITE_P(Small, SearchBounds, testing::Range(std::size_t{0}, std::size_t{4}));
 
-// Slot by slot: a bound from blocks is no more than the slot put together and run on a free lane.
+// Slot by slot: the bound from blocks is no more than the time of the whole slot on an otherwise idle GPU.
 TEST(BlockTimes, AreNoMoreThanSlots) {
   for (const tests::SmallSearch& search : tests::small_searches())
     for (const char* policy : {"none", "full"}) {
@@ -142,7 +142,7 @@ class UnevenCosts final : public model::ChunkCosts {
   }
 };
 
-// By slot classes and by ops it is the same bound.
+// The bounds by slot class and by op are equal.
 TEST(ScheduleBound, IsThatOfTheSchedule) {
   int compared = 0;
   for (const model::ScheduleKind* kind : model::schedule_kinds())

@@ -1,4 +1,5 @@
-// A search finds what trying everything finds, accounts for every plan, and does not depend on its threads.
+// A search gives the result of trying every plan, accounts for every plan, and does not depend on its number of
+// threads.
 #include "sim/search/search.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +88,7 @@ TEST_P(Searches, ThreadsChangeNothing) {
   }
 }
 
-// Trying out all combinations of values with the rules of the layout gives the plans of the space, each once.
+// All combinations of values that the rules of the layout allow are the plans of the space, each once.
 TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   const Inputs& inputs = small_.inputs;
   const Space space(inputs);
@@ -166,7 +167,7 @@ TEST(Search, KeepsTheFastestPlanOfEachShape) {
   }
 }
 
-TEST(Search, SaysWhyNothingFits) {
+TEST(Search, GivesTheReasonWhenNothingFits) {
   Inputs inputs = tests::small_searches()[0].inputs;
   inputs.cluster.device.memory = model::Bytes(1e9);
   const SearchResult result = found(inputs, {});
@@ -206,8 +207,8 @@ TEST(Search, WrongInputIsAnError) {
   EXPECT_EQ(result.error().kind, model::ErrorKind::input);
 }
 
-// What a plan is listed with is what simulate() gives for it.
-TEST(Finalists, HaveTheNumbersOfTheSimulation) {
+// The numbers listed for a plan are those that simulate() gives for it.
+TEST(TopPlans, HaveTheNumbersOfTheSimulation) {
   Inputs inputs = tests::small_searches()[2].inputs;
   inputs.fabric = tests::wired_inputs(tests::llama_plan, "h800", {"cluster.gpus=16"}).fabric;
   const SearchResult result = found(inputs, {.top = 3});

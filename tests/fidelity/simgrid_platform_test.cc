@@ -1,4 +1,4 @@
-// SimGrid itself loads the exported platforms; what it finds between GPUs is compared with the builder.
+// SimGrid loads the exported platforms; the routes that it finds between GPUs are compared with the builder's.
 #include "topologies/simgrid_platform.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_P(Platform, HasTheBandwidthsAndLatenciesOfTheBuilder) {
   char* argv[] = {program.data(), nullptr};
   simgrid::s4u::Engine engine(&argc, argv);
   engine.load_platform(file);
-  engine.get_netzone_root()->seal();  // an engine does so by itself when it runs, the first of a process only
+  engine.get_netzone_root()->seal();  // only the first engine of a process does so when it runs
   ASSERT_EQ(engine.get_host_count(), static_cast<std::size_t>(GetParam().gpus));
   const std::int64_t step = std::max<std::int64_t>(1, fabric.gpus() / 23);
   for (std::int64_t a = 0; a < fabric.gpus(); a += step) {

@@ -1,5 +1,5 @@
-// The executor against what is known exactly: closed forms of the schedules without network, the
-// schedule evaluation with hops that take latency only, and hand-derived links that are shared.
+// The executor compared with exact results: closed forms of the schedules without network, the schedule evaluation with
+// transfers that take latency only, and hand-derived cases of shared links.
 #include "sim/step/step_executor.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ std::string name_of(const Case& c) {
          " M=" + std::to_string(c.shape.micro_batches);
 }
 
-// Seconds: round ones, ones of about an H800's chunks, and whole numbers.
+// Seconds: round ones, those of about an H800's chunks, and whole numbers.
 const std::vector<ScheduleCosts> cost_grid = {{.F = 0.05, .B = 0.1, .I = 0.06, .W = 0.04, .FB = 0.13},
                                               {.F = 0.0613, .B = 0.0947, .I = 0.0851, .W = 0.0259, .FB = 0.1273},
                                               {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3}};
@@ -69,12 +69,12 @@ TEST(StepExecutor, WithoutNetworkItIsTheClosedForm) {
   EXPECT_GT(exact, 150);
 }
 
-// With latency alone no link is ever busy: this is the model of the evaluation, eager and batched alike.
+// With latency alone no link is ever busy, as in the evaluation, with eager and batched sends alike.
 TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
   for (const Case& c : cases()) {
     for (ScheduleCosts costs : cost_grid) {
-      for (const double share : {0.01, 0.3, 2.0}) {  // of a forward chunk
-        SCOPED_TRACE(name_of(c) + ", hop " + std::to_string(share) + " F");
+      for (const double share : {0.01, 0.3, 2.0}) {  // in units of a forward chunk
+        SCOPED_TRACE(name_of(c) + ", transfer of " + std::to_string(share) + " F");
         costs.p2p = share * costs.F;
         const model::Schedule schedule = c.kind->build(c.shape);
         const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;
@@ -84,9 +84,9 @@ TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
   }
 }
 
-// The evaluation lets every message have the link to itself. GPipe's messages do: all go the same way, one
-// per op, and an op takes longer than a message. 1F1B's activation and gradient can meet at their receiver, and
-// a batch of DualPipe sends two messages over one link: these wait for each other.
+// In the evaluation every transfer has the link to itself. GPipe's transfers do: all go in one direction, one per op,
+// and an op takes longer than a transfer. 1F1B's activation and gradient can coincide at their receiver, and a batch of
+// DualPipe has two transfers over one link: these wait for each other.
 TEST(StepExecutor, BusyLinksOnlyEverDelay) {
   for (const Case& c : cases()) {
     for (ScheduleCosts costs : cost_grid) {
@@ -119,7 +119,7 @@ model::Schedule by_hand(std::vector<std::vector<ScheduleOp>> ranks) {
   return schedule;
 }
 
-TEST(StepExecutor, MessagesOfOneWayQueue) {
+TEST(StepExecutor, MessagesOfOneDirectionQueue) {
   const model::StepProgram program =
       uniform_program(by_hand({{forward(0, 0), forward(0, 1), backward(0, 0), backward(0, 1)},
                                {forward(1, 0), forward(1, 1), backward(1, 0), backward(1, 1)}}));
@@ -127,15 +127,15 @@ TEST(StepExecutor, MessagesOfOneWayQueue) {
   // Rank 0: F0 0..1, F1 1..2; messages 1..1.8, 2..2.8. Rank 1: F0 1.8..2.8, F1 2.8..3.8, B0 3.8..5.8,
   // B1 5.8..7.8. Gradients 5.8..6.6 and 7.8..8.6. Rank 0: B0 6.6..8.6, B1 8.6..10.6.
   EXPECT_NEAR(execute(uniform_input(program, costs, 0, 0.8)).value().pipeline_end, 10.6, 1e-9);
-  // A slow link sets the pace: messages 1..4 and 4..7 of 3 s each; rank 1: F0 4..5, F1 7..8, B0 8..10,
-  // B1 10..12; gradients 10..13 and 13..16; rank 0: B1 16..18.
+  // A slow link sets the pace: transfers 1..4 and 4..7 of 3 s each; rank 1: F0 4..5, F1 7..8, B0 8..10, B1 10..12;
+  // gradients 10..13 and 13..16; rank 0: B1 16..18.
   EXPECT_NEAR(execute(uniform_input(program, costs, 0, 3)).value().pipeline_end, 18, 1e-9);
 }
 
 TEST(StepExecutor, AnActivationAndAGradientShareTheReceiversLink) {
-  // Three ranks, F = 1, B = 2, hops of 0.8. Rank 2: F0 from 3.6 to 4.6, B0 to 6.6: its gradient moves 6.6..7.4.
-  // Rank 0 computes six forwards; the k-th ends at k, so the sixth's activation moves 6..6.8 on
-  // rank 1's receiving link and the gradient waits for it: 6.8..7.6.
+  // Three ranks, F = 1, B = 2, transfers of 0.8. Rank 2: F0 from 3.6 to 4.6, B0 to 6.6: its gradient moves 6.6..7.4.
+  // Rank 0 computes six forwards; the k-th ends at k, so the sixth's activation moves 6..6.8 on rank 1's receiving link
+  // and the gradient waits for it: 6.8..7.6.
   const model::StepProgram program = uniform_program(by_hand(
       {{forward(0, 0), forward(0, 1), forward(0, 2), forward(0, 3), forward(0, 4), forward(0, 5), backward(0, 0)},
        {forward(1, 0), backward(1, 0), forward(1, 1), forward(1, 2), forward(1, 3), forward(1, 4), forward(1, 5)},
@@ -168,7 +168,7 @@ TEST(StepExecutor, CountsSlotsAndTheirTimes) {
 
 using DataParallelCollectives = model::DataParallelCollectives;
 
-// One unit per stage, reduced after the last slot of its rank.
+// Each stage has one unit, which is reduced after the last slot of its rank.
 model::StepProgram reducing_program() {
   const Case c{model::find_schedule("1f1b").value(), {.ranks = 2, .micro_batches = 2}};
   model::StepProgram program = uniform_program(c.kind->build(c.shape));
@@ -188,7 +188,7 @@ TEST(StepExecutor, TheOptimizerFollowsItsGradients) {
   EXPECT_NEAR(execute(input).value().pipeline_end, 9, 1e-9);
   EXPECT_NEAR(execute(input).value().exposed_reduce, 3, 1e-9);
   EXPECT_NEAR(execute(input).value().step_end, 13.5, 1e-9);
-  // Where nobody clips, rank 1 updates from 12 to 13.
+  // Without clipping, rank 1 updates from 12 to 13.
   for (OptimizerTiming& timing : input.optimizers) timing.agree = 0;
   EXPECT_NEAR(execute(input).value().step_end, 13, 1e-9);
   // A step of local updates: rank 0 from 9 to 9.25 and gathered at 9.75, rank 1 from 7 to 8.
@@ -214,7 +214,7 @@ model::StepProgram lone_program(std::vector<DataParallelCollectives> data_parall
 
 TEST(StepExecutor, ASegmentWaitsForItsParameters) {
   using enum DataParallelCollectives::Kind;
-  // Gathered with the step, and again once F0 has ended, while B0 waits.
+  // The unit is gathered with the step, and again once F0 has ended, while B0 waits.
   const model::StepProgram program = lone_program({{gather, 0, 0, {}, {0, 0}}, {gather, 0, 0, {0, 0}, {1, 0}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
   input.optimizers = {{.units = {{.gather = 0.5}}}};
@@ -226,14 +226,14 @@ TEST(StepExecutor, ASegmentWaitsForItsParameters) {
 
 TEST(StepExecutor, CollectivesOfARankRunOneAfterTheOther) {
   using enum DataParallelCollectives::Kind;
-  // The reduction runs from 1 to 4 beside B0 (until 3); the gather that F1 needs follows it, until 4.5.
+  // The reduction runs from 1 to 4, overlapped with B0 until 3. The gather that F1 needs follows it, until 4.5.
   const model::StepProgram program = lone_program({{reduce, 0, 0, {0, 0}, {}}, {gather, 0, 1, {0, -1}, {2, -1}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
   input.optimizers = {{.units = {{.reduce = 3}, {.gather = 0.5}}}};
   EXPECT_NEAR(execute(input).value().step_end, 4.5 + 3, 1e-9);
 }
 
-TEST(StepExecutor, ComputeIsSlowerBesideACollective) {
+TEST(StepExecutor, ComputeIsSlowerWithACollective) {
   const model::StepProgram program = lone_program({{DataParallelCollectives::Kind::reduce, 0, 0, {0, 0}, {}}});
   ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
   input.template_times[1][0].compute[static_cast<std::size_t>(model::CoRunner::collective)] = 4;
@@ -243,7 +243,7 @@ TEST(StepExecutor, ComputeIsSlowerBesideACollective) {
 }
 
 TEST(StepExecutor, ADeadlockNamesWhoWaitsForWhom) {
-  // Rank 0 wants the gradient before it has sent the activation from which it is made.
+  // Rank 0 needs the gradient before it has sent the activation from which it is computed.
   const model::StepProgram program =
       uniform_program(by_hand({{backward(0, 0), forward(0, 0)}, {forward(1, 0), backward(1, 0)}}));
   const auto run = execute(uniform_input(program, {}));

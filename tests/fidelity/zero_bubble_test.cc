@@ -1,4 +1,4 @@
-// Zero-bubble schedules against their forms and memory limits. P ranks, M micro-batches.
+// Zero-bubble schedules compared with their forms and memory limits. P ranks, M micro-batches.
 #include <gtest/gtest.h>
 
 #include <tuple>

@@ -30,7 +30,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-// Runs each command once and gives its figures the texts that follow. Returns the names of those that changed.
+// Runs each command once and gives its figures their texts. Returns the names of those that changed.
 std::set<std::string> compute(std::map<std::string, Figure>& figures, const fs::path& root, const fs::path& binaries) {
   std::map<std::string, std::string> outputs;
   std::set<std::string> changed;
@@ -48,7 +48,7 @@ std::set<std::string> compute(std::map<std::string, Figure>& figures, const fs::
   return changed;
 }
 
-// The lines of the file of figures with the present texts: each figure stands on a line of its own.
+// Returns the lines of the file of figures with the present texts: each figure is on a line of its own.
 std::vector<std::string> with_texts(std::vector<std::string> lines, const std::map<std::string, Figure>& figures) {
   static const std::regex entry("^([A-Za-z0-9_-]+) = .*text = \"([^\"]*)\"");
   for (std::string& line : lines) {
@@ -65,7 +65,7 @@ struct PageState {
   std::vector<std::string> problems;
 };
 
-// The page with the present texts of its figures, those in blocks of code left alone.
+// Returns the page with the present texts of its figures; blocks of code are unchanged.
 std::vector<std::string> with_figures(const SourceFile& page, const std::map<std::string, Figure>& figures,
                                       PageState& state) {
   std::vector<std::string> lines = page.lines;

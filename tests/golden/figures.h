@@ -24,23 +24,24 @@ struct Figure {
   double scale = 1;
 };
 
-// The figures of a file in the form above, by name. Throws std::runtime_error where a key is missing or a name comes
-// twice.
+// Returns the figures of a file in the form above, by name. Throws std::runtime_error where a key is missing or a name
+// occurs twice.
 std::map<std::string, Figure> parse_figures(const std::string& toml);
 
-// The text of a figure whose command printed `output`. Throws std::runtime_error where there is no such number.
+// Returns the text of a figure whose command printed `output`. Throws std::runtime_error where the number is missing.
 std::string figure_text(const Figure& figure, const std::string& output);
 
-// The line with the texts of `figures` between its markers. Names are added to `used`, and to `unknown` where there is
-// no such figure.
+// Returns the line with the texts of `figures` between its markers. Names are added to `used`, and to `unknown` where
+// no such figure exists.
 std::string with_figures(const std::string& line, const std::map<std::string, Figure>& figures,
                          std::set<std::string>& used, std::vector<std::string>& unknown);
 
-// "path:line: what" for each line of a page's blocks of code that is not in the transcript named before the block.
+// Returns "path:line: what" for each line of a page's blocks of code that is not in the transcript named before the
+// block.
 std::vector<std::string> lines_without_transcript(const SourceFile& page, const std::filesystem::path& root);
 
-// Runs the commands of `file` and compares the texts in it and in the Markdown pages under `root` with what they print;
-// or brings both up to date. Says on stdout what does not hold. False where something does not.
+// Runs the commands of `file` and compares their output with the texts in it and in the Markdown pages under `root`, or
+// updates both. Prints differences to stdout and returns false where there are any.
 bool check_figures(const std::filesystem::path& file, const std::filesystem::path& root,
                    const std::filesystem::path& binary_folder, bool update);
 

@@ -1,4 +1,4 @@
-// The figures of the documentation, with a shell script in the place of the command.
+// Tests the figures of the documentation, with a shell script in place of the command.
 #include "tests/golden/figures.h"
 
 #include <gmock/gmock.h>

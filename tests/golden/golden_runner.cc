@@ -32,7 +32,7 @@ void show_difference(const fs::path& expected, const std::string& actual) {
   if (!shown) std::printf("%s", actual.c_str());
 }
 
-// Whether the transcript holds (or was brought up to date).
+// Returns whether the transcript agrees (or was updated).
 bool check_transcript(const fs::path& file, const fs::path& root, const fs::path& binary_folder, bool update) {
   std::ostringstream expected;
   expected << std::ifstream(file).rdbuf();

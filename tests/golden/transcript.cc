@@ -48,7 +48,7 @@ std::string written_down(const CommandResult& result) {
 
 }  // namespace
 
-// The same terminal for everybody: no colour, 80 columns, no local language or time zone.
+// Every command has the same terminal: no colour, 80 columns, no local language or time zone.
 CommandResult run_command(const std::string& command, const fs::path& root, const fs::path& binary_folder,
                           const TemporaryDirectory& scratch) {
   const fs::path out = scratch.path() / "out";

@@ -34,13 +34,12 @@ struct CommandResult {
 
 Transcript parse_transcript(const std::string& text);
 
-// Runs a shell command from `root`, with `plumbline` standing for the command in `binary_folder` and $OUT for a folder
-// in `scratch`.
+// Runs a shell command from `root`, where `plumbline` is the command in `binary_folder` and $OUT a folder in `scratch`.
 CommandResult run_command(const std::string& command, const std::filesystem::path& root,
                           const std::filesystem::path& binary_folder, const TemporaryDirectory& scratch);
 
-// Runs the transcript's commands with `plumbline` standing for the command in `binary_folder`, and writes
-// down what they print. A last line without a line break is marked "(no line break at the end)".
+// Runs the transcript's commands, where `plumbline` is the command in `binary_folder`, and returns the transcript of
+// their output. A last line without a line break is marked "(no line break at the end)".
 std::string replay(const Transcript& transcript, const std::filesystem::path& root,
                    const std::filesystem::path& binary_folder);
 

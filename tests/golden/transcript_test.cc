@@ -1,4 +1,4 @@
-// The transcript harness itself, with a shell script in the place of the command.
+// Tests the transcripts themselves, with a shell script in place of the command.
 #include "tests/golden/transcript.h"
 
 #include <gtest/gtest.h>

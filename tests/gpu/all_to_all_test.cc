@@ -1,5 +1,5 @@
-// Dispatch and combine on a GPU: of a group of one rank, and of a rank whose peers are stood in for, which receives
-// what it sends.
+// Dispatch and combine on a GPU: of a group of one rank, and of a rank whose peers are emulated, which receives its own
+// rows.
 #include "real/cuda/kernels/arithmetic/all_to_all.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using real::cuda::CudaBuffer;
 
 constexpr std::int64_t tokens = 173, hidden = 256, choices = 6;
 constexpr std::int32_t ranks = 16, rank = 5, experts = 32;
-constexpr double nic_gbps = 0.05;  // slow, so that the pace is longer than all else
+constexpr double nic_gbps = 0.05;  // Gb/s; so slow that the pacing takes longer than all else
 
 using Values = std::vector<float>;
 
@@ -48,7 +48,7 @@ class GpuAllToAll : public GpuTest {
     }
   }
 
-  // Who is in the group, and who stands in for others.
+  // Sets the group and whether its other members are emulated.
   void use(bool emulated) {
     if (emulated) {
       communicator_ = real::cuda::make_emulated_communicator(
@@ -106,7 +106,7 @@ class GpuAllToAll : public GpuTest {
     communicator_->launch(Stream::communication, group_, kernel);
   }
 
-  // Rows that leave: by member, then by token.
+  // The rows that leave, by member, then by token.
   struct Send {
     std::int32_t member;
     std::size_t token;
@@ -136,7 +136,7 @@ class GpuAllToAll : public GpuTest {
 
 void expect_sums(const Values& got, const std::vector<double>& want) {
   ASSERT_EQ(got.size(), want.size());
-  // One rounding to BF16, and FP32 additions of a few numbers below 5.
+  // Errors are one rounding to BF16, and FP32 additions of a few numbers below 5.
   for (std::size_t i = 0; i < got.size(); ++i)
     ASSERT_NEAR(got[i], want[i], std::abs(want[i]) * 0x1p-8 + 1e-5) << "element " << i;
 }
@@ -149,7 +149,8 @@ void GpuAllToAll::check(DataType payload, bool emulated) {
        received_weights = hold("received_weights", DataType::fp32, choices, true);
   const Values stored = fill(x, 1), stored_weights = fill(weights, 2);
   device().write(*indices.buffer, indices_);
-  // Twice: the first finds the shapes, and the poison between them what is not written.
+  // The operator runs twice: the first call determines the shapes, and the poison before the second shows what it does
+  // not write.
   launch(OperatorKind::dispatch, {&x, &indices, &weights}, {&received, &local, &received_weights});
   ASSERT_TRUE(device().synchronize());
   for (Held* held : {&received, &received_weights}) poison(*held);
@@ -175,7 +176,7 @@ void GpuAllToAll::check(DataType payload, bool emulated) {
   launch(OperatorKind::dispatch, {&x, &indices, &weights}, {&received, &local, &received_weights});
   EXPECT_EQ(static_cast<const CudaBuffer&>(*local.buffer).known, per_expert);
 
-  // Rows that differ from each other come back.
+  // The rows that come back differ from each other.
   Held y = hold("y", DataType::bf16, hidden, true), addend = hold("addend", DataType::bf16, hidden),
        out = hold("out", DataType::bf16, hidden);
   ASSERT_TRUE(static_cast<CudaBuffer&>(*y.buffer).resize(static_cast<std::int64_t>(list.size())).ok());
@@ -239,7 +240,7 @@ TEST_F(GpuAllToAll, LeavesAtThePaceOfTheNetwork) {
   constexpr double record_bytes = hidden * 2 + 2 * 32;  // indices and weights of 24 bytes each, at multiples of 16
   const double seconds = static_cast<double>(leaving - 1) * record_bytes / (nic_gbps * 1e9);
   for (const real::KernelRecord& record : device().take_records()) {
-    if (record.label != 2) continue;  // the first call also takes the host's memory
+    if (record.label != 2) continue;  // the first call also allocates host memory
     EXPECT_GE(record.end - record.start, seconds * 0.999);
     EXPECT_LE(record.end - record.start, seconds * 1.2 + 200e-6);
   }

@@ -1,4 +1,4 @@
-// Attention and its gradient, by cuDNN and by our own kernels, against double precision.
+// Attention and its gradient, by cuDNN and by plumbline's kernels, compared with double precision.
 #include <gtest/gtest.h>
 
 #include "real/cuda/operators/cudnn/attention_library.h"
@@ -12,12 +12,12 @@ using model::AttentionAttributes;
 using model::DataType;
 using model::OperatorKind;
 
-// Sums in FP32; results and probabilities of 8 significant bits.
+// Sums are FP32; results and probabilities have 8 significant bits.
 constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 6e-3, bf16_gradient_tolerance = 1.5e-2;
 
 class GpuAttention : public GpuTest {
  protected:
-  // Two sequences, forward and backward; the gradient reads what double precision gives for o and log-sum-exp.
+  // Checks two sequences, forward and backward. The gradient reads o and log-sum-exp in double precision.
   void expect_near(const AttentionAttributes& a, DataType type) {
     const std::int64_t tokens = 2 * a.sequence_length, queries = a.query_heads * a.query_key_dim;
     const std::int64_t keys = a.key_value_heads * a.query_key_dim, values = a.key_value_heads * a.value_dim;

@@ -1,4 +1,5 @@
-// Every kernel and number format of the shipped smoke test, numbers checked, and a sweep that goes on behind its file.
+// Runs every kernel and number format of the shipped smoke test with its results checked, and a sweep that continues
+// from its file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class GpuCases : public testing::Test {
     machine_ = std::move(*opened);
   }
 
-  // A round has as many samples of every subject as are asked for, and the numbers were right.
+  // Each round has the requested number of samples of every subject, and its results were right.
   void expect_measured(const KernelCase& what) {
     constexpr int samples = 2;
     const auto runner = machine_->prepare(what, samples);
@@ -69,13 +70,13 @@ std::string name_of(const testing::TestParamInfo<std::string>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Gpu, SmokeCases, testing::ValuesIn(smoke_lines()), name_of);
 
-TEST_F(GpuCases, RunBesideACopyThatHoldsSms) {
+TEST_F(GpuCases, RunWithACopyThatHoldsSms) {
   expect_measured(parsed("partition kernel=adamw ctas=2 elements=4096"));
   expect_measured(parsed("partition kernel=adamw ctas=2 copy_gbps=0 elements=4096"));
   expect_measured(parsed("partition kernel=adamw ctas=0 elements=4096"));
 }
 
-TEST_F(GpuCases, GoOnBehindTheFile) {
+TEST_F(GpuCases, ContinueFromTheFile) {
   const std::vector<KernelCase> cases = {parsed("host_to_device bytes=4096"), parsed("graph nodes=2"),
                                          parsed("gemm phase=F format=bf16 m=64 n=64 k=64")};
   const TemporaryDirectory folder;

@@ -1,4 +1,4 @@
-// The GPU as a device: memory, order of streams, clock, failures.
+// Tests the GPU as a device: memory, order of streams, clock, failures.
 #include <cuda_runtime_api.h>
 
 #include <vector>
@@ -23,7 +23,7 @@ Tensor matrix(DataType type, std::int64_t rows, std::int64_t columns) {
 
 Tensor vector(DataType type, std::int64_t elements) { return {.name = "x", .shape = {{elements}}, .type = type}; }
 
-// Exact in every format: a few powers of two.
+// Returns powers of two, which are exact in every format.
 std::vector<float> exact_numbers(std::int64_t count) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < count; ++i)
@@ -33,7 +33,7 @@ std::vector<float> exact_numbers(std::int64_t count) {
 
 class GpuDevice : public GpuTest {
  protected:
-  // Kernels are loaded when they are first launched, which is not to be timed.
+  // Kernels are loaded at their first launch, which must not be timed.
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped() || HasFatalFailure()) return;
@@ -60,7 +60,7 @@ TEST_F(GpuDevice, HoldsWhatIsWrittenInEveryFormat) {
                               DataType::fp8_block, DataType::fp8, DataType::int32, DataType::int64}) {
     const auto buffer = device().allocate(matrix(type, 48, 272));
     EXPECT_EQ(device().read(*buffer), std::vector<float>(48 * 272, 0)) << to_string(type);
-    // Scales are a largest value over 448 or 65024: what is stored differs by roundings of that quotient alone.
+    // Scales are a largest value over 448 or 65024: stored values differ by roundings of that quotient alone.
     const std::vector<float> values = exact_numbers(48 * 272);
     device().write(*buffer, values);
     const std::vector<float> back = device().read(*buffer);
@@ -102,7 +102,7 @@ TEST_F(GpuDevice, AViewThatKernelsCannotReadIsRefused) {
   EXPECT_NE(idle.error().message.find("16 bytes"), std::string::npos) << idle.error().message;
 }
 
-// What a product would read of a parameter: the bytes of its FP8 values.
+// Returns what a GEMM would read of a parameter: the values of its FP8 bytes.
 std::vector<float> values_on_device(const CudaBuffer& buffer) {
   std::vector<float> values(static_cast<std::size_t>(buffer.elements()));
   const Status status = real::cuda::download(buffer.view(), values, nullptr);
@@ -170,8 +170,8 @@ TEST_F(GpuDevice, StreamsRunAtTheSameTime) {
   EXPECT_LT(device().now() - before, 0.06);
 }
 
-TEST_F(GpuDevice, RecordsSayHowLongKernelsTook) {
-  for (int round = 0; round < 2; ++round) {  // the clock goes on over synchronise()
+TEST_F(GpuDevice, RecordsHaveTheTimesOfKernels) {
+  for (int round = 0; round < 2; ++round) {  // the clock continues over synchronise()
     const double before = device().now();
     for (std::uint32_t label = 1; label <= 4; ++label) spin(Stream::compute, 2'000'000 * label, label);
     ASSERT_TRUE(device().synchronize());
@@ -182,7 +182,7 @@ TEST_F(GpuDevice, RecordsSayHowLongKernelsTook) {
     for (std::size_t i = 0; i < 4; ++i) {
       EXPECT_NEAR(records[i].end - records[i].start, 2e-3 * static_cast<double>(i + 1), 5e-4);
       if (i == 0) continue;
-      EXPECT_EQ(records[i].start, records[i - 1].end);  // one event between them
+      EXPECT_EQ(records[i].start, records[i - 1].end);  // one event is between them
     }
   }
   EXPECT_TRUE(device().take_records().empty());
@@ -191,7 +191,7 @@ TEST_F(GpuDevice, RecordsSayHowLongKernelsTook) {
 TEST_F(GpuDevice, TheHostsDelayIsNotTheKernels) {
   spin(Stream::compute, 1'000'000, 1);
   cudaDeviceSynchronize();
-  spin(Stream::communication, 50'000'000, 2);  // the other stream has nothing to do meanwhile
+  spin(Stream::communication, 50'000'000, 2);  // the other stream is idle meanwhile
   cudaDeviceSynchronize();
   spin(Stream::compute, 1'000'000, 3);
   ASSERT_TRUE(device().synchronize());

@@ -9,7 +9,7 @@ namespace plumbline::tests {
 
 void ErrorTable::add(const std::string& operation, const std::string& formats, double error, double tolerance) {
   Row& row = rows_[{operation, formats}];
-  // Written so that an error that is no number is the worst.
+  // An error that is not a number counts as the worst.
   if (row.tensors++ == 0 || !(error / tolerance <= row.error / row.tolerance)) {
     row.error = error;
     row.tolerance = tolerance;

@@ -1,4 +1,4 @@
-// Matrix products at sizes of several tiles, in every format and form, against double precision.
+// GEMMs of several tiles, in every format and form, compared with double precision.
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu.h"
@@ -11,9 +11,9 @@ using model::DataType;
 using model::MatmulAttributes;
 using model::OperatorKind;
 
-constexpr std::int64_t m = 512, n = 768, k = 640;  // k: five scales, which are padded to eight
+constexpr std::int64_t m = 512, n = 768, k = 640;  // k has five scales, which are padded to eight
 
-// Sums of 640 products in FP32; results of 8 significant bits; FP8 products are summed with fewer bits in between.
+// Sums of 640 terms are FP32, results have 8 significant bits, and FP8 GEMMs sum with fewer bits.
 constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 4e-3, tf32_tolerance = 2e-3, fp8_tolerance = 5e-3;
 
 class GpuGemms : public GpuTest {
@@ -88,14 +88,14 @@ TEST_F(GpuGemms, OddWidthsOfFp8AreComputedToo) {
   run.expect_near(device(), bf16_tolerance);
 }
 
-// Experts of uneven size, one without rows.
+// Experts have uneven sizes, and one has no rows.
 class GpuExperts : public GpuTest {
  protected:
   static constexpr std::int64_t experts = 4, hidden = 384, width = 640;
 
   struct Formats {
     DataType rows, weights;
-    std::vector<std::int64_t> offsets;  // in FP8 multiples of 128
+    std::vector<std::int64_t> offsets;  // multiples of 128 in FP8
 
     std::int64_t count() const { return offsets.back(); }
     Matrix as_matrix() const {
@@ -148,7 +148,7 @@ TEST_F(GpuExperts, EachAddsToItsGradient) {
   }
 }
 
-// Two sequences; two query heads share a key-value head.
+// There are two sequences; two query heads share a key-value head.
 TEST_F(GpuGemms, OfStoredScores) {
   constexpr std::int64_t length = 256, tokens = 2 * length, query_heads = 4, shared_heads = 2, dim = 64;
   for (const DataType type : {DataType::fp32, DataType::bf16}) {

@@ -1,4 +1,4 @@
-// A GPU for a test, or the reason why the test is skipped.
+// Gives a test its GPU, or skips the test with the reason.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -23,7 +23,7 @@ using real::cuda::Status;
 
 namespace {
 
-constexpr int not_a_number = 0xff;  // every byte of it
+constexpr int not_a_number = 0xff;  // every byte of a NaN
 constexpr Index fp8_expert_rows = 128;
 
 bool is_whole(const Tensor& tensor) {
@@ -97,7 +97,7 @@ bool OperatorComparison::compare(const Operator& op) {
   return true;
 }
 
-// Indices, maps and offsets may carry what the device knows about them.
+// Indices, maps and offsets may have state that only the device holds.
 bool OperatorComparison::is_on_device(TensorId id) const { return written_.contains(id); }
 
 CudaBuffer& OperatorComparison::buffer(TensorId id) {
@@ -116,7 +116,8 @@ void OperatorComparison::store(TensorId id) {
   interpreter_.set(0, id, padding_.stripped(graph_.tensor(id), read(id)));
 }
 
-// All that the operator will write, but in the shape that is expected before routing: making it fit is its own work.
+// Poisons the operator's results. Their shape is the expected one before routing: to make it fit is the operator's
+// work.
 void OperatorComparison::poison(TensorId id) {
   written_.erase(id);
   CudaBuffer& memory = buffer(id);
@@ -129,7 +130,7 @@ void OperatorComparison::poison(TensorId id) {
   });
 }
 
-// Not by the device's own launch(), after whose first failure nothing runs.
+// The device's own launch() is not used: after its first failure it runs no more.
 Status OperatorComparison::launch(const Operator& op) {
   real::Kernel kernel{.graph = &graph_, .op = &op};
   for (const TensorId id : op.reads) kernel.reads.push_back(&buffer(id));

@@ -1,5 +1,5 @@
-// One block's operators on a GPU beside the interpreter in double precision. Both read what the device has stored, so
-// that only the operator's own rounding counts; what the device writes into was not numbers before.
+// Compares one block's operators on a GPU with the interpreter in double precision. Both read what the device has
+// stored, so that only the operator's own rounding counts. Memory that the device writes is filled with NaN before.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@
 namespace plumbline::tests {
 
 struct ComparisonOptions {
-  std::string name;                  // of the plan, for the table
+  std::string name;                  // name of the plan for the table
   std::int64_t sequence_length = 0;  // tokens
-  bool may_refuse = false;           // an operator may say that it does not compute these sizes
-  // Of a whole tensor, by the square root of the sum of squares, beside that of what is expected.
+  bool may_refuse = false;           // the operator may report that it does not compute these sizes
+  // Limits of the root of the sum of squared errors of a whole tensor, relative to that of the expected values.
   double tolerance = 0, fp8_tolerance = 0;
 };
 
@@ -25,13 +25,14 @@ class OperatorComparison {
  public:
   OperatorComparison(const model::Graph& graph, real::cuda::CudaDevice& device, const ComparisonOptions& options);
 
-  // All operators in order; those that a GPU does not compute by the interpreter alone. False: the device is lost.
+  // Runs all operators in order, those that no GPU kernel computes by the interpreter alone. Returns false if the
+  // device is lost.
   bool run();
 
  private:
   bool compare(const model::Operator& op);
   real::cuda::CudaBuffer& buffer(model::TensorId id);
-  // The interpreter's value into the device's memory; then what is stored there becomes the interpreter's value.
+  // Writes the interpreter's value into the device's memory and makes the stored, rounded value the interpreter's.
   void store(model::TensorId id);
   void poison(model::TensorId id);
   real::cuda::Status launch(const model::Operator& op);
@@ -46,7 +47,7 @@ class OperatorComparison {
   Interpreter interpreter_;
   RoutedPadding padding_;
   std::map<model::TensorId, real::BufferPointer> buffers_;
-  std::map<model::TensorId, bool> written_;  // whole numbers that the device wrote stay there
+  std::map<model::TensorId, bool> written_;  // whole numbers that the device wrote are kept
 };
 
 }  // namespace plumbline::tests

@@ -27,7 +27,7 @@ void spoil(real::cuda::CudaDevice& device, const CudaBuffer& buffer) {
   device.enqueue(model::Stream::compute, 0, [&](cudaStream_t stream) {
     const real::cuda::TensorView view = buffer.view();
     const auto bytes = static_cast<std::size_t>(data_bytes(view.format, view.elements()));
-    return real::cuda::outcome(cudaMemsetAsync(view.data, 0xff, bytes, stream), "spoiling");  // not a number
+    return real::cuda::outcome(cudaMemsetAsync(view.data, 0xff, bytes, stream), "spoiling");  // NaN
   });
 }
 

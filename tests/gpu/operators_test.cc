@@ -1,4 +1,4 @@
-// Every operator of a GPU against the interpreter's, on the blocks of models in the formats of plans.
+// Every operator on a GPU compared with the interpreter's, on the blocks of models in the formats of plans.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -16,8 +16,8 @@ using model::Graph;
 using model::OperatorKind;
 using model::Precision;
 
-// Sums of a few hundred products in FP32; operands of 8 significant bits, with intermediate ones rounded alike; and
-// tensors of 4 significant bits, which are off by 2^-4 / sqrt(3) at most where roundings are evenly spread.
+// Errors of: FP32 sums of a few hundred terms; operands of 8 significant bits, with intermediate values rounded alike;
+// and tensors of 4 significant bits, whose error is at most 2^-4 / sqrt(3) where roundings are evenly spread.
 constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 1e-2, fp8_tolerance = 5e-2;
 
 std::vector<Graph> widened_all(std::vector<Graph> graphs) {
@@ -48,7 +48,7 @@ TEST_F(GpuOperators, Fp8) {
           {"fp8", aligned_sequence_length, false, bf16_tolerance, fp8_tolerance});
 }
 
-// Sizes that are no multiples of anything: right, or refused by name.
+// At sizes that are multiples of no tile the result is right, or the operator refuses them with a reason.
 TEST_F(GpuOperators, OddSizesInFp32) {
   compare(widened_all(operator_blocks(tiny_models(), Precision::fp32, tiny_operator_context)),
           {"fp32, odd", tiny_sequence_length, true, fp32_tolerance, fp8_tolerance});
@@ -64,8 +64,8 @@ TEST_F(GpuOperators, OfAnOptimizer) {
   compare({optimizer_block()}, {"fp16", 1, false, bf16_tolerance, fp8_tolerance});
 }
 
-// Needs no GPU: the blocks above have every kind that one computes.
-TEST(GpuOperatorKinds, AllStandInTheComparedBlocks) {
+// This test needs no GPU: the blocks above contain every kind that a GPU computes.
+TEST(GpuOperatorKinds, AllAreInTheComparedBlocks) {
   std::vector<Graph> graphs = {optimizer_block()};
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8})
     for (Graph& graph : operator_blocks(aligned_models(), precision, aligned_context))

@@ -1,4 +1,4 @@
-// Ranks of a node that read each other's memory, as two streams of one GPU.
+// Ranks of a node that read each other's memory, emulated by two streams of one GPU.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr int peers = 2;
 constexpr std::int64_t words = 100'000, turns_bytes = 4096, bytes = words * 4;
 
 struct Peer {
-  DeviceMemory memory, arrived;  // turns and outbox; what was read from both outboxes
+  DeviceMemory memory, arrived;  // counters and send buffer; what was read from both send buffers
   cudaStream_t stream = nullptr;
 
   std::uint32_t* turns() const { return memory.as<std::uint32_t>(); }
@@ -55,7 +55,7 @@ class GpuPeers : public GpuTest {
   std::array<Peer, peers> peers_;
 };
 
-TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheyMet) {
+TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheBarrier) {
   constexpr std::uint32_t rounds = 5;
   const Blocks blocks{4, 0};
   for (std::uint32_t round = 0; round < rounds; ++round) {
@@ -80,7 +80,7 @@ TEST_F(GpuPeers, ReadWhatWasWrittenBeforeTheyMet) {
   }
 }
 
-// Whoever waits for a rank that is gone goes on.
+// A kernel that waits for a lost rank ends.
 TEST_F(GpuPeers, WaitUntilTheRunEnds) {
   barrier_with_others(0, 1);
   EXPECT_EQ(cudaStreamQuery(peers_[0].stream), cudaErrorNotReady);

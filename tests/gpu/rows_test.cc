@@ -1,4 +1,4 @@
-// The row kernels on shapes that small models do not have: rows that need a block, tails of tiles, all formats.
+// The row kernels on shapes that small models do not have: rows that need a whole block, incomplete tiles, all formats.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -21,7 +21,7 @@ using real::cuda::CudaBuffer;
 using real::cuda::Format;
 using real::cuda::TensorView;
 
-// What a format keeps of normal numbers: the root of the mean squared error, relative, and some room.
+// Returns a format's relative root mean squared rounding error of normal numbers, with some margin.
 double tolerance(Format format) {
   switch (format) {
     case Format::fp32:
@@ -160,7 +160,7 @@ TEST_F(GpuRows, TransposesOfAnyHeightAndFormat) {
   }
 }
 
-TEST_F(GpuRows, WeightsOfExpertsAreTurnedWithoutRounding) {
+TEST_F(GpuRows, WeightsOfExpertsAreTransposedWithoutRounding) {
   for (const std::int64_t rows : {256, 200, 77}) {
     constexpr std::int64_t experts = 3, columns = 272;
     const Tensor x = make(Format::fp8_block, experts * rows, columns, 17, rows);

@@ -1,4 +1,5 @@
-// A small model trained on a GPU beside the same on the host: gradients, losses in every format, checkpoints.
+// A small model trained on a GPU compared with the same training on the host: gradients, losses in every format,
+// checkpoints.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,8 @@ namespace {
 
 using model::Precision;
 
-// Grouped queries without experts; latent attention, routed and shared experts, a prediction module.
+// One has grouped queries and no experts; the other has latent attention, routed and shared experts and a prediction
+// module.
 constexpr const char* dense = "llama";
 constexpr const char* mixture = "deepseek_v3";
 
@@ -31,7 +33,7 @@ model::Architecture architecture_of(const std::string& name) {
   return std::ranges::find(models, name, &TinyModel::name)->architecture;
 }
 
-// Four sequences, one in each micro-batch.
+// There are four sequences, one in each micro-batch.
 model::Plan plan_of(Precision format, const std::string& schedule = "1f1b") {
   model::Plan plan = small_plan();
   plan.batch.sequence_length = aligned_sequence_length;
@@ -42,7 +44,7 @@ model::Plan plan_of(Precision format, const std::string& schedule = "1f1b") {
   return plan;
 }
 
-constexpr double learning_rate = 1e-3;  // at which so small a model learns in some steps
+constexpr double learning_rate = 1e-3;  // so small a model learns with it in some steps
 constexpr std::int64_t steps = 20;
 
 class GpuTraining : public GpuTest {
@@ -53,7 +55,7 @@ class GpuTraining : public GpuTest {
 
   CourseOnRank on_gpu(const TrainingCourse& course) { return follow(course, device(), *communicator()); }
 
-  // One step's losses and gradients beside the host's.
+  // Compares one step's losses and gradients with the host's.
   void expect_equal_gradients(const std::string& model, const std::string& schedule) {
     const TrainingRequest request{plan_of(Precision::fp32, schedule), architecture_of(model)};
     const Trained host = train_all(request);
@@ -61,7 +63,7 @@ class GpuTraining : public GpuTest {
     std::string error;
     const TrainedRank gpu = train_on(request, device(), *communicator(), error);
     ASSERT_EQ(error, "");
-    // FP32 on both, sums in another order: 6e-8 a rounding, some hundred of them on each way through the model.
+    // Both are FP32 with sums in another order: 6e-8 a rounding, some hundred of them in each pass through the model.
     EXPECT_NEAR(gpu.steps[0].loss, host.loss(0), 1e-5 * host.loss(0)) << model << ", " << schedule;
     ASSERT_EQ(gpu.gradients.size(), host.ranks[0].gradients.size());
     EXPECT_LT(gradient_error(host.ranks[0], gpu), 1e-4) << model << ", " << schedule;
@@ -80,7 +82,7 @@ TrainingCourse course_of(Precision format, const std::string& model = mixture) {
   return course;
 }
 
-// The host's loss falls to 0.38 of what it was: some tokens come more often than others, which is learnt first.
+// The host's loss falls to 0.38 of its start: some tokens are more frequent than others, which is learnt first.
 void expect_learnt(const CourseOnRank& course) {
   ASSERT_TRUE(course.result) << to_string(course.result.error());
   ASSERT_EQ(course.result->losses.size(), static_cast<std::size_t>(steps));
@@ -96,8 +98,8 @@ TEST_F(GpuTraining, GradientsOfAMixtureOfExpertsAreTheHosts) {
   for (const char* schedule : {"1f1b", "zb-h1"}) expect_equal_gradients(mixture, schedule);
 }
 
-// Rounding to 8 bits moves the host's losses by 0.6 % at most; where the GPU rounds at other places, about as much.
-// These are 2 and, for tensors of 4 significant bits, 5 % of the last loss, 2.4.
+// Rounding to 8 bits changes the host's losses by at most 0.6 %, and the GPU's other places of rounding by about as
+// much. The tolerances are 2 % and, for tensors of 4 significant bits, 5 % of the last loss, 2.4.
 constexpr double rounding_noise = 0.05, fp8_noise = 0.12;
 
 TEST_F(GpuTraining, Bf16LearnsAsOnTheHost) {
@@ -188,7 +190,7 @@ TEST_F(GpuCheckpoints, AContinuedTrainingIsTheOneThatNeverStopped) {
   }
 }
 
-// A checkpoint is of a plan, whatever the machine.
+// A checkpoint depends on the plan, not on the machine.
 TEST_F(GpuCheckpoints, TheHostContinuesWhatAGpuBegan) {
   const TemporaryDirectory folder;
   run(Precision::fp32, 3, folder, false);

@@ -1,4 +1,4 @@
-// The tiny models with sizes that kernels of a GPU take: heads of 128, columns that are multiples of 64.
+// The tiny models with sizes that GPU kernels accept: heads of 128, columns that are multiples of 64.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ inline constexpr std::int64_t aligned_sequence_length = 128;
 
 std::vector<TinyModel> aligned_models();
 
-// Two sequences on one rank.
+// Returns the context of two sequences on one rank.
 model::LayerContext aligned_context(const TinyModel& model, model::Precision precision);
 
 }  // namespace plumbline::tests

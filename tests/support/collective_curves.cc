@@ -12,7 +12,7 @@ namespace {
 
 constexpr double microsecond = 1e-6;
 
-// The row's curve without its point.
+// Returns the curve of a row without the row's point.
 model::Result<CollectiveCurve> header_of(const calibrate::CsvTable& table, std::size_t row) {
   CollectiveCurve curve;
   curve.name = table.text(row, "curve");

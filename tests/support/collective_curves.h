@@ -18,10 +18,10 @@ struct CollectiveCurve {
   std::string name, hardware, source;
   model::Collective collective = model::Collective::all_reduce;
   model::CollectiveGroup group;
-  std::vector<Point> points;  // by rising size
+  std::vector<Point> points;  // by increasing size
 };
 
-// Curves in the order of their first row. Input errors name file, line and column.
+// Returns the curves in the order of their first row. Input errors name file, line and column.
 model::Result<std::vector<CollectiveCurve>> read_collective_curves(const std::string& path);
 
 }  // namespace plumbline::tests

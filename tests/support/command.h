@@ -1,4 +1,4 @@
-// The command `plumbline` as its users call it: a process with exit code, output and errors.
+// Runs the command `plumbline` as a user does: a process with exit code, output and errors.
 #pragma once
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct CommandResult {
 
 inline std::string plumbline_program() { return std::string(PLUMBLINE_BINARY_DIR) + "/plumbline"; }
 
-// `words` before plumbline's name (mpirun), `arguments` behind it, as a shell splits them.
+// Runs `words` (mpirun), then plumbline's name, then `arguments`, as a shell splits them.
 inline CommandResult plumbline(const std::string& arguments, const std::string& words = "") {
   const TemporaryDirectory scratch;
   const std::string out = (scratch.path() / "out").string(), errors = (scratch.path() / "errors").string();
@@ -36,7 +36,7 @@ inline CommandResult plumbline(const std::string& arguments, const std::string& 
   return {WEXITSTATUS(status), model::read_text_file(out).value(), model::read_text_file(errors).value()};
 }
 
-// A command that runs beside the test, its output thrown away. It is killed with the object.
+// Runs a command concurrently with the test and drops its output. The destructor kills it.
 class Background {
  public:
   explicit Background(std::vector<std::string> words, const std::string& errors = "/dev/null") {
@@ -61,7 +61,7 @@ class Background {
 
   pid_t process() const { return process_; }
   bool running() { return !ended_ && !(ended_ = ::waitpid(process_, &status_, WNOHANG) == process_); }
-  // As waitpid() gives it.
+  // Returns the status of waitpid().
   int wait() {
     if (!ended_) ::waitpid(process_, &status_, 0);
     ended_ = true;

@@ -1,4 +1,4 @@
-// The program of a plan and its cost functions, for tests that look inside a step.
+// The program of a plan and its cost functions, for tests of parts of a step.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline sim::CostModels costs_of(const sim::Inputs& inputs) {
   return sim::cost_models(inputs, model::make_layout(inputs.plan, inputs.architecture).value()).value();
 }
 
-// The overlapped pair of two interior stages, or another op of one.
+// Returns the overlapped pair of two middle stages, or another op of one.
 inline const model::SlotTemplate& middle_slot(const model::StepProgram& program, model::OpType type) {
   const std::int32_t kind = program.stages[program.stages.size() / 2].kind;
   return *std::ranges::find_if(program.templates, [&](const model::SlotTemplate& slot) {

@@ -17,7 +17,7 @@ namespace plumbline::tests {
 
 inline const std::vector<std::string> profile_names = {"h800-datasheet", "h800-public", "h800"};
 
-// What cost functions need to know of the H800; topology_test holds it against the shipped file.
+// Returns the H800 of the cost functions; topology_test compares it with the shipped file.
 inline model::Device h800_device() {
   model::Device device;
   device.name = "h800-sxm";
@@ -30,7 +30,7 @@ inline model::Profile profile(const std::string& name) {
   return model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();
 }
 
-// A shipped profile in which some constants take round values, in the units of the file.
+// Returns a shipped profile with round values for some constants, in the units of the file.
 inline model::Profile profile_with(const std::map<std::string, double>& values) {
   const model::Profile base = profile("h800");
   std::vector<model::Parameter> parameters = base.parameters();

@@ -1,4 +1,4 @@
-// Reads TensorBoard's event files, independently of what writes them.
+// Reads TensorBoard's event files with code that is independent of the writer.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace plumbline::tests {
 
-// Bit by bit, as RFC 3720 states it.
+// Computes the checksum bit by bit, as RFC 3720 defines it.
 inline std::uint32_t slow_crc32c(std::string_view bytes) {
   std::uint32_t crc = 0xffffffff;
   for (const char byte : bytes) {
@@ -44,13 +44,13 @@ inline std::uint64_t take_varint(std::string_view& bytes) {
   }
 }
 
-// A field of a protobuf message: a number as its bits, a text or message as its bytes.
+// A field of a protobuf message holds a number as its bits, or a text or message as its bytes.
 struct Field {
   std::uint64_t bits = 0;
   std::string bytes;
   double number() const { return std::bit_cast<double>(bits); }
 };
-// By number.
+// Returns the fields by their number.
 inline std::multimap<std::uint64_t, Field> fields_of(std::string_view message) {
   std::multimap<std::uint64_t, Field> fields;
   while (!message.empty()) {
@@ -86,7 +86,7 @@ inline std::vector<double> doubles_of(std::string_view packed) {
   return values;
 }
 
-// The records of a file, each checksum checked.
+// Returns the records of a file and checks each checksum.
 inline std::vector<std::string> records_of(const std::string& path) {
   const std::string text = model::read_text_file(path).value();
   std::string_view rest = text;

@@ -1,4 +1,4 @@
-// A made-up but plausible step of a 16-rank DualPipe plan, for the tests of reports. No number is a prediction.
+// A made-up but plausible step of a 16-rank DualPipe plan, for tests of reports. No number is a prediction.
 #pragma once
 
 #include <algorithm>
@@ -119,8 +119,8 @@ inline std::vector<std::string> example_rank_names() {
   return names;
 }
 
-// Per rank: a warm-up of F, a body of FB with phases on two streams, a cool-down of B and W, the optimizer.
-// The kernels of one phase are there for the first pair. `body` sets the number of pairs.
+// Each rank has a warm-up of F, a body of FB with phases on two streams, a cool-down of B and W, and the optimizer. The
+// first pair has the kernels of one phase. `body` is the number of pairs.
 inline model::Timeline example_timeline(std::int32_t body = 20) {
   enum Name : std::uint32_t { F, B, W, FB, attention, dispatch, gemm, optimizer };
   constexpr std::int64_t ms = 1'000'000'000;  // in picoseconds

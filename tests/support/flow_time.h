@@ -1,4 +1,4 @@
-// How long flows take on SimGrid.
+// Simulates flows on SimGrid and returns how long they take.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace plumbline::tests {
 
-// Notes when the last of the timed flows ended, and whether one failed.
+// Records when the last of the timed flows ended, and whether one failed.
 class Stopwatch final : public sim::Handler {
  public:
   enum Code : std::uint32_t { ignored, ended, broken };
@@ -29,10 +29,10 @@ class Stopwatch final : public sim::Handler {
   bool failed_ = false;
 };
 
-// Seconds until the last flow of `timed` has ended when `timed` and `beside` start together. A link that fails under a
-// flow of `timed` is an infeasible error that names it.
+// Returns the seconds until the last flow of `timed` has ended when `timed` and `background` start together. A link
+// that fails under a flow of `timed` gives an infeasible error that names it.
 inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std::span<const sim::TrafficFlow> timed,
-                                              std::span<const sim::TrafficFlow> overlapped,
+                                              std::span<const sim::TrafficFlow> background,
                                               std::span<const sim::LinkChange> changes = {}) {
   sim::SimGridLoop loop(network);
   for (const sim::LinkChange& change : changes) {
@@ -42,7 +42,7 @@ inline model::Result<double> simulate_seconds(sim::SimGridNetwork& network, std:
   for (const sim::TrafficFlow& flow : timed) {
     loop.flow({&flow.footprint, flow.bytes, sim::unlimited, {&watch, Stopwatch::broken}}, {&watch, Stopwatch::ended});
   }
-  for (const sim::TrafficFlow& flow : overlapped) {
+  for (const sim::TrafficFlow& flow : background) {
     loop.flow({&flow.footprint, flow.bytes}, {&watch, Stopwatch::ignored});
   }
   loop.run();

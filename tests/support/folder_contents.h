@@ -1,4 +1,4 @@
-// The files of a folder, to compare two of them.
+// Reads all files of a folder, so that two folders can be compared.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace plumbline::tests {
 
-// By name.
+// Returns the contents by file name.
 inline std::map<std::string, std::string> folder_contents(const std::filesystem::path& folder) {
   std::map<std::string, std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder))

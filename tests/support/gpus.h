@@ -1,4 +1,4 @@
-// Slot templates built by hand, and a lane that runs one.
+// Slot templates built by hand, and a GPU that runs one.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline model::Segment segment(model::Stream stream, std::vector<std::uint16_t> w
   return s;
 }
 
-// Seconds, as all times here: alone, beside a communication kernel that waits, beside one that transfers.
+// Returns seconds, as all times here: alone, with a communication kernel that waits, with one that transfers.
 inline sim::SegmentTime compute_time(double alone, double waiting, double transferring) {
   sim::SegmentTime time;
   time.compute = {alone, waiting, transferring, transferring};
@@ -28,7 +28,7 @@ inline sim::SegmentTime compute_time(double alone, double transferring) {
 }
 inline sim::SegmentTime compute_time(double alone) { return compute_time(alone, alone, alone); }
 
-// A matrix product on so many SMs, whatever runs beside it.
+// Returns the time of a GEMM on so many SMs, the same with any co-runner.
 inline sim::SegmentTime gemm_time(double seconds, std::int64_t sms, double drain = 0) {
   sim::SegmentTime time = compute_time(seconds);
   time.width.fill(sms);
@@ -55,7 +55,8 @@ struct Part {
   sim::SegmentTime time;
 };
 
-// One lane alone in the world: every meeting takes the segment's `wait`. Without a number of SMs nobody counts them.
+// Runs one GPU without others: every barrier takes the segment's `wait`. Without a number of SMs their use is not
+// counted.
 class GpuRun final : public sim::GpuListener, public sim::Handler {
  public:
   explicit GpuRun(const std::vector<Part>& parts, std::int64_t device_sms = 0, bool kernel_by_kernel = false)
@@ -67,7 +68,7 @@ class GpuRun final : public sim::GpuListener, public sim::Handler {
     runs_.resize(parts.size());
   }
 
-  // Runs the slot, with this rank's rows over the expected ones per segment, several times on end.
+  // Runs the slot `times` times in a row, with the ratio of this rank's rows to the expected ones per segment.
   void run(const std::vector<double>& row_scales = {}, int times = 1) {
     row_scales_ = row_scales;
     slots_left_ = times;

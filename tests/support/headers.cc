@@ -1,1 +1,1 @@
-// Nothing but what CMake puts before every test: its precompiled headers.
+// CMake precompiles the headers of every test with this empty source.

@@ -1,4 +1,4 @@
-// Shipped inputs and expectations on errors, shared by the tests of what is read.
+// Shipped inputs and expectations on errors, shared by the tests of readers.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace plumbline::tests {
 
-// A file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
+// Returns the path of a file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
 inline std::string shipped(const std::string& path) {
   return std::string(PLUMBLINE_SOURCE_DIR).append("/").append(path);
 }

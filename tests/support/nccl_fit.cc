@@ -16,7 +16,7 @@ using model::CollectiveCost;
 using model::Error;
 using model::ErrorKind;
 
-// The problem in logarithms of the constants, so that they stay above 0 and have no scale.
+// The problem is in logarithms of the constants, which keeps them above 0 and removes their scale.
 class Problem {
  public:
   static model::Result<Problem> make(const CollectiveCurve& curve, const model::Profile& profile,
@@ -63,7 +63,7 @@ class Problem {
     return {profile_.name(), profile_.description(), std::move(parameters)};
   }
 
-  // Relative errors of the training sizes.
+  // Returns the relative errors of the training sizes.
   Eigen::VectorXd residuals(const Eigen::VectorXd& x) const {
     const CollectiveCost cost = CollectiveCost::make(profile_at(x), cluster_).value();
     Eigen::VectorXd r(static_cast<Eigen::Index>(training_.size()));
@@ -102,7 +102,7 @@ struct Solution {
   double squares = 0;
 };
 
-// Levenberg-Marquardt. The minimum over algorithms and protocols has kinks, across which the damping finds a way.
+// Levenberg-Marquardt. The minimum over algorithms and protocols has kinks, which the damping gets across.
 Solution descend(const Problem& problem, Eigen::VectorXd x) {
   constexpr int most_steps = 80;
   constexpr double longest_step = 1, damping_floor = 1e-9, hopeless = 1e9;
@@ -112,7 +112,7 @@ Solution descend(const Problem& problem, Eigen::VectorXd x) {
     const Eigen::MatrixXd j = problem.jacobian(x, r);
     Eigen::MatrixXd normal = j.transpose() * j;
     normal.diagonal() *= 1 + damping;
-    normal.diagonal().array() += damping_floor;  // of a constant that no training size feels
+    normal.diagonal().array() += damping_floor;  // for a constant on which no training size depends
     const Eigen::VectorXd step = normal.ldlt().solve(-j.transpose() * r);
     const Eigen::VectorXd next = x + step.cwiseMax(-longest_step).cwiseMin(longest_step);
     const Eigen::VectorXd moved = problem.residuals(next);
@@ -127,7 +127,7 @@ Solution descend(const Problem& problem, Eigen::VectorXd x) {
   return {x, r.squaredNorm()};
 }
 
-// From several places, because of the kinks: each constant as given, a third of it, three times it.
+// Starts at several points because of the kinks: each constant as given, a third of it, three times it.
 Solution solve(const Problem& problem) {
   const Eigen::VectorXd start = problem.start();
   Solution best = descend(problem, start);

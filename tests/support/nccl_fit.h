@@ -1,6 +1,6 @@
-// Constants of a profile fitted to a measured curve of a collective, with the cost function that every prediction
-// calls (model/cost/collective_cost.h): least squares of the relative error over every second size; the sizes between
-// them are held out and tell how good the fit is.
+// Fits constants of a profile to a measured curve of a collective, with the cost function of all predictions
+// (model/cost/collective_cost.h). It minimizes the squared relative error over every second size. The sizes between
+// them are held out and show how good the fit is.
 #pragma once
 
 #include <string>
@@ -16,24 +16,25 @@ namespace plumbline::tests {
 struct CurveFit {
   struct Row {
     double bytes = 0;
-    double measured = 0, predicted = 0;  // s
+    double measured = 0, predicted = 0;  // seconds
     bool held_out = false;
     double error() const { return predicted / measured - 1; }
   };
   model::Profile profile;                // the one given, with the fitted constants
-  std::vector<model::Parameter> fitted;  // those, of kind fitted, in the order asked for
-  std::vector<Row> rows;                 // by rising size
+  std::vector<model::Parameter> fitted;  // the fitted constants, of kind fitted, in the requested order
+  std::vector<Row> rows;                 // by increasing size
 
   double median_error(bool held_out) const;   // of the absolute relative errors
   double largest_error(bool held_out) const;  // likewise
 };
 
-// What a curve can tell apart: the launch, the latency scale and the rate of NVLink, or of the network where the group
-// spans nodes. With sums in the switch (`nvls`) NVLink stays the limit between nodes, and its rate is fitted.
+// Returns the constants that a curve determines: the launch, the latency scale and the rate of NVLink, or of the
+// network where the group spans nodes. With sums in the switch (`nvls`) NVLink is the limit between nodes too, and its
+// rate is fitted.
 std::vector<std::string> constants_to_fit(const CollectiveCurve& curve, bool nvls);
 
 // Fits the named constants, each above 0; a time that is 0 in the profile starts at half of the shortest measured one.
-// Input errors: fewer training sizes than constants, a constant that the profile lacks.
+// Input errors are fewer training sizes than constants, and a constant that the profile lacks.
 model::Result<CurveFit> fit_curve(const CollectiveCurve& curve, const model::Profile& profile,
                                   const model::ClusterShape& cluster, const std::vector<std::string>& constants);
 

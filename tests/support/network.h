@@ -55,7 +55,7 @@ inline std::vector<std::int64_t> gpus_from(std::int64_t first, std::int64_t coun
   return gpus;
 }
 
-// One flow per transfer over its route.
+// Returns one flow per transfer over its route.
 inline std::vector<sim::TrafficFlow> flow_by_flow(const topologies::Fabric& fabric,
                                                   std::span<const sim::Transfer> transfers) {
   std::vector<sim::TrafficFlow> flows;
@@ -69,12 +69,12 @@ inline std::vector<sim::TrafficFlow> flow_by_flow(const topologies::Fabric& fabr
   return flows;
 }
 
-// Runs what it is given when an event comes due, and notes when that was.
+// Runs an action when an event is due, and records the time.
 class Script final : public sim::Handler {
  public:
   explicit Script(sim::Loop& loop) : loop_(loop) {}
 
-  // A task that notes its time under `name` and then does `action`.
+  // Returns a task that records its time under `name` and then runs `action`.
   sim::Task task(std::string name, std::function<void()> action = {}, std::uint16_t priority = 0) {
     steps_.push_back({std::move(name), std::move(action)});
     return {this, 0, priority, steps_.size() - 1};

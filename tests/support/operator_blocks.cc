@@ -14,9 +14,9 @@ using model::Tensor;
 
 namespace {
 
-constexpr std::int64_t smallest_vocabulary = 11;  // of the models
+constexpr std::int64_t smallest_vocabulary = 11;  // smallest vocabulary of the models
 
-// The wider a matrix, the smaller its entries: activations stay of one size, and softmax does not saturate.
+// A wider matrix has smaller entries, so that activations keep one size and softmax does not saturate.
 double deviation(const Matrix& value) { return std::min(0.4, 1.6 / std::sqrt(static_cast<double>(value.cols()))); }
 
 }  // namespace

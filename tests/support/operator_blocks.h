@@ -1,4 +1,4 @@
-// Blocks on which the operators of a machine are compared with the interpreter's, and what their operands begin with.
+// Blocks on which the operators of a machine are compared with the interpreter's, and start values of their operands.
 #pragma once
 
 #include <vector>
@@ -9,20 +9,20 @@
 
 namespace plumbline::tests {
 
-// All formats of numbers that are not whole become FP32.
+// Returns the graph with FP32 for all formats that are not whole numbers.
 model::Graph widened(model::Graph graph);
 
-// All blocks of the models; of one, also a block divided over tensor-parallel ranks, which adds biases apart. Random
-// numbers of dropout are nobody's to compare: there is none.
+// Returns all blocks of the models; for one model also a block divided over tensor-parallel ranks, which adds biases
+// separately. Dropout is off, because its random numbers cannot be compared.
 using MakeContext = model::LayerContext (*)(const TinyModel& model, model::Precision precision);
 std::vector<model::Graph> operator_blocks(const std::vector<TinyModel>& models, model::Precision precision,
                                           MakeContext make_context);
 model::LayerContext tiny_operator_context(const TinyModel& model, model::Precision precision);
 
-// Clipped, in FP16 with a loss scale: every operator of an optimizer.
+// Returns every operator of an optimizer: with clipping, and FP16 with a loss scale.
 model::Graph optimizer_block();
 
-// Random, as the tensor's name and role allow; for all that no operator of the graph writes.
+// Returns random numbers that the tensor's name and role allow, for tensors that no operator of the graph writes.
 Matrix start_value(const model::Tensor& tensor, std::int64_t sequence_length, model::Random& random);
 
 }  // namespace plumbline::tests

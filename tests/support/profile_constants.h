@@ -1,4 +1,4 @@
-// What the tests of the H800 profiles' constants share: the profiles, the published kernels, and expectations.
+// The profiles, the published kernels and the expectations that all tests of the H800 profiles' constants share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace plumbline::tests {
 
-inline constexpr double compute_sms = 112;  // 132 less 20 of the transfers
+inline constexpr double compute_sms = 112;  // 132 less the 20 of transfers
 inline constexpr double all_sms = 132;
 inline constexpr double tokens = 4096;
 inline constexpr double rounding = 0.01;  // shipped values carry three to four digits
@@ -33,14 +33,14 @@ class ProfileConstants : public testing::Test {
         << name << " of " << from.name() << ": " << value(from, name) << " shipped, " << derived << " derived";
   }
 
-  // Of an inferred rate: within the standard deviation that the profile states.
+  // Expects an inferred rate within the standard deviation that the profile gives.
   void expect_within_uncertainty(const std::string& name, double derived) const {
     const model::Parameter& shipped = h800_.parameters()[h800_.find(name).value()];
     EXPECT_NEAR(shipped.value / derived, 1, shipped.relative_uncertainty.value()) << name;
   }
 
-  // Mean duration of those with one of the grids, wholly beside a transfer or without any; by the block where the
-  // blocks, not the grid, are alike.
+  // Returns the mean duration of kernels with one of the grids, entirely overlapped with a transfer or without any. It
+  // is per block where the blocks, not the grids, are alike.
   static double mean(const std::vector<Kernel>& kernels, const std::vector<int>& grids, bool overlapped,
                      bool per_block = false) {
     double sum = 0;
@@ -54,7 +54,7 @@ class ProfileConstants : public testing::Test {
     EXPECT_GT(count, 0);
     return sum / count;
   }
-  // Mean duration over slots 0 and 1 of one kernel per slot.
+  // Returns the mean duration over slots 0 and 1, each of which has one such kernel.
   double mean_duration(const std::string& kind, char phase) const {
     const std::vector<Kernel> found = select(kernels_, kind, phase, 2);
     const double sum = std::accumulate(found.begin(), found.end(), 0.0,

@@ -1,4 +1,4 @@
-// The published measurements in calibrate/published/, and what tests derive from them.
+// Reads the published measurements in calibrate/published/ and derives figures for tests.
 #pragma once
 
 #include <Eigen/Dense>
@@ -16,7 +16,7 @@ namespace plumbline::tests {
 
 using Row = std::map<std::string, std::string>;  // by column
 
-// One line of a CSV file; quotes protect commas.
+// Splits one line of a CSV file; commas inside quotes are part of a field.
 inline std::vector<std::string> csv_fields(const std::string& line) {
   std::vector<std::string> fields(1);
   bool quoted = false;
@@ -32,7 +32,7 @@ inline std::vector<std::string> csv_fields(const std::string& line) {
   return fields;
 }
 
-// calibrate/published/<name>.csv without its comment lines.
+// Reads calibrate/published/<name>.csv without its comment lines.
 inline std::vector<Row> published(const std::string& name) {
   std::ifstream stream(shipped("calibrate/published/" + name + ".csv"));
   std::vector<Row> rows;
@@ -68,7 +68,7 @@ struct Kernel {
 
   double end() const { return start + duration; }
   std::string name() const { return note.substr(0, note.find(':')); }
-  Shape shape() const {  // of products
+  Shape shape() const {  // only of a GEMM
     Shape s;
     const std::string dimensions = note.substr(note.rfind(':') + 1);
     if (std::sscanf(dimensions.c_str(), "%lfx%lfx%lf", &s.m, &s.n, &s.k) != 3) return {};
@@ -105,7 +105,7 @@ inline std::vector<Kernel> chunk_kernels() {
   return kernels;
 }
 
-// Kernels of a class, in order of their start; slots below `slots`, phase '*' for any.
+// Returns the kernels of a class in order of their start; slots below `slots`, phase '*' for any.
 inline std::vector<Kernel> select(const std::vector<Kernel>& kernels, const std::string& kind, char phase,
                                   int slots = 4) {
   std::vector<Kernel> selected;
@@ -121,22 +121,22 @@ inline double waves(const Shape& shape, double sms) {
   return std::ceil(shape.groups * std::ceil(shape.m / tile) * std::ceil(shape.n / tile) / sms);
 }
 
-// Microseconds in which a product writes its tiles.
+// Returns the microseconds in which a GEMM writes its tiles.
 inline double writing(const Shape& shape, double bytes_per_element, double bytes_per_us) {
   const double tiles = shape.groups * std::ceil(shape.m / 128) * std::ceil(shape.n / 128);
   return tiles * 128 * 128 * bytes_per_element / bytes_per_us;
 }
 
-// The inner dimension that kernels read: whole blocks of 128.
+// Returns the inner dimension that kernels read: whole blocks of 128.
 inline double padded(double k) { return std::ceil(k / 128) * 128; }
 
 struct WavePoint {
   double waves = 0, k = 0;
   double explained = 0;  // time to explain, in any unit
-  double measured = 0;   // the whole, which the error is relative to
+  double measured = 0;   // the whole time, to which the error is relative
 };
 
-// explained = ramp + waves * (overhead + k * per_k), least squares of the error over what was measured.
+// explained = ramp + waves * (overhead + k * per_k), by least squares of the error relative to the measured time.
 struct WaveFit {
   double ramp = 0, overhead = 0, per_k = 0;
 };

@@ -1,4 +1,4 @@
-// One row of a table of published training steps, for the tests of what is made of it.
+// One row of a table of published training steps, for the tests of its readers.
 #pragma once
 
 #include <map>
@@ -8,7 +8,8 @@
 
 namespace plumbline::tests {
 
-// 32 GPUs, eight-way tensor, two stages of three chunks, a time of 1.5 s; cells in `changes` are others.
+// Returns a row of 32 GPUs, eight-way tensor parallelism, two stages of three chunks and 1.5 s; `changes` replaces
+// cells.
 inline std::string step_row_csv(const std::map<std::string, std::string>& changes) {
   const std::vector<std::pair<std::string, std::string>> cells = {{"id", "row1"},
                                                                   {"set", "ours"},

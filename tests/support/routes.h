@@ -1,4 +1,4 @@
-// What the route between two GPUs of a fabric comes to.
+// Latency and bandwidth of the route between two GPUs of a fabric.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace plumbline::tests {
 
-// The sum of the latencies on the route, s; 0 when a is b.
+// Returns the sum of the latencies on the route in seconds; 0 when a is b.
 inline double route_latency(const topologies::Fabric& fabric, std::int64_t a, std::int64_t b) {
   std::vector<topologies::LinkId> route;
   fabric.route(a, b, route);
@@ -19,7 +19,7 @@ inline double route_latency(const topologies::Fabric& fabric, std::int64_t a, st
   return seconds;
 }
 
-// The smallest bandwidth on the route, B/s; infinity when a is b.
+// Returns the smallest bandwidth on the route in B/s; infinity when a is b.
 inline double route_bandwidth(const topologies::Fabric& fabric, std::int64_t a, std::int64_t b) {
   std::vector<topologies::LinkId> route;
   fabric.route(a, b, route);

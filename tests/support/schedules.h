@@ -1,5 +1,5 @@
-// What the tests of single schedules share. Notation: P ranks, M micro-batches, v chunks per rank, F forward,
-// B = I + W backward, FB an overlapped pair.
+// Shared by the tests of single schedules. Notation: P ranks, M micro-batches, v chunks per rank, F forward, B = I + W
+// backward, FB an overlapped pair.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ inline double makespan(const Schedule& schedule, const ScheduleCosts& costs, Poi
   return evaluate(schedule, costs, mode).value().makespan;
 }
 
-// Op counts of one rank in the order F, B, I, W, FB.
+// Returns the op counts of one rank in the order F, B, I, W, FB.
 inline std::array<std::int32_t, 5> counts(const Schedule& schedule, std::int32_t rank) {
   std::array<std::int32_t, 5> count{};
   for (const ScheduleOp& op : schedule.ranks[static_cast<std::size_t>(rank)]) {
@@ -48,7 +48,7 @@ inline std::array<std::int32_t, 5> counts(const Schedule& schedule, std::int32_t
   return count;
 }
 
-// Random costs that satisfy max(F, B) <= FB <= F + B and B = I + W, the bounds themselves included.
+// Draws random costs that satisfy max(F, B) <= FB <= F + B and B = I + W, including the bounds themselves.
 class RandomCosts {
  public:
   ScheduleCosts operator()() {
@@ -81,7 +81,7 @@ inline std::string describe(std::int32_t ranks, std::int32_t micro_batches, cons
 
 inline void expect_close(double actual, double expected) { EXPECT_NEAR(actual, expected, 1e-9 * std::abs(expected)); }
 
-// One rank's ops as type, stage and micro-batch; a pair lists its forward, then its backward.
+// Returns one rank's ops as type, stage and micro-batch; a pair lists its forward, then its backward.
 inline std::string listing(const std::vector<ScheduleOp>& ops) {
   std::string text;
   for (const ScheduleOp& op : ops) {

@@ -1,4 +1,4 @@
-// Small searches over shipped models cut down to a few layers, and what their plans are.
+// Small searches over shipped models with a few layers each, and the plans of their spaces.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ inline sim::Inputs search_inputs(const std::string& plan, const std::string& pro
   return inputs;
 }
 
-// With experts and dense, on several clusters, with and without uneven experts.
+// Returns searches with experts and dense, on several clusters, with and without uneven experts.
 inline std::vector<SmallSearch> small_searches() {
   const std::vector<std::string> moe = {"cluster.gpus=16",
                                         "batch.global_batch_size=64",
@@ -66,7 +66,7 @@ inline std::vector<SmallSearch> small_searches() {
   return all;
 }
 
-// Every plan of the space, branch by branch.
+// Visits every plan of the space, branch by branch.
 inline void for_each_plan(const sim::Space& space,
                           const std::function<void(const sim::Branch&, const sim::Point&, const model::Plan&)>& visit) {
   for (const sim::Branch& branch : space.branches()) {

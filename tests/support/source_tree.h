@@ -1,4 +1,4 @@
-// The repository as text, for tests that check rules which no compiler checks.
+// Reads the repository as text, for tests of rules that no compiler checks.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 namespace plumbline::tests {
 
 struct SourceFile {
-  std::string path;  // from the root, with forward slashes
+  std::string path;  // relative to the root, with forward slashes
   std::vector<std::string> lines;
 
-  std::string folder() const { return path.substr(0, path.find('/')); }  // the whole name of a file at the root
+  std::string folder() const { return path.substr(0, path.find('/')); }  // of a file at the root: its whole name
   std::string extension() const { return std::filesystem::path(path).extension().string(); }
 };
 
@@ -25,8 +25,8 @@ inline std::vector<std::string> read_lines(const std::filesystem::path& path) {
   return lines;
 }
 
-// All files under `root` with one of the extensions ("" takes files without one), ordered by path.
-// Hidden folders and build trees (folders that hold a CMakeCache.txt, and build/ at the root) are left out.
+// Returns all files under `root` with one of the extensions ("" stands for files without one), ordered by path. Hidden
+// folders and build trees (folders with a CMakeCache.txt, and build/ at the root) are left out.
 inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& root,
                                                 const std::set<std::string>& extensions) {
   namespace fs = std::filesystem;
@@ -44,7 +44,7 @@ inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& roo
   return files;
 }
 
-// "path:line: what", the form that editors jump to.
+// Returns "path:line: what", the form that editors follow.
 inline std::string at(const SourceFile& file, std::size_t line_index, const std::string& what) {
   return file.path + ":" + std::to_string(line_index + 1) + ": " + what;
 }

@@ -1,4 +1,4 @@
-// Shipped plans with one of the shipped profiles, as the simulator takes them.
+// Shipped plans with one of the shipped profiles, as inputs of the simulator.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace plumbline::tests {
 inline const std::string deepseek_plan = "deepseek-v3-2048xh800";
 inline const std::string llama_plan = "llama-3-8b-64xh800";
 
-// `overrides` as on the command line, e.g. "cluster.nic_gbps=200".
+// `overrides` have the form of the command line, e.g. "cluster.nic_gbps=200".
 inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& profile_name,
                                const std::vector<std::string>& overrides = {}) {
   const model::Plan plan = model::load_plan(shipped("examples/" + plan_name + ".toml"), overrides).value();
@@ -26,7 +26,7 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
 
-// Those of a plan that was made in code, with shipped files by the names in it.
+// Returns the inputs of a plan that was made in code, with shipped files by the names in it.
 inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
   if (!architecture) return tl::unexpected(architecture.error());
@@ -38,7 +38,7 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
   return sim::Inputs{plan, *architecture, *cluster, *profile};
 }
 
-// step_inputs with the wiring of the topology, so that transfers cross links.
+// Returns step_inputs() with the wiring of the topology, so that transfers cross links.
 inline sim::Inputs wired_inputs(const std::string& plan_name, const std::string& profile_name,
                                 const std::vector<std::string>& overrides = {}) {
   sim::Inputs inputs = step_inputs(plan_name, profile_name, overrides);

@@ -1,4 +1,4 @@
-// A fresh folder that is removed when the test ends.
+// A new folder that is removed when the test ends.
 #pragma once
 
 #include <stdlib.h>  // mkdtemp is POSIX
@@ -27,7 +27,7 @@ class TemporaryDirectory {
 
   const std::filesystem::path& path() const { return path_; }
 
-  // Writes a file, with the folders it needs, and returns its path.
+  // Writes a file, creates its folders, and returns its path.
   std::filesystem::path write(const std::string& name, std::string_view text) const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -71,7 +71,7 @@ model::Architecture mixtral() {
   return a;
 }
 
-// Every second layer is MoE, the shared experts are as wide as they like and have a gate.
+// Every second layer is MoE; the shared experts have a width of their own and a gate.
 model::Architecture qwen2_moe() {
   model::Architecture a = llama(false);
   a.model_type = "qwen2_moe";

@@ -11,7 +11,7 @@
 
 namespace plumbline::tests {
 
-// Latent attention, 8 experts of which a rank holds 4, one dense layer; two stages that each rank holds both of.
+// Latent attention, 8 experts of which a rank holds 4, and one dense layer; each rank holds both of the two stages.
 inline model::StepProgram tiny_program() {
   const TemporaryDirectory folder;
   const auto config = folder.write("tiny.json", R"({"model_type": "deepseek_v3", "vocab_size": 64, "hidden_size": 32,

@@ -31,7 +31,8 @@ inline model::StepProgram uniform_program(model::Schedule schedule) {
   return program;
 }
 
-// Every op takes its cost; a hop takes `latency` after `seconds` on the links. The program must outlive it.
+// Every op takes its cost; a transfer takes `seconds` on the links and then `latency`. The program must outlive the
+// input.
 inline sim::ExecutionInput uniform_input(const model::StepProgram& program, const model::ScheduleCosts& costs,
                                          double latency = 0, double seconds = 0) {
   sim::ExecutionInput input;

@@ -1,5 +1,5 @@
-// Dispatch and combine alone, as DeepEP and arXiv 2505.09343 printed them. The shipped case judges the plan's own
-// profile, whose NIC rates are those of an older version; here the profile made on the version that the rows show.
+// Dispatch and combine alone, as published by DeepEP and arXiv 2505.09343. The shipped case tests the plan's own
+// profile, whose NIC rates are those of an older version. This test uses the profile made from the version of the rows.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -41,7 +41,7 @@ TEST_F(PublicAllToAlls, AreWithinTheSameTolerances) {
         << figure.group << ": " << figure.name << ": " << rate(figure) << ", printed " << figure.value;
 }
 
-// The rows that its constants come from: the NVLink rate from dispatch on 8 ranks, the NIC rates from 64 ranks of the
+// The rows to which its constants are fitted: the NVLink rate to dispatch on 8 ranks, the NIC rates to 64 ranks of the
 // README. 153 GB/s times 7/8 is 133.9 and written as 134.
 TEST_F(PublicAllToAlls, GiveBackWhatTheyAreFittedOn) {
   int fitted = 0;
@@ -55,8 +55,8 @@ TEST_F(PublicAllToAlls, GiveBackWhatTheyAreFittedOn) {
   EXPECT_EQ(fitted, 3);
 }
 
-// On 16 ranks half of the tokens' nodes are the sender's own, but 7/8 of what arrives on a node goes on over NVLink:
-// that leg is the longer one, and the NIC's own rate is not reached.
+// On 16 ranks half of the tokens' nodes are the sender's own, but 7/8 of the rows that arrive on a node go on over
+// NVLink. That leg is the longer one, so the NIC's own rate is not reached.
 TEST_F(PublicAllToAlls, OfTwoNodesDoNotFillTheNics) {
   int asked = 0;
   for (const calibrate::Figure& figure : case_.figures) {

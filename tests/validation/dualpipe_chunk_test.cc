@@ -1,6 +1,6 @@
-// The overlapped pair of two chunks against DeepSeek's published profile, beyond what the shipped case
-// (calibrate/cases/h800-dualpipe-chunk.toml) asks of it. The profile h800 is calibrated on kernels of slots 0 and 1;
-// slots 2 and 3 are held out.
+// The overlapped pair of two chunks compared with DeepSeek's published profile, in addition to the shipped case
+// (calibrate/cases/h800-dualpipe-chunk.toml). The profile h800 is calibrated on kernels of slots 0 and 1; slots 2 and 3
+// are held out.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class DualPipeChunk : public testing::Test {
     return calibrate::compare_chunk(chunk_, step_inputs(deepseek_plan, profile_name), waits).value();
   }
 
-  // Seconds of measured kernels of a class in the held-out slots: F of layer s and B of layer 3 - s.
+  // Returns the seconds of measured kernels of a class in the held-out slots: F of layer s and B of layer 3 - s.
   std::vector<double> measured(const std::string& kind, const std::string& phase = "") const {
     std::vector<double> found;
     for (const model::Span* span : calibrate::kernel_spans(chunk_)) {
@@ -48,7 +48,7 @@ class DualPipeChunk : public testing::Test {
     return sum / static_cast<double>(values.size());
   }
 
-  // Predicted mean transfer of an exchange in the held-out slots.
+  // Returns the predicted mean transfer of an all-to-all in the held-out slots.
   double transfer(const std::string& phase) const {
     const sim::Inputs inputs = step_inputs(deepseek_plan, "h800");
     const model::Timeline run = sim::run_chunk(inputs, calibrate::rank_of(chunk_, true)).value().timeline;
@@ -75,19 +75,19 @@ TEST_F(DualPipeChunk, EvidenceBringsItCloser) {
   }
 }
 
-// Transfers of single layers differ by 5 % around their mean in the profile; rates are from other slots.
+// Transfers of single layers differ by 5 % around their mean in the profile; the rates are fitted to other slots.
 TEST_F(DualPipeChunk, HeldOutTransfers) {
-  // combine(B) sends what dispatch(F) sends and uses its kernel; dispatch(B) uses combine(F)'s.
+  // combine(B) sends the same rows as dispatch(F) with its kernel; dispatch(B) uses combine(F)'s.
   EXPECT_NEAR(transfer("dispatch(F)") / mean(measured("dispatch_kernel", "F")), 1, 0.1);
   EXPECT_NEAR(transfer("combine(B)") / mean(measured("dispatch_kernel", "B")), 1, 0.1);
   EXPECT_NEAR(transfer("dispatch(B)") / mean(measured("combine_kernel", "B")), 1, 0.1);
   EXPECT_NEAR(transfer("combine(F)") / mean(measured("combine_kernel", "F")), 1, 0.1);
 }
 
-// Without the measured waits: an exchange is its transfer (10 %) and a meeting. How long one rank waits in one meeting
-// is chance: predicted is the mean over ranks, and the profiled waits of the held-out slots spread by 1.4 ms about
+// Without the measured waits an all-to-all is its transfer (10 %) and a barrier. One rank's wait at one barrier is
+// random: the prediction is the mean over ranks, and the profiled waits of the held-out slots spread by 1.4 ms around
 // their middle.
-TEST_F(DualPipeChunk, HeldOutExchangePhasesWithPredictedWaits) {
+TEST_F(DualPipeChunk, HeldOutAllToAllPhasesWithPredictedWaits) {
   const calibrate::ChunkComparison c = comparison("h800", Waits::predicted);
   const std::vector<double> waits = measured("notify");
   const auto [least, most] = std::ranges::minmax(waits);
@@ -102,7 +102,7 @@ TEST_F(DualPipeChunk, HeldOutExchangePhasesWithPredictedWaits) {
   }
 }
 
-// The chunk's length hardly depends on whose waits: those of this rank, or the mean of the group.
+// The chunk's length hardly depends on the choice of waits: those of this rank, or the mean of the group.
 TEST_F(DualPipeChunk, PredictedWaitsGiveTheSameLength) {
   const calibrate::ChunkComparison c = comparison("h800", Waits::predicted);
   EXPECT_FALSE(c.waits_given);

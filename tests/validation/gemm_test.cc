@@ -1,5 +1,5 @@
-// Matrix products as the public profile predicts them. The shipped cases (calibrate/cases) hold h800 to its tolerances;
-// here stands what is asked of h800-public, which is fitted to DeepGEMM's dense products alone on 132 SMs.
+// GEMMs predicted by the public profile. The shipped cases (calibrate/cases) hold h800 to its tolerances. This test has
+// those of h800-public, which is fitted only to DeepGEMM's dense GEMMs on 132 SMs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace plumbline::tests {
 namespace {
 
 struct Errors {
-  double rms = 0, largest = 0, sum = 0;  // relative; sum: of the total time
+  double rms = 0, largest = 0, sum = 0;  // relative; sum: error of the total time
 };
 
 class Errored {
@@ -52,11 +52,11 @@ Errors deepgemm(std::int64_t least_m, std::int64_t most_m) {
 
 TEST(PublicGemms, FitDeepGemm) { EXPECT_LE(deepgemm(4096, 1'000'000).largest, 0.025); }
 
-// Grouped products of one to four experts with 1024 rows in all, of the same commit: not in the fit. Their waves are
-// partial and each expert's rows are few, which a count of waves does not see.
+// Grouped GEMMs of one to four experts with 1024 rows in all, of the same commit, are not in the fit. Their waves are
+// partial and each expert's rows are few, which a count of waves ignores.
 TEST(PublicGemms, FewRowsPerExpert) { EXPECT_LE(deepgemm(256, 1024).rms, 0.16); }
 
-// DeepGEMM on 132 SMs alone, compared with 112 SMs beside transfers, whose interference h800-public does not know.
+// DeepGEMM on 132 SMs alone, compared with 112 SMs with transfers, whose interference h800-public does not contain.
 TEST(PublicGemms, OfTheChunk) {
   const auto classes = calibrate::load_kernel_classes(shipped("calibrate/kernels.toml")).value();
   const auto chunk = calibrate::read_chunk(shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes).value();

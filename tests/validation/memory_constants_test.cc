@@ -7,8 +7,8 @@ namespace {
 
 class NormConstants : public ProfileConstants {
  protected:
-  // Mean duration of kernels of slots 0 and 1 between two bounds. The norm before the MLP (recomputed) runs alone, the
-  // one that leaves the attention beside a barrier, one before attn(B) beside a transfer.
+  // Returns the mean duration of kernels of slots 0 and 1 between two bounds. The norm before the MLP (recomputed) runs
+  // alone, the one after attention with a barrier, one before attn(B) with a transfer.
   static double mean_between(const std::vector<Kernel>& from, double low, double high) {
     double sum = 0;
     double count = 0;
@@ -43,8 +43,8 @@ TEST_F(NormConstants, GridsAreSizedForTheWholeGpu) {
   EXPECT_EQ(value(h800_, "memory.norm_gradient.blocks_per_sm"), blocks_per_sm(backward_, 90));
 }
 
-TEST_F(NormConstants, AndGoRoundAgainBesideATransfer) {
-  // No constant is fitted to these times. What rounds on 112 of 132 SMs predict: 396 blocks of three on an SM take one
+TEST_F(NormConstants, AndTakeAnotherRoundWithATransfer) {
+  // No constant is fitted to these times. Rounds on 112 of 132 SMs predict them: 396 blocks of three on an SM take one
   // and two thirds, by the assumed share of latency, and 132 blocks of one on an SM two.
   const model::SmOccupancy overlapped{112, 20, 0.121};
   const double latency_share = value(h800_, "kernel.latency_share");
@@ -53,7 +53,7 @@ TEST_F(NormConstants, AndGoRoundAgainBesideATransfer) {
               1, 0.1);
 }
 
-// SMs that saturate the memory: those that a transfer leaves times what it costs, at most all.
+// SMs that saturate the memory: the SMs that a transfer leaves times its slowdown, at most all SMs.
 class Saturation : public ProfileConstants {
  protected:
   void expect_saturation(const std::string& name, double slowdown) const {
@@ -78,8 +78,8 @@ TEST_F(Saturation, OfKernelsSeenWithAndWithoutATransfer) {
 }
 
 TEST_F(Saturation, OfCastsAndCopies) {
-  // The casts before q_a and kv_a, the first of a slot's: 43 and 42 us in slot 0 without a transfer, 53 and 51 in
-  // slot 1 beside one.
+  // The casts before q_a and kv_a, the first of a slot: 43 and 42 us in slot 0 without a transfer, 53 and 51 in slot 1
+  // with one.
   std::vector<Kernel> casts;
   for (const Kernel& kernel : select(kernels_, "quant_cast", 'F', 2)) {
     const bool first = std::ranges::count(casts, kernel.slot, &Kernel::slot) < 2;
@@ -87,7 +87,7 @@ TEST_F(Saturation, OfCastsAndCopies) {
   }
   ASSERT_EQ(casts.size(), 4u);
   expect_saturation("cast", mean(casts, {4096}, true) / mean(casts, {4096}, false));
-  // The gradients of assembled keys and values: 89 and 92 us in slot 0, 93 and 96 beside a transfer in slot 1.
+  // The gradients of assembled keys and values: 89 and 92 us in slot 0, 93 and 96 with a transfer in slot 1.
   std::vector<Kernel> copies;
   for (const Kernel& kernel : select(kernels_, "copy", 'B', 2))
     if (kernel.duration < 100) copies.push_back(kernel);
@@ -99,7 +99,7 @@ TEST_F(ProfileConstants, BandwidthsOfMemoryBoundKernels) {
   // Bytes over us are TB/s times 10^6. FP8 has 4 bytes of scale for 128 values.
   const auto alone = [&](const char* kind, int grid) { return mean(select(kernels_, kind, '*', 2), {grid}, false); };
   constexpr double fp8 = 33.0 / 32;
-  // FP8 expert weights turned: 4 x 2048 x 7168, a scale per 128 x 128.
+  // FP8 expert weights are transposed: 4 x 2048 x 7168, a scale per 128 x 128.
   expect(h800_, "memory.transpose.bandwidth", 2.0 * 4 * 2048 * 7168 / alone("weight_transpose", 3584) / 1e6);
   // 31104 rows: gate and up in BF16 and a weight in, FP8 out.
   expect(h800_, "memory.swiglu.bandwidth", 31104 * (4096 * 2.0 + 4 + 2048 * fp8) / alone("swiglu", 31104) / 1e6);
@@ -107,7 +107,7 @@ TEST_F(ProfileConstants, BandwidthsOfMemoryBoundKernels) {
   expect(h800_, "memory.permute.bandwidth", (32120.0 + 34688) * 7168 * fp8 / alone("permute", 2168) / 1e6);
   // 31104 rows summed into 28984 tokens, a block each, in BF16.
   expect(h800_, "memory.reduce.bandwidth", (31104.0 + 28984) * 7168 * 2 / alone("permute", 28984) / 1e6);
-  // 4096 x 7168 from BF16 to FP8, as it is (43 and 42 us before q_a and kv_a) and turned.
+  // 4096 x 7168 from BF16 to FP8, in its layout (43 and 42 us before q_a and kv_a) and transposed.
   const double cast = 4096.0 * 7168 * (2 + fp8);
   expect_within_uncertainty("memory.cast.bandwidth", cast / 42.5 / 1e6);
   expect_within_uncertainty("memory.cast_transpose.bandwidth", cast / alone("quant_cast", 1792) / 1e6);

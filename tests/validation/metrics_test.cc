@@ -1,4 +1,4 @@
-// Published sizes of the shipped models against those counted from the operator graphs.
+// Published sizes of the shipped models compared with the counts of the operator graphs.
 #include "model/architecture/metrics.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ struct PublishedSize {
   const char* model;
   double exact;  // parameters by the dimensions, derived below
   double published;
-  double rounding;  // half of the last digit that is published
+  double rounding;  // half of the last published digit
   const char* source;
 };
 

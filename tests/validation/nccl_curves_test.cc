@@ -1,5 +1,5 @@
-// Collectives against published curves: three constants are fitted to every second size of a curve, the sizes between
-// them are predicted. The other constants are NCCL's own.
+// Collectives compared with published curves: three constants are fitted to every second size of a curve, and the sizes
+// between them are predicted. The other constants are NCCL's own.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace plumbline::tests {
 namespace {
 
-// Links of the machine that was measured: GB/s per GPU and direction.
+// Links of the measured machine in GB/s per GPU and direction.
 struct Machine {
   const char* curve;
   const char* profile;
@@ -32,7 +32,7 @@ model::ClusterShape cluster_of(const Machine& machine, const model::CollectiveGr
   return cluster;
 }
 
-// The shipped profile, with the sums in the switch that the measured stack had or had not.
+// Returns the shipped profile, with or without the sums in the switch of the measured software.
 model::Profile profile_of(const Machine& machine) {
   const model::Profile base = profile(machine.profile);
   std::vector<model::Parameter> parameters = base.parameters();

@@ -1,4 +1,4 @@
-// The parts of fabrics and what they cost against the published table, of which two rows give the prices.
+// The parts of fabrics and their cost compared with the published table, two rows of which give the prices.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Topology load(const std::string& name, std::int64_t gpus) {
   return load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), variation).value();
 }
 
-// USD: of the two printed figures the one with more digits. 4.39 kUSD per endpoint is 0.1 % wide, 9 M USD 6 %.
+// Returns USD from the printed figure with more digits. 4.39 kUSD per endpoint is 0.1 % wide, 9 M USD 6 %.
 double cost(const Row& row) {
   const double total = number(row, "cost_musd") * 1e6;
   const double by_endpoint = number(row, "kusd_per_endpoint") * 1e3 * number(row, "endpoints");
@@ -62,7 +62,7 @@ TEST(NetworkCost, PricesOfTheTopologiesAreThoseOfTwoRows) {
   }
 }
 
-// SF is 0.4 % dearer and DF 1.8 % dearer than printed, which is rounded to 0.3 % and 0.03 %.
+// SF costs 0.4 % and DF 1.8 % more than printed, where rounding is 0.3 % and 0.03 %.
 TEST(NetworkCost, HeldOutRows) {
   const model::Prices prices = load("h800-rail-fat-tree", 0).cluster.prices;
   int held_out = 0;
@@ -84,7 +84,7 @@ struct Counted {
   const char* network;
 };
 
-// The builder's own count, at the sizes of the table.
+// The builder's own count is compared at the sizes of the table.
 TEST(NetworkCost, PartsAndCostOfOurFabrics) {
   for (const Counted& pair :
        {Counted{"h800-multi-rail", "FT2"}, Counted{"h800-rail-fat-tree", "MPFT"}, Counted{"h100-dgx", "FT3"}}) {
@@ -94,7 +94,7 @@ TEST(NetworkCost, PartsAndCostOfOurFabrics) {
     EXPECT_EQ(cluster.fabric.nics, endpoints) << pair.topology;
     EXPECT_EQ(static_cast<double>(cluster.fabric.switches), number(row, "switches")) << pair.topology;
     EXPECT_EQ(static_cast<double>(cluster.fabric.links), number(row, "links")) << pair.topology;
-    cluster.fabric.nics = 0;  // the table counts none
+    cluster.fabric.nics = 0;  // the table counts no NICs
     const double usd = model::fabric_price(cluster).value();
     fmt::print("{} of {} GPUs: {:.2f} M USD, published {:.2f}\n", pair.topology, endpoints, usd / 1e6, cost(row) / 1e6);
     EXPECT_NEAR(usd / cost(row), 1, 0.002) << pair.topology;

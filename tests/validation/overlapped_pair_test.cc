@@ -1,5 +1,5 @@
-// The overlapped pair of DualPipe as an H100 executed it, beside what is simulated from the same device's records of
-// operators and exchanges: `measure --plan`, `calibrate` and `compare` behind one another, on the kept files.
+// The overlapped pair of DualPipe executed on an H100, compared with its simulation from the same device's records of
+// operators and all-to-alls. It runs `measure --plan`, `calibrate` and `compare` in a row, on the kept files.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,19 +23,19 @@ namespace {
 
 const std::string datasheet = "generic-datasheet";
 
-// The two executions of `h100-chunk` that are kept; sixteen micro-batches give rank 0 thirteen pairs.
+// Two executions of `h100-chunk` are kept; sixteen micro-batches give rank 0 thirteen pairs.
 const std::string fp8 = "nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk";
 const std::string bf16 = fp8 + "-bf16";
 const std::vector<std::string> bf16_changes = {"precision.gemm=bf16", "precision.dispatch=bf16"};
 constexpr std::size_t pairs_of_rank_0 = 13;
 
-// Relative, of the mean pair. Operators and step were measured in different runs, and the steps of one run already lie
-// 4 % apart, because the power limit moves the clock.
+// The tolerance is relative to the mean pair. Operators and step were measured in different runs, and the steps of one
+// run already differ by 4 %, because the power limit changes the clock.
 constexpr double tolerance = 0.05;
 
 std::string kept(const std::string& file) { return shipped("calibrate/measured/" + file); }
 
-// A file of the profile that `calibrate` makes of the records.
+// Returns the file of the profile that `calibrate` makes from the records.
 std::string fitted_profile(const std::string& records_name, const TemporaryDirectory& folder) {
   const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
   const std::vector<calibrate::Measurements> files = {
@@ -57,7 +57,7 @@ model::ResultComparison predicted_and_measured(const std::string& name, const st
                                 model::WaterfallDetail::categories);
 }
 
-// Of the mean pair, predicted over measured, less one; not a number where the two cannot be compared.
+// Errors of the mean pair: predicted over measured, less one; NaN where the two cannot be compared.
 struct PairErrors {
   double fitted = NAN, by_datasheet = NAN;
 };

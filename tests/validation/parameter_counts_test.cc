@@ -1,4 +1,4 @@
-// Parameters of the shipped models against what was published about their weights.
+// Parameter counts of the shipped models compared with those published with their weights.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -73,12 +73,12 @@ TEST_P(ParameterCount, IsThePublishedOne) {
 INSTANTIATE_TEST_SUITE_P(Published, ParameterCount, testing::ValuesIn(counts),
                          [](const auto& parameter) { return test_name(parameter.param.model); });
 
-// Billions of parameters that a token uses, as published. Mistral and Qwen count the whole embedding table,
-// DeepSeek does not; ours counts the one row that is read.
+// Billions of parameters that a token uses, as published. Mistral and Qwen count the whole embedding table, DeepSeek
+// does not; plumbline counts the one row that is read.
 struct PublishedActive {
   const char* model;
   double billions;
-  double rounding;  // half of the last digit that is published
+  double rounding;  // half of the last published digit
   bool whole_table;
   const char* source;
 };
@@ -86,7 +86,7 @@ const PublishedActive active[] = {
     {"mixtral-8x7b", 12.9, 0.05, true, "mistral.ai, Mixtral of experts: 12.9B of 46.7B"},
     {"mixtral-8x22b", 39, 0.5, true, "mistral.ai, Cheaper, Better, Faster, Stronger: 39B of 141B"},
     {"qwen2-57b-a14b", 14, 0.5, true, "arXiv 2407.10671, table 1: 14B of 57B"},
-    // 3.353 B by the dimensions: the card cuts the second digit off.
+    // 3.353 B by the dimensions: the card truncates the second digit.
     {"qwen3-30b-a3b", 3.3, 0.06, true, "model card of Qwen/Qwen3-30B-A3B: 3.3B of 30.5B"},
     {"qwen3-235b-a22b", 22, 0.5, true, "model card of Qwen/Qwen3-235B-A22B: 22B of 235B"},
     {"deepseek-v2-lite", 2.4, 0.06, false, "arXiv 2405.04434, appendix B: 2.4B of 15.7B"},
@@ -133,7 +133,7 @@ TEST(Llama3, TrainingFlopsOf405B) {
   EXPECT_NEAR(metrics.flops_per_token_causal - attention, 3.8e25 / 15.6e12, 0.05e25 / 15.6e12);
 }
 
-// A window bounds what attention costs however long the sequence is.
+// A window bounds the cost of attention for sequences of any length.
 TEST(Mistral, AttentionFlopsFollowTheWindow) {
   const Architecture model = architecture("mistral-7b");
   Architecture all = model;

@@ -1,5 +1,5 @@
-// The constants of the H800 profiles, derived again from the published measurements. Whoever changes a
-// profile changes what this test can find in the data, or says that the constant is no longer from there.
+// Derives the constants of the H800 profiles again from the published measurements. A changed constant of a profile
+// must agree with this test, or have another source.
 #include "tests/support/profile_constants.h"
 
 namespace plumbline::tests {
@@ -7,13 +7,13 @@ namespace {
 
 class GemmConstants : public ProfileConstants {
  protected:
-  // Bytes per us at which results are written.
+  // Returns the bytes per us at which results are written.
   static double output_rate(const model::Profile& from) { return value(from, "memory.default.bandwidth") * 1e6; }
-  // What the transfer beside a kernel costs it.
+  // Returns the slowdown of a kernel by the overlapped transfer.
   double interference(const Kernel& kernel) const {
     return 1 + (value(h800_, "gemm.slowdown_beside_transfer") - 1) * kernel.overlapped_transfer;
   }
-  // Alone, and without writing its results.
+  // Returns the kernel's point as if it ran alone and did not write its results.
   WavePoint wave_point(const Kernel& kernel, double bytes_per_element) const {
     const Shape shape = kernel.shape();
     const double written = writing(shape, bytes_per_element, output_rate(h800_));
@@ -22,11 +22,11 @@ class GemmConstants : public ProfileConstants {
   }
 };
 
-TEST_F(GemmConstants, Fp8ProductsOfTheForwardPhases) {
+TEST_F(GemmConstants, Fp8GemmsOfTheForwardPhases) {
   std::vector<WavePoint> points;
   for (const char* kind : {"gemm_fp8", "grouped_gemm_fp8"})
     for (const Kernel& kernel : select(kernels_, kind, 'F')) points.push_back(wave_point(kernel, 2));
-  // Four slots of q_a, kv_a, q_b, kv_b, o and the shared and routed expert's two products each.
+  // Four slots of q_a, kv_a, q_b, kv_b, o and two GEMMs each of the shared and the routed expert.
   ASSERT_EQ(points.size(), 36u);
   const WaveFit fit = fit_waves(points, true);
   expect(h800_, "gemm.ramp", fit.ramp);
@@ -35,14 +35,14 @@ TEST_F(GemmConstants, Fp8ProductsOfTheForwardPhases) {
 }
 
 TEST_F(GemmConstants, WeightGradientsOfTheAttention) {
-  // Ramp and overhead are those of other products; what remains is the tensor rate. Relative least squares of one
-  // parameter b: y = x b has b = sum of x y over sum of x^2. FP32 is read and written.
+  // Ramp and overhead are those of other GEMMs, so the tensor rate remains. Relative least squares of one parameter b:
+  // y = x b has b = sum of x y over sum of x^2. FP32 is read and written.
   EXPECT_EQ(value(h800_, "gemm.fp8_weight_gradient.wave_overhead"), value(h800_, "gemm.fp8.wave_overhead"));
   double xy = 0;
   double xx = 0;
   int count = 0;
   for (const Kernel& kernel : select(kernels_, "gemm_fp8_wgrad", 'W')) {
-    if (kernel.name().starts_with("sh")) continue;  // the shared expert's belong to mlp(W)
+    if (kernel.name().starts_with("sh")) continue;  // those of the shared expert belong to mlp(W)
     const WavePoint point = wave_point(kernel, 8);
     const double x = point.waves * point.k / point.measured;
     const double rest = point.explained - value(h800_, "gemm.ramp") -
@@ -106,7 +106,7 @@ TEST_F(ProfileConstants, AttentionRates) {
          pairs * 2 * 832 / (mean_duration("attn_bwd", 'B') + mean_duration("attn_bwd_aux", 'B')) / 1e6);
 }
 
-TEST_F(ProfileConstants, ExchangeRatesBesideCompute) {
+TEST_F(ProfileConstants, AllToAllRatesWithCompute) {
   // Bytes over the NIC: 4096 tokens reach 3.966 nodes each, the own one in one of eight cases. A token is 7168 FP8
   // with 224 B of scales and 8 B of metadata (dispatch: and 64 B of top-k), or 7168 BF16 with 8 B (gradients: 40 B).
   const double sends = tokens * 3.966 * 7 / 8;
@@ -119,7 +119,7 @@ TEST_F(ProfileConstants, ExchangeRatesBesideCompute) {
   expect(h800_, "exchange.weighted_combine.nic_rate_beside_compute", rate("combine_kernel", 'B', 14376));
 }
 
-TEST_F(ProfileConstants, ExchangeRatesAlone) {
+TEST_F(ProfileConstants, AllToAllRatesAlone) {
   const auto physical = [](const std::string& id, const std::string& column, double leaving) {
     for (const Row& row : published("deepep"))
       if (row.at("id") == id) return number(row, column) * leaving;

@@ -1,5 +1,5 @@
-// The constants of the public profiles of A100 and H100, derived again from the published measurements of single
-// kernels and links that they name.
+// Derives the constants of the public profiles of A100 and H100 again from the published measurements of single kernels
+// and links that they name.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ class PublicProfiles : public testing::Test {
   }
 };
 
-// Products of cuBLAS with m = 4096 on one GPU.
+// Returns cuBLAS GEMMs with m = 4096 on one GPU.
 std::vector<WavePoint> cublas(const std::string& hardware, double sms, double bytes_per_us) {
   std::vector<WavePoint> points;
   for (const Row& row : published("gemm_16bit")) {
@@ -33,7 +33,7 @@ std::vector<WavePoint> cublas(const std::string& hardware, double sms, double by
   return points;
 }
 
-// Relative least squares of one constant b, y = x b: the sum of x y over the sum of x^2. In ns.
+// Returns one constant b in ns by relative least squares, y = x b: the sum of x y over the sum of x^2.
 double time_per_k(const std::vector<WavePoint>& points) {
   double xy = 0;
   double xx = 0;
@@ -52,13 +52,13 @@ void expect_gemms(const model::Profile& from, const std::string& hardware, doubl
   EXPECT_NEAR(find("gemm.bf16.k_time") / time_per_k(points), 1, rounding) << time_per_k(points);
   EXPECT_EQ(find("gemm.bf16.wave_overhead"), 0);
   EXPECT_EQ(find("gemm.bf16_weight_gradient.k_time"), find("gemm.bf16.k_time"));
-  // A time per wave beside it would be below zero, or less than 2 % of a wave over 1024.
+  // A further time per wave would be below zero, or less than 2 % of a wave over 1024.
   EXPECT_LT(fit_waves(points, false).overhead, 0.02 * find("gemm.bf16.k_time") * 1e-3 * 1024);
 }
 
-TEST_F(PublicProfiles, ProductsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
+TEST_F(PublicProfiles, GemmsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
 
-TEST_F(PublicProfiles, ProductsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
+TEST_F(PublicProfiles, GemmsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
 
 double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens) {
   for (const Row& row : published("attention"))
@@ -68,7 +68,8 @@ double attention_rate(const std::string& kernel, const std::string& pass, const 
   return 0;
 }
 
-// Backward without a mask, times what a mask costs forward: no causal backward pass was published.
+// The backward is that without a mask, times the effect of a mask in the forward: no causal backward pass was
+// published.
 TEST_F(PublicProfiles, AttentionOfTheH100) {
   const auto expect_kernel = [](const std::string& profile_name, const std::string& kernel, int tokens) {
     const model::Profile from = profile(profile_name);
@@ -81,7 +82,7 @@ TEST_F(PublicProfiles, AttentionOfTheH100) {
   expect_kernel("h100-torch", "FA2", 8192);
 }
 
-// Of the H100 to the memory of other parts: the share of the datasheet's rate.
+// Other memories reach the same share of the datasheet's rate as those of the H100 and the A100.
 TEST_F(PublicProfiles, BandwidthsOfOtherMemories) {
   const double hopper = value(profile("h100-public"), "memory.default.bandwidth") / 3.35;
   expect(profile("h100-500w-torch"), "memory.default.bandwidth", 2.4 * hopper);
@@ -90,12 +91,12 @@ TEST_F(PublicProfiles, BandwidthsOfOtherMemories) {
   expect(profile("a100-40gb-public"), "memory.default.bandwidth", 1.555 * ampere);
 }
 
-// The cube root of the power that is left to the SMs, 200 W of it being other parts'.
+// The clock is the cube root of the power that is left to the SMs; other parts take 200 W.
 TEST_F(PublicProfiles, ClockUnderThePowerLimit) {
   expect(profile("h100-500w-torch"), "kernel.sustained_clock", std::cbrt((500.0 - 200) / (700.0 - 200)));
 }
 
-// Three constants of collectives fitted to every second size of a curve, from where the datasheet profile stands.
+// Three constants of collectives are fitted to every second size of a curve, starting at the datasheet profile.
 void expect_collectives(const std::string& name, const std::string& start, const std::string& curve_name,
                         double nvlink_gbps, double nic_gbps) {
   const auto curves = read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
@@ -113,7 +114,7 @@ void expect_collectives(const std::string& name, const std::string& start, const
   cluster.nic_bandwidth = model::BytesPerSecond(nic_gbps * 1e9);
   const auto fit = fit_curve(*curve, profile(start), cluster, constants_to_fit(*curve, nvls)).value();
   for (const model::Parameter& fitted : fit.fitted) {
-    // Rates inside a node belong to the line rate of the profile that they stand in.
+    // Rates inside a node depend on the line rate of the profile that contains them.
     const bool rate = fitted.name == "network.nvlink_rate";
     const double line = rate ? nvlink_gbps / find(profile(start), "network.nvlink_line_rate") : 1;
     const double shipped_value = find(from, fitted.name);

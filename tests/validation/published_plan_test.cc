@@ -1,5 +1,5 @@
-// What DeepSeek chose for 2,048 H800 (arXiv 2412.19437, section 3.2: PP16, EP64, no TP, ZeRO-1, DualPipe, 20 SMs),
-// among everything that a quick search finds there.
+// DeepSeek's choice for 2,048 H800 (arXiv 2412.19437, section 3.2: PP16, EP64, no TP, ZeRO-1, DualPipe, 20 SMs),
+// compared with all plans that a quick search finds there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -54,7 +54,8 @@ TEST_F(PublishedPlan, IsWithinThreePercentOfTheBestFound) {
 }
 
 // arXiv 2505.09343, section 4.2: tensor parallelism is avoided because of the H800's NVLink of 400 GB/s; with the
-// H100's 900 GB/s, half of which goes each way, it loses less. (Not so two ranks, of which little crosses NVLink.)
+// H100's 900 GB/s, half of which goes each way, it costs less. (This does not hold for two ranks, which use NVLink
+// little.)
 TEST_F(PublishedPlan, TensorParallelismGainsFromAFasterNvlink) {
   const Inputs h800 = inputs();
   Inputs faster = h800;

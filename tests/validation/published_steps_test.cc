@@ -1,6 +1,6 @@
-// The shipped case over published training steps, by the closed form so that it is quick (`plumbline validate` runs
-// every slot of them), and the uncertainty that profiles state of a predicted step: the root mean square of its errors
-// over these steps, wherever a profile says that it was measured over several of them.
+// The shipped case over published training steps, by the closed form because it is quick (`plumbline validate`
+// simulates every slot of them). A profile whose uncertainty of a predicted step was measured over several steps must
+// give the root mean square of its errors over these steps.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 using calibrate::ComparedStep;
 using calibrate::StepComparison;
 
-// With the profiles of the case, but for hardware that `instead` gives another one.
+// Compares with the profiles of the case, but those of `instead` for its hardware.
 StepComparison compared_steps(const std::map<std::string, std::string>& instead = {}) {
   auto definition = calibrate::load_step_case(shipped("calibrate/cases/published-steps.toml")).value();
   for (calibrate::StepHardware& hardware : definition.hardware)
@@ -56,7 +56,7 @@ void expect_errors_that_the_case_tolerates(const StepComparison& comparison) {
   }
 }
 
-// Of each profile, over the rows that are predicted with it.
+// Returns the errors of each profile, over the rows that are predicted with it.
 std::map<std::string, std::vector<double>> errors_by_profile(const StepComparison& comparison) {
   std::map<std::string, std::vector<double>> errors;
   for (const ComparedStep& row : comparison.steps)
@@ -72,11 +72,11 @@ void expect_stated(const std::string& profile, const std::vector<double>& errors
   const double stated = loaded.parameters()[loaded.find("prediction.step_uncertainty").value()].value;
   fmt::print("{}: {} rows, root mean square {:.1f} %, stated {:.1f} %\n", profile, errors.size(), spread * 100,
              stated * 100);
-  // Two digits are stated of the errors by events; the closed form is a little apart from those.
+  // Profiles give two digits of the errors by events; those of the closed form differ a little.
   EXPECT_NEAR(stated, spread, 0.02) << profile;
 }
 
-// One comparison for all that is asked of it: it takes seconds.
+// One comparison serves all expectations, because it takes seconds.
 TEST(PublishedSteps, ArePredictedWithinWhatCaseAndProfilesState) {
   const StepComparison comparison = compared_steps();
   expect_a_plan_of_every_row_that_states_layout_and_time(comparison);

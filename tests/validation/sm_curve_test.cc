@@ -1,4 +1,4 @@
-// The curves of bandwidth against SMs in the shipped profiles, derived again from the published tables.
+// Derives the curves of bandwidth over SMs in the shipped profiles again from the published tables.
 #include "model/cost/detail/sm_curve.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ TEST(SmCurves, HybridEpSaturatesAtEightSms) {
   }
 }
 
-// That fewer SMs carry proportionally less is assumed for deepep-v1. Its kernels on eight B200, where no network
-// limits them, come within 13 % of proportional from 16 to 36 SMs: 246 and 482 GB/s of FP8 dispatch.
+// The profile assumes for deepep-v1 that bandwidth is proportional to the SMs. Its kernels on eight B200, where no
+// network limits them, are within 13 % of proportional from 16 to 36 SMs: 246 and 482 GB/s of FP8 dispatch.
 TEST(SmCurves, DeepEpScalesNearlyInProportion) {
   const std::vector<Row> rows = rows_of("DeepEP", "B200 x8 (NVLink)", 8, "TorchAPI");
   ASSERT_GE(rows.size(), 5u);

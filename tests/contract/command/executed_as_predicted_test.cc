@@ -1,6 +1,6 @@
 // A plan is executed as it is predicted: every rank runs the predicted slots and operators in the predicted order, and
-// where kernels take the times of the profile (--clock profile) the step takes the predicted time. Nothing here rests
-// on how long this machine takes.
+// where kernels take the times of the profile (--clock profile) the step takes the predicted time. No result here
+// depends on the speed of this machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A tiny mixture of experts in FP32 on cores of this machine; what reduces gradients runs behind the slots.
+// A tiny mixture of experts in FP32 on the cores of this machine; gradients are reduced after the slots.
 const std::string plan_text = R"([model]
 config = "tiny-moe"
 [cluster]
@@ -38,7 +38,7 @@ gradient_reduce = false
 parameter_gather = false
 )";
 
-// A profile under which messages, collectives and exchanges start at once and move at the rate of the links.
+// A profile under which transfers, collectives and all-to-alls start at once and move at the rate of the links.
 const std::string profile_of_links = R"(name = "links"
 description = "host-datasheet with communication as fast as the links"
 extends = "host-datasheet"
@@ -53,9 +53,10 @@ latency = { value = 0, unit = "us", kind = "assumed", source = "a test" }
 nvlink_latency_scale = { value = 0, unit = "1", kind = "assumed", source = "a test" }
 )";
 
-// Events are rounded to picoseconds, a thousand million of which make the shortest step here.
+// Events are rounded to picoseconds. The shortest step here takes 1e9 of them.
 constexpr double rounding = 1e-6;
-// The links' share of the longest communication here, that of gradients over two ranks.
+// An upper bound of the part that the links take of the longest communication here, the reduction of gradients over two
+// ranks.
 constexpr double share_of_links = 0.02;
 
 struct Division {
@@ -66,7 +67,7 @@ struct Division {
 
 void PrintTo(const Division& division, std::ostream* out) { *out << division.name; }
 
-// Vec8 layers over eight ranks in sixteen micro-batches, the fewest that DualPipe wants.
+// The pipeline has 8 layers on 8 ranks and 16 micro-batches, the fewest that DualPipe accepts.
 Division pipeline_of_eight(const std::string& name, const std::string& schedule) {
   return {name,
           8,
@@ -91,7 +92,7 @@ const auto divisions = testing::Values(
 
 std::string name_of(const testing::TestParamInfo<Division>& division) { return division.param.name; }
 
-// The command on one division of the plan.
+// Runs the command on one division of the plan.
 class Laboratory {
  public:
   explicit Laboratory(const Division& division) : ranks_(division.ranks) {
@@ -101,17 +102,18 @@ class Laboratory {
     for (const std::string& key : division.keys) arguments_ += " --set " + key;
   }
 
-  // Seconds of the step, where communication takes what the shipped profile says.
+  // Returns the seconds of the step, where communication takes the times of the shipped profile.
   double predicted() const { return step("simulate " + arguments_); }
-  // The same where it takes what the links need, the least that any transport takes.
+  // Returns the seconds where communication takes the time of the links, the least that any transport takes.
   double predicted_on_links() const {
     return step("simulate " + arguments_ + " --set cluster.profile=" + path("links.toml"));
   }
-  // Kernels take the times of the profile. All ranks are threads, and what they send arrives at once.
+  // Returns the seconds where kernels take the times of the profile. All ranks are threads, and transfers take no time.
   double executed() const { return step("run " + arguments_ + " --clock profile --steps 1"); }
 
 #ifdef PLUMBLINE_SMPIRUN
-  // The same on a simulated MPI, which says how long messages take; computation of its own does not count.
+  // Returns the seconds on a simulated MPI, which sets the time of transfers. Time that the host computes does not
+  // count.
   double executed_on_network() const {
     const CommandResult exported = plumbline("export simgrid " + arguments_ + " -o " + path("platform.xml"));
     EXPECT_EQ(exported.exit_code, 0) << exported.errors;
@@ -130,7 +132,7 @@ class Laboratory {
   }
 #endif
 
-  // Events of a trace by rank and track, in the order in which they began.
+  // Returns the events of a trace by rank and track, in the order in which they began.
   std::map<std::pair<int, int>, std::vector<Json>> tracks(const std::string& verb) const {
     const CommandResult result = plumbline(verb + " " + arguments_ + " --trace " + path("trace.json"));
     EXPECT_EQ(result.exit_code, 0) << result.errors;
@@ -156,7 +158,7 @@ class Laboratory {
     return result.exit_code == 0 ? step_time() : 0;
   }
 
-  // Of the platform's hosts, as its file states it: speed="96000000000f".
+  // Returns the speed of the platform's hosts as its file states it: speed="96000000000f".
   std::string speed() const {
     const std::string text = model::read_text_file(path("platform.xml")).value(), before = "speed=\"";
     const std::size_t from = text.find(before) + before.size();
@@ -173,7 +175,7 @@ constexpr int slot_track = 1, compute_track = 2, communication_track = 3, weight
 // Phases are called attn(F), and kernels follow the phase that they are in.
 bool is_phase(const Json& event) { return event["name"].get<std::string>().ends_with(")"); }
 
-// What ran, with the layer and the micro-batch.
+// Returns the slots or phases that ran, with their layer and micro-batch.
 std::vector<std::string> slots_or_phases(int track, const std::vector<Json>& events) {
   std::vector<std::string> names;
   for (const Json& event : events)
@@ -182,7 +184,7 @@ std::vector<std::string> slots_or_phases(int track, const std::vector<Json>& eve
   return names;
 }
 
-// Of each phase its kernels.
+// Returns the kernels of each phase.
 std::vector<std::vector<std::string>> kernels(const std::vector<Json>& events) {
   std::vector<std::vector<std::string>> result;
   for (const Json& event : events) {
@@ -218,7 +220,7 @@ TEST_P(ExecutedAsPredicted, InTheSameOrder) {
   EXPECT_GT(compared, 0U);
 }
 
-// Messages that arrive at once take less than any prediction counts, at most all that it counts for the links.
+// A step whose transfers take no time is shorter than any prediction, at most by all the link time that it counts.
 TEST_P(ExecutedAsPredicted, InTheSameTimeWhereMessagesTakeNone) {
   const Laboratory laboratory(GetParam());
   const double most = laboratory.predicted_on_links(), executed = laboratory.executed();
@@ -227,11 +229,11 @@ TEST_P(ExecutedAsPredicted, InTheSameTimeWhereMessagesTakeNone) {
 }
 
 #ifdef PLUMBLINE_SMPIRUN
-// On the simulated network a message takes the latency and the rate of the links, twice the latency with its header:
-// more than none, less than by the profile, whose latency is five times as long and whose rate is a tenth. In a fixed
-// order no step gets shorter when a message takes longer, so that the step lies between the execution whose messages
-// take no time and the prediction. These two are the tolerance: they differ by 0.3 % for a pipeline alone, and by up to
-// 5 % for reductions of gradients and exchanges.
+// On the simulated network a transfer takes the latency and the rate of the links, twice the latency with its header.
+// This is less than by the profile, whose latency is five times as long and whose rate is a tenth. In a fixed order no
+// step gets shorter when a transfer takes longer. The step therefore lies between the execution without transfer times
+// and the prediction. These two are the tolerance: they differ by 0.3 % for a pipeline alone, and by up to 5 % for
+// reductions of gradients and all-to-alls.
 TEST_P(ExecutedAsPredicted, InTheSameTimeOnASimulatedNetwork) {
   const Laboratory laboratory(GetParam());
   const double least = laboratory.executed(), most = laboratory.predicted();
@@ -244,7 +246,7 @@ TEST_P(ExecutedAsPredicted, InTheSameTimeOnASimulatedNetwork) {
 
 INSTANTIATE_TEST_SUITE_P(Divisions, ExecutedAsPredicted, divisions, name_of);
 
-// Schedules whose predictions lie apart are executed in that order.
+// Schedules are chosen whose predictions differ clearly; their executed times have the same order.
 TEST(SchedulesExecutedAsPredicted, ComeInThePredictedOrder) {
   const Laboratory slowest(one_forward_one_backward), middle(zero_bubble), fastest(dualpipe);
   EXPECT_GT(slowest.predicted_on_links(), middle.predicted());

@@ -1,5 +1,5 @@
-// What is measured is what calibration reads: every case of the built-in sweep, every variant of it, and the records
-// that the repository keeps.
+// Calibration reads what `measure` writes: every case of the built-in sweep, every variant of it, and the records that
+// the repository keeps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class MadeUpMachine final : public real::CaseMachine {
 const MadeUpMachine machine;
 const std::string date = "2026-11-21T10:00:00Z";
 
-// At half of the H200's datasheet rates, so that no rate is above them.
+// Times are those at half of the H200's datasheet rates, so that no rate exceeds them.
 real::Series measured(const real::Subject& subject) {
   const double peak = subject.format == "bf16" ? 989e12 : 1979e12;
   const double time = 2 * std::max({1e-6, subject.flops / peak, subject.bytes / 4.8e12});
@@ -89,7 +89,7 @@ TEST(CaseRecords, KeepTheirValues) {
   EXPECT_NEAR(m.time.p50, measured(cold).seconds[1], 1e-18);
 }
 
-// The keys, in their order, of records that the repository keeps.
+// The keys and their order are compared with those of the records that the repository keeps.
 TEST(CaseRecords, HaveTheFormOfThoseThatAreKept) {
   const auto text = [](const std::string& line) {
     const KernelCase what = real::parse_kernel_case(line).value();
@@ -110,7 +110,7 @@ TEST(CaseRecords, HaveTheFormOfThoseThatAreKept) {
             "clock algorithm note ");
   const KernelCase held = real::parse_kernel_case("partition kernel=rmsnorm ctas=20 rows=64 columns=512").value();
   real::Series series = measured(subjects_of(held).back());
-  series.copy_rate = 0;  // it only held its SMs
+  series.copy_rate = 0;  // the copy only held its SMs
   const auto record = nlohmann::json::parse(cli::measurement_line(machine, held, series, {}, date));
   EXPECT_EQ(record["communication_ctas"], 20);
   for (const char* key : {"copy_gbps", "copy_to", "check", "clock", "algorithm", "note"})
@@ -121,7 +121,7 @@ TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {
   const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(shipped("calibrate/measured"))) {
-    if (entry.path().extension() == ".json") continue;  // a step, no records
+    if (entry.path().extension() == ".json") continue;  // a step, not records
     const auto read = calibrate::load_measurements(entry.path().string(), devices);
     ASSERT_TRUE(read) << to_string(read.error());
     EXPECT_FALSE(read->values.empty()) << entry.path();

@@ -1,6 +1,6 @@
-// The commands of README.md and docs/*.md, as a reader types them: every line of every block marked `sh` runs in the
-// order of its page, in a folder that is empty but for what pages.toml says that readers bring, without a GPU. Lines
-// that need one, or long, run as pages.toml says.
+// Runs the commands of README.md and docs/*.md as a reader types them: every line of every block marked `sh`, in the
+// order of its page, without a GPU. The folder is empty but for the files that pages.toml lists as the reader's own.
+// Lines that need a GPU or take long run by the rules of pages.toml.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <toml++/toml.h>
@@ -35,21 +35,21 @@ struct PageRule {
 };
 
 struct RunnableLine {
-  std::string command;  // empty: it is not run
+  std::string command;  // empty where it is not run
   std::set<std::int64_t> ends = {0};
-  std::vector<std::string> rules;  // that apply
+  std::vector<std::string> rules;  // names of the rules that apply
 };
 
-// The line without its comment, with single blanks and without any at its ends.
+// Returns the line without its comment, with single blanks and none at its ends.
 std::string without_comment(const std::string& line) {
   static const std::regex comment("(^| )#.*$"), blanks(" +"), ends("^ | $");
   return std::regex_replace(std::regex_replace(std::regex_replace(line, comment, ""), blanks, " "), ends, "");
 }
 
-// The commands of a page's blocks that are marked `sh`, in order.
+// Returns the commands of a page's blocks that are marked `sh`, in order.
 std::vector<PageLine> commands_of(const SourceFile& page) {
   std::vector<PageLine> commands;
-  std::optional<std::string> block;  // what it is marked as
+  std::optional<std::string> block;  // the language it is marked with
   for (std::size_t i = 0; i < page.lines.size(); ++i) {
     const std::string& line = page.lines[i];
     if (line.starts_with("```")) {
@@ -61,7 +61,7 @@ std::vector<PageLine> commands_of(const SourceFile& page) {
   return commands;
 }
 
-// "path:line: what" for each command in a block that is not marked as shell, so that nothing would run it.
+// Returns "path:line: what" for each command in a block that is not marked `sh`, which no test would run.
 std::vector<std::string> unmarked_commands(const SourceFile& page) {
   std::vector<std::string> found;
   std::optional<std::string> block;

@@ -1,5 +1,5 @@
-// `plumbline run` as a user meets it: what it writes while it trains, how it ends when training fails, and what is left
-// when it is killed.
+// Tests `plumbline run` from a user's side: the files it writes during training, its exit when training fails, and the
+// files left when it is killed.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -48,11 +48,11 @@ TEST(RunCommand, ContinuesAsIfItHadNeverStopped) {
   EXPECT_EQ(losses, through["training"]["loss"].get<std::vector<double>>());
   EXPECT_EQ(losses.size(), 6U);
   const auto expected = contents(whole + "/step-00000006");
-  EXPECT_EQ(expected.size(), 3U);  // two ranks' and the manifest
+  EXPECT_EQ(expected.size(), 3U);  // those of two ranks and the manifest
   EXPECT_TRUE(contents(parts + "/step-00000006") == expected);
 }
 
-// The third step's update is too large for the numbers of the fourth.
+// The update of the third step makes values overflow in the fourth.
 TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
   const TemporaryDirectory folder;
   const std::string saved = (folder.path() / "saved").string();
@@ -66,7 +66,7 @@ TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
   EXPECT_TRUE(contents(saved) == before);
 }
 
-// Overflows of FP16 that no loss scale mends: the update of the first step has spoilt the model.
+// FP16 overflows at every loss scale, because the update of the first step has spoilt the model.
 TEST(RunCommand, StopsInFp16TooWhereTheLossIsNoNumber) {
   const TemporaryDirectory folder;
   const std::string saved = (folder.path() / "saved").string();
@@ -100,7 +100,7 @@ TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
   std::string newest = std::to_string(reached + 2);
   newest = "/step-" + std::string(8 - newest.size(), '0') + newest;
   EXPECT_TRUE(contents(killed + newest) == contents(whole + newest));
-  // Nor does anything half written stay.
+  // No partly written file remains.
   for (const auto& entry : fs::directory_iterator(killed))
     EXPECT_TRUE(entry.path().filename().string().starts_with("step-")) << entry.path();
 }

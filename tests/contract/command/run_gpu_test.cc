@@ -1,5 +1,5 @@
-// `plumbline run --backend cuda` and `plumbline measure` where there is no GPU that they may use: the reason by name
-// and the exit code by which scripts skip. A machine with a GPU hides it here.
+// Tests `plumbline run --backend cuda` and `plumbline measure` without a usable GPU: both name the reason and exit with
+// the code by which scripts skip them. A machine with a GPU hides it here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ const auto names_the_reason = AnyOf(HasSubstr("no driver: "), HasSubstr("driver 
 
 bool built() { return real::cuda::describe_gpu(0).presence != real::cuda::GpuPresence::not_built; }
 
-TEST(RunGpu, SaysWhatIsMissing) {
+TEST(RunGpu, NamesWhatIsMissing) {
   const CommandResult result = plumbline("run " + plan + " --backend cuda --emulate 0", hidden);
   EXPECT_EQ(result.output, "");
   if (built()) {
@@ -35,8 +35,8 @@ TEST(RunGpu, SaysWhatIsMissing) {
   }
 }
 
-// Two processes find each other, and both end when neither has a GPU; one of them says so for both.
-TEST(RunGpu, SaysWhatEachRankLacks) {
+// Two processes connect to each other and both end, as neither has a GPU. One of them reports the error for both.
+TEST(RunGpu, NamesWhatEachRankLacks) {
   const TemporaryDirectory folder;
   const std::string errors = (folder.path() / "second").string();
   Background second({"env", "CUDA_VISIBLE_DEVICES=", "PLUMBLINE_PORT=29477", "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
@@ -51,7 +51,7 @@ TEST(RunGpu, SaysWhatEachRankLacks) {
   EXPECT_EQ(model::read_text_file(errors).value(), "");
 }
 
-TEST(MeasureGpu, SaysWhatIsMissing) {
+TEST(MeasureGpu, NamesWhatIsMissing) {
   const TemporaryDirectory folder;
   const std::string out = (folder.path() / "records.jsonl").string();
   const CommandResult result = plumbline("measure --backend cuda -o " + out, hidden);

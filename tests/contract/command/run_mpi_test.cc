@@ -1,5 +1,5 @@
-// `plumbline run` under mpirun: ranks that are processes train what ranks that are threads train, to the last bit, and
-// a job ends as a whole, whoever of it fails.
+// Tests `plumbline run` under mpirun: ranks that are processes give the same bits as ranks that are threads, and all
+// processes of a job end, whichever of them fails.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inpu
 
 std::string mpirun(int ranks) {
   std::string words = PLUMBLINE_MPIRUN;
-  const std::string number = "RANKS";  // stands for it in the command
+  const std::string number = "RANKS";  // the command has it in place of the number
   return words.replace(words.find(number), number.size(), std::to_string(ranks));
 }
 
@@ -67,7 +67,7 @@ TEST(MpiJob, AsksForAsManyProcessesAsThePlanHasRanks) {
   EXPECT_EQ(count(fewer.errors, "start as many processes as the plan has ranks: mpirun -n 4"), 1U) << fewer.errors;
 }
 
-TEST(MpiJob, AnErrorOfAllIsToldOnce) {
+TEST(MpiJob, AnErrorOfAllIsReportedOnce) {
   const CommandResult failed = plumbline("run " + plan + " --steps 9 --learning-rate 1e30", mpirun(2));
   EXPECT_EQ(failed.exit_code, 2);
   EXPECT_EQ(count(failed.errors, " in step 2 (try a lower learning rate"), 1U) << failed.errors;
@@ -79,7 +79,7 @@ TEST(MpiJob, AnErrorOfAllIsToldOnce) {
   EXPECT_EQ(count(unknown.errors, "--stebs"), 1U) << unknown.errors;
 }
 
-// Only rank 0 opens the board.
+// Only rank 0 opens the TensorBoard log.
 TEST(MpiJob, AnErrorOfOneEndsTheOthers) {
   const TemporaryDirectory folder;
   const std::string file = folder.write("file", "").string();
@@ -91,7 +91,7 @@ TEST(MpiJob, AnErrorOfOneEndsTheOthers) {
 TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
   const TemporaryDirectory folder;
   const std::string saved = (folder.path() / "saved").string(), errors = (folder.path() / "errors").string();
-  // Each process says which it is before it becomes plumbline.
+  // Each process writes its process id before it becomes plumbline.
   const std::string numbers = (folder.path() / "rank-").string();
   Background job(
       {"sh", "-c",

@@ -1,5 +1,5 @@
-// The same as real_gradients_test.cc on several GPUs that are not there: the CUDA backend with its streams, kernels,
-// exchanges and collectives, over stand-ins for the runtime and NVIDIA's libraries (tests/support/host_gpu/).
+// The test of real_gradients_test.cc on several emulated GPUs: the CUDA backend with its streams, kernels, all-to-alls
+// and collectives, over stand-ins for the runtime and NVIDIA's libraries (tests/support/host_gpu/).
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -24,7 +24,7 @@ struct OnMachines {
   }
 };
 
-// One rank; what went wrong as text.
+// Trains one rank and returns the text of its error, "" without one.
 std::string train_on_gpu(const TrainingRequest& request, const std::string& machine, real::ControlChannel& channel,
                          TrainedRank& trained, std::barrier<>& ended) {
   const std::vector<std::string> folders = {PLUMBLINE_HOST_CUBLASLT_DIR, PLUMBLINE_HOST_NCCL_DIR};
@@ -38,7 +38,7 @@ std::string train_on_gpu(const TrainingRequest& request, const std::string& mach
     else
       error = to_string(communicator.error());
     if (!error.empty()) channel.abort(error);
-    ended.arrive_and_wait();  // others may still read this rank's memory
+    ended.arrive_and_wait();  // other ranks may still read this one's memory
     return error;
   }
   channel.abort(to_string(device.error()));
@@ -64,7 +64,7 @@ Trained train_on_gpus(const TrainingRequest& request, std::int32_t ranks_each) {
 
 class GpuGradients : public testing::TestWithParam<OnMachines> {};
 
-// FP32 on both, sums in another order, on GPUs once more for every hop of a token: some hundred roundings of 6e-8.
+// Both are FP32 with sums in another order, on GPUs also for every transfer of a token: some hundred roundings of 6e-8.
 constexpr double rounding = 1e-4;
 
 TEST_P(GpuGradients, EqualThoseOfOneRankOfTheHost) {
@@ -76,7 +76,7 @@ TEST_P(GpuGradients, EqualThoseOfOneRankOfTheHost) {
   EXPECT_NEAR(divided.loss(0), reference.loss(0), 1e-5 * reference.loss(0));
   EXPECT_NEAR(divided.ranks[0].steps[0].gradient_norm, reference.ranks[0].steps[0].gradient_norm,
               1e-4 * reference.ranks[0].steps[0].gradient_norm);
-  if (division.zero_stage > 0) return;  // nobody holds the whole sum
+  if (division.zero_stage > 0) return;  // no rank holds the whole sum
   std::size_t compared = 0;
   for (std::size_t world = 0; world < divided.ranks.size(); ++world)
     for (const auto& [name, part] : divided.ranks[world].gradients) {

@@ -1,5 +1,5 @@
-// A step that is really executed gives the same gradients however it is divided: every schedule, pipelines, data,
-// expert and tensor parallelism, sharded optimizers, against one rank that does everything.
+// An executed step gives the same gradients however it is divided: every schedule, pipeline, data, expert and tensor
+// parallelism and sharded optimizers are compared with one rank that does everything.
 #include <gtest/gtest.h>
 
 #include "tests/support/real/divided_training.h"
@@ -13,7 +13,7 @@ class RealGradients : public testing::TestWithParam<Division> {
   Trained whole(int steps) { return train_all(request_of(whole_of(GetParam()), steps)); }
 };
 
-// Sums over ranks and micro-batches in another order: rounding of FP32, 1e-7, over some hundred additions.
+// Sums over ranks and micro-batches have another order: FP32 rounding, 1e-7, over some hundred additions.
 constexpr double rounding = 2e-5;
 
 TEST_P(RealGradients, EqualThoseOfOneRank) {
@@ -23,7 +23,7 @@ TEST_P(RealGradients, EqualThoseOfOneRank) {
   EXPECT_NEAR(divided.loss(0), reference.loss(0), 1e-5 * reference.loss(0));
   EXPECT_NEAR(divided.ranks[0].steps[0].gradient_norm, reference.ranks[0].steps[0].gradient_norm,
               1e-5 * reference.ranks[0].steps[0].gradient_norm);
-  if (GetParam().zero_stage > 0) return;  // nobody holds the whole sum
+  if (GetParam().zero_stage > 0) return;  // no rank holds the whole sum
   std::size_t compared = 0;
   for (std::size_t world = 0; world < divided.ranks.size(); ++world)
     for (const auto& [name, part] : divided.ranks[world].gradients) {
@@ -34,8 +34,8 @@ TEST_P(RealGradients, EqualThoseOfOneRank) {
   EXPECT_GE(compared, reference.ranks[0].gradients.size());
 }
 
-// AdamW divides by the gradient's size, so where a gradient is nearly 0 the sign of its rounding decides; the loss
-// does not care.
+// AdamW divides by the gradient's size, so where a gradient is nearly 0 the sign of its rounding decides its update.
+// The loss hardly depends on it.
 TEST_P(RealGradients, TrainTheSameModel) {
   constexpr int steps = 3;
   const Trained reference = whole(steps), divided = this->divided(steps);
@@ -46,7 +46,7 @@ TEST_P(RealGradients, TrainTheSameModel) {
   for (std::size_t world = 0; world < divided.ranks.size(); ++world)
     for (const auto& [name, part] : divided.ranks[world].parameters) {
       const TrainedRank::Piece& all = reference.ranks[0].parameters.at(name);
-      // A step moves an entry by the learning rate, 1e-3, which entries of size 0.1 to 1 show.
+      // A step changes an entry by the learning rate, 1e-3, which is visible in entries of 0.1 to 1.
       EXPECT_LT(difference(GetParam(), world, all, part), 8e-3) << name << " on rank " << world;
       ++compared;
     }

@@ -1,5 +1,5 @@
-// What training for real must show: it learns, in every format that is executed; FP16 needs its loss scale and FP32
-// sums; experts even out; and a training that is continued is the one that never stopped.
+// Executed training learns in every format, needs the loss scale and FP32 sums in FP16, and evens out the load of
+// experts. Training that is continued gives what uninterrupted training gives.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ model::Plan in_format(Precision format) {
   return plan;
 }
 
-// A learning rate at which so small a model learns in some dozens of steps.
+// With this learning rate so small a model learns within some dozens of steps.
 constexpr double fast = 1e-2;
 
 real::TrainingResult trained(TrainingCourse course, std::int64_t steps) {
@@ -36,8 +36,8 @@ double mean_of_last(const std::vector<double>& values, std::ptrdiff_t count) {
   return std::accumulate(values.end() - count, values.end(), 0.0) / static_cast<double>(count);
 }
 
-// Of the tokens of the text, each for itself, in nats: the loss of a model that knows how often each token comes, and
-// nothing of what follows what.
+// Returns the entropy of the text's single tokens in nats: the loss of a model that has the frequency of each token and
+// ignores the context.
 double unigram_entropy(const model::Architecture& architecture, const model::Plan& plan) {
   const auto text = real::synthetic_text({architecture.vocabulary, plan.batch.sequence_length}).value();
   std::vector<double> counts(static_cast<std::size_t>(architecture.vocabulary));
@@ -61,7 +61,7 @@ TEST(RealTraining, LearnsWhatFollowsWhat) {
   EXPECT_LT(reached, entropy - 0.3) << "unigram entropy " << entropy;
 }
 
-// Rounding to 8 or 11 bits is noise on every gradient: curves part, but no further than steps of one curve differ.
+// Rounding to 8 or 11 bits adds noise to every gradient. The curves differ, but by no more than the steps of one curve.
 TEST(RealTraining, SixteenBitsLearnAsWellAs32) {
   const real::TrainingResult fp32 = trained({}, 50);
   for (const Precision format : {Precision::bf16, Precision::fp16}) {
@@ -72,13 +72,13 @@ TEST(RealTraining, SixteenBitsLearnAsWellAs32) {
   }
 }
 
-// A value that is stored is rounded once, a sum of n products n times, each time by up to half a unit in its last
-// place: of 128 tokens some sqrt(128) = 11 times as much where nothing else adds noise. Half of what is seen is asked
-// for.
+// A stored value is rounded once and a sum of n terms n times, each time by up to half a unit in its last place. Sums
+// over 128 tokens should thus have some sqrt(128) = 11 times the error where nothing else adds noise. The test asks for
+// half of the factor that is measured.
 TEST(RealTraining, SumsInFp16SpoilGradients) {
   const auto gradients = [](Precision format, model::DataType accumulation, double scale = 1024) {
     TrainingRequest request{.plan = in_format(format), .loss_scale = scale};
-    request.plan.batch.sequence_length = 128;  // sums over so many tokens
+    request.plan.batch.sequence_length = 128;  // length of the sums
     request.plan.batch.global_batch_size = 2;
     request.device.accumulation = accumulation;
     const Trained trained = train_all(request);
@@ -89,7 +89,7 @@ TEST(RealTraining, SumsInFp16SpoilGradients) {
   const double stored = gradient_error(exact, gradients(Precision::fp16, model::DataType::fp32));
   const double summed = gradient_error(exact, gradients(Precision::fp16, model::DataType::fp16));
   EXPECT_GT(summed, 2 * stored);
-  // And what the loss scale is for: gradients of single tokens lie below FP16's smallest normal number, 6e-5.
+  // The loss scale is needed because gradients of single tokens lie below FP16's smallest normal number, 6e-5.
   EXPECT_GT(gradient_error(exact, gradients(Precision::fp16, model::DataType::fp32, 1)), 2 * stored);
 }
 
@@ -112,7 +112,7 @@ TEST(RealTraining, AnOverflowSkipsTheStepAndHalvesTheScale) {
     EXPECT_EQ(one[rank].result->progress.updates, 0);
     EXPECT_EQ(one[rank].state, initial[rank].state);
   }
-  // It goes on halving until the gradients fit, and trains from there.
+  // The scale is halved until the gradients fit, and training goes on from there.
   const auto many = after(30, too_large);
   const std::vector<real::StepFigures>& figures = many[0].figures;
   const auto first = std::ranges::find(figures, false, &real::StepFigures::skipped);

@@ -1,5 +1,5 @@
-// A training that was stopped and continued is the one that never stopped, to the last bit: losses, and every byte of
-// the checkpoints, whatever the plan divides.
+// Training that is stopped and continued gives the same bits as uninterrupted training: losses and every byte of the
+// checkpoints, however the plan divides the model.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -62,9 +62,9 @@ TEST_P(ResumedTraining, IsTheOneThatNeverStopped) {
              found = folder_contents(parts.path() / "step-00000006");
   EXPECT_EQ(expected.size(), static_cast<std::size_t>(GetParam().pipeline * GetParam().data + 1));
   for (const auto& [name, bytes] : expected) EXPECT_TRUE(found.at(name) == bytes) << name;
-  // Three steps more did change something.
+  // The three steps did change the checkpoint.
   EXPECT_NE(folder_contents(parts.path() / "step-00000003").at("rank-00000.bin"), expected.at("rank-00000.bin"));
-  // Only FP16 counts the steps that its loss scale has lasted.
+  // Only FP16 counts the steps since its loss scale last changed.
   EXPECT_EQ(second.training.progress.loss_scale.good_steps, GetParam().format == model::Precision::fp16 ? 6 : 0);
 }
 

@@ -1,4 +1,4 @@
-// What a compiler for the host lacks to read kernels: included before all else of a .cu file.
+// Definitions of CUDA C++ that a host compiler needs to read kernels. It is included before all else of a .cu file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,7 +26,7 @@
 #define __device__
 #define __global__
 #define __launch_bounds__(...)
-#define __shared__ static thread_local  // blocks of a stream follow each other on its thread
+#define __shared__ static thread_local  // blocks of a stream run one after the other on its thread
 #define __constant__ static
 #define __forceinline__ inline
 #define __noinline__
@@ -36,7 +36,7 @@ inline void __syncthreads() { plumbline::tests::host_gpu::barrier_block(false); 
 inline int __syncthreads_count(int yes) { return plumbline::tests::host_gpu::barrier_block(yes != 0); }
 inline void __syncwarp(unsigned = 0xffffffffu) { plumbline::tests::host_gpu::barrier_warp(0); }
 
-// Votes and shuffles are of whole warps.
+// Votes and shuffles take part with whole warps.
 inline unsigned __ballot_sync(unsigned, int yes) {
   const std::uint64_t* said = plumbline::tests::host_gpu::barrier_warp(yes != 0 ? 1 : 0);
   unsigned ballot = 0;
@@ -70,7 +70,7 @@ inline int __reduce_add_sync(unsigned, int value) {
     sum += static_cast<int>(static_cast<std::uint32_t>(brought[queue]));
   return sum;
 }
-// Lanes that brought the same value.
+// Returns the lanes that passed the same value.
 inline unsigned __match_any_sync(unsigned, int value) {
   const std::uint64_t own = static_cast<std::uint32_t>(value);
   const std::uint64_t* brought = plumbline::tests::host_gpu::barrier_warp(own);

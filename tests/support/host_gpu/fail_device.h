@@ -1,4 +1,4 @@
-// How a test makes communication of a rank fail.
+// Makes communication of a rank fail in a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 
 namespace plumbline::tests::host_gpu {
 
-// Where the library is that stands in for NCCL.
+// The folder of the library that stands in for NCCL.
 inline const char* const nccl_folder = PLUMBLINE_HOST_NCCL_DIR;
 
-// Communicators of the device find that another rank is gone.
+// Makes communicators of the device report that another rank is lost.
 inline void fail_device(int device) {
   using real::cuda::Library;
   std::string error;

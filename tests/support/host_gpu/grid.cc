@@ -23,13 +23,14 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 constexpr unsigned warp_size = 32;
-constexpr unsigned poison = 0xffffffff;  // shared memory is not zero
+constexpr unsigned poison = 0xffffffff;  // shared memory does not start at zero
 
 uint3 place_in(const dim3& shape, unsigned number) {
   return {number % shape.x, number / shape.x % shape.y, number / shape.x / shape.y};
 }
 
-// A context begins a fiber; after that jumps switch, which leave the signal mask alone: a system call less each time.
+// A context starts a fiber; after that jumps switch fibers, which leave the signal mask alone and save a system call
+// each.
 struct Fiber {
   ucontext_t context{};
   jmp_buf place;
@@ -38,14 +39,14 @@ struct Fiber {
   unsigned thread = 0;
 };
 
-// Where threads wait for each other. All of them read what came of it before the last one can come again.
+// A point where threads wait for each other. All of them read its result before the last one can arrive again.
 struct Barrier {
   unsigned expected = 0, come = 0;
   int yes = 0, result = 0;
   std::array<std::uint64_t, warp_size> brought{}, shown{};
   std::vector<Fiber*> waiting;
 
-  // Whether all have come; those that wait become ready then.
+  // Returns whether all threads have arrived; those that wait are then ready.
   bool complete(std::vector<Fiber*>& ready) {
     if (come < expected || come == 0) return false;
     result = std::exchange(yes, 0);
@@ -57,7 +58,8 @@ struct Barrier {
   }
 };
 
-// The threads of a block. A fiber whose thread has ended goes on with the next one: most kernels need a single fiber.
+// Runs the threads of a block. A fiber whose thread has ended continues with the next thread: most kernels need a
+// single fiber.
 class Block {
  public:
   void run(unsigned threads, const std::function<void()>& thread) {
@@ -115,8 +117,8 @@ class Block {
     if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
   }
 
-  // Threads that have not begun go before those that may go on, of which any may be the next: no kernel can lean on an
-  // order.
+  // Threads that have not begun run before those that are ready, of which any may be next, so that no kernel relies on
+  // an order.
   Fiber* next_fiber() {
     std::vector<Fiber*>& from = begun_ < threads_ ? idle_ : ready_;
     if (from.empty()) from.push_back(new_fiber());
@@ -137,7 +139,7 @@ class Block {
     return &fiber;
   }
 
-  // What a fiber does.
+  // The body of a fiber.
   void work() {
     for (;;) {
       Fiber& self = *current_;
@@ -152,7 +154,7 @@ class Block {
     }
   }
 
-  // Barriers and votes are for those that are left, to whom a lane that has ended says 0.
+  // Barriers and votes count the threads that are left; a lane that has ended votes 0.
   void end(unsigned thread) {
     Barrier& warp = warps_[thread / warp_size];
     warp.brought[thread % warp_size] = 0;
@@ -174,7 +176,7 @@ class Block {
 };
 
 std::vector<uint4>& claimed() {
-  thread_local std::vector<uint4> memory;  // aligned as a vector load wants it
+  thread_local std::vector<uint4> memory;  // aligned for vector loads
   return memory;
 }
 

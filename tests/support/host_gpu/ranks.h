@@ -1,5 +1,5 @@
-// Ranks with a GPU each, all of them stood in for: threads of a test, a control channel between them, and what
-// real/cuda does with other ranks over it.
+// Emulated ranks with a GPU each: threads of a test, a control channel between them, and the communication of real/cuda
+// over it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -26,28 +26,28 @@ struct Rank {
   real::ControlChannel& channel;
   real::cuda::OtherRanks& others;
   cudaStream_t stream = nullptr;
-  std::barrier<>& bodies;  // of those whose body has not ended
+  std::barrier<>& bodies;  // waits for the ranks whose body has not ended
 
   std::int32_t number() const { return channel.rank(); }
-  // The call went well; else the test has failed, and all ranks end.
+  // Expects a call to succeed; else the test has failed, and all ranks end.
   void expect(const real::cuda::Status& status) const {
     if (status.ok()) return;
     ADD_FAILURE() << "rank " << number() << ": " << status.failure;
     channel.abort(status.failure);
   }
-  // Returns when all ranks have come. Says nothing on the channel, which may be lost to some before others.
+  // Returns when all ranks have come. It does not use the channel, which some ranks may lose before others.
   void meet() const { bodies.arrive_and_wait(); }
   void synchronize() const { ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }
 };
 
-// Ranks 0 .. n-1 as `rank` of them sees them.
+// Returns the group of ranks 0 .. n-1 for `rank`.
 inline real::Group all_of(std::int32_t n, std::int32_t rank) {
   real::Group group{std::vector<std::int32_t>(static_cast<std::size_t>(n)), rank};
   std::iota(group.ranks.begin(), group.ranks.end(), 0);
   return group;
 }
 
-// Calls body(rank) on a thread for every rank, and waits for all. Neighbours are `on_node` to a machine.
+// Calls body(rank) on a thread for every rank, and waits for all. A machine has `on_node` ranks.
 inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::function<void(const Rank&)>& body) {
   std::barrier bodies(ranks), ended(ranks);
   on_ranks(ranks, all_of(ranks, 0).ranks, {}, [&](real::ControlChannel& channel) -> std::string {
@@ -66,7 +66,7 @@ inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::functio
       if (testing::Test::HasFailure()) channel.abort("a check has failed");
       bodies.arrive_and_drop();
       cudaStreamSynchronize(stream);
-      // Others may still read this rank's memory, which the driver would keep for them where ranks are processes.
+      // Other ranks may still read this rank's memory, which the driver would keep for them where ranks are processes.
       ended.arrive_and_wait();
     }
     cudaStreamDestroy(stream);
@@ -76,7 +76,7 @@ inline void on_gpus(std::int32_t ranks, std::int32_t on_node, const std::functio
 
 inline void on_gpus(std::int32_t ranks, const std::function<void(const Rank&)>& body) { on_gpus(ranks, 1, body); }
 
-// Device memory of such a GPU is the test's own: numbers are written into it and read from it where no stream uses it.
+// Device memory of such a GPU belongs to the test, which reads and writes numbers where no stream uses it.
 inline void put(const std::vector<float>& values, real::cuda::CudaBuffer& buffer) {
   ASSERT_EQ(static_cast<std::size_t>(buffer.elements()), values.size());
   real::cuda::encode(values, buffer.view());
@@ -87,7 +87,7 @@ inline std::vector<float> numbers_of(const real::cuda::CudaBuffer& buffer) {
   return values;
 }
 
-// A tensor of one matrix.
+// Returns a tensor of one matrix.
 inline std::unique_ptr<real::cuda::CudaBuffer> make_buffer(real::cuda::Format format, std::int64_t rows,
                                                            std::int64_t columns) {
   auto buffer = std::make_unique<real::cuda::CudaBuffer>(format, rows, columns, rows);

@@ -1,5 +1,5 @@
-// What the parts of the CUDA runtime's stand-in share. The stand-in defines functions of cuda_runtime_api.h for any
-// number of devices that are this process's own memory and threads; tests link it where a program links cudart.
+// Shared by the parts of the CUDA runtime's stand-in, which defines functions of cuda_runtime_api.h for any number of
+// devices. Their memory and threads are those of this process. Tests link it in place of cudart.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,11 +9,11 @@
 
 namespace plumbline::tests::host_gpu {
 
-constexpr std::size_t device_bytes = std::size_t{80} << 30;  // that a device says it has
+constexpr std::size_t device_bytes = std::size_t{80} << 30;  // reported memory of a device
 
 void enqueue(cudaStream_t stream, std::function<void()> work);
 
-// Becomes the thread's last error.
+// Stores the error as the thread's last one and returns it.
 cudaError_t failed(cudaError_t error);
 
 }  // namespace plumbline::tests::host_gpu

@@ -1,4 +1,4 @@
-// The runtime's devices and errors. There is a device of every number; each reaches all others.
+// The runtime's devices and errors. Every device number exists, and each device reaches all others.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -61,7 +61,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 
 cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 
-// There is no driver behind it.
+// There is no driver below the runtime.
 cudaError_t cudaGetDriverEntryPointByVersion(const char* /*name*/, void** function, unsigned int /*version*/,
                                              unsigned long long /*flags*/, cudaDriverEntryPointQueryResult* result) {
   *function = nullptr;

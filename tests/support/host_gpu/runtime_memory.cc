@@ -1,5 +1,4 @@
-// The runtime's memory. New memory is full of bits that make no sense, and so is what was freed: whoever reads either
-// shows it.
+// The runtime's memory. New and freed memory is filled with invalid numbers, so that reading it shows in results.
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -18,7 +17,7 @@ namespace plumbline::tests::host_gpu {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr int poison = 0xff;  // -1, or not a number
+constexpr int poison = 0xff;  // -1 as an integer, NaN as a number
 
 struct Allocation {
   std::size_t bytes = 0;
@@ -64,7 +63,7 @@ cudaError_t allocate(void** data, std::size_t bytes) {
   return *data == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 
-// Waits for the device, as the runtime does.
+// Waits for the device first, as the runtime does.
 cudaError_t release(void* data) {
   if (data == nullptr) return cudaSuccess;
   const std::optional<Allocation> known = Allocations::all().find(data);
@@ -99,7 +98,7 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
   return cudaSuccess;
 }
 
-// A handle holds the pointer: all devices are of one process.
+// A handle holds the pointer, because all devices are in one process.
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* data) {
   if (!Allocations::all().find(data)) return failed(cudaErrorInvalidValue);
   *handle = {};

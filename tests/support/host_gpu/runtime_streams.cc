@@ -1,5 +1,5 @@
-// The runtime's streams, events and graphs. All streams are of the kind that does not wait for the null stream; what is
-// put onto that one happens at once, on the calling thread.
+// The runtime's streams, events and graphs. No stream waits for the null stream; work on the null stream runs at once,
+// on the calling thread.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct CUstream_st {
   std::shared_ptr<plumbline::tests::host_gpu::Stream> stream;
 };
 
-// Work in the order in which it was put onto the stream that was captured.
+// Holds the work in the order in which it was captured.
 struct CUgraph_st {
   std::vector<std::function<void()>> nodes;
 };
@@ -30,7 +30,7 @@ struct CUgraphExec_st {
 };
 
 struct CUevent_st {
-  std::shared_future<std::chrono::steady_clock::time_point> moment;  // of the last record; invalid: there was none
+  std::shared_future<std::chrono::steady_clock::time_point> moment;  // of the last record; invalid without one
 };
 
 namespace plumbline::tests::host_gpu {
@@ -61,7 +61,7 @@ class Streams {
   std::map<int, std::vector<std::shared_ptr<Stream>>> of_device_;
 };
 
-// What the calling thread captures, and from which stream.
+// The graph that the calling thread captures, and from which stream.
 thread_local std::unique_ptr<CUgraph_st> capture;
 thread_local cudaStream_t captured_stream = nullptr;
 
@@ -95,7 +95,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) 
   return cudaSuccess;
 }
 
-// All have one priority.
+// All streams have one priority.
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = *greatest = 0;
   return cudaSuccess;
@@ -116,7 +116,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-// What is not ready has not failed: the last error stays as it is.
+// A stream that is not ready has not failed: the last error is unchanged.
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return stream == nullptr || stream->stream->idle() ? cudaSuccess : cudaErrorNotReady;
 }

@@ -1,4 +1,4 @@
-// The copy kernel that reserves SMs: its blocks run at the same time, which blocks of other kernels here do not.
+// The copy kernel that reserves SMs: its blocks run at the same time, other than those of other kernels here.
 #include "real/cuda/kernels/measuring/sm_reservation.h"
 
 #include <chrono>
@@ -15,7 +15,7 @@ cudaError_t reserve_sms(const SmReservation& reservation, int ctas, int /*shared
     const auto passed = [start] { return std::chrono::nanoseconds(Clock::now() - start).count(); };
     for (int block = 0; block < ctas; ++block) reservation.started[block] = 1;
     const std::int64_t share = reservation.bytes / ctas;
-    std::int64_t copied = 0;  // by each of the blocks
+    std::int64_t copied = 0;  // bytes copied by each block
     while (*reservation.stop == 0 && passed() < reservation.deadline) {
       if (reservation.nanoseconds_per_mib < 0) continue;
       std::memmove(reservation.to, reservation.from, static_cast<std::size_t>(reservation.bytes));

@@ -1,5 +1,5 @@
-// A stream of a GPU that is not there: a thread that does one thing after the other, so that calls return before what
-// they ask for is done, and a wait that is missing shows.
+// A stream of an emulated GPU: a thread that runs one task after the other. Calls return before their work is done, so
+// that a missing wait shows.
 #pragma once
 
 #include <condition_variable>
@@ -11,16 +11,16 @@
 
 namespace plumbline::tests::host_gpu {
 
-// The calling thread's device, as cudaSetDevice() chose it; on a stream's thread, the stream's.
+// The calling thread's device, set by cudaSetDevice(); on a stream's thread, the stream's device.
 int& current_device();
 
-// A test cannot go on: says why, and ends the process.
+// Ends the process with the reason why a test cannot continue.
 [[noreturn]] void give_up(const char* reason);
 
 class Stream {
  public:
   explicit Stream(int device);
-  ~Stream();  // waits until all is done
+  ~Stream();  // waits until all work is done
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 

@@ -4,26 +4,27 @@ namespace plumbline::tests {
 
 namespace {
 
-// A received token: whose, and where it stands there.
+// The source rank of a received token and its place there.
 struct Origin {
   std::size_t rank;
   Index token;
 };
 
-// Where experts are divided by columns too, ranks that hold parts of the same ones are neighbours, and a token goes
-// to the part that its own number among neighbours says.
+// Where experts are divided by columns too, the ranks that hold parts of the same ones are adjacent. A token goes to
+// the part with the number that its source has among its adjacent ranks.
 std::size_t replicas(std::size_t ranks, const model::DispatchAttributes& attributes) {
   return ranks / static_cast<std::size_t>(attributes.experts / attributes.experts_per_rank);
 }
 
-// `expert` numbered within the rank `to` of `ranks`, -1 if it lives elsewhere.
+// Returns `expert` numbered within the rank `to` of `ranks`, or -1 if another rank holds it.
 double local_number(double expert, std::size_t to, std::size_t ranks, const model::DispatchAttributes& attributes) {
   const auto per_rank = static_cast<double>(attributes.experts_per_rank);
   const double local = expert - static_cast<double>(to / replicas(ranks, attributes)) * per_rank;
   return local >= 0 && local < per_rank ? local : -1;
 }
 
-// The distinct tokens that rank `to` receives, by source and then by position. `operand`: that of the indices.
+// Returns the distinct tokens that rank `to` receives, by source and then by position. `operand` is that of the
+// indices.
 std::vector<Origin> origins(Calls calls, std::size_t operand, std::size_t to) {
   const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
   std::vector<Origin> result;
@@ -37,7 +38,7 @@ std::vector<Origin> origins(Calls calls, std::size_t operand, std::size_t to) {
   return result;
 }
 
-// To every rank the rows of `operand` of the tokens that it receives.
+// Sends to every rank the rows of `operand` of the tokens that it receives.
 void send(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
   for (std::size_t to = 0; to < calls.size(); ++to) {
     const std::vector<Origin> received = origins(calls, indices, to);
@@ -48,7 +49,7 @@ void send(Calls calls, std::size_t operand, std::size_t indices, std::size_t res
   }
 }
 
-// Back to every token the sum of what the ranks that received it hold of `operand`.
+// Returns to every token the sum of the rows of `operand` on the ranks that received it.
 void send_back(Calls calls, std::size_t operand, std::size_t indices, std::size_t result) {
   for (std::size_t from = 0; from < calls.size(); ++from) {
     const std::vector<Origin> received = origins(calls, indices, from);

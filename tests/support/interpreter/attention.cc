@@ -5,7 +5,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// What dropout multiplies the probabilities of one head by.
+// Returns the factors by which dropout multiplies the probabilities of one head.
 Matrix dropout_factors(const model::AttentionAttributes& a, const Head& head) {
   return Matrix::NullaryExpr(head.length, head.length, [&](Index t, Index s) {
     return dropout_factor(head.from + t, head.number * head.length + s, a.dropout);

@@ -7,7 +7,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// 1 / rms of every row.
+// Returns 1 / rms of every row.
 Eigen::ArrayXd inverse_rms(const Matrix& x, double epsilon) {
   return (x.array().square().rowwise().mean() + epsilon).rsqrt();
 }
@@ -16,18 +16,18 @@ double normal_distribution(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2
 
 Eigen::ArrayXXd sigmoid(const Eigen::ArrayXXd& x) { return 1 / (1 + (-x).exp()); }
 
-// A weight per row, 1 where the operator has none.
+// Returns a weight per row, 1 where the operator has none.
 Eigen::ArrayXd row_weights(const Call& call, std::size_t operand, Index rows) {
   if (operand < call.ins()) return call.in(operand).col(0).array();
   return Eigen::ArrayXd::Ones(rows);
 }
 
-// Of every row, and of each of its heads.
+// Reshapes the matrix so that each head of a row is a row.
 Matrix by_heads(const Matrix& x, Index heads) {
   return Eigen::Map<const Matrix>(x.data(), x.rows() * heads, x.cols() / heads);
 }
 
-// dx of y = unit * gamma, where unit = scale * x without what it has along itself.
+// Returns dx of y = unit * gamma, where unit = scale * x, without its component along unit.
 Matrix along_removed(const Matrix& d_unit, const Matrix& unit) {
   const Eigen::VectorXd along = (d_unit.array() * unit.array()).rowwise().mean();
   return d_unit - along.asDiagonal() * unit;
@@ -81,7 +81,7 @@ void layernorm_grad(Call& call) {
 
 void cast(Call& call) { call.out(0) = call.in(0); }
 
-// Of a matrix, or of each expert's.
+// Transposes a matrix, or that of each expert.
 void transpose(Call& call) {
   const Matrix& x = call.in(0);
   const Index experts = call.in_tensor(0).shape.size() == 3 ? call.in_tensor(0).shape[0].size : 1;

@@ -9,7 +9,7 @@ Matrix transposed(const Matrix& matrix, bool transpose) {
   return matrix;
 }
 
-// The weight gradient sums over one expert's rows, which stand wherever the transposes put them.
+// The weight gradient sums over one expert's rows, which the transposes may have made columns.
 void grouped_weight_gradient(Call& call) {
   const auto& attributes = call.attributes<model::MatmulAttributes>();
   const Matrix a = transposed(call.in(0), attributes.transpose_a);  // [m, N]

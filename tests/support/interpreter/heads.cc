@@ -6,7 +6,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// Turns every pair of columns by its angle, times `direction`.
+// Rotates every pair of columns by its angle, times `direction`.
 void rotate(Call& call, double direction) {
   const auto& a = call.attributes<model::RotaryAttributes>();
   const Matrix& x = call.in(0);

@@ -8,7 +8,7 @@
 
 namespace plumbline::tests {
 
-// Where one query head of one sequence stands in q, k, v and o.
+// The place of one query head of one sequence in q, k, v and o.
 struct Head {
   Index from, length, query, key, value, output, query_key_dim, value_dim, number;
 
@@ -29,14 +29,14 @@ inline std::vector<Head> heads(const model::AttentionAttributes& a, Index tokens
   return result;
 }
 
-// What attention adds to the score of query t and key s of a sequence: -infinity where it may not look, else ALiBi.
+// Returns the bias of the score of query t and key s of a sequence: -infinity where the mask excludes it, else ALiBi.
 inline double score_bias(const model::AttentionAttributes& a, Index head, Index t, Index s) {
   if (s > t || (a.window > 0 && t - s >= a.window)) return -INFINITY;
   const double slope = std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(a.query_heads));
   return a.alibi ? -slope * static_cast<double>(t - s) : 0;
 }
 
-// Scores of one head with what attention adds to them.
+// Returns the scores of one head with their bias.
 inline Matrix biased(const model::AttentionAttributes& a, Index head, const Matrix& scores) {
   return scores +
          Matrix::NullaryExpr(scores.rows(), scores.cols(), [&](Index t, Index s) { return score_bias(a, head, t, s); });

@@ -54,14 +54,14 @@ void Interpreter::run(const model::Operator& op) {
     calls.emplace_back(graph_, op, state, multiply_adds);
   }
   function_of(op.kind)(calls);
-  // What has moved to the host is no longer here.
+  // A tensor that has moved to the host is no longer on the device.
   if (op.kind == model::OperatorKind::copy_to_host && graph_.tensor(op.writes[0]).role == model::Role::host)
     for (RankState& state : ranks_) state.values[op.reads[0]].reset();
   for (RankState& state : ranks_)
     for (model::TensorId id : op.writes) check_shape(graph_.tensor(id), state, *state.values[id]);
 }
 
-// Dimensions that vary with routing are what the first tensor makes them; every other must agree.
+// The first tensor sets each dimension that varies with routing; every other tensor must agree.
 void Interpreter::check_shape(const model::Tensor& tensor, RankState& state, const Matrix& value) const {
   model::Tensor actual = tensor;
   for (std::size_t i = 0; i < actual.shape.size(); ++i) {

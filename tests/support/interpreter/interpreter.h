@@ -1,6 +1,6 @@
-// Executes an operator graph from what the graph states alone, in double precision and with exact
-// number formats, for all ranks of an expert-parallel group in lock-step. It proves that a graph is
-// complete (every operand named, every shape true) and lets its gradients meet finite differences.
+// Executes an operator graph from the graph alone, in double precision and with exact number formats, for all ranks of
+// an expert-parallel group in lock-step. This proves that a graph is complete (every operand named, every shape true),
+// and its gradients can be compared with finite differences.
 #pragma once
 
 #include <Eigen/Core>
@@ -21,13 +21,13 @@ using Eigen::Index;
 
 Matrix zeros(const model::Tensor& tensor);
 
-// What one rank holds.
+// The state of one rank.
 struct RankState {
   std::vector<std::optional<Matrix>> values;  // by TensorId
-  std::map<model::Extent, Index> extents;     // received and rows, known once routing has decided them
+  std::map<model::Extent, Index> extents;     // received and rows, set when routing has decided them
 };
 
-// One operator as one rank sees it. Reading a tensor that nobody wrote throws.
+// One operator on one rank. Reading a tensor that was never written throws.
 class Call {
  public:
   Call(const model::Graph& graph, const model::Operator& op, RankState& state, double& multiply_adds)
@@ -43,7 +43,7 @@ class Call {
   const Attributes& attributes() const {
     return std::get<Attributes>(op_.attributes);
   }
-  // a * b, counted.
+  // Returns a * b and counts its multiply-adds.
   template <class A, class B>
   Matrix gemm(const A& a, const B& b) {
     multiply_adds_ += static_cast<double>(a.rows() * a.cols() * b.cols());
@@ -68,13 +68,13 @@ class Interpreter {
   void set(std::size_t rank, model::TensorId id, Matrix value) { ranks_[rank].values[id] = std::move(value); }
   const Matrix& value(std::size_t rank, model::TensorId id) const { return *ranks_[rank].values[id]; }
 
-  // Throws std::logic_error naming the operator that cannot be run or whose result has another shape
-  // than the graph states.
+  // Throws std::logic_error with the name of an operator that cannot run or whose result has another shape than the
+  // graph gives.
   void run(model::Phase phase);
-  // One operator of the graph, for callers that set its operands before.
+  // Runs one operator of the graph, for callers that have set its operands.
   void run(const model::Operator& op);
 
-  // Multiply-adds of the matrix products executed so far on all ranks, by phase and name of the operator.
+  // Returns the multiply-adds of the GEMMs executed so far on all ranks, by phase and name of the operator.
   const std::map<std::string, double>& multiply_adds() const { return multiply_adds_; }
 
  private:

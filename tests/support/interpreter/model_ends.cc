@@ -7,7 +7,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// The tokens that carry a label.
+// Returns the tokens that have a label.
 std::vector<Index> labeled(const model::LossAttributes& a, Index tokens) {
   std::vector<Index> result;
   for (Index t = 0; t < tokens; ++t)

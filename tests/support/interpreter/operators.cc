@@ -4,7 +4,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// An operator that needs nothing of other ranks.
+// Runs an operator that needs no data of other ranks.
 template <void (*function)(Call&)>
 void each_rank(Calls calls) {
   for (Call& call : calls) function(call);

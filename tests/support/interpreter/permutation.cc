@@ -4,12 +4,12 @@ namespace plumbline::tests {
 
 namespace {
 
-// One row of an expert: which received token, and in which of its k slots the expert was chosen.
+// One row of an expert: its received token, and the one of the token's k slots in which the expert was chosen.
 struct Row {
   Index token, slot;
 };
 
-// The rows of every expert, by token. Slots with expert -1 belong to other ranks.
+// Returns the rows of every expert, by token. Slots with expert -1 belong to other ranks.
 std::vector<std::vector<Row>> rows_by_expert(const Matrix& indices, Index experts) {
   std::vector<std::vector<Row>> result(static_cast<std::size_t>(experts));
   for (Index token = 0; token < indices.rows(); ++token)
@@ -24,7 +24,7 @@ Matrix gathered(const Matrix& x, const Matrix& map) {
   return rows;
 }
 
-// The sum of each token's rows.
+// Returns the sum of each token's rows.
 Matrix scattered(const Matrix& rows, const Matrix& map, Index tokens) {
   Matrix sums = Matrix::Zero(tokens, rows.cols());
   for (Index n = 0; n < map.rows(); ++n) sums.row(static_cast<Index>(map(n))) += rows.row(n);

@@ -17,7 +17,7 @@ Row scores(const Row& logits, model::ScoreFunction function) {
   return logits.array().exp() / logits.array().exp().sum();
 }
 
-// Positions of the n largest, best first.
+// Returns the positions of the n largest values, largest first.
 std::vector<Index> best(const Row& values, Index n) {
   std::vector<Index> order(static_cast<std::size_t>(values.size()));
   std::iota(order.begin(), order.end(), 0);
@@ -31,7 +31,7 @@ double sum_of_best(const Row& values, Index n) {
   return std::accumulate(chosen.begin(), chosen.end(), 0.0, [&](double sum, Index i) { return sum + values(i); });
 }
 
-// The experts of one token: the best of those in its best groups.
+// Returns the experts of one token: the best of those in its best groups.
 std::vector<Index> choose(Row biased, const model::RouterAttributes& a) {
   const Index width = a.experts / a.groups;
   Row group_scores(a.groups);

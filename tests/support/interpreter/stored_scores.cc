@@ -5,7 +5,7 @@ namespace plumbline::tests {
 
 namespace {
 
-// The columns of one head's scores: as many as the sequence has keys.
+// Returns the first column of one head's scores, of which there are as many as keys in the sequence.
 Index scores_at(const Head& head) { return head.number * head.length; }
 
 std::vector<Head> heads_of(const model::BatchedMatmulAttributes& a, Index tokens) {

@@ -1,4 +1,4 @@
-// Ranks as threads of a test that a control channel connects.
+// Ranks that are threads of a test, connected by a control channel.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace plumbline::tests {
 
-// Calls body(channel) on a thread for every rank that comes, and returns what each says.
+// Calls body(channel) on a thread for every rank that joins, and returns their results.
 inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come,
                                          const real::ChannelTimes& times,
                                          const std::function<std::string(real::ControlChannel&)>& body) {

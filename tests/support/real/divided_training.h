@@ -1,5 +1,4 @@
-// A step divided over ranks in every way that is executed, and what it has to give: the gradients of one rank that does
-// everything.
+// A step divided over ranks in every supported way. Its gradients must be those of one rank that does everything.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +19,8 @@ struct Division {
   std::int64_t pipeline = 1, data = 1, expert = 1, tensor = 1;
   bool sequence = false;
   std::int64_t zero_stage = 0;
-  bool overlapped = true;  // reductions and gathers beside the slots
-  bool threads = true;     // of the host's streams
+  bool overlapped = true;  // reductions and gathers are overlapped with the slots
+  bool threads = true;     // the host's streams are threads
   std::int64_t prediction_modules = 0;
   bool dense = false;  // a model without experts
   std::int64_t virtual_stages = 1;
@@ -38,7 +37,7 @@ inline model::Plan plan_of(const Division& division) {
   plan.parallelism.sequence = division.sequence;
   plan.parallelism.zero_stage = division.zero_stage;
   plan.overlap.gradient_reduce = plan.overlap.parameter_gather = division.overlapped;
-  plan.overlap.gradient_bucket_bytes = 8e3;  // several buckets
+  plan.overlap.gradient_bucket_bytes = 8e3;  // gives several buckets
   plan.cluster.gpus = division.pipeline * division.data * division.tensor;
   return plan;
 }
@@ -56,7 +55,7 @@ inline TrainingRequest request_of(const Division& division, int steps = 1) {
   return request;
 }
 
-// The same model on one rank.
+// Returns the same model on one rank.
 inline Division whole_of(const Division& division) {
   return {.name = "whole", .prediction_modules = division.prediction_modules, .dense = division.dense};
 }
@@ -66,7 +65,8 @@ inline real::Division place_of(const model::Plan& plan, std::size_t world) {
                            static_cast<std::int64_t>(world) % (plan.cluster.gpus / plan.parallelism.pipeline));
 }
 
-// The largest difference between what rank `world` holds and the whole's part, in units of the whole's largest entry.
+// Returns the largest difference between the piece of rank `world` and the same part of the whole, relative to the
+// whole's largest entry.
 inline double difference(const Division& division, std::size_t world, const TrainedRank::Piece& whole,
                          const TrainedRank::Piece& part) {
   const std::vector<float> expected =

@@ -1,4 +1,4 @@
-// One operator of the host, run on matrices without a graph behind it.
+// Runs one operator of the host on matrices, without the graph of a model.
 #pragma once
 
 #include <cmath>
@@ -17,11 +17,11 @@ using FloatMatrix = real::host::Matrix;
 struct HostOperator {
   model::OperatorKind kind;
   model::Attributes attributes;
-  std::vector<FloatMatrix> reads, writes;        // writes: what they hold before
-  model::DataType type = model::DataType::fp32;  // of what is written
+  std::vector<FloatMatrix> reads, writes;        // writes: the values before the operator runs
+  model::DataType type = model::DataType::fp32;  // of the results
   model::DataType accumulation = model::DataType::fp32;
   int cores = 1;
-  real::Kernel kernel = {};  // parts, numbers, weights; the rest follows from what stands above
+  real::Kernel kernel = {};  // parts, numbers, weights; the rest follows from the members above
 };
 
 inline std::unique_ptr<real::host::HostBuffer> make_buffer(real::host::Pool& pool, model::DataType type,
@@ -68,7 +68,7 @@ class HostOperatorMemory {
   std::vector<std::unique_ptr<real::host::HostBuffer>> buffers_;
 };
 
-// What it has written.
+// Returns what the operator has written.
 inline std::vector<FloatMatrix> run_on_host(const HostOperator& host) {
   HostOperatorMemory memory(host);
   real::host::Cores cores(host.cores);
@@ -84,7 +84,7 @@ inline FloatMatrix no_floats(real::host::Index rows, real::host::Index columns) 
   return FloatMatrix::Zero(rows, columns);
 }
 
-// Relative to the largest entry.
+// Returns the largest difference relative to the largest entry.
 inline double difference(const FloatMatrix& a, const FloatMatrix& b) {
   if (a.rows() != b.rows() || a.cols() != b.cols()) return INFINITY;
   if (a.size() == 0) return 0;

@@ -1,4 +1,4 @@
-// Ranks of the host as threads of a test.
+// Ranks of the host that are threads of a test.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ inline void run_ranks(std::int32_t ranks, const std::function<void(real::host::T
   for (const auto& transport : transports) threads.emplace_back([&body, &transport] { body(*transport); });
 }
 
-// The same with a device and a communicator for each.
+// Does the same with a device and a communicator for each rank.
 inline void run_ranks(std::int32_t ranks, const real::host::DeviceOptions& options,
                       const std::function<void(real::host::HostDevice&, real::Communicator&)>& body) {
   run_ranks(ranks, [&](real::host::Transport& transport) {
@@ -29,7 +29,7 @@ inline void run_ranks(std::int32_t ranks, const real::host::DeviceOptions& optio
   });
 }
 
-// Ranks 0 .. n-1 as `rank` of them sees them.
+// Returns the group of ranks 0 .. n-1 for `rank`.
 inline real::Group all_ranks(std::int32_t n, std::int32_t rank) {
   real::Group group{{}, rank};
   for (std::int32_t i = 0; i < n; ++i) group.ranks.push_back(i);

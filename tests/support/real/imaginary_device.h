@@ -1,5 +1,5 @@
-// A device that computes nothing: every kernel takes the time that it is told to, on a clock of its own. Streams run at
-// the same time, and what runs beside something on the other stream takes longer.
+// A device that computes nothing: every kernel takes a given time on the device's own clock. Streams run concurrently,
+// and a kernel takes longer while the other stream runs one.
 #pragma once
 
 #include <algorithm>
@@ -21,13 +21,13 @@ inline bool is_all_to_all(const std::string& op) {
 
 struct ImaginaryTimes {
   double kernel_s = 1e-4, kernel_overlapped_s = 1e-4;
-  double gap_s = 0;  // between kernels of the computing stream
+  double gap_s = 0;  // seconds between kernels of the compute stream
   double all_to_all_s = 4e-4, all_to_all_overlapped_s = 4e-4;
   bool fails = false;
 };
 
-// Beside: the other stream has something to run at that time, when all is launched. Kernels of a stream are placed at
-// synchronise(), in the order of their launches, those of the stream that is behind first.
+// A kernel is overlapped when the other stream has work at that time, once all is launched. Kernels are placed in time
+// at synchronise(), in the order of their launches; the stream that is behind goes first.
 class ImaginaryDevice final : public real::Device {
  public:
   explicit ImaginaryDevice(const ImaginaryTimes& times) : times_(times) {}
@@ -67,7 +67,7 @@ class ImaginaryDevice final : public real::Device {
   double now() override { return *std::ranges::max_element(ends_); }
   std::vector<real::KernelRecord> take_records() override { return std::exchange(records_, {}); }
 
-  // Kinds of all operators, exchanges included, in the order of their launches.
+  // Returns the kinds of all operators, all-to-alls included, in the order of their launches.
   const std::vector<model::OperatorKind>& launched() const { return launched_; }
   void all_to_all(model::Stream stream, const real::Kernel& kernel) {
     launched_.push_back(kernel.op->kind);
@@ -78,7 +78,7 @@ class ImaginaryDevice final : public real::Device {
   static constexpr std::size_t streams = 8;
   struct Recorded {
     model::Stream stream = model::Stream::compute;
-    std::size_t launches = 0;  // before it on that stream
+    std::size_t launches = 0;  // number of launches before it on that stream
   };
   using Queue = std::vector<std::uint32_t>;  // labels
 
@@ -123,7 +123,7 @@ class ImaginaryDevice final : public real::Device {
   std::vector<model::OperatorKind> launched_;
 };
 
-// Other ranks that are always there at once.
+// Emulates other ranks that are always ready.
 class ImaginaryPeers final : public real::Communicator {
  public:
   ImaginaryPeers(ImaginaryDevice& device, std::int32_t ranks) : device_(device), ranks_(ranks) {}

@@ -1,4 +1,4 @@
-// A small model really trained, on ranks that are threads: what the tests of execution compare.
+// A small model trained on ranks that are threads, with the results that tests of execution compare.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,8 @@
 
 namespace plumbline::tests {
 
-// DeepSeek-V3's structure in small: latent attention, a dense layer first, shared and routed experts in groups.
+// Returns a small model of DeepSeek-V3's structure: latent attention, a dense layer first, shared and routed experts in
+// groups.
 inline model::Architecture small_moe() {
   model::Architecture a;
   a.model_type = "deepseek_v3";
@@ -49,7 +50,7 @@ inline model::Architecture small_moe() {
   return a;
 }
 
-// Everything in FP32, a global batch of 8 sequences of 16 tokens, on one rank.
+// Returns a plan in FP32 with a global batch of 8 sequences of 16 tokens on one rank.
 inline model::Plan small_plan() {
   model::Plan plan;
   plan.model.config = "small.json";
@@ -69,7 +70,7 @@ struct TrainedRank {
     model::Tensor held;
     std::vector<float> values;
   };
-  std::map<std::string, Piece> gradients, parameters;  // of the last step, after it
+  std::map<std::string, Piece> gradients, parameters;  // those of the last step; parameters after it
 };
 
 struct TrainingRequest {
@@ -78,7 +79,7 @@ struct TrainingRequest {
   int steps = 1;
   real::host::DeviceOptions device = {.clock = real::host::ClockKind::cpu};
   double learning_rate = 1e-3;
-  double loss_scale = 1;  // of the loss, beside the mean over micro-batches
+  double loss_scale = 1;  // factor of the loss, with the mean over micro-batches
 };
 
 inline std::map<std::string, TrainedRank::Piece> pieces(real::Device& device,
@@ -88,7 +89,7 @@ inline std::map<std::string, TrainedRank::Piece> pieces(real::Device& device,
   return result;
 }
 
-// One rank of a request, on any device; the error's text in `error`.
+// Trains one rank of a request on any device; the error's text is in `error`.
 inline TrainedRank train_on(const TrainingRequest& request, real::Device& device, real::Communicator& communicator,
                             std::string& error) {
   TrainedRank result;
@@ -124,7 +125,7 @@ inline TrainedRank train_on(const TrainingRequest& request, real::Device& device
   return result;
 }
 
-// The same on the host.
+// Trains one rank on the host.
 inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transport& transport, std::string& error) {
   real::host::HostDevice device(request.device);
   const auto communicator = real::host::make_communicator(device, transport);
@@ -133,7 +134,7 @@ inline TrainedRank train_rank(const TrainingRequest& request, real::host::Transp
   return result;
 }
 
-// Root of the mean square of the gradients' differences, in units of the gradients' own.
+// Returns the root mean square of the gradients' differences, relative to that of the gradients.
 inline double gradient_error(const TrainedRank& exact, const TrainedRank& rounded) {
   double squares = 0, differences = 0;
   for (const auto& [name, piece] : exact.gradients)

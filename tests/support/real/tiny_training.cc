@@ -9,7 +9,8 @@ namespace {
 
 using model::Role;
 
-// Of one token each: ids and labels, cut like the batch and the same in every block.
+// Returns whether a tensor has one number per token: ids and labels, which are divided like the batch and equal in
+// every block.
 bool is_data(const model::Tensor& tensor) { return tensor.shape[0].extent == model::Extent::tokens; }
 
 bool is_divided(const model::Tensor& tensor) { return tensor.expert || is_data(tensor); }
@@ -24,7 +25,7 @@ Matrix random_tokens(const model::Tensor& tensor, Index count, std::int64_t voca
   return tokens;
 }
 
-// Weights around 0, the scales of norms around 1, the routing bias small beside the scores.
+// Returns weights around 0; the scales of norms are around 1, and the routing bias is small compared with the scores.
 Matrix random_weights(const model::Tensor& tensor, Index copies, model::Random& random) {
   Matrix value = zeros(tensor).replicate(copies, 1);
   const bool is_scale = tensor.role == Role::parameter && tensor.shape.size() == 1;
@@ -59,7 +60,7 @@ TinyTraining::TinyTraining(const TinyModel& model, const TinyLayout& layout)
 }
 
 std::string TinyTraining::key(std::size_t block, const model::Tensor& tensor) const {
-  // "d_" names the gradient of a parameter.
+  // A name with "d_" is that of a parameter's gradient.
   const std::string name = tensor.role == Role::gradient ? tensor.name.substr(2) : tensor.name;
   if (tensor.shared) return owners_.at(name);
   if (tensor.role == Role::constant && is_data(tensor)) return name;

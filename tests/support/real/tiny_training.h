@@ -1,4 +1,4 @@
-// A tiny model trained for one step by the interpreter: its blocks chained, the output of each being the
+// A tiny model trained for one step by the interpreter: its blocks form a chain, in which the output of each is the
 // input of the next, over one batch divided among the ranks.
 #pragma once
 
@@ -13,16 +13,16 @@ namespace plumbline::tests {
 
 class TinyTraining {
  public:
-  // Random parameters, token ids and labels; the same for every layout of the same model.
+  // Draws random parameters, token ids and labels; they are the same for every layout of the same model.
   TinyTraining(const TinyModel& model, const TinyLayout& layout);
 
-  // By "block/tensor". Experts are whole here and divided over the ranks when they are run. A parameter
-  // that a block shares stands under the block that owns it.
+  // Returns the parameters by "block/tensor". Experts are whole here and are divided over the ranks when they run. A
+  // parameter that blocks share has the name of the block that owns it.
   std::map<std::string, Matrix>& parameters() { return parameters_; }
-  // Token ids and labels of the whole batch by name, routing biases by "block/tensor".
+  // Returns token ids and labels of the whole batch by name, and routing biases by "block/tensor".
   const std::map<std::string, Matrix>& constants() const { return constants_; }
 
-  // Sum over the ranks of every loss in the model (each a mean over the rank's labelled tokens).
+  // Returns the sum over the ranks of all losses of the model (each a mean over the rank's labelled tokens).
   double loss() const;
 
   struct Step {
@@ -44,7 +44,7 @@ class TinyTraining {
 
   std::size_t ranks_;
   std::vector<model::Graph> graphs_;
-  std::map<std::string, std::string> owners_;  // name of a parameter or constant that blocks share -> its key
+  std::map<std::string, std::string> owners_;  // maps the name of a parameter or constant that blocks share to its key
   std::map<std::string, Matrix> parameters_;
   std::map<std::string, Matrix> constants_;
 };

@@ -1,4 +1,4 @@
-// A training in miniature: memory, ranks and steps just real enough for what stands between the steps.
+// A minimal training: memory, ranks and steps that suffice to test what runs between the steps.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct PlainBuffer final : real::Buffer {
   std::vector<float> values;
 };
 
-// Memory, and no kernels.
+// A device that has memory and no kernels.
 class PlainDevice final : public real::Device {
  public:
   real::BufferPointer allocate(const model::Tensor&) override { return std::make_unique<PlainBuffer>(); }
@@ -48,7 +48,7 @@ class PlainDevice final : public real::Device {
   std::vector<real::KernelRecord> take_records() override { return {}; }
 };
 
-// Where the ranks of a world, one thread each, meet.
+// The point where the ranks of a world, one thread each, share their parts.
 class World {
  public:
   explicit World(std::int32_t ranks) : ranks_(ranks), given_(static_cast<std::size_t>(ranks)) {}
@@ -58,7 +58,7 @@ class World {
     std::vector<double> values;
     std::string text;
   };
-  // All ranks' parts, once all have come; an error once a rank has given up.
+  // Returns all ranks' parts once all have come, or an error once a rank has given up.
   model::Result<std::vector<Part>> meet(std::int32_t rank, Part part) {
     std::unique_lock lock(mutex_);
     given_[static_cast<std::size_t>(rank)] = std::move(part);
@@ -125,7 +125,7 @@ class WorldCommunicator final : public real::Communicator {
   std::int32_t rank_;
 };
 
-// Calls body on a thread per rank and returns what they returned, in order.
+// Calls body on a thread per rank and returns the results, in order.
 template <class Value>
 std::vector<Value> on_ranks(World& world, const std::function<Value(real::Communicator&)>& body) {
   std::vector<std::unique_ptr<Value>> results(static_cast<std::size_t>(world.ranks()));
@@ -147,14 +147,14 @@ struct TinyStepOptions {
   std::int64_t global_batch_size = 4;
   std::int64_t micro_batch_size = 1;
   std::int64_t experts = 4;
-  double overflow_above = 1e300;           // of the factor by which gradients are scaled
-  std::int64_t loss_is_no_number_in = -1;  // calls of run(), from 1; -1: in none
+  double overflow_above = 1e300;           // the factor of the gradients above which they overflow
+  std::int64_t loss_is_no_number_in = -1;  // number of the call of run(), from 1; -1 for none
   std::int64_t norm_is_infinite_in = -1;
   std::int64_t fails_in = -1;
 };
 
-// Learns how often each token follows which, by gradient descent with momentum. The ranks are data-parallel. A router
-// that prefers the low experts sends each label somewhere; its bias is the only thing that helps.
+// Learns the frequency of each token after each other, by gradient descent with momentum. The ranks are data-parallel.
+// Its router prefers the low experts, and only the bias balances them.
 class TinyStep final : public real::TrainingStep {
  public:
   TinyStep(real::Communicator& communicator, TinyStepOptions options) : communicator_(communicator), options_(options) {
@@ -207,7 +207,7 @@ class TinyStep final : public real::TrainingStep {
   const std::vector<float>& weights() const { return weights_.values; }
 
  private:
-  // Loss and gradient of the mean over the micro-batch's tokens, the gradient scaled.
+  // Adds the loss and the scaled gradient of the mean over the micro-batch's tokens.
   void add(const real::MicroBatch& batch, double scale, double& loss, std::vector<double>& gradient,
            real::ExpertLoad& load) const {
     const auto tokens = static_cast<double>(batch.labels.size());

@@ -11,7 +11,7 @@ using real::host::Packet;
 using real::host::Tag;
 using real::host::Transport;
 
-// Bytes that tell by whom, to whom and as what number they were sent.
+// Returns bytes that identify their sender, receiver and number.
 Packet stamped(std::size_t size, std::int32_t from, std::int32_t to, std::int32_t number) {
   Packet packet;
   packet.time = 0.5 + number;
@@ -27,7 +27,7 @@ class Checker {
 
   std::string result() const { return wrong_; }
 
-  // Everybody sends to everybody before anybody receives: sends do not wait, whatever their size.
+  // Every rank sends to every other before any receives: sends do not wait, whatever their size.
   void all_send_first(std::size_t size, std::int32_t number) {
     for (std::int32_t to = 0; to < ranks_; ++to)
       if (to != rank_) transport_.send(to, {1, number}, stamped(size, rank_, to, number));
@@ -35,7 +35,7 @@ class Checker {
       if (from != rank_) expect(from, {1, number}, size, number);
   }
 
-  // Many packets of one tag keep their order.
+  // Checks that many packets of one tag keep their order.
   void keeps_order(std::int32_t packets) {
     const std::int32_t next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_;
     for (std::int32_t i = 0; i < packets; ++i)
@@ -43,7 +43,7 @@ class Checker {
     for (std::int32_t i = 0; i < packets; ++i) expect(before, {2, 0}, static_cast<std::size_t>(1 + i % 3), i);
   }
 
-  // Channels and numbers are kept apart: what was sent last can be received first.
+  // Checks that channels and numbers are separate: the packet that was sent last can be received first.
   void tells_tags_apart() {
     const std::int32_t next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_;
     const Tag tags[] = {{0, 0}, {0, 1}, {1, 0}, {real::host::tag_channels - 1, 0}, {3, 12345}};
@@ -79,7 +79,7 @@ std::string check_transport(Transport& transport) {
   checker.all_send_first(0, 0);
   checker.all_send_first(1, 1);
   checker.all_send_first(std::size_t{1} << 12, 2);
-  checker.all_send_first(std::size_t{10} << 20, 3);  // larger than what any MPI sends without its receiver
+  checker.all_send_first(std::size_t{10} << 20, 3);  // larger than any packet that MPI sends before its receive
   checker.keeps_order(100);
   checker.tells_tags_apart();
   return checker.result();

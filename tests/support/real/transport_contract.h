@@ -1,4 +1,4 @@
-// What every transport of the host promises, checked by all ranks of a world at once.
+// Guarantees of every host transport, checked by all ranks of a world at once.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace plumbline::tests {
 
-// Called by every rank. "" or what is wrong, as this rank sees it.
+// Returns "" or the first failure that this rank finds. Every rank must call it.
 std::string check_transport(real::host::Transport& transport);
 
 }  // namespace plumbline::tests

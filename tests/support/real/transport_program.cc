@@ -1,8 +1,8 @@
-// A program for mpirun and for smpirun: what the ranks of MPI promise.
+// A program for mpirun and for smpirun that tests the guarantees of ranks of MPI:
 //   contract   every rank checks the transport and a sum; prints "ok"
 //   abort      rank 2 gives up while the others wait for it
 //   kill       rank 2 dies by a signal while the others wait for it
-//   overlap    on a simulated network of 100 MB/s: 10 MB travel while their receiver computes
+//   overlap    on a simulated network of 100 MB/s: 10 MB are transferred while their receiver computes
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -20,7 +20,7 @@ namespace {
 using real::host::MpiSession;
 using real::host::Transport;
 
-// Every rank brings its number, by a stream and without one.
+// Every rank adds its number, with a stream and without one.
 std::string check_sums(Transport& transport, bool threads) {
   real::host::HostDevice device({.threads = threads});
   const auto communicator = real::host::make_communicator(device, transport);
@@ -54,7 +54,7 @@ std::string check_sums(Transport& transport, bool threads) {
 int contract(Transport& transport, bool threads) {
   for (const std::string& wrong : {check_transport(transport), check_sums(transport, threads)})
     if (!wrong.empty()) transport.abort(wrong);
-  // All are through when rank 0 has heard from each.
+  // The test ends when rank 0 has a message from each other rank.
   if (transport.rank() > 0) transport.send(0, {}, {});
   for (std::int32_t from = 1; transport.rank() == 0 && from < transport.ranks(); ++from) transport.receive(from, {});
   if (transport.rank() == 0) std::puts("ok");

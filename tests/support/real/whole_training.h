@@ -1,4 +1,4 @@
-// Trainings of a small model from the first step to the last, with all that stands between steps, on ranks that are
+// Training of a small model from the first step to the last, with all that runs between steps, on ranks that are
 // threads.
 #pragma once
 
@@ -20,15 +20,15 @@ namespace plumbline::tests {
 struct TrainingCourse {
   model::Plan plan = small_plan();
   model::Architecture architecture = small_moe();
-  real::TrainingOptions options;  // batch, layers, experts and fp16 follow from plan and architecture
-  std::function<void(real::TrainingStep&)> prepare;  // before the first step
+  real::TrainingOptions options;  // batch, layers, experts and fp16 are set from plan and architecture
+  std::function<void(real::TrainingStep&)> prepare;  // called before the first step
 };
 
 struct CourseOnRank {
   model::Result<real::TrainingResult> result;
   std::vector<real::StepFigures> figures;
-  std::map<std::string, std::vector<float>> state;         // after the last step
-  std::map<std::int64_t, std::vector<float>> router_bias;  // of the layers that the rank holds
+  std::map<std::string, std::vector<float>> state;         // that after the last step
+  std::map<std::int64_t, std::vector<float>> router_bias;  // that of the layers that the rank holds
 };
 
 inline real::TrainingOptions options_of(const TrainingCourse& course) {
@@ -40,7 +40,7 @@ inline real::TrainingOptions options_of(const TrainingCourse& course) {
   return options;
 }
 
-// One rank of a course, on any device.
+// Trains one rank of a course on any device.
 inline CourseOnRank follow(const TrainingCourse& course, real::Device& device, real::Communicator& communicator) {
   CourseOnRank done;
   const auto layout = model::make_layout(course.plan, course.architecture).value();
@@ -67,7 +67,8 @@ inline std::vector<CourseOnRank> follow(const TrainingCourse& course) {
   return ranks;
 }
 
-// Largest difference between two curves of as many losses, each mean of five steps; in nats.
+// Returns the largest difference in nats between two curves of as many losses, where each point is a mean of five
+// steps.
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double largest = 0;
   for (std::size_t i = 0; i + 5 <= a.size(); ++i) {

@@ -1,4 +1,4 @@
-// A measured chunk summed up, asked for figures and laid beside a predicted one.
+// Sums and figures of a measured chunk, and its comparison with a predicted one.
 #include "calibrate/chunk/chunk_comparison.h"
 
 #include <gtest/gtest.h>
@@ -23,15 +23,15 @@ using Kernels = std::vector<TracedKernel>;
 
 constexpr double us = 1e-6;
 constexpr std::int64_t ps_per_us = 1'000'000;
-constexpr double exact = 1e-12;  // s; sums of a few doubles
+constexpr double exact = 1e-12;  // seconds; for sums of a few doubles
 
 const KernelClasses& classes() {
   static const KernelClasses loaded = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
   return loaded;
 }
 
-// Two pairs of layers. Every compute phase is one kernel of 100 us, 2 us apart; every exchange a notify of 12 to
-// 15 us and a transfer of 50 us behind it, 200 us apart, so that none is exposed.
+// Two pairs of layers. Every compute phase is one kernel of 100 us, with gaps of 2 us. Every all-to-all is a notify of
+// 12 to 15 us and a transfer of 50 us after it. All-to-alls start every 200 us, so that none is exposed.
 Kernels two_slots() {
   Kernels kernels;
   const auto add = [&](int stream, const char* kind, const char* phase, int slot, std::int64_t start,
@@ -65,10 +65,10 @@ model::Timeline timeline(Kernels kernels) { return kernel_timeline(std::move(ker
 
 TEST(ChunkSummary, CountsLaunchGapsAsBusyAndLongerOnesAsWaits) {
   const TimelineSummary summary = summarize(timeline(two_slots()));
-  // Twelve kernels and their gaps of 2 us without pause: from 0 to 612 + 610 us.
+  // Twelve kernels and their gaps of 2 us follow each other: from 0 to 612 + 610 us.
   EXPECT_NEAR(summary.seconds, 1222 * us, exact);
   EXPECT_NEAR(summary.compute_busy, 1222 * us, exact);
-  // Vec8 transfers of 50 us, each 20 us behind the start of its notify with a launch gap between the two.
+  // There are 8 transfers of 50 us, each 20 us after the start of its notify with a launch gap between the two.
   EXPECT_NEAR(summary.communication_busy, 8 * 70 * us, exact);
   EXPECT_NEAR(summary.exposed_communication, 0, exact);
 
@@ -106,13 +106,13 @@ TEST(ChunkSummary, AnnotationsNamePhasesInAnyOrder) {
   EXPECT_NEAR(metric_value("chunk.span_s.attn(B).0", summary).value(), 3 * us, exact);
 }
 
-TEST(ChunkSummary, ClassesAndProducts) {
+TEST(ChunkSummary, ClassesAndGemms) {
   const TimelineSummary summary = summarize(timeline(two_slots()));
   // 60 us of the second stream lie within the first stream's 100 + 2.
   EXPECT_NEAR(metric_value("chunk.class_s.weight-gradient GEMM", summary).value(), 204 * us, exact);
   EXPECT_NEAR(metric_value("chunk.gemm_s.experts_down.wgrad", summary).value(), 102 * us, exact);
   EXPECT_NEAR(metric_value("chunk.gemm_sum_s.fprop+wgrad", summary).value(), 204 * us, exact);
-  // Casts: 102 us of scales and 102 of a cast, the very last one with nothing behind it.
+  // Casts: 102 us of scales and 102 of a cast; the very last one has no gap after it.
   EXPECT_NEAR(metric_value("chunk.class_s.cast", summary).value(), (4 * 102 - 2) * us, exact);
   EXPECT_EQ(metric_value("chunk.class_s.attention", summary), std::nullopt);
   EXPECT_EQ(metric_value("chunk.gemm_sum_s.recompute", summary), std::nullopt);
@@ -127,8 +127,8 @@ TEST(ChunkMetric, UnknownNamesHaveANearestOne) {
   EXPECT_NE(check_metric("chunk.spam_s.attn(F).1").error().hint.find("chunk.span_s"), std::string::npos);
 }
 
-// "kernel=at::native::copy" is the name of a kernel, not of a product.
-TEST(ChunkSummary, NamesOfKernelsAreNoProducts) {
+// "kernel=at::native::copy" is the name of a kernel, not of a GEMM.
+TEST(ChunkSummary, NamesOfKernelsAreNoGemms) {
   Kernels kernels = two_slots();
   for (TracedKernel& traced : kernels) traced.kernel.note = "threads=256 kernel=at::native::copy";
   EXPECT_TRUE(summarize(timeline(kernels)).gemms.empty());
@@ -149,7 +149,7 @@ TEST(ChunkRank, TakesRowsAndWaits) {
     return traced.kernel.class_name == "notify" && traced.start_ps < 100 * ps_per_us;
   });
   const sim::ChunkRank partial = rank_of(timeline(kernels), true);
-  EXPECT_FALSE(partial.slots[0].waits[0].has_value());  // which of its meetings is missing is not known
+  EXPECT_FALSE(partial.slots[0].waits[0].has_value());  // which of its barriers is missing is unknown
   EXPECT_TRUE(partial.slots[1].waits[0].has_value());
 }
 
@@ -164,7 +164,7 @@ TEST(ChunkComparison, LinesUpWhatBothHave) {
   const auto row_of = [&](const char* name) {
     return *std::ranges::find(comparison.classes, name, &model::ComparedTime::name);
   };
-  // Of four casts of 102 us, the last without a gap behind it, two are predicted.
+  // Of four casts of 102 us, the last without a gap after it, two are predicted.
   EXPECT_NEAR(row_of("cast").error().value(), 204.0 / 406 - 1, 1e-9);
   EXPECT_EQ(row_of("GEMM").error(), 0);
   EXPECT_FALSE(row_of("rotary").measured_s.has_value() || row_of("rotary").error().has_value());
@@ -185,7 +185,7 @@ TEST(ChunkComparison, WithoutPhasesTotalsAndClassesRemain) {
   EXPECT_TRUE(times.phases.empty() && times.gemms.empty());
   EXPECT_FALSE(times.classes.empty());
   EXPECT_TRUE(times.totals[0].predicted_s && times.totals[0].measured_s);
-  EXPECT_FALSE(times.totals[0].error().has_value());  // of different work
+  EXPECT_FALSE(times.totals[0].error().has_value());  // their work differs
 }
 
 TEST(ChunkComparison, NeedsAnOverlappedPair) {
@@ -201,8 +201,8 @@ TEST(ChunkComparison, HostileLayersAreNoSlots) {
   EXPECT_TRUE(rank_of(hostile, true).slots.empty());
 }
 
-// What the published profile says (its own notes): 129.01 ms, compute busy 96.3 % without the 909 launch gaps of 1.83
-// ms in all, that is 97.7 % with them.
+// The notes of the published profile give 129.01 ms and compute busy for 96.3 % without the 909 launch gaps of 1.83 ms
+// in all, that is 97.7 % with them.
 TEST(PublishedChunk, IsReadAsPublished) {
   const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes()).value();
   const TimelineSummary summary = summarize(chunk);

@@ -1,4 +1,4 @@
-// The form of chunk measurements.
+// Reads chunk measurements.
 #include "calibrate/chunk/chunk.h"
 
 #include <gmock/gmock.h>

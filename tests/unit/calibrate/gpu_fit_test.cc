@@ -1,4 +1,5 @@
-// Records of a GPU that cost functions with known constants made: they come back, and the profile gives the times.
+// Fits records that the cost functions made with known constants: the fit returns the constants, and the profile gives
+// the times.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,14 +55,14 @@ class GpuFits : public testing::Test {
       for (const Operator& op : layer.operators) add(layer, op);
   }
 
-  // Gaps are part of what is measured: the next operator starts behind them.
+  // Gaps are part of the measured time: the next operator starts after them.
   void add(const Graph& layer, const Operator& op) {
     const OperatorClass type = operator_class(layer, op);
     if (type > OperatorClass::exchange) return;
     const bool all_to_all = type == OperatorClass::exchange;
     const double alone = all_to_all ? 2e-3 : cost_.time(layer, op, {.sms = 132}).seconds;
     record(layer, op, "in_step", all_to_all ? 20 : 0, alone);
-    record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : overlapped_));
+    record(layer, op, "in_step_beside", 20, alone * (all_to_all ? 1.2 : slowdown_));
   }
   void record(const Graph& layer, const Operator& op, const std::string& variant, std::int64_t ctas, double seconds) {
     Measurement m;
@@ -98,7 +99,7 @@ class GpuFits : public testing::Test {
     return parameter.value * model::si_unit(parameter.unit)->factor;
   }
 
-  static constexpr double overlapped_ = 1.4;
+  static constexpr double slowdown_ = 1.4;
   const model::Profile profile_ = known(), base_ = tests::profile("generic-datasheet");
   const model::KernelCost cost_ = model::KernelCost::make(profile_, tests::h800_device()).value();
   std::vector<Graph> layers_;
@@ -118,10 +119,10 @@ TEST_F(GpuFits, ConstantsComeBack) {
   EXPECT_NEAR(value_of(fit, "router.forward") / put_in("router.forward"), 1, 0.01);
   EXPECT_EQ(value_of(fit, "kernel.launch_gap"), 0);
   // 112 of 132 SMs are left, which takes 132/112 as long without any slowdown.
-  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), overlapped_ * 112 / 132, 1e-3);
+  EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer"), slowdown_ * 112 / 132, 1e-3);
 }
 
-TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
+TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndOverlapped) {
   std::vector<model::Parameter> parameters = base_.parameters();
   for (const model::Parameter& parameter : fit_profile(fit_records(files_).value(), base_, "a test").parameters) {
     std::erase_if(parameters, [&](const model::Parameter& old) { return old.name == parameter.name; });
@@ -135,11 +136,11 @@ TEST_F(GpuFits, EveryOperatorHasItsTimeAloneAndBeside) {
       if (operator_class(layer, op) >= OperatorClass::exchange) continue;
       const double alone = cost_.time(layer, op, {.sms = 132}).seconds;
       EXPECT_NEAR(cost.time(layer, op, {.sms = 132}).seconds / alone, 1, 1e-4) << op.name;
-      EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, overlapped_, 1e-4) << op.name;
+      EXPECT_NEAR(cost.time(layer, op, overlapped).seconds / alone, slowdown_, 1e-4) << op.name;
     }
 }
 
-TEST_F(GpuFits, ProductsLaunchedOnFewerSmsAreThoseOfThatWidth) {
+TEST_F(GpuFits, GemmsLaunchedOnFewerSmsAreThoseOfThatWidth) {
   for (Measurement& m : files_[0].values) m.target_sms = 112;
   const FitRecords records = fit_records(files_).value();
   for (const FitRecord& record : records.gemms) EXPECT_EQ(record.cores, 112);

@@ -1,4 +1,4 @@
-// The shipped classes of kernels, and how such a file is read.
+// Reads the shipped classes of kernels and files of that form.
 #include "calibrate/import/kernel_classes.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a PyTorch-profiler trace becomes.
+// Imports PyTorch-profiler traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ model::Result<ImportedChunk> import_text(const std::string& text, const ImportOp
   return import_kineto(folder.write("trace.json", text), shipped_classes(), options);
 }
 
-// "phase layer" of each kernel in order of start.
+// Returns "phase layer" of each kernel in order of start.
 std::vector<std::string> phases(const KinetoTrace& trace) {
   std::vector<std::string> result;
   const ImportedChunk imported = import_text(trace.json()).value();
@@ -63,7 +63,7 @@ TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
   EXPECT_EQ(kernels[1].grid, 0);
   EXPECT_EQ(kernels[1].note, "bytes=4096 kernel=Memcpy_DtoD");
   EXPECT_EQ(kernels[2].class_name, "other");
-  // 470.5 - 456.001 us, which a double of microseconds since 1970 could not tell from 14.5.
+  // A double of microseconds since 1970 could not distinguish 470.5 - 456.001 us from 14.5.
   EXPECT_EQ(spans[2]->start_ps, 14'499'000);
   EXPECT_EQ(spans[2]->duration_ps, 2'125'000);
   ASSERT_EQ(imported->unknown.size(), 1U);
@@ -71,7 +71,7 @@ TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
   EXPECT_EQ(imported->unknown[0].count, 1);
 }
 
-TEST(KinetoImport, CommentsSayWhereItComesFrom) {
+TEST(KinetoImport, CommentsNameTheSource) {
   const auto imported = import_text(KinetoTrace().kernel(gemm, 7, "1", "2").kernel("mystery", 7, "4", "2").json());
   ASSERT_TRUE(imported);
   EXPECT_THAT(imported->comments, Contains("device: NVIDIA H800, 132 SMs (device 0 of the trace)"));
@@ -112,13 +112,13 @@ TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
                          .launch(2, "50")
                          .launch(3, "70")
                          .launch(4, "200")
-                         .launch(5, "20", 2)  // no annotation of its own thread
+                         .launch(5, "20", 2)  // without an annotation on its thread
                          .kernel(gemm, 7, "301", "1", 1)
                          .kernel(gemm, 7, "302", "1", 2)
                          .kernel(gemm, 7, "303", "1", 3)
                          .kernel(gemm, 7, "304", "1", 4)
                          .kernel(gemm, 7, "305", "1", 5)
-                         .kernel(gemm, 7, "306", "1", 99);  // nobody launched it
+                         .kernel(gemm, 7, "306", "1", 99);  // without a launch
   EXPECT_THAT(phases(trace), ElementsAre("F 0", "W 0", "F 0", " -1", "F 0", " -1"));
 }
 

@@ -1,4 +1,4 @@
-// What is no trace is refused with the reason; nothing that a file may hold brings the import down.
+// The import refuses files that are no traces with a reason, and no file contents crash it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class KinetoRefusal : public testing::Test {
   KernelClasses classes_ = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
 };
 
-// A bit of everything, with strings that try to mislead: brackets, quotes, escapes.
+// Returns a trace with entries of every kind and with misleading strings: brackets, quotes, escapes.
 std::string sample() {
   return KinetoTrace()
       .other(R"({"ph": "M", "name": "process_name", "pid": 0, "args": {"labels": "}],\"\\"}})")
@@ -46,7 +46,7 @@ std::string sample() {
       .json();
 }
 
-TEST_F(KinetoRefusal, SaysWhatIsWrong) {
+TEST_F(KinetoRefusal, GivesTheReason) {
   const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, )";
   const auto with = [&](const std::string& rest) { return KinetoTrace().other(kernel + rest + "}").json(); };
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -48,7 +48,7 @@ model::Result<Measurements> parse(const std::string& text, const std::string& pa
   return parse_measurements(text, path, devices());
 }
 
-// `line` as the second of a file must be refused there.
+// Expects that `line` is refused as the second line of a file.
 void expect_refused(const std::string& line, const std::string& key, const std::string& text) {
   const auto read = parse(norm + "\n" + line + "\n");
   ASSERT_FALSE(read) << line;
@@ -104,7 +104,7 @@ TEST(Measurement, TimesComeInAnyUnitOfTheirKey) {
 }
 
 TEST(Measurement, WorkFollowsFromAStatedRate) {
-  // 1000 TFLOP/s * 300 us = 3e11 FLOP; the product's 3.09e11 is 3 % away from it.
+  // 1000 TFLOP/s * 300 us = 3e11 FLOP, 3 % away from the GEMM's 3.09e11.
   const std::string rate_alone =
       R"({"kind":"measurement","source":"a paper","evidence":"published","device":"H800 SXM5","op":"gemm",)"
       R"("format":"fp8_block","time_us":{"p50":300},"tflops":1000})";
@@ -114,7 +114,7 @@ TEST(Measurement, WorkFollowsFromAStatedRate) {
   EXPECT_DOUBLE_EQ(read->values[0].flops.value(), 3e11);
 }
 
-TEST(Measurement, WorkOfAProductFollowsFromItsShape) {
+TEST(Measurement, WorkOfAGemmFollowsFromItsShape) {
   const std::string header = "source,device,op,format,shape.m,shape.n,shape.k,time_us.p50\n";
   const auto read = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1580\n", "m.csv");
   ASSERT_TRUE(read) << to_string(read.error());
@@ -160,12 +160,12 @@ TEST(Measurement, RefusesValuesOfTheWrongKind) {
 TEST(Measurement, RefusesUnitsThatDoNotFit) {
   expect_refused(changed(gemm, "time_us", "time_min"), "time_min.p10", "unknown unit 'min'");
   expect_refused(changed(gemm, "time_us", "time"), "time.p10", "a time without a unit");
-  // Milliseconds under a key of microseconds: 309.2 GFLOP in 0.3 us would be 1.03e6 TFLOP/s, not the 1030.79 stated.
+  // Milliseconds under a key of microseconds: 309.2 GFLOP in 0.3 us would be 1.03e6 TFLOP/s, not the given 1030.79.
   const std::string milliseconds = R"("time_us":{"p50":0.3})";
   expect_refused(changed(gemm, R"("time_us":{"p10":290,"p50":300,"p90":310.5,"min":288.25})", milliseconds), "tflops",
                  "not in the unit of its key");
   expect_refused(changed(gemm, R"("gbps":819.2)", R"("gbps":0.8192)"), "gbps", "0.8192 is stated");
-  // Half the FLOPs of the shape, with a rate that fits them.
+  // The record has half the FLOPs of the shape, with a rate that fits them.
   expect_refused(changed(changed(gemm, "309237645312", "154618822656"), "1030.79", "515.395"), "flops",
                  "2 m n k of the shape is 3.09238e+11");
 }

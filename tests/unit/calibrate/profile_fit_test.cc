@@ -1,4 +1,4 @@
-// Constants that are known come back from times that the cost functions make of them, with noise and disturbances.
+// Times made with known constants, with noise and outliers: the fit returns the constants.
 #include "calibrate/fit/profile_fit.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ model::Device core() {
   return device;
 }
 
-// Between 0.97 and 1.03, and every eleventh time three times as long: somebody else had the core.
+// Returns factors between 0.97 and 1.03, and 3 for every eleventh time, as if another process had the core.
 class Noise {
  public:
   double operator()() {
@@ -97,7 +97,7 @@ class HostFits : public testing::Test {
     files_[0].values.push_back(m);
     return files_[0].values.back();
   }
-  // The operator of a graph, as it takes by the known constants.
+  // Adds the operator of a graph with the time that follows from the known constants.
   Measurement& add_operator(const Graph& graph, const Shape& shape) {
     const model::Operator& op = graph.operators.front();
     const model::KernelTime time = cost_.time(graph, op, {.sms = 1});
@@ -155,7 +155,7 @@ class HostFits : public testing::Test {
       if (parameter.name == name) return &parameter;
     return nullptr;
   }
-  // Within three standard deviations of what was put in, and these are no excuse.
+  // Expects a constant within three of its standard deviations of the true value, and those to be at most `at_most`.
   void expect_found(const ProfileFit& fit, const std::string& name, double at_most = 0.1) const {
     const model::Parameter* found = find(fit, name);
     ASSERT_NE(found, nullptr) << name;
@@ -171,7 +171,7 @@ class HostFits : public testing::Test {
   }
 };
 
-TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
+TEST_F(HostFits, GemmsAndMemoryBoundOperators) {
   add_all_memory();
   add_gemms();
   const ProfileFit fit = this->fit();
@@ -184,7 +184,7 @@ TEST_F(HostFits, ProductsAndMemoryBoundOperators) {
                 3 * find(fit, entry)->relative_uncertainty.value())
         << entry;
   }
-  // Each form meets its records but for the noise and every eleventh.
+  // Each form fits its records except for noise and outliers.
   for (const char* name : {"GEMMs", "memory-bound"}) {
     std::vector<double> errors = family(fit, name).left_out;
     ASSERT_EQ(errors.size(), family(fit, name).records);
@@ -207,7 +207,7 @@ TEST_F(HostFits, AttentionRoutersAndLaunches) {
     expect_found(fit, name);
   EXPECT_EQ(find(fit, "kernel.launch_gap")->kind, model::Evidence::measured);
   EXPECT_EQ(find(fit, "attention.forward_rate")->kind, model::Evidence::fitted);
-  EXPECT_EQ(find(fit, "router.backward"), nullptr);  // no record: the base profile's
+  EXPECT_EQ(find(fit, "router.backward"), nullptr);  // without records it stays the base profile's
 }
 
 TEST_F(HostFits, MessagesAndCollectives) {
@@ -230,7 +230,7 @@ TEST_F(HostFits, MessagesAndCollectives) {
   EXPECT_EQ(find(fit, "exchange.notify")->value, find(fit, "network.latency")->value);
 }
 
-TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
+TEST_F(HostFits, AllToAllsHaveConstantsOfTheirOwn) {
   for (std::int64_t bytes = 64; bytes <= 4 << 20; bytes *= 4) {
     add("message", {{"bytes", bytes}}, (9e-6 + static_cast<double>(bytes) / 3e9) * noise_());
     for (const char* op : {"dispatch", "combine"})
@@ -241,7 +241,7 @@ TEST_F(HostFits, ExchangesHaveConstantsOfTheirOwn) {
     expect_found(fit, name);  // 5 us and 4 GB/s are those of the base profile
 }
 
-TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
+TEST_F(HostFits, OperatorsWithACopyTakeLonger) {
   add_gemms();
   const std::size_t alone = files_[0].values.size();
   for (std::size_t i = 0; i < 6; ++i) {
@@ -250,7 +250,7 @@ TEST_F(HostFits, WhatIsBesideACopyTakesLonger) {
     overlapped.time.p50 *= 1.25;
     files_[0].values.push_back(overlapped);
   }
-  files_[0].values.back().shape[0].second = 17;  // nobody measured that one alone
+  files_[0].values.back().shape[0].second = 17;  // there is no record of that one alone
   files_[0].values.back().case_line.clear();
   ASSERT_EQ(files_[0].values.size(), alone + 6);
   const ProfileFit fit = this->fit();
@@ -267,7 +267,7 @@ TEST_F(HostFits, FormatsWithoutARecordAreComputedAsFp32) {
   EXPECT_EQ(find(fit, "gemm.fp8.k_time"), nullptr);
 }
 
-TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
+TEST_F(HostFits, TooFewRecordsAreReportedAndLeaveTheBase) {
   add_gemm(64, 64, 64, false);
   const ProfileFit fit = this->fit();
   EXPECT_EQ(find(fit, "gemm.fp32.k_time"), nullptr);
@@ -276,7 +276,7 @@ TEST_F(HostFits, TooFewRecordsAreSaidAndLeaveTheBase) {
   EXPECT_EQ(fit.measured_operators, 1U);
 }
 
-// The whole way: what is written is read as a profile, and the simulator's cost functions then know the operators.
+// The fitted profile is written, read again, and used by the simulator's cost functions.
 TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   add_all_memory();
   add_gemms();
@@ -291,7 +291,7 @@ TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   const auto measured = model::MeasuredOperators::read(*profile);
   for (const Measurement& m : files_[0].values)
     EXPECT_NEAR(measured->find(m.case_line, {1})->value / m.time.p50, 1, 1e-4) << m.case_line;
-  EXPECT_FALSE(model::load_profile(path.string()));  // what it extends lies elsewhere
+  EXPECT_FALSE(model::load_profile(path.string()));  // the profile that it extends is in another folder
 }
 
 TEST_F(HostFits, TheSpreadOfSamplesIsTheUncertainty) {
@@ -312,7 +312,7 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
     tests::expect_error(records.error(), model::ErrorKind::input, "", 0, "", text);
   };
   refused("no record of a host");
-  add("gemm", {{"m", 1}, {"n", 1}, {"k", 1}}, 1e-6).variant = "burst";  // of a GPU
+  add("gemm", {{"m", 1}, {"n", 1}, {"k", 1}}, 1e-6).variant = "burst";  // a record of a GPU
   refused("no record of a host");
   add_gemm(64, 64, 64, false);
   refused("by the clock 'wall'", "wall");
@@ -325,7 +325,7 @@ TEST_F(HostFits, RecordsThatDoNotBelongTogetherAreRefused) {
   refused("2 devices: a CPU, another CPU");
 }
 
-TEST_F(HostFits, WhatNothingIsMadeOfIsSaid) {
+TEST_F(HostFits, UnusedRecordsAreReported) {
   add_gemm(64, 64, 64, false);
   add("slot", {}, 1e-6);
   add("slot", {}, 1e-6);

@@ -1,4 +1,4 @@
-// Tables of published products and exchanges, and the question that a row of the latter asks.
+// Tables of published GEMMs and all-to-alls, and the cost question of an all-to-all's row.
 #include "calibrate/validate/detail/published_rows.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using model::ErrorKind;
 
-// Rows that a table may not have: number, column, what is wrong with it.
+// Rows that a table refuses, with the line, the column and the reason.
 class PublishedRows : public testing::Test {
  protected:
   const tests::TemporaryDirectory folder_;
@@ -26,7 +26,7 @@ class PublishedRows : public testing::Test {
   }
 };
 
-TEST_F(PublishedRows, OfProducts) {
+TEST_F(PublishedRows, OfGemms) {
   const auto expect = [&](const std::string& line, const char* column, const char* message) {
     write("id,kernel,dtype,groups,m,n,k,time_us,source", line);
     const auto read = read_published_gemms(path_);
@@ -47,7 +47,7 @@ TEST_F(PublishedRows, OfProducts) {
   expect("a,b,bf16,1,64,32,16,2.5", "", "8 cells under 9 columns");
 }
 
-TEST_F(PublishedRows, OfExchanges) {
+TEST_F(PublishedRows, OfAllToAlls) {
   const std::string header =
       "id,kernel_mode,ep,tokens_per_rank,hidden,topk,groups,dispatch_dtype,dispatch_gbps,combine_gbps,link,"
       "physical_ib_dispatch_gbps,physical_ib_combine_gbps,source";
@@ -69,7 +69,7 @@ TEST_F(PublishedRows, OfExchanges) {
   expect("a,normal,16,4096,7168,8,4,fp8,43,43,RDMA,,21.5,b", "physical_ib_dispatch_gbps", "no number above 0");
 }
 
-// One node: 7/8 of what a GPU receives comes from others, at the profile's 134 GB/s, whatever is sent.
+// On one node 7/8 of what a GPU receives comes from others, at the profile's 134 GB/s, whatever is sent.
 TEST(SingleAllToAll, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800-public");
   const auto all_to_alls = SingleAllToAlls::make(inputs.profile, inputs.cluster).value();
@@ -84,7 +84,7 @@ TEST(SingleAllToAll, AsksTheCostFunction) {
   EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1);
   question.link = AllToAllQuestion::Link::nic;
   EXPECT_EQ(all_to_alls.rate(question), 0);  // nothing leaves the node
-  // Vec8 nodes, of which a token reaches four: the NIC is the longer leg. Reaching two it is not.
+  // On 8 nodes, of which a token reaches four, the NIC is the longer leg. It is not when a token reaches two.
   question.ranks = 64;
   EXPECT_NEAR(all_to_alls.rate(question), 43.8e9, 1);
   question.nodes_per_token = 1;
@@ -94,7 +94,7 @@ TEST(SingleAllToAll, AsksTheCostFunction) {
   const Figure asked{.metric = "combine_rate", .unit = "GB/s", .scale = 1e-9, .all_to_all = question};
   EXPECT_DOUBLE_EQ(predicted(asked, {.all_to_alls = &all_to_alls}).value(), all_to_alls.rate(question) / 1e9);
   EXPECT_EQ(predicted(asked, {}), std::nullopt);
-  EXPECT_EQ(baseline(asked, {}), std::nullopt);  // a constant share of the peak says nothing about it
+  EXPECT_EQ(baseline(asked, {}), std::nullopt);  // a constant share of the peak predicts no all-to-all
   const model::Profile empty("empty", "", {});
   const auto none = SingleAllToAlls::make(empty, inputs.cluster);
   ASSERT_FALSE(none.has_value());

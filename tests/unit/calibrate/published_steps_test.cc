@@ -1,4 +1,4 @@
-// The table of published training steps: what is read, what a row lacks, and which rows are refused.
+// The table of published training steps: values read, values missing, and rows refused.
 #include "calibrate/validate/published_steps.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST_F(PublishedSteps, ReadsWhatIsStated) {
   EXPECT_EQ(step.layout(), "TP+SP8 PP2x3 DP2");
 }
 
-TEST_F(PublishedSteps, SayWhatTheyLack) {
+TEST_F(PublishedSteps, NameWhatTheyLack) {
   const auto steps = read({{"micro_batch", ""}, {"zero_stage", ""}, {"schedule", ""}, {"step_s", ""}});
   ASSERT_TRUE(steps) << to_string(steps.error());
   EXPECT_EQ(steps->at(0).lacking(), (std::vector<std::string>{"micro_batch", "zero_stage", "schedule", "step_s"}));
@@ -75,7 +75,7 @@ TEST_F(PublishedSteps, AreNamedOnce) {
   tests::expect_error(steps.error(), model::ErrorKind::input, path_, 3, "id", "'row1' names two rows");
 }
 
-// Every row says where it is from and how it was read.
+// Every row has its source and how it was read.
 TEST(ShippedSteps, AreReadWithTheirSources) {
   const auto steps = read_published_steps(tests::shipped("calibrate/published/training_steps.csv"));
   ASSERT_TRUE(steps) << to_string(steps.error());

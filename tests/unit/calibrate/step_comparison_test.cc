@@ -1,4 +1,4 @@
-// Cases over published training steps: their files, the plans of rows, and what errors come to.
+// Cases over published training steps: their files, the plans of rows, and summaries of errors.
 #include "calibrate/validate/step_comparison.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class StepCases : public testing::Test {
   }
 };
 
-TEST_F(StepCases, AreToldFromCasesAboutFigures) {
+TEST_F(StepCases, AreDistinguishedFromCasesAboutFigures) {
   EXPECT_TRUE(is_step_case(folder_.write("case.toml", case_text).string()));
   EXPECT_FALSE(is_step_case(tests::shipped("calibrate/cases/deepseek-v3-2048xh800.toml")));
   EXPECT_FALSE(is_step_case("no-such-file.toml"));
@@ -104,8 +104,8 @@ TEST_F(StepCases, NameTheRowThatHasNoPlan) {
   tests::expect_error(type.error(), model::ErrorKind::input, "", 0, "row1", "known: llama, gpt2");
 }
 
-// Of +10 %, -30 % and +50 %: the median of 10, 30, 50 is 30 %, the largest +50 %, the mean 30 %, the bias 30 / 3 = 10
-// %.
+// Errors of +10 %, -30 % and +50 %: the median of 10, 30, 50 is 30 %, the largest +50 %, the mean 30 %, the bias 30 / 3
+// = 10 %.
 TEST(StepErrors, OfThreeRows) {
   const StepErrors errors = errors_of({0.1, -0.3, 0.5});
   EXPECT_EQ(errors.rows, 3u);
@@ -130,7 +130,7 @@ TEST(StepErrors, DemandsNeedBothLimitsAndABetterBaseline) {
   EXPECT_FALSE(holds(0.10, 0.05, 0.10).first);                 // no better than the baseline
 }
 
-// Rows without tensor parallelism, as any version simulates them.
+// The rows have no tensor parallelism, so that every version simulates them alike.
 TEST_F(StepCases, RowsAreComparedOneByOne) {
   const auto simple = [&](const std::string& id, std::map<std::string, std::string> changes) {
     changes.insert({{"id", id},
@@ -156,7 +156,7 @@ TEST_F(StepCases, RowsAreComparedOneByOne) {
   EXPECT_EQ(compared.steps[1].lacking, std::vector<std::string>{"gemm"});
   EXPECT_FALSE(compared.steps[1].predicted);
   EXPECT_TRUE(compared.steps[2].error);
-  // The set, then all rows; only one of the three counts.
+  // One summary is that of the set, one that of all rows; only one of the three rows counts.
   ASSERT_EQ(compared.summaries.size(), 2u);
   EXPECT_EQ(compared.summaries[0].name, "ours");
   EXPECT_EQ(compared.summaries[1].prediction.rows, 1u);

@@ -145,7 +145,7 @@ const std::string row =
     "unit = \"us\"\n"
     "scale = 1e6\n";
 
-TEST_F(CaseFile, TakesProductsFromItsTable) {
+TEST_F(CaseFile, TakesGemmsFromItsTable) {
   const auto loaded = load(head + "table = \"gemm\"\n" + row);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 2u);
@@ -165,11 +165,11 @@ const std::string all_to_all =
     "unit = \"GB/s\"\n"
     "scale = 1e-9\n";
 
-TEST_F(CaseFile, TakesExchangesFromItsTable) {
+TEST_F(CaseFile, TakesAllToAllsFromItsTable) {
   const auto loaded = load(head + "table = \"deepep\"\n" + all_to_all + figure);
   ASSERT_TRUE(loaded.has_value()) << to_string(loaded.error());
   ASSERT_EQ(loaded->figures.size(), 3u);
-  // Over NVLink as printed, over RDMA what leaves the node: 57 GB/s times 3/4.
+  // The figure is as printed over NVLink. Over RDMA it is the part that leaves the node: 57 GB/s times 3/4.
   EXPECT_EQ(loaded->figures[0].name, "combine, 8 ranks");
   EXPECT_NEAR(loaded->figures[0].value, 158, 1e-9);
   EXPECT_EQ(loaded->figures[0].all_to_all->link, AllToAllQuestion::Link::nvlink);
@@ -181,7 +181,7 @@ TEST_F(CaseFile, TakesExchangesFromItsTable) {
   EXPECT_FALSE(needs_of(*loaded).kernels);
 }
 
-TEST_F(CaseFile, ErrorsAboutExchangesNameTheirPlace) {
+TEST_F(CaseFile, ErrorsAboutAllToAllsNameTheirPlace) {
   const std::string before = head + "table = \"deepep\"\n";  // five lines
   expect(before + with(all_to_all, "ep008", "ep08"), 8, "figure.row", "did you mean 'ep008'?");
   expect(before + with(all_to_all, "ep008", "ep033"), 8, "figure.row", "no row 'ep033'");  // low latency
@@ -251,7 +251,7 @@ TEST(AggregateOfErrors, MedianAndRootMeanSquare) {
   EXPECT_DOUBLE_EQ(aggregate.of({0.3, -0.4}).value(), std::sqrt(0.125));
 }
 
-// One 128 x 128 tile more than the GPU has SMs takes a second wave; kernels of 20 SMs stream on 20.
+// One 128 x 128 tile more than the GPU has SMs takes a second wave; kernels of 20 SMs run on 20.
 TEST(SingleKernel, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800");
   const auto kernels = SingleKernels::make(inputs.profile, inputs.cluster.device).value();
@@ -262,8 +262,8 @@ TEST(SingleKernel, AsksTheCostFunction) {
   EXPECT_LE(seconds(100, 112), seconds(112, 112));
   EXPECT_GT(seconds(113, 112), 1.5 * seconds(112, 112));
   const double cast = kernels.answer(SlowdownQuestion{"cast", "gemm", 112});
-  EXPECT_GT(cast, 4);                  // a GEMM's block leaves next to nothing of its SM
-  EXPECT_LE(cast, 132.0 / 20 + 1e-9);  // 20 SMs are its own
+  EXPECT_GT(cast, 4);                  // a GEMM's block leaves little of its SM free
+  EXPECT_LE(cast, 132.0 / 20 + 1e-9);  // 20 SMs are free of it
 }
 
 TEST(CaseMetric, ReadsScalesAndSums) {
@@ -274,7 +274,7 @@ TEST(CaseMetric, ReadsScalesAndSums) {
   EXPECT_EQ(predicted(milliseconds, {.step = &result}), 2500);
   EXPECT_EQ(predicted(milliseconds, {}), std::nullopt);
   EXPECT_EQ(metric_value("step.slots_s.B", result), 1.0);
-  // What nobody computed is nothing, and so is a sum with it.
+  // A value that was not computed is missing, and so is a sum with it.
   EXPECT_EQ(metric_value("step.slots_s.B + step.slots_s.I", result), std::nullopt);
   result.step.slots_s[static_cast<std::size_t>(OpType::I)] = 0.5;
   EXPECT_EQ(metric_value("step.slots_s.B+step.slots_s.I", result), 1.5);

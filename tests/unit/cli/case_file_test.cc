@@ -76,7 +76,7 @@ TEST_F(CaseFile, ShippedOnesRead) {
 
 class BuiltInSweep : public testing::Test {
  protected:
-  // Where the first case is whose line has this part.
+  // Returns the index of the first case whose line contains this part.
   std::size_t first(const std::string& part) const {
     const auto found = std::ranges::find_if(
         sweep_, [&](const KernelCase& value) { return to_line(value).find(part) != std::string::npos; });
@@ -111,7 +111,7 @@ TEST_F(BuiltInSweep, ThePartitionRunsFrom0To48WithAndWithoutATarget) {
     (value.target_sms == KernelCase::others ? with : without).insert(value.ctas);
   }
   EXPECT_EQ(without, std::set<std::int64_t>({0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48}));
-  without.erase(0);  // nothing is taken away: no target
+  without.erase(0);  // without a target
   EXPECT_EQ(with, without);
 }
 

@@ -42,7 +42,7 @@ TEST(Recipe, TheBatchIsDivisibleAmongAllSizes) {
 
 class ShippedRecipes : public testing::TestWithParam<std::string> {};
 
-TEST_P(ShippedRecipes, IsAPlanWithoutAClusterThatSaysWhatWasPublished) {
+TEST_P(ShippedRecipes, IsAPlanWithoutAClusterWithThePublishedValues) {
   const std::string path = tests::shipped("examples/recipes/" + GetParam() + ".toml");
   const std::string text = model::read_text_file(path).value();
   EXPECT_NE(text.find("\n# Published: "), std::string::npos);
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, ShippedRecipes,
                            return name;
                          });
 
-TEST(Recipe, AFileOfAModelGetsTheDefaultsAndSaysThem) {
+TEST(Recipe, AFileOfAModelGetsTheDefaultsAndReportsThem) {
   const auto recipe = find_recipe(tests::shipped("examples/models/mixtral-8x7b.json"), {64});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "mixtral-8x7b");

@@ -1,4 +1,4 @@
-// Which options of `plumbline run` fit together.
+// Checks which options of `plumbline run` may be combined.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -29,7 +29,7 @@ class DeepSeekShapes : public testing::Test {
   const StepProgram program_ = program_of(tests::deepseek_plan);
   const KernelShapes shapes_ = kernel_shapes(program_);
 
-  // How often the shape runs; 0 when it is not there.
+  // Returns how often the shape runs; 0 when it is missing.
   std::int64_t count(const std::string& op, const std::string& phase, const std::string& format,
                      const Extents& extents) const {
     const auto found = std::ranges::find_if(shapes_.shapes, [&](const KernelShape& s) {
@@ -39,8 +39,8 @@ class DeepSeekShapes : public testing::Test {
   }
 };
 
-TEST_F(DeepSeekShapes, HaveTheProductsOfTheModel) {
-  // 61 layers and the one of multi-token prediction; 58 + 1 of them with experts; 3 dense.
+TEST_F(DeepSeekShapes, HaveTheGemmsOfTheModel) {
+  // There are 61 layers and the one of multi-token prediction; 58 + 1 of them have experts, 3 are dense.
   EXPECT_EQ(count("gemm", "F", "fp8_block", {{"m", 4096}, {"n", 1536}, {"k", 7168}, {"groups", 1}}), 62);
   EXPECT_EQ(count("gemm", "I", "fp8_block", {{"m", 4096}, {"n", 7168}, {"k", 1536}, {"groups", 1}}), 62);
   EXPECT_EQ(count("gemm", "W", "fp8_block", {{"m", 1536}, {"n", 7168}, {"k", 4096}, {"groups", 1}}), 62);
@@ -70,7 +70,7 @@ TEST_F(DeepSeekShapes, AreEachThereOnce) {
   }
 }
 
-// The FLOPs of all products of all stages, from the graph itself.
+// Returns the FLOPs of all GEMMs of all stages, from the graph itself.
 double gemm_flops(const StepProgram& program) {
   double total = 0;
   for (const Stage& stage : program.stages) {
@@ -84,7 +84,7 @@ double gemm_flops(const StepProgram& program) {
   return total;
 }
 
-// Of a GEMM once, else 0.
+// Returns the FLOPs of a GEMM once, and 0 for other operators.
 double flops_of(const KernelShape& shape) {
   double gemm = shape.op == "gemm" ? 2 : 0;
   for (const auto& extent : shape.extents) gemm *= static_cast<double>(extent.second);
@@ -107,7 +107,7 @@ TEST_F(DeepSeekShapes, AreCasesThatCanBeMeasured) {
   const tests::TemporaryDirectory folder;
   const auto cases = real::read_case_file(folder.write("shapes.cases", text).string());
   ASSERT_TRUE(cases) << to_string(cases.error());
-  // One cast has 576 columns, which the measured kernel does not take: a comment that says so.
+  // One cast has 576 columns, which the measured kernel does not accept: a comment gives the reason.
   EXPECT_EQ(cases->size() + 1, shapes_.shapes.size());
   EXPECT_NE(text.find("columns=576  # 62 per micro-batch; not measured: columns must be a multiple of 128"),
             std::string::npos);

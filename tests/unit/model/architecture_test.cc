@@ -22,7 +22,7 @@ Architecture load_shipped(const std::string& name) {
   return model.value_or(Architecture{});
 }
 
-// A small llama file, one key per line; `replaced` takes the place of the line with its key.
+// Returns a small llama file with one key per line; `replaced` replaces the line with its key.
 std::string llama(const std::string& key = "", const std::string& replaced = "") {
   std::string text = "{\n\"model_type\": \"llama\"";
   for (const char* line : {"\"hidden_size\": 64", "\"intermediate_size\": 128", "\"num_attention_heads\": 4",
@@ -126,7 +126,7 @@ TEST(Architecture, NullQueryRankMeansNoCompression) {
   EXPECT_EQ(model->multi_token_prediction_layers, 0);
 }
 
-// The least that a type needs; what is not given takes Hugging Face's defaults.
+// Returns the fewest keys that a type needs, with Hugging Face's defaults for all others.
 Result<Architecture> minimal(const std::string& model_type, const std::string& keys) {
   const TemporaryDirectory folder;
   const std::string text = "{\"model_type\": \"" + model_type + "\", \"vocab_size\": 100, " + keys + "}";
@@ -136,7 +136,7 @@ const std::string decoder = R"("num_hidden_layers": 4, "hidden_size": 64, "num_a
                                "intermediate_size": 128)";
 const std::string gpt = R"("n_layer": 4, "n_embd": 64, "n_head": 4)";
 
-TEST(Architecture, MistralHasAWindowUnlessTheFileSaysNull) {
+TEST(Architecture, MistralHasAWindowUnlessTheFileHasNull) {
   const auto first = minimal("mistral", decoder);
   ASSERT_TRUE(first) << to_string(first.error());
   EXPECT_EQ(first->window.tokens, 4096);
@@ -327,7 +327,7 @@ TEST(Architecture, AWrongKeyOfThePlanIsAnErrorAtItsPlaceThere) {
   const auto text = deepseek_with({{"hidden_size", std::string("big")}});
   ASSERT_FALSE(text);
   expect_error(text.error(), ErrorKind::input, "plan.toml", 3, "model.hidden_size", "expected an integer");
-  // Read by another type of model only.
+  // The key belongs to another type of model only.
   const auto other = load_architecture_of(plan_with({{"n_routed_experts", std::int64_t{8}}}),
                                           shipped("examples/models/llama-3-8b.json"));
   ASSERT_FALSE(other);

@@ -19,7 +19,7 @@ using tests::profile;
 constexpr std::array every_collective = {Collective::all_reduce, Collective::reduce_scatter, Collective::all_gather,
                                          Collective::broadcast,  Collective::all_to_all,     Collective::send_recv};
 
-// Nodes of eight: NVLink 200 GB/s and one NIC of `nic` GB/s per GPU, the line rates of the H800 profiles.
+// Nodes have eight GPUs with NVLink of 200 GB/s and one NIC of `nic` GB/s each, the line rates of the H800 profiles.
 ClusterShape cluster(double nic = 50) {
   ClusterShape shape;
   shape.gpus = 2048;
@@ -50,7 +50,7 @@ std::vector<Bytes> sizes() {
 }
 
 TEST(Collectives, RingOfANode) {
-  // 14 hops of 3.4 us after 8.4; 2 * 7/8 of the buffer at 80 % of NVLink's 200 GB/s.
+  // 14 steps of 3.4 us after 8.4 us; 2 * 7/8 of the buffer at 80 % of NVLink's 200 GB/s.
   const CollectivePath simple =
       path(cost().paths(Collective::all_reduce, one_node), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
   EXPECT_NEAR(simple.latency, 56e-6, 1e-12);
@@ -63,7 +63,7 @@ TEST(Collectives, RingOfANode) {
 }
 
 TEST(Collectives, BetweenNodes) {
-  // Four ranks on four nodes have one NIC each, at 80 % of 50 GB/s; three network hops of 14 us after 8.4.
+  // Four ranks on four nodes have one NIC each, at 80 % of 50 GB/s; three network steps of 14 us after 8.4 us.
   const CollectivePath simple =
       path(cost().paths(Collective::all_gather, spread), CollectiveAlgorithm::ring, CollectiveProtocol::simple);
   EXPECT_NEAR(simple.latency, 50.4e-6, 1e-12);
@@ -77,7 +77,7 @@ TEST(Collectives, BetweenNodes) {
       path(cost().paths(Collective::all_reduce, four_nodes), CollectiveAlgorithm::tree, CollectiveProtocol::simple);
   EXPECT_NEAR(tree.latency, 120.4e-6, 1e-12);
   EXPECT_NEAR(tree.seconds_per_byte, 2 / (160e9 * 0.92), 1e-20);
-  // All-to-all: 24 of 32 parts leave by the own NIC. A message between nodes has one NIC.
+  // In an all-to-all 24 of 32 parts leave through the GPU's NIC. A transfer between nodes has one NIC.
   const Bytes large(1e9);
   EXPECT_NEAR(cost().time(Collective::all_to_all, four_nodes, large), 22.4e-6 + 0.75e9 / 40e9, 1e-12);
   EXPECT_NEAR(cost().time(Collective::send_recv, spread, large), 22.4e-6 + 1e9 / 40e9, 1e-12);
@@ -95,7 +95,7 @@ TEST(Collectives, SumsInTheSwitch) {
 }
 
 TEST(Collectives, OnlyWhereTheSwitchCan) {
-  // NVSwitch sums from Hopper on; Ampere's does not, and neither do meshes.
+  // NVSwitch sums from Hopper on; Ampere's NVSwitch and meshes do not.
   for (const char* name : {"a100-datasheet", "mi300x-datasheet", "mi325x-datasheet", "mi355x-datasheet"})
     for (const CollectivePath& p : cost(name).paths(Collective::all_reduce, one_node))
       EXPECT_NE(p.algorithm, CollectiveAlgorithm::nvls) << name;
@@ -115,7 +115,7 @@ TEST(Collectives, OneRankTakesNoTime) {
 }
 
 TEST(Collectives, GroupsByStride) {
-  // Every 64th GPU: one per node. Every second: four per node. Fewer ranks than a node has GPUs: all on one.
+  // Every 64th GPU is one per node, every second four per node. Fewer ranks than a node has GPUs are all on one.
   EXPECT_EQ(CollectiveGroup::strided(32, 64, 8).ranks_per_node, 1);
   EXPECT_EQ(CollectiveGroup::strided(32, 2, 8).ranks_per_node, 4);
   EXPECT_EQ(CollectiveGroup::strided(32, 2, 8).nodes(), 8);
@@ -133,7 +133,8 @@ TEST(Collectives, NamesAreKnown) {
 // The laws hold for every profile, collective and group.
 class CollectiveLaws : public testing::TestWithParam<std::string> {};
 
-// Per byte of the buffer, what a GPU must at least send: an all-reduce in the switch once, without one 2 (n-1)/n.
+// Returns the bytes that a GPU must at least send per byte of the buffer: 1 for an all-reduce in the switch, 2 (n-1)/n
+// without one.
 double least_sent(Collective collective, const CollectiveGroup& group, CollectiveAlgorithm algorithm) {
   return algorithm == CollectiveAlgorithm::nvls ? 1 : bus_factor(collective, group.ranks);
 }

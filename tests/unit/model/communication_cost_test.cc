@@ -55,8 +55,8 @@ class AllToAlls : public testing::Test {
 };
 
 TEST_F(AllToAlls, Dispatch) {
-  // A token: 7168 FP8 values with scales, 8 B of source, 8 experts * 8 B = 7464 B, to 4 nodes of which
-  // 7/8 are others: 107.0 MB over the NIC. NVLink: 7.5 ranks, 7/8 not where it arrives: 200.6 MB.
+  // A token has 7168 FP8 values with scales, 8 B of source and 8 experts * 8 B = 7464 B, and goes to 4 nodes of which
+  // 7/8 are others: 107.0 MB over the NIC. NVLink: 7.5 ranks, 7/8 of them other than where it arrives: 200.6 MB.
   const double token = 7168 * 33 / 32.0 + 8 + 64;
   const double network = 4096 * token * 4 * 7 / 8;
   const AllToAllTime dispatch = time(cost(), "dispatch");
@@ -74,12 +74,13 @@ TEST_F(AllToAlls, CombineInBf16WithoutPreparation) {
 }
 
 TEST_F(AllToAlls, WithinANodeNvlinkCarriesAll) {
-  // Vec8 ranks are one node: nothing crosses the NIC.
+  // All 8 ranks are in one node, so nothing crosses the NIC.
   const double token = 7168 * 33 / 32.0 + 8 + 64;
   EXPECT_DOUBLE_EQ(time(cost(8), "dispatch").alone, 4096 * token * 7.5 * 7 / 8 / 160e9);
 }
 
-// Four ranks of one computer without a NIC: 1.75 ranks a token, 3/4 of them others, at 4 GB/s; and no core of theirs.
+// Four ranks of one computer have no NIC: 1.75 ranks a token, 3/4 of them others, at 4 GB/s, and no core for
+// communication.
 TEST_F(AllToAlls, WithoutNicsMemoryCarriesAllAndNothingIsUndefined) {
   const ClusterShape host =
       tests::load_cluster(shipped("topologies/host.toml"), shipped("topologies/devices"), {}).value();
@@ -96,7 +97,7 @@ TEST_F(AllToAlls, WithoutNicsMemoryCarriesAllAndNothingIsUndefined) {
   EXPECT_EQ(all_to_alls(0).all_to_all_at_best(layer_, find(layer_, "dispatch")).network, 0);
   EXPECT_EQ(all_to_alls(0).communication_sms(), 0);
   EXPECT_EQ(all_to_alls(0).collective_sms(), 0);
-  EXPECT_EQ(all_to_alls(1).communication_sms(), 1);  // a plan may set some aside
+  EXPECT_EQ(all_to_alls(1).communication_sms(), 1);  // a plan may reserve some
   EXPECT_EQ(time(all_to_alls(1), "dispatch").alone, dispatch.alone);
 }
 
@@ -111,7 +112,7 @@ TEST_F(AllToAlls, FewerSmsThanTheFamilyNeedsSlowItDown) {
   EXPECT_DOUBLE_EQ(time(with(10), "dispatch").alone, 2 * time(with(20), "dispatch").alone);
   EXPECT_EQ(time(with(24), "dispatch").alone, time(with(20), "dispatch").alone);
   EXPECT_EQ(with(24).communication_sms(), 24);
-  // Within a node NVLink suffers as well.
+  // Within a node the NVLink rate is reduced too.
   EXPECT_DOUBLE_EQ(time(cost(8, {"deepep-v1", 10}), "dispatch").alone, 2 * time(cost(8), "dispatch").alone);
 }
 
@@ -181,7 +182,7 @@ TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
   }
 }
 
-TEST_F(AllToAlls, Hops) {
+TEST_F(AllToAlls, PointToPoint) {
   // 58.72 MB at 44 GB/s after 4 us; two messages share the link.
   EXPECT_DOUBLE_EQ(cost().p2p(Bytes(58.72e6), 1), 4e-6 + 58.72e6 / 44e9);
   EXPECT_DOUBLE_EQ(cost().p2p(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
@@ -197,7 +198,7 @@ TEST_F(AllToAlls, Collectives) {
     if (kind == OperatorKind::all_gather) std::swap(op.reads, op.writes);
     return cost().collective(graph, op);
   };
-  // What model/cost/collective_cost.h says about the whole tensor: 4 MiB, one rank per node or eight.
+  // The formula of model/cost/collective_cost.h for the whole tensor: 4 MiB, one rank per node or eight.
   const CollectiveCost by = CollectiveCost::make(round_, cluster()).value();
   const Bytes bytes(4.0 * (1 << 20));
   EXPECT_EQ(seconds(OperatorKind::reduce_scatter, 4, 64), by.time(Collective::reduce_scatter, {4, 1}, bytes));
@@ -207,7 +208,8 @@ TEST_F(AllToAlls, Collectives) {
   EXPECT_EQ(seconds(OperatorKind::all_reduce, 1, 1), 0);
 }
 
-// As many SMs as hold the exchange; beside compute kernels the time that was measured so.
+// The measured curve gives the SMs that hold the all-to-all, and the measured overlapped time applies with compute
+// kernels.
 TEST_F(AllToAlls, MeasuredOnesAreThoseOfTheirSms) {
   std::vector<Parameter> parameters = round_.parameters();
   const Operator& op = find(layer_, "dispatch");
@@ -225,7 +227,7 @@ TEST_F(AllToAlls, MeasuredOnesAreThoseOfTheirSms) {
   EXPECT_DOUBLE_EQ(time(20).overlapped, 1800e-6);
   EXPECT_EQ(time(20).notify, 0);
   EXPECT_TRUE(time(20).measured);
-  EXPECT_DOUBLE_EQ(time(16).notify, 100e-6);  // nobody measured those
+  EXPECT_DOUBLE_EQ(time(16).notify, 100e-6);  // the profile has no measured times of those
 }
 
 }  // namespace

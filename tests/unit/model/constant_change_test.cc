@@ -40,8 +40,8 @@ TEST(ProfileWithChanges, AStarMakesItAFactor) {
   EXPECT_DOUBLE_EQ(value(changed, "gemm.ramp"), 4);
 }
 
-// A measured constant that somebody changes is not measured any more.
-TEST(ProfileWithChanges, ProvenanceSaysSo) {
+// A measured constant that is changed is no longer of kind measured.
+TEST(ProfileWithChanges, ProvenanceNamesTheChange) {
   const Profile changed = profile().with_changes({{"gemm.bf16.k_time", 7}}).value();
   const Parameter& constant = changed.parameters()[*changed.find("gemm.bf16.k_time")];
   EXPECT_EQ(constant.kind, Evidence::assumed);

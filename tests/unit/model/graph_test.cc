@@ -1,4 +1,4 @@
-// What must hold for the graph of every block, whatever its architecture, number format and recomputation.
+// Invariants of every block's graph, whatever its architecture, number format and recomputation.
 #include "model/graph/graph.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Blocks : public testing::TestWithParam<std::tuple<TinyModel, Precision>> {
   const std::vector<BlockKind>& kinds() const { return std::get<0>(GetParam()).blocks; }
 };
 
-// Activations that phase F leaves for the backward pass.
+// Returns the activations that phase F leaves for the backward pass.
 std::set<model::TensorId> saved(const Graph& graph) {
   std::set<model::TensorId> of_forward, result;
   for (const Operator& op : graph.operators) {
@@ -61,7 +61,7 @@ double saved_bytes(const Graph& graph) {
   return bytes;
 }
 
-// Whether dropping the outputs of `policy` removes anything that the backward pass wants.
+// Returns whether dropping the outputs of `policy` removes any tensor that the backward pass needs.
 bool drops_something(const Graph& plain, const RecomputePolicy& policy) {
   const std::set<model::TensorId> wanted = saved(plain);
   return std::any_of(plain.operators.begin(), plain.operators.end(), [&](const Operator& op) {
@@ -133,7 +133,7 @@ TEST_P(Blocks, NoDroppedTensorIsSaved) {
     }
 }
 
-// What the backward pass reads of a tensor in another number format goes with the tensor.
+// Copies of a tensor in another number format are dropped with it.
 TEST_P(Blocks, DroppedTensorsAreNotSavedInAnotherFormat) {
   const std::vector<std::pair<RecomputeGroup, std::string>> dropped = {
       {RecomputeGroup::core_attention, "attention_out"}, {RecomputeGroup::mlp, "gate_up_out"}};
@@ -161,8 +161,8 @@ TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
   }
 }
 
-// An FP8 gradient from other ranks is turned once per received token, and once only.
-TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
+// An FP8 gradient from other ranks is transposed exactly once per received token.
+TEST_P(Blocks, ReceivedGradientsAreTransposedBeforeTheyAreGathered) {
   if (std::ranges::count(kinds(), BlockKind::moe_layer) == 0) return;
   const Graph graph = block(BlockKind::moe_layer, {});
   int gathered = 0;
@@ -181,7 +181,7 @@ TEST_P(Blocks, ReceivedGradientsAreTurnedBeforeTheyAreGathered) {
 }
 
 // The table and the output projection of the prediction module are the main model's.
-TEST_P(Blocks, ThePredictionModuleOwnsNothingOfTheVocabulary) {
+TEST_P(Blocks, ThePredictionModuleSharesTheVocabularysParameters) {
   const Graph graph = block(BlockKind::multi_token_prediction, {});
   const model::Architecture& architecture = std::get<0>(GetParam()).architecture;
   std::vector<std::string> shared;

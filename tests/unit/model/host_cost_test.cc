@@ -16,7 +16,7 @@ ClusterShape two_nodes(double host_bandwidth) {
   return cluster;
 }
 
-// Of 100 B/s half is reached; the host's memory moves 1 GB/s.
+// Half of the link's 100 B/s is reached; the host's memory moves 1 GB/s.
 Profile round_profile() { return tests::profile_with({{"host.link_efficiency", 0.5}, {"host.memory_bandwidth", 1}}); }
 
 TEST(HostCost, CopiesWhatIsWritten) {
@@ -33,7 +33,7 @@ TEST(HostCost, BringsBackWhatIsOnTheHost) {
   Graph graph;
   graph.tensors.push_back({.name = "whole", .shape = {{400}}, .type = DataType::bf16});
   graph.tensors.push_back({.name = "part", .shape = {{100}}, .type = DataType::bf16, .role = Role::host});
-  // 200 B at 50 B/s, though the tensor that it restores has 800; all of it rests on the link's efficiency.
+  // 200 B at 50 B/s, though the tensor that it restores has 800; the link's efficiency is its only constant.
   const Operator op{.kind = OperatorKind::copy_to_device, .reads = {1}, .writes = {0}};
   EXPECT_DOUBLE_EQ(cost.copy(graph, op), 4);
   EXPECT_DOUBLE_EQ(cost.copy_share(graph, op).seconds, 4);

@@ -25,7 +25,7 @@ using tests::profile_names;
 using tests::profile_with;
 using tests::shipped;
 
-// On an H800 of 132 SMs; a transfer holds 20 of them unless said otherwise.
+// Times on an H800 of 132 SMs, of which a transfer holds 20 by default.
 class KernelTimes : public testing::Test {
  protected:
   const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
@@ -62,13 +62,13 @@ class KernelTimes : public testing::Test {
   }
 };
 
-// Tiles of 128 x 128, so many bytes an element, at 2 TB/s; in us.
+// Returns the us in which tiles of 128 x 128 with so many bytes an element are written at 2 TB/s.
 double written(int tiles, int bytes) { return tiles * 128.0 * 128 * bytes / 2e6; }
 
 constexpr Conditions overlapped_transfer{.sms = 112, .held = 20, .co_runner = CoRunner::transferring};
 constexpr Conditions overlapped_waiting{.sms = 112, .held = 20, .co_runner = CoRunner::waiting};
 
-TEST_F(KernelTimes, AProductTakesWholeWaves) {
+TEST_F(KernelTimes, AGemmTakesWholeWaves) {
   // [4096, 1536] is 32 * 12 = 384 tiles: 4 waves on 112 SMs, 3 on 132. A wave takes 2 us + 7168 * 3 ns; every tile
   // is written once in BF16; the kernel begins and ends in 5 us, its gap is 1 us.
   const double wave = 2 + 7168 * 0.003;
@@ -76,14 +76,14 @@ TEST_F(KernelTimes, AProductTakesWholeWaves) {
   EXPECT_NEAR(microseconds("q_a", Phase::F, 132), 5 + 3 * wave + written(384, 2) + 1, 1e-9);
 }
 
-TEST_F(KernelTimes, AProductReadsTheInnerDimensionInWholeBlocks) {
+TEST_F(KernelTimes, AGemmReadsTheInnerDimensionInWholeBlocks) {
   // The input gradient of kv_a reduces over 576 columns, 4.5 blocks of 128: five are read. [4096, 7168] has
   // 32 * 56 = 1792 tiles, 16 waves on 112 SMs.
   EXPECT_NEAR(microseconds("kv_a_dgrad", Phase::I, 112), 5 + 16 * (2 + 640 * 0.003) + written(1792, 2) + 1, 1e-9);
 }
 
 TEST_F(KernelTimes, FewTilesLeaveSmsIdle) {
-  // The router's 4096 x 256 are 64 tiles in BF16, in one wave whether 112 or 132 SMs are there.
+  // The router's 4096 x 256 are 64 tiles in BF16, which are one wave on 112 as on 132 SMs.
   const double expected = 5 + (1 + 7168 * 0.006 + written(64, 2)) + 1;
   EXPECT_NEAR(microseconds("router", Phase::F, 112), expected, 1e-9);
   EXPECT_NEAR(microseconds("router", Phase::F, 132), expected, 1e-9);
@@ -98,19 +98,19 @@ TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
               4 * 5 + 4 * 14 * (4 + 8192 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
 }
 
-TEST_F(KernelTimes, AProductBesideAnotherKernel) {
-  // On the SMs that are left it goes as alone, beside a transfer slower by what they share; not beside ranks that
-  // only wait.
+TEST_F(KernelTimes, AGemmWithACoRunner) {
+  // On the remaining SMs it takes the same time as alone. With a transfer it is slower by the shared resources, with
+  // waiting ranks it is not.
   const double alone = 5 + 4 * (2 + 7168 * 0.003) + written(384, 2);
   EXPECT_NEAR(microseconds("q_a", Phase::F, overlapped_transfer), 1.1 * alone + 1, 1e-9);
   EXPECT_NEAR(microseconds("q_a", Phase::F, overlapped_waiting), alone + 1, 1e-9);
-  // Launched on all 132, its 20 blocks without a seat run when the others are done.
+  // Launched on all 132 SMs, its 20 blocks without an SM run when the others are done.
   const double whole = 5 + 3 * (2 + 7168 * 0.003) + written(384, 2);
   EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::transferring}),
               1.1 * 2 * whole + 1, 1e-9);
   EXPECT_NEAR(microseconds("q_a", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::waiting}), 2 * whole + 1,
               1e-9);
-  // The router's 64 blocks find seats.
+  // All 64 blocks of the router find an SM.
   EXPECT_NEAR(microseconds("router", Phase::F, {.sms = 132, .held = 20, .co_runner = CoRunner::waiting}),
               microseconds("router", Phase::F, 132), 1e-9);
 }
@@ -123,18 +123,18 @@ TEST_F(KernelTimes, AttentionFollowsTheFreeSms) {
   EXPECT_NEAR(microseconds("attention", Phase::F, {.sms = 132, .held = 66, .co_runner = CoRunner::waiting}),
               2 * whole + 1, 1e-6);
   EXPECT_NEAR(microseconds("attention", Phase::F, overlapped_transfer), 1.2 * whole * 132 / 112 + 1, 1e-6);
-  // Backward five products at 400 TFLOP/s, in three kernels.
+  // The backward has five GEMMs at 400 TFLOP/s, in three kernels.
   EXPECT_NEAR(microseconds("attention_grad", Phase::I, 132), pairs * 832 / 400e12 * 1e6 + 3, 1e-6);
 }
 
-TEST_F(KernelTimes, AGridOfTheWholeGpuGoesRoundAgain) {
+TEST_F(KernelTimes, AGridOfTheWholeGpuTakesAnotherRound) {
   // 117.45 MB at 2 TB/s, by 396 blocks, three on an SM.
   const double whole = (2 * 2.0 * 4096 * 7168 + 2 * 7168) / 2e12 * 1e6;
   EXPECT_NEAR(microseconds("attention_norm", Phase::F, 132), whole + 1, 1e-9);
-  // Beside a transfer 112 SMs take 336 of them. The other 60 run one to an SM: half of the round that they would
-  // take alone, and half of the third of it that they load an SM with.
+  // With a transfer, 112 SMs hold 336 of them. The other 60 run one to an SM: half of the round that they would take
+  // alone, and half of the third of it for which they load an SM.
   EXPECT_NEAR(microseconds("attention_norm", Phase::F, overlapped_transfer), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
-  // Ranks that wait leave 0.727 of an SM, two of three blocks: 336 + 40, and again a round of one to an SM.
+  // Waiting ranks leave 0.727 of an SM, two of three blocks: 336 + 40, and again a round of one to an SM.
   EXPECT_NEAR(microseconds("attention_norm", Phase::F, overlapped_waiting), (1 + 0.5 + 0.5 / 3) * whole + 1, 1e-9);
 }
 
@@ -142,15 +142,15 @@ TEST_F(KernelTimes, SmallBlocksFillWhatIsLeft) {
   // 32768 rows read 4096 BF16 and a weight and write 2048 FP8 with scales, at 2 TB/s from 120 SMs on.
   const double whole = 32768 * (4096 * 2.0 + 4 + 2048 * 33 / 32.0) / 2e12 * 1e6;
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, 132), whole + 1, 1e-6);
-  // Vec8 of its blocks (256 threads of 32 registers) are on an SM. A transfer (800 threads of 72 registers) leaves
-  // 1 - 57600 / 65536 of one, too little for any.
+  // An SM holds 8 of its blocks (256 threads of 32 registers). A transfer (800 threads of 72 registers) leaves 1 -
+  // 57600 / 65536 of one, too little for any.
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, overlapped_transfer), whole * 120 / 112 + 1, 1e-6);
   // Waiting ranks (320 threads of 56) leave 0.727: five of eight, 112 + 20 * 5 / 8 = 124.5 SMs, enough.
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, overlapped_waiting), whole + 1, 1e-6);
   // 120 of them held leave 12 + 120 * 5 / 8 = 87.
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 120, .co_runner = CoRunner::waiting}),
               whole * 120 / 87 + 1, 1e-6);
-  // A product's block leaves 1 - 64512 / 65536 in registers: only the 20 SMs that it is not on.
+  // A GEMM's block leaves 1 - 64512 / 65536 of the registers, so only the 20 SMs without one are free.
   EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, {.sms = 132, .held = 112, .co_runner = CoRunner::computing}),
               whole * 120 / 20 + 1, 1e-6);
 }
@@ -214,7 +214,7 @@ class Laws : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Laws, EveryOperatorTakesTimeAndNeighboursNeverHelp) {
+TEST_P(Laws, EveryOperatorTakesTimeAndCoRunnersNeverHelp) {
   for (const Graph& block : all_blocks()) {
     for (const Operator& op : block.operators) {
       if (between_ranks(block, op)) continue;
@@ -298,8 +298,8 @@ TEST(KernelCost, NamesTheConstantThatIsMissing) {
   EXPECT_EQ(cost.error().key, "gemm.fp8.k_time");
 }
 
-// q_a: 384 tiles of 7168 * 3 ns on 132 SMs. Attention loses only its gap. experts_swiglu and the rotary keys (1 MB,
-// below the shortest kernel) take their bytes at 2 and 3.3 TB/s.
+// q_a: 384 tiles of 7168 * 3 ns on 132 SMs. Attention is only reduced by its gap. experts_swiglu and the rotary keys (1
+// MB, below the shortest kernel) take their bytes at 2 and 3.3 TB/s.
 TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
   const auto best = [this](const char* name) { return cost_.best(layer_, find(layer_, name)) * 1e6; };
   EXPECT_NEAR(best("q_a"), 384 * 7168 * 0.003 / 132, 1e-9);

@@ -23,7 +23,7 @@ Architecture architecture(const std::string& name) {
   return load_architecture(shipped("examples/models/" + name + ".json")).value_or(Architecture{});
 }
 
-// A dense plan without a pipeline on 8 GPUs.
+// Returns a dense plan without pipeline parallelism on 8 GPUs.
 Plan dense_plan() {
   Plan plan;
   plan.cluster.gpus = 8;
@@ -110,7 +110,7 @@ TEST(Layout, SpreadsLayersEvenlyAndInOrder) {
     }
     EXPECT_EQ(next, 61);
     EXPECT_LE(most - fewest, 1u);
-    EXPECT_EQ(layout->stage_layers.back().size(), fewest);  // the head comes on top
+    EXPECT_EQ(layout->stage_layers.back().size(), fewest);  // the head is added to them
   }
 }
 
@@ -121,7 +121,7 @@ struct Refused {
   const char* says;
 };
 
-// Where the plan's file gives the key; 0 where it leaves it to its default.
+// Returns the line where the plan's file gives the key; 0 for a key with its default.
 int line_of(const Plan& plan, const std::string& key) {
   const auto place = plan.places.find(key);
   return place == plan.places.end() ? 0 : place->second.line;
@@ -211,7 +211,7 @@ TEST(Layout, RowsOfEveryExpertRankAreTaken) {
 }
 
 TEST(Layout, ATokenMustReachEnoughExperts) {
-  // Vec8 of 256 experts: one of 64 groups holds four.
+  // One of 64 groups holds four of 256 experts.
   Plan plan = deepseek_plan();
   plan.routing.max_nodes_per_token = 1;
   Architecture model = architecture("deepseek-v3");

@@ -18,7 +18,7 @@ using tests::find;
 
 constexpr double micro = 1e-6;
 
-// A profile of host cores with these operators measured, in us.
+// Returns a profile of host cores in which these operators have measured times, in us.
 Profile with_measured(const std::vector<std::pair<std::string, double>>& entries) {
   std::vector<Parameter> parameters = tests::profile("host-datasheet").parameters();
   for (const auto& [name, value] : entries) parameters.push_back({name, value, "us", Evidence::measured, "a test"});
@@ -70,7 +70,7 @@ TEST_F(MeasuredTimes, HoldForTheCoresTheyWereMeasuredOn) {
   const Operator& op = find(layer_, "q_a");
   EXPECT_DOUBLE_EQ(with.time(layer_, op, {.sms = 2}).seconds, 700 * micro + gap_);
   EXPECT_EQ(with.time(layer_, op, {.sms = 1}).seconds, without.time(layer_, op, {.sms = 1}).seconds);
-  // A norm runs where no other kernel holds SMs.
+  // The norm runs while no other kernel holds SMs.
   const KernelCost norm = cost({{entry("attention_norm", 1), 50}}, 2);
   const Operator& of_norm = find(layer_, "attention_norm");
   const Conditions overlapped{.sms = 1, .held = 1, .co_runner = CoRunner::waiting};
@@ -78,14 +78,14 @@ TEST_F(MeasuredTimes, HoldForTheCoresTheyWereMeasuredOn) {
   EXPECT_EQ(norm.time(layer_, of_norm, {.sms = 1}).seconds, cost({}, 2).time(layer_, of_norm, {.sms = 1}).seconds);
 }
 
-// With a tile of one element and no ramp the form is proportional to the rows, and so is the table.
+// With a tile of one element and no ramp the formula is proportional to the rows, and so is the table.
 TEST_F(MeasuredTimes, FollowTheRowsAsTheFormDoes) {
   const KernelCost with = cost({{entry("experts_down", 1), 1000}});
   const Operator& op = find(layer_, "experts_down");
   EXPECT_NEAR(with.time(layer_, op, {.sms = 1, .row_scale = 1.5}).seconds, 1500 * micro + gap_, 1e-9);
 }
 
-TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
+TEST_F(MeasuredTimes, SlowDownWithTransfersAsTheFormDoes) {
   std::vector<Parameter> parameters = with_measured({{entry("q_a", 1), 1000}}).parameters();
   for (Parameter& parameter : parameters)
     if (parameter.name == "gemm.slowdown_beside_transfer") parameter.value = 1.2;
@@ -94,8 +94,8 @@ TEST_F(MeasuredTimes, SlowDownBesideTransfersAsTheFormDoes) {
   EXPECT_NEAR(slowed.time(layer_, find(layer_, "q_a"), overlapped).seconds, 1200 * micro + gap_, 1e-12);
 }
 
-// Beside a transfer the time that was measured so counts, on the SMs that were free, whatever it was launched on.
-TEST_F(MeasuredTimes, BesideATransferAreThoseMeasuredBesideOne) {
+// With a transfer the time measured with one applies, on the SMs that were free, whatever the kernel was launched on.
+TEST_F(MeasuredTimes, WithATransferAreThoseMeasuredWithOne) {
   const auto overlapped = [&](const char* name) {
     return MeasuredOperators::name(key(find(layer_, name)), {1, true}, MeasuredOperators::Unit::sms);
   };
@@ -106,13 +106,13 @@ TEST_F(MeasuredTimes, BesideATransferAreThoseMeasuredBesideOne) {
   EXPECT_DOUBLE_EQ(with.time(layer_, gemm, transfer).seconds, 900 * micro + gap_);
   EXPECT_DOUBLE_EQ(with.time(layer_, gemm, {.sms = 2}).seconds, 700 * micro + gap_);
   EXPECT_DOUBLE_EQ(with.time(layer_, norm, transfer).seconds, 80 * micro + gap_);
-  // A rank that waits moves nothing.
+  // A rank that waits transfers nothing.
   const Conditions waiting{.sms = 2, .held = 1, .co_runner = CoRunner::waiting};
   EXPECT_DOUBLE_EQ(with.time(layer_, gemm, {.sms = 2, .co_runner = CoRunner::waiting}).seconds, 700 * micro + gap_);
   EXPECT_EQ(with.time(layer_, norm, waiting).seconds, cost({}, 2).time(layer_, norm, waiting).seconds);
 }
 
-// On any number of cores, at most as slow as the measurement and never above what the form calls best.
+// On any number of cores the time is at most the measured one and never below the formula's best.
 TEST_F(MeasuredTimes, AreNeverBelowTheBest) {
   for (const double us : {0.001, 1e9}) {
     const KernelCost with =

@@ -1,4 +1,4 @@
-// Launch scripts as text: which words their commands have, and on which lines they were written.
+// Reads launch scripts as text: the words of their commands, and the line of each.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::string> words_of(const Command& command) {
   return words;
 }
 
-// The words of the last command.
+// Returns the words of the last command.
 std::vector<std::string> last(const std::string& script, const Definitions& definitions = {}) {
   const auto read = read_script(script, "s.sh", definitions);
   if (!read) return {to_string(read.error())};
@@ -49,7 +49,7 @@ TEST(MegatronScript, Arrays) {
   EXPECT_THAT(last("A=()\nrun \"${A[@]}\" \"$@\" end"), ElementsAre("run", "end"));
 }
 
-TEST(MegatronScript, ArithmeticAndWhatOnlyAShellKnows) {
+TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   EXPECT_THAT(last("A=8\nrun $((A * 4 / (1 + 1))) $(( $A + -1 ))"), ElementsAre("run", "16", "7"));
   EXPECT_THAT(last("B=$((A * 4))\nrun $B $(hostname -s) $RANK"),
               ElementsAre("run", "$((A * 4))", "$(hostname -s)", "$RANK"));
@@ -66,7 +66,7 @@ TEST(MegatronScript, CommandsWithinCommands) {
   EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
 }
 
-TEST(MegatronScript, WordsKnowTheirLines) {
+TEST(MegatronScript, WordsHaveTheirLines) {
   const auto script = read_script("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n", "s.sh", {});
   ASSERT_TRUE(script);
   std::vector<int> lines;
@@ -114,7 +114,7 @@ TEST(MegatronScript, Layouts) {
     EXPECT_TRUE(!counts || *counts == std::vector<std::int64_t>{0}) << wrong;
   }
   EXPECT_EQ(layout_text({3, 4, 2}, true), "Et*3|t*4|t*2mL");
-  // 16 ranks, 3 and 2 layers at the ends: (61 - 5) / 14 = 4 each between.
+  // 16 ranks with 3 and 2 layers at the ends have (61 - 5) / 14 = 4 each between.
   EXPECT_THAT(uneven_ends(61, 16, 1, 3, 2),
               testing::Optional(ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2)));
   // Two virtual stages halve what each rank holds; the chunks of all ranks follow one another.
@@ -138,7 +138,7 @@ TEST(MegatronScript, AnUnclosedBraceIsNoVariable) {
   for (const std::string text : {"${", "echo ${", "A=1\necho ${A"}) EXPECT_TRUE(read_script(text, "s.sh", {})) << text;
 }
 
-// Any text is read to an end, with or without an error.
+// Any text can be read, with or without an error.
 RC_GTEST_PROP(MegatronScript, AnyTextIsRead, ()) {
   const auto symbols =
       *rc::gen::container<std::string>(rc::gen::elementOf(std::string("$(){}[]\"'`\\\n #;&|<>=+-*/@:aA1 ")));

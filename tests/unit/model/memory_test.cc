@@ -18,7 +18,7 @@ namespace {
 
 using tests::shipped;
 
-// FP32 tensors, named by what becomes of them; four bytes an element.
+// Adds an FP32 tensor of four bytes an element, named by its lifetime.
 TensorId add(Graph& graph, std::string name, std::int64_t bytes, Role role, bool expert = false) {
   graph.tensors.push_back(
       {.name = std::move(name), .shape = {{bytes / 4}}, .type = DataType::fp32, .role = role, .expert = expert});
@@ -57,7 +57,7 @@ Graph tiny_block() {
   return g;
 }
 
-// One stage a rank, every stage the same blocks; messages of 100 B.
+// Every rank has one stage, every stage the same blocks; transfers have 100 B.
 StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32_t micro_batches,
                          std::vector<Graph> blocks = {tiny_block()}) {
   StepProgram program;
@@ -81,7 +81,7 @@ StepProgram tiny_program(const std::string& kind, std::int32_t ranks, std::int32
   return program;
 }
 
-TEST(StageTensors, KnowHowLongEachIsKept) {
+TEST(StageTensors, HaveTheLifetimeOfEach) {
   const StageTensors tensors(tiny_program("1f1b", 2, 4), 0);
   EXPECT_EQ(tensors.kept(Lifetime::forward_to_input), Bytes(1000));         // s; t and y are read by F alone
   EXPECT_EQ(tensors.kept(Lifetime::forward_to_weight), Bytes(100));         // x
@@ -96,7 +96,7 @@ TEST(StageTensors, WhatCrossesBetweenBlocksCountsOnce) {
   EXPECT_EQ(tensors.kept(Lifetime::input_gradient_to_weight), Bytes(2 * 500 + 100 + 100));
 }
 
-// {activations, temporary} of every moment of a slot.
+// {activations, temporary} at every moment of a slot.
 using Levels = std::vector<std::pair<double, double>>;
 Levels levels(const SlotMemory& slot) {
   Levels found;
@@ -107,7 +107,7 @@ Levels levels(const SlotMemory& slot) {
 SlotMemory tiny_slot(OpType type) { return slot_memories(tiny_program("1f1b", 2, 4))[static_cast<std::size_t>(type)]; }
 
 TEST(SlotMemory, ForwardKeepsWhatLaterPhasesRead) {
-  // x came in; t lives until s is written; y leaves with the slot.
+  // x was received; t lives until s is written; y leaves with the slot.
   const SlotMemory slot = tiny_slot(OpType::F);
   EXPECT_EQ(levels(slot), (Levels{{100, 300}, {1100, 300}, {1100, 100}}));
   EXPECT_EQ(slot.fullest, 1u);
@@ -115,8 +115,8 @@ TEST(SlotMemory, ForwardKeepsWhatLaterPhasesRead) {
 }
 
 TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
-  // dy came in (100, until its last reader), v 700 until u is written, u 500 until its last reader, dx leaves (100).
-  // s goes after the first operator, x after the first of W.
+  // dy was received (100, until its last reader), v 700 until u is written, u 500 until its last reader, dx leaves
+  // (100). s is freed after the first operator, x after the first of W.
   const SlotMemory slot = tiny_slot(OpType::B);
   EXPECT_EQ(levels(slot), (Levels{{0, 800}, {-1000, 1300}, {-1000, 700}, {-1000, 700}, {-1100, 700}}));
   EXPECT_EQ(slot.fullest, 0u);
@@ -124,7 +124,7 @@ TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
 }
 
 TEST(SlotMemory, SplitBackwardKeepsWhatTheWeightGradientReads) {
-  // I: dy and u stay for W. W: x goes after its first operator, u and dy with the slot.
+  // I keeps dy and u for W. W frees x after its first operator, u and dy with the slot.
   const SlotMemory input = tiny_slot(OpType::I);
   EXPECT_EQ(levels(input), (Levels{{100, 700}, {-400, 700}, {-400, 100}}));
   EXPECT_EQ(input.kept, Bytes(600 - 1000));
@@ -134,8 +134,8 @@ TEST(SlotMemory, SplitBackwardKeepsWhatTheWeightGradientReads) {
 }
 
 TEST(SlotMemory, APairHoldsBothSides) {
-  // Attention of F, then I and W of B, which are here all there is: F's levels with B's dy beside them (it came in at
-  // the start), then B's with F's 1100 kept and its y (100) waiting to leave.
+  // The slot is attention of F, then I and W of B. Its levels are F's with B's dy added (received at the start), then
+  // B's with F's 1100 kept and its y (100) waiting to be sent.
   const SlotMemory slot = tiny_slot(OpType::FB);
   EXPECT_EQ(levels(slot),
             (Levels{{100, 400}, {1100, 400}, {1100, 200}, {1100, 900}, {100, 1400}, {100, 800}, {100, 800}, {0, 800}}));
@@ -149,21 +149,21 @@ MemoryTimeline timeline(const StepProgram& program, std::size_t rank) {
 }
 
 TEST(MemoryTimeline, MicroBatchesInFlight) {
-  // 1F1B: rank r starts P - r micro-batches before its first B, GPipe all of them; 1100 each.
+  // 1F1B: rank r starts P - r micro-batches before its first B, GPipe all of them; each keeps 1100.
   const StepProgram one_f_one_b = tiny_program("1f1b", 4, 8);
   const StepProgram gpipe = tiny_program("gpipe", 4, 8);
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(timeline(one_f_one_b, rank).activations_peak, Bytes(1100.0 * static_cast<double>(4 - rank)));
     EXPECT_EQ(timeline(gpipe, rank).activations_peak, Bytes(8 * 1100));
   }
-  // DualPipe: P + 1 = 5 on every rank, while the F of a pair has ended and its B has not released anything.
+  // DualPipe: P + 1 = 5 on every rank, while the F of a pair has ended and its B has not released any memory.
   const StepProgram dualpipe = tiny_program("dualpipe", 4, 12);
   for (std::size_t rank = 0; rank < 4; ++rank) EXPECT_EQ(timeline(dualpipe, rank).activations_peak, Bytes(5 * 1100));
 }
 
-TEST(MemoryTimeline, NamesTheFullestMoment) {
-  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator, while the activation of the
-  // F before is still on its way (100: eager). A later F finds 3 * 1100 and needs 1400.
+TEST(MemoryTimeline, NamesThePeak) {
+  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator, while the activation of the F
+  // before is still being sent (100: eager). A later F starts with 3 * 1100 and needs 1400.
   const StepProgram program = tiny_program("1f1b", 4, 8);
   const std::vector<SlotMemory> slots = slot_memories(program);
   const MemoryTimeline rank = memory_timeline(program, slots, 0);
@@ -172,10 +172,10 @@ TEST(MemoryTimeline, NamesTheFullestMoment) {
   EXPECT_EQ(fullest.temporary, Bytes(800));
   EXPECT_EQ(fullest.communication, Bytes(100));
   EXPECT_EQ(describe(program, slots, 0, fullest), "first of tiny in B of micro-batch 0");
-  // Ops, and the end of the step.
+  // One for each op, and one for the end of the step.
   ASSERT_EQ(rank.ops.size(), program.schedule.ranks[0].size() + 1);
   EXPECT_EQ(describe(program, slots, 0, rank.ops.back()), "end of the step");
-  // Rank 1 has then still to hand on its last gradient.
+  // Rank 1 then still has to send its last gradient.
   const MemoryTimeline second = memory_timeline(program, slots, 1);
   EXPECT_EQ(describe(program, slots, 1, second.ops.back()), "messages after the last op");
   EXPECT_EQ(second.ops.back().sum(), Bytes(100));
@@ -183,8 +183,8 @@ TEST(MemoryTimeline, NamesTheFullestMoment) {
 }
 
 TEST(MemoryTimeline, BatchedMessagesWaitForTheirSlot) {
-  // DualPipe's batch before a pair of an interior rank: the activation and the gradient that the pair before made
-  // (200), and the two that this one takes (200), beside four micro-batches.
+  // DualPipe's batch before a pair of a middle rank: the activation and the gradient that the pair before computed
+  // (200), and the two that this one receives (200), in addition to four micro-batches.
   const StepProgram program = tiny_program("dualpipe", 4, 12);
   const std::vector<SlotMemory> slots = slot_memories(program);
   const auto& ops = program.schedule.ranks[1];
@@ -194,7 +194,7 @@ TEST(MemoryTimeline, BatchedMessagesWaitForTheirSlot) {
   EXPECT_TRUE(moments.front().messages);
   EXPECT_EQ(moments.front().activations, Bytes(4400));
   EXPECT_EQ(moments.front().communication, Bytes(400));
-  // While the pair runs all of them are tensors of the slot or gone.
+  // While the pair runs, all of them are tensors of the slot or freed.
   ASSERT_EQ(moments.size(), 1 + slots[static_cast<std::size_t>(OpType::FB)].moments.size());
   EXPECT_EQ(moments[4].communication, Bytes(0));
   EXPECT_EQ(moments[4].sum(), Bytes(4400 + 2000));
@@ -233,7 +233,7 @@ TEST(TrainingState, SharedParametersCountOnce) {
   Graph borrower;
   add(borrower, "w", 200, Role::parameter);
   borrower.tensors.back().shared = true;
-  // Two borrowers beside the owner: its 200 B alone. Without the owner the rank holds one copy.
+  // Two borrowers in addition to the owner use its 200 B alone. Without the owner the rank holds one copy.
   const auto dense_parameters = [&tiny](std::vector<Graph> blocks) {
     const StepProgram program = tiny_program("1f1b", 1, 1, std::move(blocks));
     return training_state(tiny.plan, tiny.layout, program, {0}).others.parameters;
@@ -253,7 +253,7 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7700));
   ASSERT_EQ(result.ranks.size(), 4u);
   const RankMemory& first = result.ranks[0];
-  // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which hold no more than the gradients.
+  // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which are no larger than the gradients.
   EXPECT_EQ(first.peak_bytes, 7000 + 600);
   EXPECT_EQ(first.activations_bytes, 4400);
   EXPECT_EQ(first.buffers_bytes(), 800 + 100 + 600);
@@ -271,12 +271,12 @@ TEST(Memory, ReservesAreTheDevices) {
   ClusterShape shape = cluster(1e6);
   shape.device.reserve = {Bytes(1000), Bytes(10), Bytes(50), Bytes(70), 0.5};
   const StepProgram program = tiny_program("1f1b", 4, 8);
-  // Context and a workspace for each of two streams; half of the 5300 that come and go.
+  // A context and a workspace for each of two streams; half of the 5300 bytes that are allocated and freed.
   const Memory result = memory(tiny.plan, tiny.layout, program, shape);
   EXPECT_EQ(result.ranks[0].reserve_bytes, 1000 + 2 * 10 + 0.5 * 5300);
-  // Connections of two groups (pipeline, gradients), two buckets, a message.
+  // Connections of two groups (pipeline, gradients), two buckets, a transfer.
   EXPECT_EQ(result.ranks[0].communication_bytes, 2 * 50 + 600 + 100);
-  // With experts on several ranks: a group for their gradients, and the exchange.
+  // With experts on several ranks there are also a group for their gradients and the all-to-all.
   tiny.plan.parallelism.expert = 2;
   tiny.layout.experts_per_rank = 1;
   EXPECT_EQ(memory(tiny.plan, tiny.layout, program, shape).ranks[0].communication_bytes, 3 * 50 + 70 + 600 + 100);
@@ -290,10 +290,10 @@ TEST(Memory, RankLevelsAddUpToThePeak) {
   const RankLevels levels = rank_levels(result, program, slots, 0);
   EXPECT_EQ(levels.ops[levels.fullest].total_bytes, result.ranks[0].peak_bytes);
   EXPECT_EQ(levels.ops[levels.fullest].op, "B");
-  // At the end: training state and the buckets.
+  // At the end only the training state and the buckets are left.
   EXPECT_EQ(levels.ops.back().total_bytes, 600 + 600 + 500 + 600);
   EXPECT_EQ(levels.ops.back().op, "");
-  // The fullest op is the first B: its messages (4400, one arrived, one leaving), then its five operators.
+  // The op with the peak is the first B: its transfers (4400, one arrived, one leaving), then its five operators.
   ASSERT_EQ(levels.peak.size(), 1u + 5u);
   EXPECT_EQ(levels.peak[0].total_bytes, 2300 + 4400 + 200);
   EXPECT_EQ(levels.peak[2].total_bytes, 2300 + 4400 - 1000 + 1300 + 100);
@@ -331,8 +331,8 @@ Shipped deepseek(const std::vector<std::string>& changes) {
 TEST(Memory, DeepSeekV3FitsWithItsRecomputationOnly) {
   const Shipped published = deepseek({});
   EXPECT_TRUE(published.result.fits);
-  // About 41 GB of activations on an interior rank, worked out from the dimensions: 16 to 17 micro-batches of
-  // 4 layers that keep about 0.6 GB each.
+  // Activations of about 41 GB on a middle rank, worked out from the dimensions: 16 to 17 micro-batches of 4 layers
+  // that keep about 0.6 GB each.
   EXPECT_NEAR(published.result.ranks[7].activations_bytes, 41e9, 0.06 * 41e9);
 
   const Shipped none = deepseek({"recompute.policy=\"none\""});
@@ -344,7 +344,7 @@ TEST(Memory, DeepSeekV3FitsWithItsRecomputationOnly) {
   }
 }
 
-TEST(Memory, DeepSeekV3InteriorRankByHand) {
+TEST(Memory, DeepSeekV3MiddleRankByHand) {
   // Kept per MoE layer and token, H = 7168, FP8 tile = 33/32 B, E5M6 = 49/32 B:
   //   layer input and attention residual, BF16        2 * 2 * 7168
   //   latents 1536 + 512 + 64, BF16                   2 * 2112
@@ -363,9 +363,10 @@ TEST(Memory, DeepSeekV3InteriorRankByHand) {
   const double per_token = 4 * 7168 + 2 * 2112 + 4 * 128 + 16384 * 49 / 32.0 + 2 * 256 + 4 * 8 + 4096 * 33 / 32.0 +
                            8 * (4096 * 33 / 32.0 + 8);
   const double layer = 4096 * per_token + received * (7168 * 33 / 32.0 + 4 * 8);
-  // Ranks 7 and 8 never run an I beside P micro-batches: P + 1 = 17 micro-batches of 4 layers. Offsets: 5 int32.
+  // Ranks 7 and 8 never run an I while they hold P micro-batches: P + 1 = 17 micro-batches of 4 layers. Offsets: 5
+  // int32.
   EXPECT_NEAR(published.result.ranks[7].activations_peak_bytes, 17 * 4 * (layer + 20), 1);
-  // The fullest moment comes a little later: the first B has released what its last layer needs no more.
+  // The peak is a little later: the first B has released the tensors that its last layer no longer needs.
   EXPECT_LT(published.result.ranks[7].activations_bytes, 17 * 4 * (layer + 20));
   EXPECT_GT(published.result.ranks[7].activations_bytes, (17 * 4 - 1) * (layer + 20));
 
@@ -377,7 +378,7 @@ TEST(Memory, DeepSeekV3InteriorRankByHand) {
   EXPECT_DOUBLE_EQ(state.experts.optimizer.value(), 8 * experts / 4);  // replicas 2, twice under DualPipe
 }
 
-// The optimizer's own graph and this account must speak of the same states.
+// The optimizer's own graph and this account must have the same states.
 TEST(Memory, OptimizerStatesAreThoseOfTheOptimizerGraph) {
   const Shipped published = deepseek({});
   for (const RankMemory& rank : published.result.ranks) {

@@ -1,4 +1,4 @@
-// Offloading: which tensors go to the host and come back, when, and what is left on the device.
+// Offloading: which tensors are copied to the host and back, when, and the bytes left on the device.
 #include "model/graph/offload.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,8 @@ TensorId add(Graph& graph, std::string name, std::int64_t rows, Role role = Role
   return static_cast<TensorId>(graph.tensors.size() - 1);
 }
 
-// FP32. F keeps x (100 rows) and s (1000) for I, which W reads too, and k (40) for W alone; t is F's own.
+// All tensors are FP32. F keeps x (100 rows) and s (1000) for I, which W reads too, and k (40) for W alone; t lives in
+// F only.
 Graph layer() {
   Graph g;
   g.name = "layer";
@@ -84,7 +85,7 @@ TEST(Offload, LeavesTheEndsOfTheModelAndWhatPassesThrough) {
   for (const std::string& name : names(passing)) EXPECT_NE(name, "offload_x");
 }
 
-// Templates in the order of OpType, of one stage of so many layers.
+// Returns templates in the order of OpType, of one stage of so many layers.
 StepProgram program(int layers, double share) {
   StepProgram program;
   program.blocks = {layer()};
@@ -115,7 +116,7 @@ Levels levels(const StepProgram& p, OpType type) {
 }
 
 TEST(Offload, LeavesTheRestOnTheDevice) {
-  // 400 B of x, 4000 of s and 160 of k are kept; a quarter of each is on its way until it is copied.
+  // 400 B of x, 4000 of s and 160 of k are kept; a quarter of each stays until it is copied.
   const StepProgram p = program(1, 0.25);
   EXPECT_EQ(levels(p, OpType::F), (Levels{{"f1", 300, 100},
                                           {"f2", 3300, 1100},
@@ -124,7 +125,7 @@ TEST(Offload, LeavesTheRestOnTheDevice) {
                                           {"offload_s", 3420, 1040},
                                           {"offload_k", 3420, 40}}));
   EXPECT_EQ(slot(p, OpType::F).kept, Bytes(3420));
-  // All that one block needs comes back when the slot begins, and goes with the last reader: x after i2, the rest
+  // All tensors of the block are fetched when the slot begins and freed after the last reader: x after i2, the rest
   // after w1.
   EXPECT_EQ(levels(p, OpType::B), (Levels{{"fetch_s", 0, 1000},
                                           {"fetch_x", 0, 1100},
@@ -136,7 +137,7 @@ TEST(Offload, LeavesTheRestOnTheDevice) {
 }
 
 TEST(Offload, ApartWeightGradientsKeepWhatHasComeBack) {
-  // I fetches 1000 B of s and 100 of x, and leaves all 4000 of s for W; x goes (300 of it were there). W fetches k.
+  // I fetches 1000 B of s and 100 of x, and leaves all 4000 of s for W; x is freed (300 of it were there). W fetches k.
   const StepProgram p = program(1, 0.25);
   EXPECT_EQ(slot(p, OpType::I).kept - slot(program(1, 0), OpType::I).kept, Bytes(1000 + 100));
   EXPECT_EQ(slot(p, OpType::W).kept - slot(program(1, 0), OpType::W).kept, Bytes(40));
@@ -144,7 +145,7 @@ TEST(Offload, ApartWeightGradientsKeepWhatHasComeBack) {
 }
 
 TEST(Offload, HoldsWhatTwoBlocksCopy) {
-  // y of a layer is x of the next: each of many layers keeps 400 + 4000 + 160 B, and nothing stays.
+  // y of a layer is x of the next: each of many layers keeps 400 + 4000 + 160 B, and the end has none.
   for (const int layers : {2, 5, 9}) {
     const StepProgram p = program(layers, 1);
     for (const OpType type : {OpType::F, OpType::B}) {
@@ -153,13 +154,13 @@ TEST(Offload, HoldsWhatTwoBlocksCopy) {
         EXPECT_DOUBLE_EQ(activations, 0) << name;
         most = std::max(most, communication);
       }
-      // Forward: also the x that the second has made for the third.
+      // The forward also has the x that the second layer has computed for the third.
       EXPECT_DOUBLE_EQ(most, 2 * 4560 + (type == OpType::F && layers > 2 ? 400 : 0)) << layers;
     }
   }
 }
 
-// Segments of one stream and block, in launch order.
+// Returns the segments of one stream and block, in launch order.
 std::vector<std::uint16_t> segments(const SlotTemplate& slot, Stream stream, int block) {
   std::vector<std::uint16_t> found;
   for (std::size_t i = 0; i < slot.segments.size(); ++i)

@@ -73,7 +73,7 @@ TEST(OperatorKey, CountsEqualShapesInARow) {
   EXPECT_EQ(operator_key(graph, graph.operators[0]), "add-F-fp32-3n4x2-to-4x2");
 }
 
-TEST(OperatorKey, AttentionNamesWhatShapesDoNotTell) {
+TEST(OperatorKey, AttentionNamesWhatShapesDoNotHold) {
   Graph graph = gemm();
   AttentionAttributes a{.query_heads = 2, .key_value_heads = 1, .query_key_dim = 4, .value_dim = 4};
   a.sequence_length = 4;
@@ -90,7 +90,7 @@ TEST(OperatorKey, AttentionNamesWhatShapesDoNotTell) {
   EXPECT_NE(shorter, windowed);
 }
 
-// In a block as it is built, operators with one key do the same work on the same bytes, and keys are bare keys of TOML.
+// In a block of a model, operators with one key do the same work on the same bytes, and keys are bare keys of TOML.
 TEST(OperatorKey, EqualKeysMeanEqualWork) {
   for (const BlockKind kind : {BlockKind::dense_layer, BlockKind::moe_layer}) {
     for (const Precision precision : {Precision::fp8, Precision::bf16, Precision::fp32}) {

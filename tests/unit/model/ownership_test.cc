@@ -17,7 +17,7 @@ Parameter stated(double value, Evidence kind = Evidence::published) {
   return parameter;
 }
 
-// Two nodes of eight GPUs, a NIC each, one switch.
+// Two nodes have eight GPUs with a NIC each, and one switch.
 ClusterShape cluster() {
   ClusterShape shape;
   shape.name = "small";
@@ -52,13 +52,13 @@ TEST(Ownership, PurchaseByHand) {
   EXPECT_NEAR(*price.value->capital, 2.4241387, 1e-6);
   EXPECT_NEAR(*price.value->electricity, 0.1584, 1e-12);
   EXPECT_NEAR(price.value->value, 2.5825387, 1e-6);
-  EXPECT_EQ(price.value->kind, Evidence::assumed);  // of the years
+  EXPECT_EQ(price.value->kind, Evidence::assumed);  // that of the years
   EXPECT_DOUBLE_EQ(supplied_power({}, cluster()).value.value(), 1584);
 }
 
 TEST(Ownership, RangeTakesEveryConstantAtTheSameEnd) {
   ClusterShape shape = cluster();
-  shape.prices.depreciation->low = 2;  // a short life is dear
+  shape.prices.depreciation->low = 2;  // a short life costs more
   shape.prices.depreciation->high = 5;
   shape.prices.electricity->low = 0.05;
   shape.prices.electricity->high = 0.2;
@@ -128,7 +128,7 @@ TEST(Ownership, RunCountsEnergyAndTheChosenPrice) {
   plan.batch.sequence_length = 1000;
   plan.run.tokens = 3.6e9;  // 3,600 steps
   plan.run.phases = {{"stated", 100, "a paper"}};
-  // 3,600 steps of 10 s on 16 GPUs: 160 GPU-hours, and 260 with the stated ones.
+  // 3,600 steps of 10 s on 16 GPUs: 160 GPU-hours, and 260 with the given ones.
   const RunCost rented = run_cost(plan, 10, cluster()).value();
   EXPECT_DOUBLE_EQ(rented.gpu_hours, 160);
   EXPECT_DOUBLE_EQ(*rented.cost_usd, 320);

@@ -15,7 +15,7 @@ using tests::expect_error;
 using tests::shipped;
 using tests::TemporaryDirectory;
 
-// Ten lines that make a plan; what is appended starts on line 11.
+// The smallest plan has ten lines; appended text starts on line 11.
 const std::string minimal = R"([model]
 config = "m.json"
 [cluster]
@@ -35,7 +35,7 @@ Plan load(const std::string& text, const std::vector<std::string>& overrides = {
   return plan.value_or(Plan{});
 }
 
-// Every field equal, phases included; the file they came from may differ.
+// Expects every field to be equal, phases included; only the files may differ.
 void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(to_toml(a), to_toml(b));
   ASSERT_EQ(a.run.phases.size(), b.run.phases.size());
@@ -287,7 +287,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadOverride{"two_lines", "parallelism.pipeline=8\nx=1", "parallelism.pipeline", "TOML"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
-TEST(Plan, ModelKeysStandBesideTheConfig) {
+TEST(Plan, ModelKeysAddToTheConfig) {
   const Plan plan =
       load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5", "model.tie_word_embeddings=true",
                      "model.scoring_func=sigmoid", "model.attn_config.alibi=false"});

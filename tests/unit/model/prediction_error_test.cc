@@ -52,7 +52,7 @@ TEST(PredictionError, PartsAndClassesAddUpToTheErrorOfTheStep) {
   EXPECT_DOUBLE_EQ(error.contribution(error.parts[2]), 1.0 / 16);  // bubble 6 s, measured 5
 }
 
-// 16 s on both sides: the errors of the parts cancel.
+// Both sides take 16 s: the errors of the parts cancel.
 TEST(PredictionError, ErrorsOfPartsMayCancel) {
   const PredictionError error = prediction_error(predicted, measured);
   EXPECT_DOUBLE_EQ(*error.step.error(), 0);

@@ -68,10 +68,10 @@ TEST(Profile, ExtendsAShippedOneFromAnywhere) {
   ASSERT_TRUE(profile) << to_string(profile.error());
   EXPECT_TRUE(profile->find("a"));
   EXPECT_FALSE(load_profile(far));
-  // One beside it comes first, and a miss names what there is in either place.
+  // A profile in the same folder comes first, and an error lists the names in both folders.
   folder.write("own/near.toml", "c = " + entry + "\n");
-  const std::string overlapped = folder.write("own/beside.toml", "extends = \"near\"\n").string();
-  EXPECT_TRUE(load_profile(overlapped, shipped)->find("c"));
+  const std::string sibling = folder.write("own/sibling.toml", "extends = \"near\"\n").string();
+  EXPECT_TRUE(load_profile(sibling, shipped)->find("c"));
   const std::string lost = folder.write("own/lost.toml", "extends = \"bas\"\n").string();
   expect_error(load_profile(lost, shipped).error(), ErrorKind::input, lost, 1, "extends", "'base'");
 }

@@ -13,8 +13,8 @@ MixtureOfExperts experts(const std::string& name) {
 }
 
 TEST(Routing, DeepSeekV3OverSixtyFourRanks) {
-  // Of the published gate (8 groups, the best 4 by their two best experts, top 8 of 256) on random scores:
-  // 3.966 distinct nodes of 8 ranks per token, and 30,686 tokens received per 4,096 sent.
+  // The published gate (8 groups, the best 4 by their two best experts, top 8 of 256) on random scores reaches 3.966
+  // distinct nodes of 8 ranks per token, and 30,686 tokens are received per 4,096 sent.
   const RoutingSpread spread = routing_spread(experts("deepseek-v3"), 4, 64, 8);
   EXPECT_NEAR(spread.nodes_per_token, 3.966, 0.01);
   EXPECT_NEAR(spread.ranks_per_token, 30686.0 / 4096, 0.005 * 30686 / 4096);

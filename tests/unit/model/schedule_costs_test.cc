@@ -28,7 +28,7 @@ class CostFile : public testing::Test {
   std::string path_;
 };
 
-// Where they are not given, B = I + W = 5 and FB = F + B = 6 in the first stage.
+// Missing costs are B = I + W = 5 and FB = F + B = 6 in the first stage.
 TEST_F(CostFile, TomlListsStagesInOrder) {
   const auto costs = read("a.toml",
                           "p2p = 0.25\nmicro_batch_factors = [1, 1.5]\n"
@@ -48,7 +48,7 @@ TEST_F(CostFile, TomlListsStagesInOrder) {
   EXPECT_EQ(costs->stages[1].FB, 12);
 }
 
-// Columns in any order; blank lines, spaces and a missing last line break do no harm.
+// Columns may have any order; blank lines, spaces and a missing last line break are accepted.
 TEST_F(CostFile, CsvListsStagesInOrder) {
   const auto costs = read("a.csv", "W, F,I\r\n3,1,2\r\n\n6, 4, 5");
   ASSERT_TRUE(costs) << to_string(costs.error());

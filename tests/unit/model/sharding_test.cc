@@ -25,7 +25,7 @@ struct Case {
   }
 };
 
-TEST(ShardGroup, IsAllRanksUnlessThePlanSaysOtherwise) {
+TEST(ShardGroup, IsAllRanksByDefault) {
   const Case replicated(0), sharded(1);
   const ShardGroup none = shard_group(replicated.plan, replicated.layout, false);
   EXPECT_EQ(none.shards, 1);
@@ -46,7 +46,7 @@ TEST(ShardGroup, ReplicasLieBetweenGroups) {
   EXPECT_EQ(dense.stride, 1);
   EXPECT_EQ(dense.replicas, 2);
   EXPECT_EQ(dense.replica_stride, 4);
-  // Of four neighbouring ranks two hold the same experts.
+  // Two of four adjacent ranks hold the same experts.
   const ShardGroup experts = shard_group(c.plan, c.layout, true);
   EXPECT_EQ(experts.shards, 2);
   EXPECT_EQ(experts.stride, 2);
@@ -81,7 +81,8 @@ TEST(ShardGroup, MustDivideWhatReduces) {
   expect_refusal(c, "parallelism.shard_group", "set parallelism.zero_stage to 1, 2 or 3");
 }
 
-// Three parameters of 100, 300 and 50 elements with FP32 gradients, read in F and in I, written in W.
+// Returns a block with three parameters of 100, 300 and 50 elements with FP32 gradients, read in F and in I, written in
+// W.
 Graph block() {
   Graph g;
   const auto add = [&g](std::string name, std::int64_t elements, DataType type, Role role) {
@@ -120,7 +121,7 @@ TEST(StageUnits, CloseAtTheGradientThatFillsThem) {
   EXPECT_EQ(unit_elements(plan, {block()}, {{0, 0}}), (std::vector<double>{450, 450}));
 }
 
-TEST(StageUnits, KnowBorrowersAndExperts) {
+TEST(StageUnits, CoverBorrowersAndExperts) {
   Graph borrower = block();
   for (Tensor& tensor : borrower.tensors) tensor.shared = true;
   Graph experts = block();
@@ -180,29 +181,29 @@ std::vector<Line> lines(const Plan& plan) {
   return all;
 }
 
-TEST(Synchronisations, GathersRunAsFarAheadAsThereAreBuffers) {
+TEST(DataParallelSchedule, GathersRunAsFarAheadAsThereAreBuffers) {
   using enum Kind;
   Plan plan;
   plan.parallelism.zero_stage = 3;
-  // Units 2, 1, 0 are blocks 0, 1, 2. With one buffer more than the use needs, a gather starts when the use two
-  // before it has ended. Block 2 is still there when its backward begins; the backward segments are I, W of block
-  // 2 (0, 1), 1 (2, 3), 0 (4, 5), and parameters are read in I.
+  // Units 2, 1, 0 are blocks 0, 1, 2. With one buffer more than is needed, a gather starts when the use two before it
+  // has ended. Block 2 is still there when its backward begins; the backward segments are I, W of block 2 (0, 1), 1 (2,
+  // 3), 0 (4, 5), and parameters are read in I.
   const std::vector<Line> expected = {{gather, 2, -1, -1, 0, 0}, {gather, 1, -1, -1, 0, 1}, {gather, 0, 0, 0, 0, 2},
                                       {gather, 1, 0, 1, 1, 2},   {gather, 2, 1, 0, 1, 4},   {reduce, 0, 1, 1, -1, -1},
                                       {reduce, 1, 1, 3, -1, -1}, {reduce, 2, 1, 5, -1, -1}};
   EXPECT_EQ(lines(plan), expected);
-  // Kept until the backward: gathered once each.
+  // Parameters kept until the backward are gathered once each.
   plan.parallelism.reshard_after_forward = false;
   EXPECT_EQ(lines(plan).size(), 6u);
 }
 
-TEST(Synchronisations, WithoutOverlapReductionsFollowTheSlots) {
+TEST(DataParallelSchedule, WithoutOverlapReductionsFollowTheSlots) {
   using enum Kind;
   Plan plan;
   plan.overlap.gradient_reduce = false;
   plan.overlap.gradient_bucket_bytes = 1e9;
   EXPECT_EQ(lines(plan), (std::vector<Line>{{reduce, 0, 1, -1, -1, -1}}));
-  // With overlap the one bucket waits for the last segment of all.
+  // With overlap the one bucket waits for the very last segment.
   plan.overlap.gradient_reduce = true;
   EXPECT_EQ(lines(plan), (std::vector<Line>{{reduce, 0, 1, 5, -1, -1}}));
 }
@@ -218,7 +219,7 @@ TEST(TrainingState, ShardsWhatTheStageShards) {
   EXPECT_EQ(state(1).others.optimizer, Bytes(12 * 1350 / 8.0));
   EXPECT_EQ(state(1).others.gradients, Bytes(5400));
   EXPECT_EQ(state(1, true).others.optimizer, Bytes(0));
-  // Everything fits into one bucket, which waits whole for its reduction.
+  // All gradients fit into one bucket, which is reduced as a whole.
   EXPECT_EQ(state(2).gradients_in_flight, Bytes(5400));
   EXPECT_EQ(state(2).others.gradients, Bytes(5400 / 8.0 + 5400));
   // Blocks: two of three are gathered, and two wait for their reduction.

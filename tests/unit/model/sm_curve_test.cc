@@ -1,4 +1,4 @@
-// What a family of communication kernels reaches with n SMs.
+// The bandwidth that a family of communication kernels reaches with n SMs.
 #include "model/cost/detail/sm_curve.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace plumbline::model {
 namespace {
 
-// Rates by key; all else of a parameter does not matter here.
+// Returns rates by key; the other fields of a parameter do not matter here.
 Profile profile(const std::map<std::string, double>& rates) {
   std::vector<Parameter> parameters;
   for (const auto& [key, rate] : rates) {
@@ -58,7 +58,7 @@ TEST(SmCurve, ALowerRateWithMoreSmsIsNoise) {
   const SmCurve c = curve({{"4", 30}, {"8", 50}, {"12", 20}, {"16", 49}});
   EXPECT_EQ(c.saturation(), 8);
   EXPECT_DOUBLE_EQ(c.share(12), 1);
-  // In the middle as well: the line goes on to the next point that is higher.
+  // A dip in the middle is bridged by the line to the next higher point.
   const SmCurve dip = curve({{"4", 30}, {"8", 25}, {"12", 50}});
   EXPECT_DOUBLE_EQ(dip.share(8), 0.8);  // half way from 0.6 to 1
 }

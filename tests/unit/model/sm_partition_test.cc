@@ -1,4 +1,4 @@
-// Three ways to divide the SMs between computation and communication.
+// Three policies that divide the SMs between computation and communication.
 #include "model/cost/sm_partition.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(SmPartition, WordsOfThePlan) {
   EXPECT_EQ(sm_policy("dynamic"), SmPolicy::dynamic);
 }
 
-TEST(SmPartition, StaticSetsSmsAsideAlsoWhileCommunicationIsIdle) {
+TEST(SmPartition, StaticReservesSmsAlsoWhileCommunicationIsIdle) {
   for (const CoRunner co_runner : all) EXPECT_EQ(partition(SmPolicy::fixed).launch_width(co_runner), 112);
 }
 

@@ -56,7 +56,7 @@ TEST(OverlappedSlots, ErrorsOfPairsAndMeansOfTheirParts) {
   EXPECT_NEAR(slots->errors[0], 0.2, 1e-12);
   EXPECT_NEAR(slots->errors[1], 0.25, 1e-12);
   EXPECT_NEAR(slots->median_error(), 0.225, 1e-12);
-  // What lies outside of pairs does not count, what only one of the two has is no row.
+  // Times outside pairs do not count, and a phase that only one of the two has gives no row.
   ASSERT_EQ(slots->phases.size(), 2U);
   EXPECT_EQ(slots->phases[0].name, "dispatch(F)");
   EXPECT_DOUBLE_EQ(*slots->phases[0].predicted_s, 2.5e-3);
@@ -67,7 +67,7 @@ TEST(OverlappedSlots, ErrorsOfPairsAndMeansOfTheirParts) {
   EXPECT_TRUE(slots->kernels.empty());
 }
 
-// The prediction shows kernels of one pair; others that are predicted to take as long are like it.
+// The prediction shows kernels of one pair; measured pairs with the same predicted time are compared with it.
 TEST(OverlappedSlots, OperatorsAreThoseOfPairsLikeTheOneShown) {
   Drawing predicted, measured;
   predicted.add(0, "FB", 0, 10).add(0, "FB", 10, 10).add(0, "FB", 20, 12);

@@ -63,7 +63,7 @@ StepTimes with_messages(StepTimes times, double seconds) {
   return times;
 }
 
-TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotTellThemApart) {
+TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotSeparateThem) {
   StepTimes from = step(10, 1, 0.5, 2);
   const StepTimes to = with_messages(step(10, 1, 0.5, 3), 0.25);
   const Waterfall measured = waterfall(to, from);
@@ -74,14 +74,15 @@ TEST(Waterfall, BubbleAndMessagesAreTheBubbleWhereOneStepDoesNotTellThemApart) {
   EXPECT_DOUBLE_EQ(change(waterfall(from, to), "bubble"), 1.25);
 }
 
-TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothTellThemApart) {
+TEST(Waterfall, BubbleAndMessagesAreTwoRowsWhereBothSeparateThem) {
   const Waterfall found = waterfall(with_messages(step(10, 1, 0.5, 2), 0.5), with_messages(step(10, 1, 0.5, 3), 0.25));
   expect_adds_up(found);
   EXPECT_DOUBLE_EQ(change(found, "bubble"), 1);
   EXPECT_DOUBLE_EQ(change(found, "point-to-point"), -0.25);
 }
 
-// Waits for parameters are part of what is exposed in the slots, waits for reductions of what follows the last slot.
+// Waits for parameters are part of the exposed time in the slots, waits for reductions part of the time after the last
+// slot.
 TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
   StepTimes from = step(10, 1, 0.5, 2), to = step(10, 1, 1.5, 2);
   from.exposed_parameter_gather_s = from.exposed_gradient_reduce_s = 0;
@@ -95,7 +96,7 @@ TEST(Waterfall, ExposedGathersAndReductionsAreRowsOfTheirOwn) {
   EXPECT_DOUBLE_EQ(change(found, "optimizer"), -0.25);
 }
 
-TEST(Waterfall, GathersThatOneStepDoesNotTellApartStayInTheirRow) {
+TEST(Waterfall, GathersThatOneStepDoesNotSeparateStayInTheirRow) {
   StepTimes measured = step(10, 1, 0.5, 2), predicted = step(10, 1, 1.5, 2);
   predicted.exposed_parameter_gather_s = 0.75;
   const Waterfall found = waterfall(predicted, measured);
@@ -121,7 +122,7 @@ TEST(Waterfall, WithoutABreakdownSlotsAreOneRow) {
   expect_adds_up(found);
 }
 
-TEST(Waterfall, AStepThatSaysNothingButItsTimeIsNotAttributed) {
+TEST(Waterfall, AStepWithNothingButItsTimeIsNotAttributed) {
   StepTimes measured;
   measured.time_s = 16;
   const Waterfall found = waterfall(step(10, 1, 0.5, 2), measured);
@@ -129,7 +130,7 @@ TEST(Waterfall, AStepThatSaysNothingButItsTimeIsNotAttributed) {
   EXPECT_DOUBLE_EQ(std::ranges::find(found.rows, "not attributed", &WaterfallRow::name)->to_s, 16);
 }
 
-TEST(Waterfall, ReasonsNameTheLargestAndWhatPullsTheOtherWay) {
+TEST(Waterfall, ReasonsNameTheLargestAndWhatOffsetsIt) {
   EXPECT_EQ(main_reasons(waterfall(step(10, 1, 0.5, 2), step(9.9, 1, 0.82, 2.81))),
             "bubble +0.81 s, exposed communication +0.32 s (GEMM -0.10 s)");
   EXPECT_EQ(main_reasons(waterfall(step(10, 1, 0.5, 2), step(10, 1, 0.5, 1.99))), "bubble -10.0 ms");

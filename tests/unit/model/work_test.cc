@@ -24,7 +24,7 @@ class WorkOfDeepSeek : public testing::Test {
   }
 };
 
-TEST_F(WorkOfDeepSeek, MatrixProducts) {
+TEST_F(WorkOfDeepSeek, Gemms) {
   // [4096, 7168] x [7168, 1536]: FP8 tiles (33/32 B), FP8 blocks (1 + 4/16384 B), BF16 out.
   const double gemm = 2.0 * 4096 * 7168 * 1536;
   EXPECT_EQ(flops_of("q_a", Phase::F), gemm);
@@ -35,7 +35,7 @@ TEST_F(WorkOfDeepSeek, MatrixProducts) {
   EXPECT_EQ(bytes_of("q_a_wgrad", Phase::W), 4096 * (7168 + 1536) * 33 / 32.0 + 2 * 4.0 * 1536 * 7168);
 }
 
-TEST_F(WorkOfDeepSeek, GroupedProductsFollowTheRows) {
+TEST_F(WorkOfDeepSeek, GroupedGemmsFollowTheRows) {
   // 4096 tokens * 8 experts each = 32768 rows over 4 local experts; gate and up together 2 * 2048 wide.
   const double gemm = 2.0 * 32768 * 7168 * 4096;
   EXPECT_EQ(flops_of("experts_gate_up", Phase::F), gemm);
@@ -50,8 +50,8 @@ TEST_F(WorkOfDeepSeek, GroupedProductsFollowTheRows) {
 }
 
 TEST_F(WorkOfDeepSeek, Attention) {
-  // Scores and values: 2 * 4096 * 4096 * 128 heads * (192 + 128) = 1374.4 GFLOP; half of it when causal.
-  // Backward: five products, three of them as deep as the keys.
+  // Scores and values: 2 * 4096 * 4096 * 128 heads * (192 + 128) = 1374.4 GFLOP; half of it when causal. The backward
+  // has five GEMMs, three of them as deep as the keys.
   const double pairs = 4096.0 * 4096 * 128;
   EXPECT_EQ(flops_of("attention", Phase::F), 2 * pairs * 320);
   EXPECT_EQ(flops_of("attention", Phase::F, true), pairs * 320);
@@ -67,9 +67,9 @@ TEST_F(WorkOfDeepSeek, MemoryBoundOperators) {
   EXPECT_DOUBLE_EQ(bytes_of("experts_swiglu", Phase::F, 1.25), 1.25 * rows);
 }
 
-TEST_F(WorkOfDeepSeek, GradientsFromOtherRanksAreTurnedOncePerToken) {
-  // 4096 tokens reach 7.5 ranks each: as many arrive, 30720 of 7168 FP8 with scales. Turned once, then gathered by
-  // the map into the columns of 32768 rows.
+TEST_F(WorkOfDeepSeek, GradientsFromOtherRanksAreTransposedOncePerToken) {
+  // 4096 tokens reach 7.5 ranks each: as many arrive, 30720 of 7168 FP8 with scales. They are transposed once, then
+  // gathered by the map into the columns of 32768 rows.
   const double column = 7168 * 33 / 32.0;
   EXPECT_EQ(bytes_of("cast_transpose_d_received", Phase::I), 2 * 30720 * column);
   EXPECT_EQ(bytes_of("gather_expert_gradients", Phase::W), (30720 + 32768) * column + 4.0 * 32768);
@@ -107,14 +107,15 @@ LayerContext gpt_rank(bool fused) {
 TEST(Work, AttentionInAWindow) {
   const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(true));
   const Operator& attention = find(layer, "attention");
-  // 512 keys a query; causally the first 512 of 2048 see half of them on average: 512 - 512 / 8 = 448.
+  // Each query has 512 keys. In causal attention the first 512 of 2048 have half of them on average: 512 - 512 / 8 =
+  // 448.
   EXPECT_EQ(flops(layer, attention, 1, false).value(), 4096.0 * 8 * 512 * 2 * (16 + 16));
   EXPECT_EQ(flops(layer, attention, 1, true).value(), 4096.0 * 8 * 448 * 2 * (16 + 16));
   const Graph all = make_block(BlockKind::dense_layer, gpt_rank(true));
   EXPECT_EQ(flops(all, find(all, "attention"), 1, true).value(), 4096.0 * 8 * 1024 * 2 * (16 + 16));
 }
 
-TEST(Work, AttentionOverStoredScoresKnowsNoMask) {
+TEST(Work, AttentionOverStoredScoresHasNoMask) {
   const Graph layer = make_block(BlockKind::windowed_dense_layer, gpt_rank(false));
   const double gemm = 4096.0 * 8 * 2048 * 2 * 16;  // every query, head and key
   for (const auto& [name, phase] : {std::pair{"scores", Phase::F},
@@ -138,12 +139,12 @@ TEST(Work, AttentionOverStoredScoresKnowsNoMask) {
 
 TEST(Work, BiasesAndPositions) {
   const Graph layer = make_block(BlockKind::dense_layer, gpt_rank(true));
-  // [4096, 128] x [128, 512]; the bias is one more row of 512 that the product reads.
+  // [4096, 128] x [128, 512]; the bias is one more row of 512 that the GEMM reads.
   EXPECT_EQ(flops(layer, find(layer, "up"), 1, false).value(), 2.0 * 4096 * 128 * 512);
   EXPECT_EQ(bytes_moved(layer, find(layer, "up"), 1).value(), 2.0 * (4096 * (128 + 512) + 128 * 512 + 512));
   // dy in BF16, the FP32 gradient read and written.
   EXPECT_EQ(bytes_moved(layer, find(layer, "up_bias_grad", Phase::I), 1).value(), 2.0 * 4096 * 512 + 2 * 4.0 * 512);
-  // Of 5000 positions one sequence's 2048 rows are touched.
+  // One sequence's 2048 rows of 5000 positions are used.
   const Graph embedding = make_block(BlockKind::embedding, gpt_rank(true));
   EXPECT_EQ(bytes_moved(embedding, find(embedding, "add_positions"), 1).value(), 2.0 * (2 * 4096 + 2048) * 128);
   EXPECT_EQ(bytes_moved(embedding, find(embedding, "add_positions_grad", Phase::W), 1).value(),

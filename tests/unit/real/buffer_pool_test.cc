@@ -1,4 +1,4 @@
-// Who may take memory that came back, and when.
+// Tests which stream may take returned memory, and when.
 #include "real/executor/step/buffer_pool.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_F(BufferPoolTest, OtherShapesAndFormatsHaveMemoryOfTheirOwn) {
   EXPECT_NE(give_and_take(Stream::compute, Stream::compute, tensor(4, model::DataType::fp32)), given_);
 }
 
-// A kernel that takes what a message still carries would start 0.4 ms too early.
+// A kernel that takes the memory of a message in transfer would start 0.4 ms too early.
 TEST_F(BufferPoolTest, AMessageLeavesBeforeItsMemoryIsTaken) {
   model::Operator all_to_all{.kind = model::OperatorKind::dispatch, .name = "dispatch"};
   Kernel kernel;

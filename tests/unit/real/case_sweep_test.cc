@@ -1,4 +1,4 @@
-// A sweep of cases on a machine that is made up: what is skipped, postponed, written, and when it ends.
+// A sweep of cases on a made-up machine: cases skipped, postponed and written, and its end.
 #include "real/measure/kernel_case/case_sweep.h"
 
 #include <gmock/gmock.h>
@@ -101,12 +101,12 @@ TEST_F(CaseSweep, WritesEachVariantWithItsSamplesAndFindings) {
   EXPECT_EQ(summary.end, SweepEnd::done);
   EXPECT_THAT(file(), HasSubstr(R"("variant":"kernel","samples":30,"note":"subject 0")"));
   EXPECT_THAT(file(), HasSubstr(R"("variant":"driver","samples":30,"note":"subject 1")"));
-  // 2e9 bytes in a millisecond.
+  // The copy moves 2e9 bytes in a millisecond.
   EXPECT_THAT(said_, ElementsAre("copy bytes=1000000000: cold kernel 1000.0 us, 2000 GB/s; cold driver 1000.0 us, 2000 "
                                  "GB/s"));
 }
 
-TEST_F(CaseSweep, GoesOnBehindWhatIsThere) {
+TEST_F(CaseSweep, ContinuesFromWhatIsThere) {
   sweep({"launch"});
   const SweepSummary summary = sweep({"launch", "graph nodes=2"});
   EXPECT_EQ(summary.skipped, 1);
@@ -143,7 +143,7 @@ TEST_F(CaseSweep, PassesOverWhatDoesNotFitIntoTheBudget) {
   EXPECT_EQ(summary.end, SweepEnd::out_of_time);
 }
 
-// Each waits for the others, so none may leave a case out.
+// Each rank waits for the others, so none may leave out a case.
 TEST_F(CaseSweep, RanksInStepMeasureEverythingAndOneOfThemWrites) {
   sweep({"launch"});
   const std::string before = file();
@@ -153,7 +153,7 @@ TEST_F(CaseSweep, RanksInStepMeasureEverythingAndOneOfThemWrites) {
   EXPECT_EQ(file(), before);
 }
 
-TEST_F(CaseSweep, EndsBehindTheCaseThatIsInterrupted) {
+TEST_F(CaseSweep, EndsAfterTheCaseThatIsInterrupted) {
   options_.interrupted = [this] { return !machine_.prepared_.empty(); };
   const SweepSummary summary = sweep({"launch", "graph nodes=2"});
   EXPECT_EQ(summary.measured, 1);

@@ -1,4 +1,4 @@
-// How ranks find each other, what they tell each other, and what all learn when one of them is lost.
+// Ranks connect, send each other texts and numbers, and all end when one of them is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -106,7 +106,7 @@ TEST(Bootstrap, NamesWhatIsNoNumber) {
 TEST(ControlChannel, SumsGathersAndBroadcastsInTheOrderOfRanks) {
   const auto said = on_ranks(4, {3, 1, 0, 2}, {}, [](ControlChannel& channel) {
     const auto rank = static_cast<double>(channel.rank());
-    // 1e16 + 1 rounds: only one order of adding gives these bits.
+    // 1e16 + 1 is rounded: only one order of adding gives these bits.
     const auto sums = channel.sum({rank, rank == 0 ? 1e16 : 1.0}).value();
     EXPECT_THAT(sums, ElementsAre(6, ((1e16 + 1) + 1) + 1));
     const auto all = channel.gather("rank " + std::to_string(channel.rank())).value();
@@ -141,7 +141,7 @@ TEST(ControlChannel, RefusesSumsOfDifferentLengthOnAllRanks) {
   EXPECT_THAT(said, testing::Each(testing::Eq("ranks sum different numbers of values")));
 }
 
-TEST(ControlChannel, TellsEverybodyWhyOneRankEndsTheJob) {
+TEST(ControlChannel, SendsAllRanksTheReasonWhyOneEndsTheJob) {
   const auto said = on_ranks(3, {0, 1, 2}, {}, [](ControlChannel& channel) {
     if (channel.rank() == 2) {
       channel.abort("out of memory");
@@ -154,7 +154,7 @@ TEST(ControlChannel, TellsEverybodyWhyOneRankEndsTheJob) {
   EXPECT_THAT(said, ElementsAre("rank 2: out of memory", "rank 2: out of memory", ""));
 }
 
-// Rank 2 has come before rank 0 starts to wait, however slow this machine is.
+// Rank 2 has connected before rank 0 starts to wait, however slow this machine is.
 TEST(ControlChannel, NamesWhoDidNotCome) {
   std::optional<Socket> second;
   const auto first = listen_as_first({.rank = 0, .ranks = 4}, {.connect_s = 0.2}, [&](int port) {
@@ -205,7 +205,7 @@ TEST(ControlChannel, NamesWhereRankZeroWasLookedFor) {
   EXPECT_THAT(to_string(channel.error()), HasSubstr("rank 0 cannot be reached at 127.0.0.1:1: Connection refused"));
 }
 
-// A process that dies says nothing; the others learn it even while they wait for something else.
+// A process that dies sends nothing; the others detect it even while they wait for another rank.
 TEST(ControlChannel, NamesAProcessThatDied) {
   int pipe_files[2];
   ASSERT_EQ(::pipe(pipe_files), 0);
@@ -215,7 +215,7 @@ TEST(ControlChannel, NamesAProcessThatDied) {
     if (::read(pipe_files[0], &port, sizeof port) == sizeof port) {
       const auto channel = connect_to_first({.rank = 1, .ranks = 3, .host = "127.0.0.1", .port = port}, {});
       if (channel) (*channel)->gather("one last word").value();
-      ::_exit(0);  // without the destructor, which would say that it leaves
+      ::_exit(0);  // without the destructor, which would announce its end
     }
     ::_exit(1);
   }

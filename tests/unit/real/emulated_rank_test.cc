@@ -1,5 +1,4 @@
-// One rank of a plan alone, on the host: its part of the step runs and is measured, whatever the others would have
-// sent.
+// One rank of a plan alone, on the host: its part of the step runs and is measured without the other ranks.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +12,7 @@
 namespace plumbline::tests {
 namespace {
 
-// Stands in for all other ranks of a pipeline: messages are dropped, sums are those of one.
+// Emulates all other ranks of a pipeline: messages are dropped, and sums have one addend.
 class StandIn final : public real::Communicator {
  public:
   StandIn(real::host::HostDevice& device, std::int32_t rank, std::int32_t ranks)
@@ -72,11 +71,11 @@ TEST(EmulatedRank, IsMeasuredAlone) {
     const auto result = emulate(rank, figures);
     ASSERT_TRUE(result) << to_string(result.error());
     const model::StepTimes& step = result->step.result.step;
-    // Vec8 micro-batches, forwards and backwards.
+    // All 8 micro-batches have their forwards and backwards.
     EXPECT_EQ(step.slot_counts[static_cast<std::size_t>(model::OpType::F)], 8);
     EXPECT_EQ(step.slot_counts[static_cast<std::size_t>(model::OpType::B)], 8);
     EXPECT_GT(step.slots_s[static_cast<std::size_t>(model::OpType::F)].value(), 0);
-    EXPECT_EQ(step.slots_mean_s, step.slots_s);  // of the ranks that ran: one
+    EXPECT_EQ(step.slots_mean_s, step.slots_s);  // the mean over the one rank that ran
     for (const model::Span& span : result->step.timeline.spans) EXPECT_EQ(span.rank, rank);
     EXPECT_EQ(result->measured_seconds.size(), 2U);
     ASSERT_EQ(figures.size(), 3U);

@@ -1,4 +1,4 @@
-// Collectives and expert exchanges of four host ranks give what the interpreter of the graph gives for them.
+// Collectives and all-to-alls of four host ranks have the results of the graph's interpreter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,16 +28,16 @@ struct Setting {
   std::string name;
   DataType type = DataType::fp32;
   bool threads = true;
-  std::int64_t experts = 8, experts_per_rank = 2;  // fewer than ranks * experts_per_rank: ranks share experts
+  std::int64_t experts = 8, experts_per_rank = 2;  // with fewer than ranks * experts_per_rank, ranks share experts
   friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
-// A graph of operators between ranks alone.
-class HostExchange : public testing::TestWithParam<Setting> {
+// A graph with nothing but operators between ranks.
+class HostAllToAll : public testing::TestWithParam<Setting> {
  protected:
-  HostExchange() {
+  HostAllToAll() {
     const DataType type = GetParam().type;
-    graph_.name = "exchanges";
+    graph_.name = "all-to-alls";
     const TensorId x = input("x", tokens, hidden, type), indices = input("indices", tokens, chosen, DataType::int32),
                    weights = input("weights", tokens, chosen, DataType::fp32),
                    dout = input("dout", tokens, hidden, type);
@@ -82,7 +82,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
     graph_.operators.push_back(std::move(op));
   }
 
-  // As the tensor's format holds them; indices are distinct experts, not all equally liked.
+  // Returns values that the tensor's format holds; indices are distinct experts with different frequencies.
   std::vector<float> random_values(const model::Tensor& tensor, model::Random& random) const {
     std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
     if (tensor.type != DataType::int32) {
@@ -105,7 +105,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
 
   using Values = std::vector<std::vector<float>>;  // [tensor]
 
-  // All operators on one rank, and what all tensors hold then.
+  // Runs all operators on one rank and returns all tensors.
   Values run(real::host::HostDevice& device, real::Communicator& communicator, const Values& inputs) const {
     std::vector<real::BufferPointer> buffers;
     for (const model::Tensor& tensor : graph_.tensors) buffers.push_back(device.allocate(tensor));
@@ -131,7 +131,7 @@ class HostExchange : public testing::TestWithParam<Setting> {
   std::vector<TensorId> inputs_;
 };
 
-// Largest relative error of one rounding.
+// Returns the largest relative error of one rounding.
 double rounding(DataType type) {
   if (type == DataType::bf16) return 0x1p-8;
   return type == DataType::fp16 ? 0x1p-11 : 0x1p-24;
@@ -145,7 +145,7 @@ void expect_near(const std::vector<float>& got, const Matrix& want, DataType typ
         << what << ", element " << i;
 }
 
-TEST_P(HostExchange, GivesWhatTheGraphSays) {
+TEST_P(HostAllToAll, GivesWhatTheGraphDefines) {
   model::Random random(11);
   std::vector<Values> inputs(ranks, Values(graph_.tensors.size()));
   Interpreter interpreter(graph_, ranks);
@@ -171,7 +171,7 @@ TEST_P(HostExchange, GivesWhatTheGraphSays) {
                   "rank " + std::to_string(rank) + ", " + graph_.tensor(id).name);
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, HostExchange,
+INSTANTIATE_TEST_SUITE_P(Settings, HostAllToAll,
                          testing::Values(Setting{"fp32"}, Setting{"bf16", DataType::bf16},
                                          Setting{"fp16", DataType::fp16}, Setting{"inline", DataType::fp32, false},
                                          Setting{"inline_bf16", DataType::bf16, false},

@@ -40,7 +40,7 @@ BufferPointer filled(HostDevice& device, DataType type, const std::vector<float>
   return buffer;
 }
 
-// The operator lasts as long as the tests: streams run it later.
+// The operator lives as long as the tests, as streams run it later.
 Kernel kernel_of(OperatorKind kind, Buffer& in, Buffer& out) {
   static const std::array<model::Operator, 3> operators = {
       {{.kind = OperatorKind::all_reduce, .name = "collective"},
@@ -60,7 +60,7 @@ struct Sum {
 };
 class HostSums : public testing::TestWithParam<Sum> {};
 
-// The same bits on every rank: those of adding rank after rank in FP32 and rounding once.
+// Every rank has the same bits: those of adding rank after rank in FP32 and rounding once.
 TEST_P(HostSums, HaveTheSameBitsEverywhere) {
   const auto [type, size] = GetParam();
   std::vector<float> expected(size, 0.0F);
@@ -108,7 +108,7 @@ TEST(HostCollectives, OfGroupsThatShareNoRank) {
   });
 }
 
-// Shards of unequal size, in formats that differ; the own shard lies where it belongs.
+// Shards have unequal sizes and different formats; a rank's own shard is already in its place.
 TEST(HostCollectives, GathersAnyPieces) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -140,7 +140,7 @@ TEST(HostCollectives, OfOneRankCopy) {
   });
 }
 
-TEST(HostCollectives, SayWhenSizesDoNotFit) {
+TEST(HostCollectives, ReportSizesThatDoNotFit) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     const BufferPointer in = device.allocate(vector_tensor(7)), out = device.allocate(vector_tensor(2));
     communicator.launch(model::Stream::collective, all_ranks(ranks, communicator.rank()),
@@ -180,7 +180,7 @@ TEST(HostCommunicator, SumsAndGathersBetweenSteps) {
   for (const double sum : sums) EXPECT_EQ(sum, 0.1 * 1 + 0.1 * 2 + 0.1 * 3 + 0.1 * 4);
 }
 
-// Whatever a rank was waiting for, it hears who has failed.
+// Whatever a rank waits for, its error names the rank that failed.
 TEST(HostCommunicator, AbortEndsTheOthersByName) {
   run_ranks(ranks, {}, [](HostDevice& device, Communicator& communicator) {
     if (communicator.rank() == 2) return communicator.abort("out of memory");

@@ -1,4 +1,4 @@
-// What operators of the host promise beyond the graph: numerics, divided vocabularies, the step's numbers.
+// Guarantees of the host's operators beyond the graph: numerics, divided vocabularies, the step's numbers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ struct Seen {
   Wide out, log_sum_exp;
 };
 
-// Attention as operators.def words it, in double precision.
+// Computes attention as operators.def defines it, in double precision.
 Seen attention_of(const model::AttentionAttributes& a, const FloatMatrix& q, const FloatMatrix& k,
                   const FloatMatrix& v) {
   Seen seen{Wide::Zero(q.rows(), a.query_heads * a.value_dim), Wide::Zero(q.rows(), a.query_heads)};
@@ -45,7 +45,7 @@ Seen attention_of(const model::AttentionAttributes& a, const FloatMatrix& q, con
 
 class LongAttention : public testing::TestWithParam<model::AttentionAttributes> {};
 
-// Sequences of several blocks, the last one not full, windows that begin inside a block.
+// Sequences have several blocks, of which the last is not full, and windows that begin inside a block.
 INSTANTIATE_TEST_SUITE_P(Masks, LongAttention,
                          testing::Values(model::AttentionAttributes{2, 2, 8, 6, 150},
                                          model::AttentionAttributes{4, 2, 8, 6, 150, 70},
@@ -66,7 +66,7 @@ TEST_P(LongAttention, MatchesItsDefinition) {
   EXPECT_LE(difference(written[1], expected.log_sum_exp.cast<float>()), 1e-5);
 }
 
-// d(sum of do * out) along one entry at a time, by finite differences of the definition.
+// Computes d(sum of do * out) for one entry at a time, by finite differences of the definition.
 TEST_P(LongAttention, GradientsMatchFiniteDifferences) {
   const auto& a = GetParam();
   model::Random random(4);
@@ -198,7 +198,7 @@ TEST(DispatchLayoutBuilder, TiesGoToTheLowerExpertAndLoadsAreCounted) {
   const model::RouterAttributes a{
       .experts = 6, .experts_per_token = 2, .groups = 3, .groups_per_token = 2, .group_score_experts = 2};
   FloatMatrix logits = no_floats(2, 6);
-  logits(1, 4) = 1;  // group 2 leads, groups 0 and 1 are equal
+  logits(1, 4) = 1;  // group 2 is best, groups 0 and 1 are equal
   const auto written = run_on_host(
       {router, a, {logits, no_floats(6, 1)}, {no_floats(2, 2), no_floats(2, 2), FloatMatrix::Constant(6, 1, 10)}});
   EXPECT_EQ(written[0], (Eigen::Matrix2f() << 0, 1, 4, 0).finished());
@@ -212,8 +212,9 @@ TEST(DispatchLayoutBuilder, LogitsThatAreNotNumbersChooseSomeExpert) {
   EXPECT_EQ(written[0], (Eigen::RowVector2f(0, 1)));
 }
 
-// In the first step both moments, bias taken out, are the gradient and its square, so the direction is the gradient's
-// sign; in later ones from zero moments it is ((1 - b1) / (1 - b1^t)) / sqrt((1 - b2) / (1 - b2^t)) times that.
+// In the first step both moments, without their bias, are the gradient and its square, so the direction is the
+// gradient's sign. In later steps from zero moments it is ((1 - b1) / (1 - b1^t)) / sqrt((1 - b2) / (1 - b2^t)) times
+// that.
 TEST(HostOptimizer, TakesStepAndRateOfTheCall) {
   const model::AdamwAttributes a{.weight_decay = 0.1};
   const FloatMatrix weight = FloatMatrix::Constant(1, 1, 2), gradient = FloatMatrix::Constant(1, 1, -3);

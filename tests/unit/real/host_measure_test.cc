@@ -74,7 +74,7 @@ TEST(HostCases, ErrorsNameLineAndNearestName) {
 TEST(HostCases, TheBuiltInSweepCoversAllCores) {
   EXPECT_EQ(built_in_cases(6).gemms.at(0).cores, (Numbers{1, 2, 4, 6}));
   EXPECT_EQ(built_in_cases(1).gemms.at(0).cores, Numbers{1});
-  EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy beside a product takes a core of its own";
+  EXPECT_TRUE(built_in_cases(1).interferences.empty()) << "a copy with a GEMM takes a core of its own";
   EXPECT_FALSE(built_in_cases(2).interferences.empty());
 }
 
@@ -102,7 +102,7 @@ std::set<std::string> keys_of(const std::vector<model::Graph>& graphs) {
   return keys;
 }
 
-// Keys of what is timed on one rank alone, in order.
+// Returns the keys of what is timed on one rank alone, in order.
 std::vector<std::string> computed_keys(const std::vector<Workload>& workloads, const std::set<std::string>& between) {
   std::vector<std::string> keys;
   for (const Subject& subject : distinct_subjects(workloads))
@@ -135,7 +135,7 @@ TEST(HostWorkloads, AStageRunsForwardThenBackwardThenItsUpdate) {
     const std::pair place = {step.block, stage.op(step).phase};
     if (order.empty() || order.back() != place) order.push_back(place);
   }
-  // Embedding, a dense and a mixture-of-experts layer, then the optimizer; the embedding has no input gradient.
+  // An embedding, a dense and a mixture-of-experts layer, then the optimizer; the embedding has no input gradient.
   using enum model::Phase;
   EXPECT_THAT(order,
               testing::ElementsAre(std::pair(0, F), std::pair(1, F), std::pair(2, F), std::pair(2, I), std::pair(2, W),
@@ -148,7 +148,7 @@ TEST(HostWorkloads, AStageRunsForwardThenBackwardThenItsUpdate) {
   EXPECT_EQ(routed->format, "fp32");
 }
 
-TEST(HostWorkloads, AProductHasItsGradients) {
+TEST(HostWorkloads, AGemmHasItsGradients) {
   const auto file = parse_cases("launch = false\n[[product]]\nm = 16\nn = 32\nk = 8\n", "cases.toml");
   const std::vector<Subject> subjects = distinct_subjects(workloads_of(*file));
   ASSERT_EQ(subjects.size(), 3u);
@@ -225,7 +225,7 @@ TEST_P(HostMeasure, EveryCaseHasPositiveSamples) {
 INSTANTIATE_TEST_SUITE_P(Clocks, HostMeasure, testing::Values(ClockKind::cpu, ClockKind::wall),
                          [](const auto& clock) { return std::string(to_string(clock.param)); });
 
-TEST(HostMeasureEnds, WhenTheObserverSaysSo) {
+TEST(HostMeasureEnds, WhenTheObserverAsksForIt) {
   const auto file = parse_cases("launch = false\n[[message]]\nbytes = [4, 8, 16]\n", "cases.toml");
   const std::vector<Workload> workloads = workloads_of(*file);
   std::size_t steps = 0;

@@ -18,7 +18,7 @@
 namespace plumbline::real::host {
 namespace {
 
-// Eigen's casts, with which the product's are compared.
+// Eigen's casts are the reference of plumbline's.
 std::uint16_t to_bf16(float value) { return Eigen::numext::bit_cast<std::uint16_t>(Eigen::bfloat16(value)); }
 float from_bf16(std::uint16_t bits) { return static_cast<float>(Eigen::numext::bit_cast<Eigen::bfloat16>(bits)); }
 std::uint16_t to_fp16(float value) { return Eigen::numext::bit_cast<std::uint16_t>(Eigen::half(value)); }
@@ -50,7 +50,7 @@ TEST(Rounding, LeavesEveryNumberOfTheFormatAsItIs) {
   expect_round_trip<from_fp16, to_fp16>(DataType::fp16);
 }
 
-// Between two neighbours of the format: below the middle down, above it up, in the middle to the even one.
+// Between two adjacent numbers of the format: below the middle down, above it up, in the middle to the even one.
 template <float (*from)(std::uint16_t), std::uint16_t (*to)(float)>
 void expect_nearest(std::uint16_t last) {
   for (std::uint16_t bits = 0; bits < last; ++bits) {

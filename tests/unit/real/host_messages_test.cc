@@ -1,4 +1,4 @@
-// Messages between stages, and the virtual clocks that they carry from rank to rank.
+// Messages between stages, and the virtual clocks that they transfer from rank to rank.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -28,7 +28,7 @@ struct Setting {
 };
 class HostMessages : public testing::TestWithParam<Setting> {};
 
-// Round a ring of three, two of one tag, and one of 16 bits with another.
+// Ranks send around a ring of three: two messages of one tag, and one of 16 bits with another.
 TEST_P(HostMessages, ArriveInOrder) {
   run_ranks(3, {.threads = GetParam().threads}, [](HostDevice& device, Communicator& communicator) {
     const std::int32_t rank = communicator.rank(), next = (rank + 1) % 3, before = (rank + 2) % 3;
@@ -63,7 +63,7 @@ TEST(HostMessage, OfAnotherSizeIsAnError) {
   });
 }
 
-// When rank 1 is `late` seconds behind, on virtual clocks, at what time do both ranks end?
+// Returns the times at which both ranks end when rank 1 is `late` seconds behind, on virtual clocks.
 std::vector<double> ends(bool late_rank_sends, bool rendezvous) {
   constexpr double late = 1000;
   std::vector<double> result(2);

@@ -1,4 +1,4 @@
-// Every operator of the host against the interpreter's, on the blocks of tiny models: both read the same tensors.
+// Every operator of the host compared with the interpreter's, on the blocks of tiny models: both read the same tensors.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -22,9 +22,9 @@ using model::Tensor;
 using model::TensorId;
 using real::host::HostBuffer;
 
-constexpr double tolerance = 1e-4;  // of the largest entry: FP32 beside double precision
+constexpr double tolerance = 1e-4;  // relative to the largest entry: FP32 compared with double precision
 
-// In the layers' FP32 and FP8 forms; formats narrower than FP32 are not what is compared here.
+// Returns the layers in their FP32 and FP8 forms; narrower formats are not compared here.
 std::vector<Graph> blocks() {
   std::vector<Graph> graphs;
   for (const model::Precision precision : {model::Precision::fp32, model::Precision::fp8})
@@ -33,8 +33,8 @@ std::vector<Graph> blocks() {
   return graphs;
 }
 
-// One graph, run by both. The host reads what the interpreter has written, so that errors do not pile up, but adds to
-// memory of its own.
+// Runs one graph on both. The host reads the interpreter's tensors, so that errors do not add up, but accumulates in
+// its own memory.
 class Comparison {
  public:
   Comparison(const Graph& graph, int cores) : graph_(graph), interpreter_(graph, 1), cores_(cores) {
@@ -69,7 +69,7 @@ class Comparison {
     for (const TensorId id : op.writes) {
       const auto sum = accumulated_.find(id);
       if (sum == accumulated_.end()) {
-        const FloatMatrix other = zeros(graph_.tensor(id)).cast<float>().array() + 7;  // all of it is overwritten
+        const FloatMatrix other = zeros(graph_.tensor(id)).cast<float>().array() + 7;  // all of it must be overwritten
         kernel.writes.push_back(buffers.emplace_back(make_buffer(pool_, graph_.tensor(id).type, other)).get());
       } else {
         kernel.writes.push_back(sum->second.get());

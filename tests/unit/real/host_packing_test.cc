@@ -16,7 +16,7 @@ namespace {
 
 using model::DataType;
 
-// What each format holds exactly, odd numbers of each, so that what follows lies at any even address.
+// The numbers of each format are exact, with an odd count of each, so that the next ones start at any even address.
 TEST(HostPacking, GivesBackTheBits) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> halves{1.5F, -0.0F, 0x1p-24F, 65504.0F, -infinity}, brain{0x1.8p127F, -1.0F, infinity},
@@ -66,7 +66,7 @@ TEST(HostPacking, TakesRowsAndAddsThemToRows) {
   }
 }
 
-TEST(HostPacking, SaysWhenAPacketDoesNotFit) {
+TEST(HostPacking, ReportsAPacketThatDoesNotFit) {
   Packer packer(0);
   packer.add(DataType::fp32, std::vector<float>(3));
   const std::vector<std::byte> bytes = packer.take();

@@ -1,4 +1,4 @@
-// Work of the host's operators that several cores or streams share gives what one gives.
+// Host operators divided over several cores or streams have the result of one.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Gemms, SharedByStreams, testing::ValuesIn([] {
                            return all;
                          }()));
 
-// Two streams with half of it each, one after the other: a stream leaves alone what is the other's.
+// Two streams do half of it each, one after the other: a stream does not write the other's half.
 TEST_P(SharedByStreams, TwoHalvesGiveTheWhole) {
   HostOperator host = GetParam();
   for (const model::DataType type : {model::DataType::fp32, model::DataType::bf16}) {

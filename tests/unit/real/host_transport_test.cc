@@ -23,7 +23,7 @@ TEST_P(InProcess, KeepsTheContract) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, InProcess, testing::Values(1, 2, 3, 8));
 
-// What a call throws; "" if it does not.
+// Returns the text of the exception that a call throws, "" if it does not.
 template <class Body>
 std::string failure_of(Body body) {
   try {
@@ -50,11 +50,11 @@ TEST(InProcessAbort, EndsLaterCallsToo) {
   transports[1]->abort("lost its disk");
   EXPECT_EQ(failure_of([&] { transports[0]->send(1, {}, {}); }), "rank 1: lost its disk");
   EXPECT_EQ(failure_of([&] { transports[0]->receive(1, {}); }), "rank 1: lost its disk");
-  // What arrived before counts no more either: the job is over.
+  // Packets that arrived before do not count either: the job is over.
   EXPECT_EQ(failure_of([&] { transports[1]->receive(0, {}); }), "rank 1: lost its disk");
 }
 
-TEST(InProcessAbort, TellsEverybodyOfTheFirstFailure) {
+TEST(InProcessAbort, GivesAllRanksTheFirstFailure) {
   const auto transports = in_process_transports(3);
   transports[1]->abort("first");
   transports[0]->abort("because of rank 1");

@@ -1,4 +1,5 @@
-// What parameters begin with: every division's parts are those of one whole, and numbers do not depend on threads.
+// Initial values of parameters: the parts of every division are those of one whole, and numbers do not depend on
+// threads.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +27,7 @@ std::vector<float> initial(const Tensor& whole, const Tensor& held, const Divisi
   architecture.heads = 8;
   architecture.key_value_heads = 4;
   architecture.head_dim = 4;
-  std::vector<float> values(7, -1);  // what an earlier call left
+  std::vector<float> values(7, -1);  // as an earlier call left them
   initial_part(architecture, whole, held, division, "layer 1 attention/" + whole.name, values);
   const std::vector<float> all = [&] {
     std::vector<float> result;
@@ -50,7 +51,7 @@ TEST(InitialParameters, PartsAreThoseOfTheWhole) {
   }
 }
 
-// More numbers than one thread is given: a normal distribution of variance 1 / columns, no number twice.
+// More numbers than one thread gets: a normal distribution of variance 1 / columns without repeated numbers.
 TEST(InitialParameters, AreNormalAndAllDifferent) {
   constexpr std::int64_t rows = 1024, columns = 400;
   const Tensor matrix = parameter("down", {rows, columns});
@@ -62,7 +63,7 @@ TEST(InitialParameters, AreNormalAndAllDifferent) {
     squares += static_cast<double>(value) * static_cast<double>(value);
   }
   const auto count = static_cast<double>(rows * columns);
-  // Of 4e5 numbers the mean is within 5 / sqrt(4e5) deviations, the variance within 5 * sqrt(2 / 4e5).
+  // The mean of 4e5 numbers is within 5 / sqrt(4e5) deviations, the variance within 5 * sqrt(2 / 4e5).
   EXPECT_NEAR(sum / count * std::sqrt(columns), 0, 8e-3);
   EXPECT_NEAR(squares / count * columns, 1, 1.2e-2);
   const std::vector<float> first(values.begin(), values.begin() + columns);

@@ -1,4 +1,4 @@
-// The form of a kernel's case and what its records say beside times.
+// The form of a kernel's case and of its records.
 #include "real/measure/kernel_case/kernel_case.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ KernelCase parsed(const std::string& line) {
 
 Subject work_of(const std::string& line) { return subjects_of(parsed(line)).front(); }
 
-TEST(KernelCases, ReadsEveryKeyOfAProduct) {
+TEST(KernelCases, ReadsEveryKeyOfAGemm) {
   const KernelCase value = parsed(
       "gemm name=deepseek-v3/q_b phase=W format=fp8_tensor m=4096 n=24576 k=1536 groups=4 fast_accumulation=1 soak=2 "
       "target_sms=112");
@@ -96,7 +96,7 @@ TEST(KernelCases, RowsOfGroups) {
   EXPECT_EQ(group_rows(parsed("gemm phase=F format=bf16 m=64 n=8 k=8 groups=3")),
             std::vector<std::int64_t>({64, 64, 64}));
   // 32 blocks of 128, four of them one each; of the other 28 by 12 : 6 : 4 : 3 the groups get 13.44, 6.72, 4.48 and
-  // 3.36, rounded down, and the two that are left go to the largest.
+  // 3.36, rounded down, and the largest get the two that are left.
   EXPECT_EQ(group_rows(parsed("gemm phase=W format=bf16 m=8 n=8 k=1024 groups=4 rows_by=zipf")),
             std::vector<std::int64_t>({15 * 128, 8 * 128, 5 * 128, 4 * 128}));
   for (const std::int64_t groups : {2, 5, 32, 256}) {
@@ -111,7 +111,7 @@ TEST(KernelCases, RowsOfGroups) {
   }
 }
 
-TEST(KernelWork, FlopsAndBytesOfProducts) {
+TEST(KernelWork, FlopsAndBytesOfGemms) {
   // 2 * 4096 * 24576 * 1536; BF16: (4096*1536 + 24576*1536 + 4096*24576) * 2 bytes.
   const Subject bf16 = work_of("gemm phase=F format=bf16 m=4096 n=24576 k=1536");
   EXPECT_DOUBLE_EQ(bf16.flops, 309237645312.0);

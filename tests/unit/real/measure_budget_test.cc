@@ -41,11 +41,11 @@ TEST(MeasureBudget, WithoutALimitEverythingFits) {
 
 TEST(MeasureBudget, EstimatesAreCorrectedByWhatCasesTook) {
   Budget budget(10, [] { return 0.0; });
-  // Twice as slow as estimated: a correction of 1 * 0.75 + 2 * 0.25 = 1.25, so that 8 s are all that fits.
+  // The case is twice as slow as estimated: a correction of 1 * 0.75 + 2 * 0.25 = 1.25, so that exactly 8 s fit.
   budget.spent(1, 2);
   EXPECT_TRUE(budget.fits(8));
   EXPECT_FALSE(budget.fits(8.01));
-  // One odd case says at most a factor of ten.
+  // One odd case changes the correction by at most a factor of ten.
   budget.spent(1, 1e6);
   EXPECT_TRUE(budget.fits(1));
   EXPECT_FALSE(budget.fits(1.01));
@@ -60,7 +60,7 @@ TEST(MeasureBudget, EstimatesGrowWithTheWork) {
   // Floor 1112 us, twice that, two variants of 30 samples and 5 warm-ups: 0.156 s and a little.
   EXPECT_NEAR(seconds("gemm phase=F format=bf16 m=8192 n=8192 k=8192", 1112e-6), 0.156, 0.12);
   EXPECT_LT(seconds("launch", 0), 1);
-  // What a device cannot run takes no time beyond what is tried.
+  // A case that a device cannot run takes no time beyond the attempt.
   EXPECT_EQ(seconds("launch", -1), seconds("launch", 0));
 }
 

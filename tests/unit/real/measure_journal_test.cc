@@ -1,4 +1,4 @@
-// The file of records that survives a killed program.
+// The file of records that outlives a killed program.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
-TEST(MeasureJournal, ASecondRunGoesOnBehindTheFirst) {
+TEST(MeasureJournal, ASecondRunContinuesAfterTheFirst) {
   const tests::TemporaryDirectory folder;
   const std::string path = folder.path() / "m.jsonl";
   const KernelCase failing = parse_kernel_case("copy bytes=64").value();
@@ -57,7 +57,7 @@ TEST(MeasureJournal, ASecondRunGoesOnBehindTheFirst) {
   EXPECT_TRUE((*journal)->complete(gemm()));
   EXPECT_TRUE((*journal)->failed(failing));
   EXPECT_FALSE((*journal)->complete(failing));
-  // Another device has measured nothing yet.
+  // The other device has no measurements yet.
   const auto other = Journal::open(path, "NVIDIA H100");
   EXPECT_EQ((*other)->found(), 0u);
   EXPECT_FALSE((*other)->complete(gemm()));

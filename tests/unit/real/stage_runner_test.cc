@@ -1,4 +1,4 @@
-// A stage timed on a machine that is made up: what counts as alone, what as beside.
+// Times a stage on a made-up machine, and separates kernels that run alone from overlapped ones.
 #include "real/measure/stage_runner.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ TEST(CoveredShare, IsTheTimeThatRecordsTakeOfAnInterval) {
   EXPECT_DOUBLE_EQ(covered_share(0, 1, {}), 0);
 }
 
-// Operators take 100 us, 120 beside an exchange, and end 2 us before the next one starts; exchanges take 400 us, 500
-// beside operators.
+// Operators take 100 us, 120 with an all-to-all, and end 2 us before the next one starts; all-to-alls take 400 us, 500
+// with operators.
 class StageTimes : public testing::Test {
  protected:
   StageTimes() {
@@ -41,7 +41,7 @@ class StageTimes : public testing::Test {
       if (const auto* sequence = std::get_if<Sequence>(&workload)) sequences_.push_back(*sequence);
   }
 
-  // Seconds by case: "alone", "beside", then whether it is an exchange.
+  // Seconds of operators and of all-to-alls, alone and overlapped.
   struct Times {
     std::vector<double> alone, overlapped, all_to_all_alone, all_to_all_overlapped;
   };
@@ -57,7 +57,7 @@ class StageTimes : public testing::Test {
     for (std::size_t round = 0; round < rounds; ++round) {
       const auto samples = workload.runner->round(round);
       EXPECT_TRUE(samples);
-      if (round == 0) continue;  // it learns how long a pass takes
+      if (round == 0) continue;  // this round measures how long a pass takes
       for (const Sample& sample : *samples) {
         const Subject& subject = workload.subjects.at(sample.subject);
         const bool all_to_all = tests::is_all_to_all(subject.op);
@@ -75,7 +75,7 @@ class StageTimes : public testing::Test {
   std::vector<Sequence> sequences_;
 };
 
-TEST_F(StageTimes, HoldTheGapsBeforeThemAndKnowTheirNeighbours) {
+TEST_F(StageTimes, HoldTheGapsBeforeThemAndTheirCoRunners) {
   const Times found = times(sequences_.back(), 3);
   ASSERT_FALSE(found.alone.empty());
   for (const double seconds : found.alone) EXPECT_NEAR(seconds, 102e-6, 1e-9);
@@ -87,32 +87,32 @@ TEST_F(StageTimes, HoldTheGapsBeforeThemAndKnowTheirNeighbours) {
   for (const double seconds : found.all_to_all_overlapped) EXPECT_NEAR(seconds, 500e-6, 1e-9);
 }
 
-TEST_F(StageTimes, EveryOperatorAndEveryExchangeHasBoth) {
+TEST_F(StageTimes, EveryOperatorAndEveryAllToAllHasBoth) {
   ImaginaryDevice device({});
   ImaginaryPeers peers(device, 2);
   for (const Sequence& sequence : sequences_) {
-    std::multiset<std::string> computed, exchanged;
+    std::multiset<std::string> computed, communicated;
     for (const Sequence::Step& step : sequence.steps) {
       const OperatorKind kind = sequence.op(step).kind;
-      if (tests::is_all_to_all(std::string(to_string(kind)))) exchanged.emplace(to_string(kind));
+      if (tests::is_all_to_all(std::string(to_string(kind)))) communicated.emplace(to_string(kind));
       if (!has_stand_in(kind)) computed.emplace(to_string(kind));
     }
     const RunnableWorkload workload = stage_workload(sequence, device, peers, {132, 20, 0});
-    EXPECT_EQ(workload.subjects.size(), 2 * (computed.size() + exchanged.size()));
-    EXPECT_FALSE(exchanged.empty());
+    EXPECT_EQ(workload.subjects.size(), 2 * (computed.size() + communicated.size()));
+    EXPECT_FALSE(communicated.empty());
     for (const bool overlapped : {false, true}) {
       std::multiset<std::string> found;
       for (const Subject& subject : workload.subjects)
         if (subject.overlapped == overlapped) found.insert(subject.op);
       std::multiset<std::string> all = computed;
-      all.insert(exchanged.begin(), exchanged.end());
+      all.insert(communicated.begin(), communicated.end());
       EXPECT_EQ(found, all);
     }
   }
 }
 
-// Exchanges that decide who has how many tokens come once, where the step has them; then operators run without them.
-TEST_F(StageTimes, ExchangesComeBeforeWhatNeedsTheirTokens) {
+// All-to-alls that determine the number of tokens run once, where the step has them; then operators run without them.
+TEST_F(StageTimes, AllToAllsComeBeforeWhatNeedsTheirTokens) {
   ImaginaryDevice device({});
   ImaginaryPeers peers(device, 2);
   const Sequence& sequence = sequences_.back();

@@ -24,7 +24,7 @@ using tests::TinyStepOptions;
 using tests::World;
 using Trained = model::Result<TrainingResult>;
 
-// What a training came to, and what its step saw.
+// The result of a training, and the calls of its step.
 struct TrainedRank {
   Trained result;
   std::vector<float> weights;
@@ -63,13 +63,13 @@ TEST(Trainer, TheLossFalls) {
   const TrainedRank run = train_alone(options_for(60));
   ASSERT_TRUE(run.result) << to_string(run.result.error());
   ASSERT_EQ(run.result->losses.size(), 60U);
-  EXPECT_NEAR(run.result->losses.front(), std::log(16), 1e-6);  // all tokens alike before the first update
+  EXPECT_NEAR(run.result->losses.front(), std::log(16), 1e-6);  // all tokens are equal before the first update
   EXPECT_LT(run.result->losses.back(), 2.2);
   EXPECT_EQ(run.result->progress.step, 60);
   EXPECT_EQ(run.result->timeline.end_ps, 60);
 }
 
-TEST(Trainer, TellsTheObserverEachStep) {
+TEST(Trainer, ReportsEachStepToTheObserver) {
   const TrainedRank run = train_alone(options_for(3));
   ASSERT_EQ(run.figures.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -117,7 +117,7 @@ TEST(Trainer, WithoutAThreadItIsTheSame) {
   EXPECT_EQ(train_alone(options).weights, threaded.weights);
 }
 
-// Saves at 4, 8 and 11; what is killed after 8 and continued ends with the same bits as what ran through.
+// Checkpoints are saved at 4, 8 and 11; a training killed after 8 and continued has the bits of an uninterrupted one.
 TEST(Trainer, AContinuedTrainingIsTheSameToTheLastBit) {
   TrainingOptions options = options_for(11);
   options.balance_speed = 0.01;
@@ -147,7 +147,7 @@ TEST(Trainer, AContinuedTrainingIsTheSameToTheLastBit) {
     EXPECT_EQ(result.loads[0].rows, through[rank].result->loads[0].rows);
   }
   EXPECT_THAT(complete_checkpoints(folder.path().string()), ElementsAre(8, 11));
-  // Nothing is left to do, and nothing is saved again.
+  // All steps are done, and no checkpoint is saved again.
   const TrainedRank done = train_on(2, options, tiny).front();
   ASSERT_TRUE(done.result);
   EXPECT_TRUE(done.result->losses.empty());
@@ -184,7 +184,7 @@ TEST(Trainer, StopsAtALossThatIsNoNumber) {
 TEST(Trainer, StopsAtAnInfiniteGradient) {
   EXPECT_EQ(train_alone(options_for(9), {.norm_is_infinite_in = 3}).result.error().message,
             "gradient norm is infinite in step 3");
-  // An overflow is an accident of FP16 only.
+  // An overflow is skipped in FP16 only.
   EXPECT_EQ(train_alone(options_for(9), {.overflow_above = 0.5}).result.error().message,
             "gradients overflow in step 1");
 }
@@ -206,7 +206,7 @@ TEST(Trainer, LowersTheLossScaleUntilNothingOverflows) {
   for (const StepNumbers& numbers : run.numbers) updates.push_back(numbers.step);
   EXPECT_THAT(scales, ElementsAre(65536, 32768, 16384, 16384, 16384, 16384, 32768, 16384));
   EXPECT_THAT(skipped, ElementsAre(true, true, false, false, false, false, true, false));
-  // A skipped step is none for the optimizer's bias correction, but its text has been read.
+  // A skipped step does not count for the optimizer's bias correction, but its text has been read.
   EXPECT_THAT(updates, ElementsAre(1, 1, 1, 2, 3, 4, 5, 5));
   EXPECT_EQ(run.result->skipped, 3);
   EXPECT_EQ(run.result->progress.updates, 5);
@@ -227,12 +227,12 @@ TEST(Trainer, BalancesTheExperts) {
   const TrainedRank preferred = train_alone(options);
   options.balance_speed = 0.01;
   const TrainedRank balanced = train_alone(options);
-  EXPECT_EQ(balanced.result->losses, preferred.result->losses);  // here nothing computes with the experts
+  EXPECT_EQ(balanced.result->losses, preferred.result->losses);  // nothing computes with the experts here
   EXPECT_GT(preferred.result->loads[0].max_violation, 1);
   EXPECT_LT(balanced.result->loads[0].max_violation, preferred.result->loads[0].max_violation / 3);
 }
 
-// Ends after two sequences on one rank's share.
+// A text that ends after two sequences of one rank's share.
 class Short final : public TextSource {
  public:
   std::int64_t sequence_length() const override { return 2; }

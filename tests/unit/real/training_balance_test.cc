@@ -29,14 +29,14 @@ TEST(LossScale, DoublesAfterAnIntervalWithoutOverflow) {
     return scale.factor();
   };
   EXPECT_EQ(good(2), 8);
-  EXPECT_TRUE(scale.shrink());  // the interval begins anew
+  EXPECT_TRUE(scale.shrink());  // the interval restarts
   EXPECT_EQ(good(2), 4);
   EXPECT_EQ(good(1), 8);
   EXPECT_EQ(good(3), 16);
-  EXPECT_EQ(good(6), 16);  // bound
+  EXPECT_EQ(good(6), 16);  // the upper limit
 }
 
-TEST(LossScale, SaysWhenItCannotGetLower) {
+TEST(LossScale, ReportsThatItCannotGetLower) {
   LossScale scale({.start = 3, .lowest = 1});
   EXPECT_TRUE(scale.shrink());
   EXPECT_EQ(scale.factor(), 1.5);
@@ -102,7 +102,7 @@ TEST(ExpertBalance, RefusesLoadsOfAnotherModel) {
 TEST(ExpertBalance, MovesBiasesByTheSpeedTowardsTheMean) {
   const LayerLoad load{.rows = {10, 2, 6, 6}};
   const std::vector<float> bias = moved_bias({0.5F, 0.5F, 0.5F, -1.0F}, load, 0.25);
-  EXPECT_EQ(bias, (std::vector<float>{0.25F, 0.75F, 0.5F, -1.0F}));  // who has the mean stays
+  EXPECT_EQ(bias, (std::vector<float>{0.25F, 0.75F, 0.5F, -1.0F}));  // experts at the mean keep their bias
 }
 
 TEST(ExpertBalance, EvensOutWhatARouterPrefers) {

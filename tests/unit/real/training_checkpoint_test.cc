@@ -33,7 +33,7 @@ using tests::World;
 using Saved = model::Result<void>;
 using Loaded = model::Result<TrainingProgress>;
 
-// What a rank holds: two pieces, one of them empty, whose numbers tell step and rank.
+// The state of a rank: two pieces, one of them empty, whose numbers identify step and rank.
 struct State {
   explicit State(float value = 0, std::size_t elements = 1000) {
     weights.values.resize(elements);
@@ -66,7 +66,7 @@ class CheckpointTest : public testing::Test {
     return results[0];
   }
 
-  // Loads into a state of other numbers; on an error they must be as they were.
+  // Loads into a state of other numbers; an error must not change them.
   Loaded load(State& state, const CheckpointStore& store) {
     World world(1);
     tests::WorldCommunicator communicator(world, 0);
@@ -125,7 +125,7 @@ TEST_F(CheckpointTest, TheNewestAreKept) {
   for (std::int64_t step = 1; step <= 5; ++step) ASSERT_TRUE(save(step));
   EXPECT_THAT(complete_checkpoints(store_.folder), ElementsAre(3, 4, 5));
   EXPECT_EQ(std::distance(fs::directory_iterator(store_.folder), {}), 3);
-  store_.keep = 0;  // at least the new one
+  store_.keep = 0;  // the new one is kept all the same
   ASSERT_TRUE(save(6));
   EXPECT_THAT(complete_checkpoints(store_.folder), ElementsAre(6));
 }
@@ -280,7 +280,7 @@ TEST_F(CheckpointTest, DamageOfOneRankStopsAllBeforeAnythingIsOverwritten) {
   EXPECT_EQ(results[2].error().message, "rank 1 failed");
 }
 
-// Saves step after step until it is killed.
+// Saves step after step until the process is killed.
 [[noreturn]] void save_forever(const CheckpointStore& store, std::int64_t step) {
   World world(1);
   tests::WorldCommunicator communicator(world, 0);

@@ -50,7 +50,7 @@ TEST(SyntheticText, UsesTheVocabularyOfTheModel) {
   }
 }
 
-// Entropy in nats of what stands behind each key.
+// Returns the entropy in nats of what follows each key.
 template <class Key>
 double entropy(const std::map<Key, std::map<std::int32_t, double>>& counts) {
   double sum = 0, total = 0;
@@ -119,7 +119,7 @@ TEST(FileText, TheShortestTextHasOneWindow) {
   EXPECT_EQ(text->sequence(12345).value(), text->sequence(0).value());
 }
 
-TEST(FileText, SaysWhatIsWrong) {
+TEST(FileText, GivesTheReason) {
   const tests::TemporaryDirectory folder;
   const std::string path = folder.write("text.txt", "abcd").string();
   EXPECT_EQ(to_string(file_text(path, {.vocabulary = 256, .sequence_length = 4}).error()),
@@ -130,7 +130,7 @@ TEST(FileText, SaysWhatIsWrong) {
   EXPECT_EQ(file_text(path + "x", {.vocabulary = 256, .sequence_length = 2}).error().message, "no such file");
 }
 
-// Counts up: sequence i of length n is i n, i n + 1 ... i n + n. Beyond `end` it cannot be read.
+// Counts up: sequence i of length n is i n, i n + 1 ... i n + n. Beyond `end` reading fails.
 class Counting final : public TextSource {
  public:
   explicit Counting(std::int64_t end = 1 << 20) : end_(end) {}

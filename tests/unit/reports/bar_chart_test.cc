@@ -27,7 +27,7 @@ TEST(BarChart, TextIsEscapedAndNothingIsAVariable) {
   EXPECT_THAT(svg, testing::Not(HasSubstr("var(")));
 }
 
-// The axis spans 10 to 12 with 3 % of room on both sides: bars of 2 and 1 are 560 * 2 / 2.12 and half of it wide.
+// The axis spans 10 to 12 with a margin of 3 % on both sides: bars of 2 and 1 are 560 * 2 / 2.12 and half of it wide.
 TEST(BarChart, BarsAreAsWideAsTheirValues) {
   const std::string svg = bar_chart_svg(example());
   EXPECT_THAT(svg, HasSubstr("width=\"528.3\""));

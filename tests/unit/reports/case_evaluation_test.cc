@@ -66,7 +66,7 @@ TEST(Evaluation, GroupsAndTheirAggregates) {
   const calibrate::EvaluatedCase good = evaluate_steps(definition, {24, 19});
   EXPECT_NEAR(good.aggregates.at(0).values.at(1).value(), 0.475, 1e-12);
   EXPECT_TRUE(good.aggregates[0].within);
-  EXPECT_FALSE(good.holds());  // a figure of the group is not
+  EXPECT_FALSE(good.holds());  // one figure of the group fails
   EXPECT_FALSE(evaluate_steps(definition, {19, 24}).aggregates[0].within);
   const std::string text = validation_table(good);
   for (const char* part :
@@ -89,7 +89,7 @@ TEST(Evaluation, BoundsAndPointsAreNamedAsSuch) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
-TEST(Evaluation, TableSaysWhatMatters) {
+TEST(Evaluation, TableHasWhatMatters) {
   const std::string text = validation_table(evaluate_steps(two_figures(), {15, 19}));
   for (const char* part : {"a case", "15.00  -25.0%", "19.00   -5.0%", "MFU 40 %", "+10.0%", "within", "a paper"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;

@@ -20,7 +20,7 @@ model::ClusterShape h100(std::int64_t gpus) {
       .value();
 }
 
-// The words of each row that is no comment.
+// Returns the words of each row, without comments.
 std::vector<std::vector<std::string>> rows_of(const std::string& text) {
   std::vector<std::vector<std::string>> rows;
   std::istringstream lines(text);
@@ -63,7 +63,7 @@ TEST(CollectivesText, CountPerRankInMultiplesOf16Bytes) {
   EXPECT_EQ(rows_of(text_of(Collective::broadcast, 1000, 1000))[0][4], "0");
 }
 
-TEST(CollectivesText, SaysWhatTheTimesRestOn) {
+TEST(CollectivesText, NamesTheSourcesOfTheTimes) {
   const std::string text = text_of(Collective::all_reduce, 8, 8, 16);
   EXPECT_NE(text.find("predicted by plumbline, not measured"), std::string::npos);
   EXPECT_NE(text.find("network.nic_rate 40 GB/s (assumed)"), std::string::npos);

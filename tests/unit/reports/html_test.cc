@@ -18,8 +18,8 @@ std::string page() {
                  support::example_rank_names(), comparisons);
 }
 
-// Every element that is opened is closed in order; <meta> and the doctype have no end tag. Text and attributes
-// hold no bare angle brackets, so each '<' begins a tag and the next '>' ends it.
+// Every element is closed in order; <meta> and the doctype have no end tag. Text and attributes hold no bare angle
+// brackets, so each '<' begins a tag and the next '>' ends it.
 void expect_balanced(const std::string& text) {
   std::vector<std::string> open;
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
@@ -70,7 +70,7 @@ TEST(Html, IsSelfContained) {
   EXPECT_NE(text.find("prefers-color-scheme: dark"), std::string::npos);
 }
 
-TEST(Html, TellsTheStory) {
+TEST(Html, HasEverySection) {
   const std::string text = page();
   for (const char* part : {"What training example-moe costs", "<b>20.00 s</b>", "the plan fits", "+0.4 %", "$5.592 M",
                            "capacity 84.9 GB", "overlapped pair", "launch.gap", "loses against its bound",

@@ -19,7 +19,7 @@ std::vector<std::string> keys_of(const Json& json) {
   return keys;
 }
 
-// The contract's keys, in its order; what we add may only follow them.
+// Keys are the contract's, in its order; further keys may only follow them.
 void expect_begins_with(const Json& json, const std::vector<std::string>& contract) {
   const auto keys = keys_of(json);
   ASSERT_GE(keys.size(), contract.size());
@@ -63,7 +63,7 @@ TEST_F(ResultJson, KeepsValuesExactly) {
   EXPECT_EQ(json["run"]["phases"][1]["kind"], "published");
 }
 
-TEST_F(ResultJson, BoundSaysWhatBindsAndWhatIsLost) {
+TEST_F(ResultJson, BoundHasWhatBindsAndTheLosses) {
   const Json& bound = json["bound"];
   EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
   EXPECT_EQ(bound["binds"], "compute");

@@ -18,7 +18,7 @@ LineChart square() {
   return chart;
 }
 
-TEST(LineChart, PutsPointsWhereTheirNumbersSay) {
+TEST(LineChart, PutsPointsAtTheirNumbers) {
   const std::string svg = line_chart_svg(square());
   EXPECT_TRUE(has(svg, R"(<path class="line s0" d="M84.0 286.0L464.0 66.0L844.0 176.0"/>)")) << svg;
   EXPECT_TRUE(has(svg, "<title>first: 10.00 at 5</title>")) << svg;
@@ -58,7 +58,7 @@ TEST(LineChart, ALogarithmicAxisIsEvenInFactors) {
   EXPECT_TRUE(has(line_chart_svg(chart), "M84.0 286.0L464.0 176.0L844.0 66.0"));
 }
 
-TEST(LineChart, MarksAndBandsStandWhereTheyShould) {
+TEST(LineChart, MarksAndBandsAreAtTheirPlaces) {
   LineChart chart = square();
   chart.marks = {{5, 10, "best"}};
   chart.bands = {{2, 8, "first"}};

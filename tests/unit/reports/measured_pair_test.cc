@@ -74,7 +74,7 @@ TEST(CompareMeasured, TwoMeasuredStepsHaveAWaterfall) {
   EXPECT_THAT(result_comparison_text(both, false), HasSubstr("Where the step times differ"));
 }
 
-TEST(CompareMeasured, AnotherPlanIsSaid) {
+TEST(CompareMeasured, AnotherPlanIsReported) {
   model::ComparisonSubject other = predicted();
   other.plan.schedule.kind = "1f1b";
   other.plan.cluster.profile = "h800";  // of the prediction alone
@@ -101,7 +101,7 @@ TEST(CompareMeasured, JsonHoldsTheSame) {
   EXPECT_EQ(json["waterfalls"].size(), 1U);
 }
 
-TEST(CompareMeasured, OneTraceHoldsBothStepsRankBesideRank) {
+TEST(CompareMeasured, OneTraceHoldsBothStepsRankByRank) {
   const auto text = result_comparison_trace(comparison({predicted(), measured()}), false);
   ASSERT_TRUE(text) << model::to_string(text.error());
   const auto trace = Json::parse(*text);

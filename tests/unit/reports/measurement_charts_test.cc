@@ -1,4 +1,4 @@
-// The picture of what it costs a kernel to leave SMs to a copy.
+// The chart of the time that kernels lose when SMs are reserved for a copy.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -80,7 +80,7 @@ TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
   EXPECT_EQ(reports::why_empty(ClusterOption{}), "not looked at");
 }
 
-TEST(PlanAnswer, SaysHowFarTheLimitsAre) {
+TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
   PlanAnswer answer = example();
   answer.limits.days = 32;
   answer.limits.usd = 3.2e6;
@@ -102,7 +102,7 @@ TEST(PlanAnswer, PlansOfOneClusterLessThanAPercentApartTie) {
   EXPECT_THAT(reports::reason_on_option(rows[0], answer.options[0].plans[0]), Not(HasSubstr("tie")));
 }
 
-TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
+TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
   PlanAnswer answer = example();
   rank(answer);
   const std::string text = reports::plan_text(answer, false);
@@ -112,7 +112,7 @@ TEST(PlanAnswer, TextNamesSitesPlansAndTheChoice) {
     EXPECT_THAT(text, HasSubstr(part));
 }
 
-TEST(PlanAnswer, AnIncompleteOrEmptyAnswerSaysSo) {
+TEST(PlanAnswer, AnIncompleteOrEmptyAnswerIsMarked) {
   PlanAnswer answer = example();
   answer.complete = false;
   rank(answer);

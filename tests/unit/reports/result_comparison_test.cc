@@ -48,7 +48,7 @@ TEST(ComparePlans, InfeasibleSubjectsArePassedOver) {
   EXPECT_TRUE(first.same_tokens);
 }
 
-TEST(ComparePlans, TextSaysWhyAndWhatCannotBe) {
+TEST(ComparePlans, TextGivesReasonsAndWhatIsInfeasible) {
   const std::string text = result_comparison_text(comparison(model::Against::first), false);
   EXPECT_THAT(text, HasSubstr("B: cluster.gpus: cannot be"));
   EXPECT_THAT(text, HasSubstr("A -> D"));
@@ -98,7 +98,7 @@ TEST(ReadResult, WhatIsNotAResultIsRefused) {
               HasSubstr("plan.cluster.gpus: expected a whole number"));
 }
 
-// A measured step that says nothing but its time.
+// The measured step has no other value than its time.
 TEST(ReadResult, WhatIsMissingStaysUnset) {
   const auto read = read_result("{\"step\": {\"time_s\": 2, \"bubble_s\": null}, \"run\": null}", "r.json");
   ASSERT_TRUE(read);

@@ -26,7 +26,7 @@ Roofline round_roofline() {
   return roofline;
 }
 
-TEST(Roofline, PutsAPointWhereItsNumbersSay) {
+TEST(Roofline, PutsAPointAtItsNumbers) {
   Roofline roofline = round_roofline();
   // 1000 FLOP/B at 500 TFLOP/s: 1000e12 FLOP and 1e12 B in 2 s.
   roofline.points = {{"bf16", "a & b", 1000e12, 1e12, 2}};

@@ -42,7 +42,7 @@ TEST(ScheduleComparison, EveryScheduleHasTheSameWork) {
   EXPECT_EQ(possible, schedule_kinds().size());
 }
 
-// 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. With hops: 2 (P - 1) M / P + 2 (P - 2) = 16 of them are exposed;
+// 1F1B: (M + P - 1)(F + B) = 33, of which 9 are idle. Of the transfers, 2 (P - 1) M / P + 2 (P - 2) = 16 are exposed;
 // the first rank holds P micro-batches. Two chunks a rank halve the fill: 24 + 9 / 2.
 TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   CostTable costs;
@@ -59,10 +59,11 @@ TEST(ScheduleComparison, NumbersOfKnownSchedules) {
   const ComparedSchedule& interleaved = row_of(compare(four_by_eight, {}), "interleaved");
   EXPECT_NEAR(interleaved.makespan, 24 + 4.5, 1e-9);
   EXPECT_EQ(interleaved.chunks, 2);
-  EXPECT_FALSE(interleaved.exposed_p2p) << "no hop costs anything";
+  EXPECT_FALSE(interleaved.exposed_p2p) << "no transfer takes time";
 }
 
-// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV once, in 2P + 1 chunks of half a stage.
+// DualPipe holds every stage twice and P + 1 of its micro-batches; DualPipeV holds it once, in 2P + 1 chunks of half a
+// stage.
 TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
   const auto rows = compare(four_by_eight, {});
   EXPECT_EQ(row_of(rows, "dualpipe").chunks, 2);
@@ -73,7 +74,7 @@ TEST(ScheduleComparison, ActivationsAndCopiesAreThoseOfFullStages) {
   EXPECT_EQ(row_of(rows, "dualpipev").peak_activations, 4.5);
 }
 
-TEST(ScheduleComparison, SaysWhyAScheduleIsImpossible) {
+TEST(ScheduleComparison, GivesTheReasonWhyAScheduleIsImpossible) {
   const ScheduleShape odd{.ranks = 3, .micro_batches = 6, .virtual_stages = 2};
   const auto rows = compare(odd, {});
   ASSERT_TRUE(row_of(rows, "dualpipe").infeasible);
@@ -96,7 +97,7 @@ TEST(ScheduleComparison, CutsStagesIntoEqualParts) {
   EXPECT_EQ(cut.stages[2].FB, 3);
   EXPECT_EQ(cut.stages[3].F, 2);
   EXPECT_EQ(cut.stages[5].FB, 4);
-  EXPECT_EQ(cut.uniform.p2p, 0.5) << "a hop carries the same activations";
+  EXPECT_EQ(cut.uniform.p2p, 0.5) << "a transfer has the same activations";
 }
 
 TEST(ScheduleComparison, NeedsAStageForEachRank) {

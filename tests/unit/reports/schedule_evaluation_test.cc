@@ -18,7 +18,7 @@ CostedSchedule evaluated(const std::string& kind, const ScheduleShape& shape, co
 
 ScheduleCosts stage(double F, double I, double W) { return {.F = F, .B = I + W, .I = I, .W = W, .FB = F + I + W}; }
 
-// One micro-batch through two stages: F 1, hop, F 2, B 4, hop, B 2.
+// One micro-batch passes two stages: F 1, transfer, F 2, B 4, transfer, B 2.
 TEST(ScheduleEvaluation, StagesHaveTheirOwnCosts) {
   CostTable costs;
   costs.uniform.p2p = 0.5;
@@ -67,7 +67,7 @@ TEST(ScheduleEvaluation, PairsShrinkAsTheirStagesDo) {
   EXPECT_GT(pairs, 0U);
 }
 
-// The same costs once for all stages or listed for each.
+// The same costs can be given once for all stages or for each.
 TEST(ScheduleEvaluation, EqualStagesAreTheUniformCosts) {
   CostTable uniform;
   uniform.uniform = {.F = 1.1, .B = 2.5, .I = 1.3, .W = 1.2, .FB = 3.2, .p2p = 0.1};

@@ -61,7 +61,7 @@ TEST(SchedulePicture, LettersScaleToTheWidth) {
             "        B backward  . idle\n");
 }
 
-// One cell a unit: a forward has no place for its number, a backward of two has.
+// At one cell a unit a forward has no space for its number, and a backward of two has.
 TEST(SchedulePicture, NumbersStandWhereTheyFit) {
   EXPECT_THAT(picture_text(two_ranks(), margin + 9, false), HasSubstr("     0  FF..B0.B1\n     1  .FB0FB1..\n"));
 }

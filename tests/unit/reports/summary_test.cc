@@ -48,8 +48,8 @@ TEST(Summary, ColoursOnlyWhenAsked) {
   EXPECT_NE(colored.find("\x1b[1mMemory"), std::string::npos);
 }
 
-// Losses below a thousandth of the step make one row.
-TEST(Summary, SaysWhatTheStepLosesAgainstItsBound) {
+// All losses below a thousandth of the step share one row.
+TEST(Summary, HasWhatTheStepLosesAgainstItsBound) {
   const std::string text = summary(support::example_result(), support::example_plan());
   for (const char* part : {"11.90 s: compute of rank 3 at the best rates", "GEMM below best rate  3.085 s  15.4 %",
                            "larger products", "2 smaller             0.015 s   0.1 %"})
@@ -71,7 +71,7 @@ TEST(Summary, LeavesOutWhatWasNotComputed) {
   }
 }
 
-TEST(Summary, SaysWhyThereIsNoPrice) {
+TEST(Summary, GivesTheReasonWhyThereIsNoPrice) {
   auto result = support::example_result();
   result.run->rent = {std::nullopt, "the cluster does not state price.rent"};
   result.run->cost_usd.reset();
@@ -83,7 +83,7 @@ TEST(Summary, SaysWhyThereIsNoPrice) {
   EXPECT_EQ(text.find("$5,592,000"), std::string::npos) << text;
 }
 
-TEST(Summary, SaysWhichRankIsOverTheCapacity) {
+TEST(Summary, NamesTheRankOverTheCapacity) {
   auto memory = support::example_result().memory;
   memory.ranks[3].peak_bytes = memory.peak_bytes = 95.1e9;
   memory.fits = false;

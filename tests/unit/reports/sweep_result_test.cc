@@ -11,7 +11,7 @@
 namespace plumbline::sim {
 namespace {
 
-// 1,000 tokens in `seconds`, all of them overlapped pairs of which `share` is exposed communication.
+// Returns a point of 1,000 tokens in `seconds`, all in overlapped pairs of which `share` is exposed communication.
 SweepPoint point_of(double seconds, double share) {
   SweepPoint point;
   point.step.time_s = seconds;
@@ -33,7 +33,7 @@ SweepResult result_of(const std::vector<std::string>& over, std::vector<model::R
   return result;
 }
 
-// Six points along one key: 24 does not fit, 28 cannot be.
+// Of six points along one key, 24 does not fit and 28 is infeasible.
 SweepResult along_one_key() {
   SweepPoint large = point_of(1, 0.01);
   large.infeasible_reason = "does not fit: rank 0";
@@ -42,7 +42,7 @@ SweepResult along_one_key() {
                                        point_of(10.2, 0.03), large, tl::unexpected(impossible)});
 }
 
-// Lines joined, so that sentences can be looked for wherever they wrap.
+// Returns the text with its lines joined, so that sentences are found wherever they wrap.
 std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n *"), " "); }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -107,7 +107,7 @@ TEST(TensorBoard, HistogramOfEqualValuesHasOneBucket) {
   EXPECT_EQ(doubles_of(histogram.find(7)->second.bytes), (std::vector<double>{3}));
 }
 
-TEST(TensorBoard, SaysWhereItCannotWrite) {
+TEST(TensorBoard, NamesThePathThatItCannotWrite) {
   const tests::TemporaryDirectory folder;
   const std::string file = folder.write("file", "").string();
   const auto board = TensorBoard::create(file + "/run", 100);

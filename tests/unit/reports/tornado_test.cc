@@ -28,7 +28,7 @@ TornadoInput input_named(const std::string& name, std::size_t settings) {
 
 model::Error infeasible() { return {model::ErrorKind::infeasible, "cannot be", "", 0, "narrow", ""}; }
 
-// Ten seconds as it is; "wide" spans 9 to 12, "narrow" 10 to 10.5 with one setting that cannot be, "none" nothing.
+// The plan takes ten seconds; "wide" spans 9 to 12, "narrow" 10 to 10.5 with one infeasible setting, "none" nothing.
 TornadoResult example() {
   return tornado_result(Fidelity::step, {input_named("narrow", 2), input_named("none", 1), input_named("wide", 3)},
                         {point_of(10), point_of(10.5), tl::unexpected(infeasible()), point_of(10), point_of(11),
@@ -49,8 +49,8 @@ TEST(Tornado, InputsAreSortedByWhatTheyMove) {
   EXPECT_EQ(result.by_width(0).size(), 2U);
 }
 
-// The plan as it is stays one of the ends where nothing goes beyond it.
-TEST(Tornado, ASettingThatCannotBeDoesNotCount) {
+// The unchanged plan is one of the ends where no setting is beyond it.
+TEST(Tornado, AnInfeasibleSettingDoesNotCount) {
   const TornadoSpan narrow = example().rows[1].spans[0].value();
   EXPECT_DOUBLE_EQ(narrow.least, 10);
   EXPECT_EQ(narrow.least_setting, std::nullopt);

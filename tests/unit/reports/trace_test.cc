@@ -39,7 +39,7 @@ struct Slice {
   std::int64_t start_ns, end_ns;
 };
 
-// A viewer's clock: microseconds times 1000, rounded.
+// Returns a viewer's microseconds as nanoseconds, rounded.
 std::int64_t nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1000); }
 
 std::map<std::pair<int, int>, std::vector<Slice>> tracks_of(const Json& trace) {
@@ -103,7 +103,7 @@ TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
 }
 
 TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
-  // 6,000 pairs on 16 ranks: about 300,000 spans, so that many pieces pass through the compressor.
+  // 6,000 pairs on 16 ranks have about 300,000 spans, so that many pieces pass through the compressor.
   const auto timeline = support::example_timeline(6000);
   const auto names = support::example_rank_names();
   const std::string packed = to_trace(timeline, names, true);
@@ -120,7 +120,7 @@ TEST(Trace, StopsWhenTheSinkDoes) {
   EXPECT_EQ(pieces, 2u);
 }
 
-TEST(Trace, LanesLieBesideEachOtherAndNest) {
+TEST(Trace, TracksAreAdjacentAndNest) {
   const auto timeline = support::example_timeline();
   model::Timeline short_one = support::example_timeline(3);
   const Json trace = Json::parse(

@@ -9,7 +9,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Llama 3 8B on 64 H800: a plan with much traffic inside the node against one with a bubble.
+// Returns Llama 3 8B on 64 H800: a plan with much traffic inside the node. The other plan has a bubble.
 Inputs with_tensor() {
   return tests::step_inputs(tests::llama_plan, "h800",
                             {"parallelism.tensor=2", "parallelism.sequence=true", "parallelism.pipeline=1"});
@@ -48,7 +48,7 @@ TEST(BreakEven, ChangesAreOfTheQuantityAlone) {
 
 TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
-  // As if events put the plan with the tensor-parallel collectives 3 % ahead: slower links put it behind.
+  // The plan with tensor-parallel collectives is 3 % ahead, as if by events: slower links put it behind.
   const double winner_s = 1.0, other_s = 1.03;
   const auto found = break_evens(candidate(tensor, winner_s), {candidate(pipeline, other_s)}, {true}, {});
   const BreakEven& break_even = find(found, BreakEvenQuantity::nvlink_bandwidth);
@@ -61,11 +61,11 @@ TEST(BreakEven, FoundAtTheNodeLinksAndHoldsOnBothSides) {
     };
     return other_s * at(pipeline) - winner_s * at(tensor);
   };
-  EXPECT_LT(lead(*break_even.factor), 0);          // overturned
-  EXPECT_GT(lead(*break_even.factor * 1.011), 0);  // and bisected to 1 %
+  EXPECT_LT(lead(*break_even.factor), 0);          // the order is reversed
+  EXPECT_GT(lead(*break_even.factor * 1.011), 0);  // bisected to 1 %
 }
 
-TEST(BreakEven, FarAheadNothingOverturnsIt) {
+TEST(BreakEven, FarAheadNothingReversesIt) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   for (const BreakEven& break_even : break_evens(candidate(tensor, 1), {candidate(pipeline, 100)}, {true}, {}))
     EXPECT_FALSE(break_even.factor) << describe(break_even.quantity);
@@ -75,7 +75,7 @@ TEST(BreakEven, PricesAreArithmetic) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   BreakEvenOptions options;
   options.weight_is_price = true;
-  // 10 s at 2 a second cost 20; 6 s at 4 cost 24: x1.2. The other plan on the same hardware pays the same price.
+  // 10 s at 2 a second cost 20; 6 s at 4 cost 24: x1.2. The other plan on the same hardware has the same price.
   const auto found = break_evens(candidate(tensor, 10, 2), {candidate(pipeline, 10.5, 2), candidate(pipeline, 6, 4)},
                                  {true, false}, options);
   const BreakEven& break_even = find(found, BreakEvenQuantity::price);
@@ -87,7 +87,7 @@ TEST(BreakEven, PricesAreArithmetic) {
 TEST(BreakEven, QuantitiesThatCannotMatterAreLeftOut) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   const auto found = break_evens(candidate(tensor, 1), {candidate(pipeline, 1.03)}, {true}, {});
-  EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::imbalance, &BreakEven::quantity), 0);  // dense
+  EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::imbalance, &BreakEven::quantity), 0);  // the model is dense
   EXPECT_EQ(std::ranges::count(found, BreakEvenQuantity::price, &BreakEven::quantity), 0);
 }
 
@@ -103,7 +103,7 @@ TEST(BreakEven, IsTheSameForAnyNumberOfThreads) {
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].factor, four[i].factor);
 }
 
-TEST(BreakEven, AfterAStopNothingIsClaimed) {
+TEST(BreakEven, AfterAStopNothingIsReported) {
   const Inputs tensor = with_tensor(), pipeline = with_pipeline();
   BreakEvenOptions options;
   options.stopped = [] { return true; };

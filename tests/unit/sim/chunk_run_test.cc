@@ -1,4 +1,4 @@
-// One overlapped pair of chunks kernel by kernel, against the same pair segment by segment.
+// One overlapped pair of chunks kernel by kernel, compared with the same pair segment by segment.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ struct Traced {
 
 double seconds_of(std::int64_t ps) { return static_cast<double>(ps) * 1e-12; }
 
-// By stream, then by start.
+// Returns the kernels by stream, then by start.
 std::vector<Traced> kernels_of(const ChunkRun& run) {
   const model::Timeline& timeline = run.timeline;
   std::vector<Traced> found;
@@ -46,7 +46,7 @@ std::vector<Traced> kernels_of(const ChunkRun& run) {
 
 double seconds_of(const ChunkRun& run) { return seconds_of(run.timeline.end_ps); }
 
-// Pairs of interior stages of DeepSeek-V3's shipped plan: four layers, expected rows, nobody waits.
+// Pairs of middle stages of DeepSeek-V3's shipped plan: four layers, expected rows, no waits.
 class ChunkRuns : public testing::Test {
  protected:
   static Inputs inputs(std::vector<std::string> overrides = {}) {
@@ -96,7 +96,7 @@ TEST_F(ChunkRuns, KernelsOfAStreamFollowEachOther) {
 TEST_F(ChunkRuns, PhasesCoverTheirKernels) {
   const ChunkRun chunk = run(inputs());
   const model::TimelineSummary summary = model::summarize(chunk.timeline);
-  // attn, mlp, dispatch and combine of both sides and two weight gradients, in four slots.
+  // Four slots have attn, mlp, dispatch and combine of both sides and two weight gradients.
   EXPECT_EQ(summary.phases.size(), 4u * 10);
   std::map<std::pair<std::int32_t, std::string>, std::pair<double, double>> ends;
   for (const Traced& kernel : kernels_of(chunk)) {
@@ -113,7 +113,7 @@ TEST_F(ChunkRuns, PhasesCoverTheirKernels) {
   EXPECT_TRUE(std::ranges::is_sorted(summary.phases, {}, &Phase::start));
 }
 
-// Some compute kernel, or else some communication, runs at every moment.
+// At every moment a compute kernel or else communication runs.
 TEST_F(ChunkRuns, TimesAddUp) {
   const ChunkRun chunk = run(inputs());
   const model::TimelineSummary summary = model::summarize(chunk.timeline);
@@ -135,7 +135,7 @@ TEST_F(ChunkRuns, SlotsPairForwardLayersWithBackwardOnesInReverse) {
     for (const char* name :
          {"attn(F)", "mlp(F)", "mlp(B)", "mlp(W)", "attn(B)", "attn(W)", "dispatch(F)", "combine(B)"})
       EXPECT_GT(phase(summary, name, slot).start, phase(summary, name, slot - 1).start) << name;
-  // Each of them holds one grouped product of either matrix on the forward side.
+  // Each of them has one grouped GEMM of either matrix on the forward side.
   for (std::int32_t slot = 0; slot < 4; ++slot) EXPECT_EQ(named(chunk, "experts_gate_up", slot).size(), 1u);
 }
 
@@ -167,8 +167,8 @@ TEST_F(ChunkRuns, GivenRowsAreRespectedOnTheirSide) {
     const Traced kernel = named(r, name, slot).at(0);
     return kernel.end - kernel.start;
   };
-  // experts_gate_up of the slot grows by about its rows (its ramp does not), no other slot's and not the input
-  // gradient's. Within 2 %: transfers may run beside it for another part of its time.
+  // experts_gate_up of the slot grows by about its rows (its ramp does not); those of other slots and the input
+  // gradient's do not. The tolerance is 2 %, as transfers may overlap with another part of it.
   EXPECT_NEAR(seconds(chunk, "experts_gate_up", 1) / seconds(usual, "experts_gate_up", 1), 1.2, 0.02 * 1.2);
   EXPECT_NEAR(seconds(chunk, "experts_gate_up", 0), seconds(usual, "experts_gate_up", 0), picoseconds);
   EXPECT_NEAR(seconds(chunk, "experts_gate_up_dgrad", 1) / seconds(usual, "experts_gate_up_dgrad", 1), 1, 0.02);
@@ -179,8 +179,8 @@ TEST_F(ChunkRuns, GivenRowsAreRespectedOnTheirSide) {
 }
 
 TEST_F(ChunkRuns, GivenWaitsAreRespected) {
-  // In the order combine(B), dispatch(F), dispatch(B), combine(F), from arrival to transfer, the meeting itself
-  // included: the profile's notify of 100 us is the least.
+  // Waits are in the order combine(B), dispatch(F), dispatch(B), combine(F), from arrival to transfer, including the
+  // barrier: they are at least the profile's notify of 100 us.
   const Inputs in = inputs();
   const std::vector<double> waits = {1e-3, 2e-3, 3e-3, 0};
   ChunkRank::Slot slot;

@@ -1,5 +1,5 @@
-// One GPU: in-order streams, waits between them, and rates that follow what runs beside what. All times
-// in seconds; the durations are such that every expected time is a whole number of picoseconds.
+// One GPU: in-order streams, waits between them, and rates that depend on the kernels that run at the same time. All
+// times in seconds; the durations make every expected time a whole number of picoseconds.
 #include "sim/engine/gpu_model.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(GpuModel, WaitsHoldAcrossStreams) {
               {segment(Stream::compute), compute_time(1)},
               {segment(Stream::compute, {1}), compute_time(1)}});
   gpu.run();
-  // The transfer waits for segment 0 and takes 1..3; segment 2 runs beside it; segment 3 waits for it.
+  // The transfer waits for segment 0 and takes 1..3; segment 2 is overlapped with it; segment 3 waits for it.
   EXPECT_DOUBLE_EQ(gpu.start(1), 1);
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
   EXPECT_DOUBLE_EQ(gpu.start(2), 1);
@@ -55,40 +55,40 @@ TEST(GpuModel, WhatWaitsHoldsUpItsStream) {
               {segment(Stream::compute, {0}), compute_time(1)},
               {segment(Stream::compute), compute_time(1)}});
   gpu.run();
-  // Segment 2 is ready from the start but stands behind segment 1, which waits until 3.
+  // Segment 2 is ready from the start but queued after segment 1, which waits until 3.
   EXPECT_DOUBLE_EQ(gpu.start(1), 3);
   EXPECT_DOUBLE_EQ(gpu.start(2), 4);
 }
 
-TEST(GpuModel, ComputeSlowsBesideATransfer) {
+TEST(GpuModel, ComputeSlowsWithATransfer) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
   gpu.run();
-  // Beside the transfer until 1: a quarter done. The other three quarters at full speed: 0.75 * 2 = 1.5.
+  // With the transfer until 1: a quarter done. The other three quarters at full speed: 0.75 * 2 = 1.5.
   EXPECT_DOUBLE_EQ(gpu.end(1), 1);
   EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
 }
 
-TEST(GpuModel, ATransferSlowsBesideCompute) {
+TEST(GpuModel, ATransferSlowsWithCompute) {
   GpuRun gpu({{segment(Stream::communication), transfer_time(2, 4)}, {segment(Stream::compute), compute_time(1)}});
   gpu.run();
-  // A quarter done when compute ends at 1, then 0.75 * 2 = 1.5.
+  // A quarter is done when compute ends at 1, then 0.75 * 2 = 1.5.
   EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
 }
 
 TEST(GpuModel, BothSlowEachOther) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 3)}});
   gpu.run();
-  // Both slow until the transfer ends at 3: compute is 3/4 done, the last quarter takes 0.25 * 2.
+  // Both are slow until the transfer ends at 3: compute is 3/4 done, the last quarter takes 0.25 * 2.
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
   EXPECT_DOUBLE_EQ(gpu.end(0), 3.5);
 }
 
-TEST(GpuModel, TheRateChangesMidWay) {
+TEST(GpuModel, TheRateChangesInTheMiddle) {
   GpuRun gpu({{segment(Stream::compute), compute_time(4, 8)},
               {segment(Stream::communication), transfer_time(2, 2, {.prepare = 1, .notify = 1})}});
   gpu.run();
-  // Preparing and meeting slow nothing: at 2 half is done. Beside the transfer 2..4 another 2/8. The last
-  // quarter alone takes 0.25 * 4 = 1.
+  // Preparation and barrier slow no kernel: at 2 half is done. With the transfer 2..4 another 2/8. The last quarter
+  // alone takes 0.25 * 4 = 1.
   EXPECT_DOUBLE_EQ(gpu.start(1), 0);
   EXPECT_DOUBLE_EQ(gpu.arrival(1), 1);
   EXPECT_DOUBLE_EQ(gpu.transfer(1), 2);
@@ -96,12 +96,12 @@ TEST(GpuModel, TheRateChangesMidWay) {
   EXPECT_DOUBLE_EQ(gpu.end(0), 5);
 }
 
-TEST(GpuModel, AMeetingHoldsTheStream) {
+TEST(GpuModel, ABarrierHoldsTheStream) {
   GpuRun gpu({{segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .wait = 2, .notify = 0.25})},
               {segment(Stream::compute), compute_time(2.5, 5)}});
   gpu.run();
-  // Arrives at 0.5, the others come at 2.5, the meeting ends at 2.75, the transfer at 3.75. Compute goes
-  // beside waiting ranks as fast as alone here.
+  // The GPU arrives at 0.5, the others at 2.5, the barrier ends at 2.75, the transfer at 3.75. Compute is as fast with
+  // waiting ranks as alone here.
   EXPECT_DOUBLE_EQ(gpu.arrival(0), 0.5);
   EXPECT_DOUBLE_EQ(gpu.transfer(0), 2.75);
   EXPECT_DOUBLE_EQ(gpu.end(0), 3.75);
@@ -111,20 +111,20 @@ TEST(GpuModel, AMeetingHoldsTheStream) {
 TEST(GpuModel, TwoComputeStreamsShareEvenly) {
   GpuRun gpu({{segment(Stream::compute), compute_time(1)}, {segment(Stream::weight_gradient), compute_time(3)}});
   gpu.run();
-  // Half speed each until the short one ends at 2; the long one has 2 of 3 left and is alone: 2 + 2.
+  // Each has half speed until the short one ends at 2; the long one has 2 of 3 left and is alone: 2 + 2.
   EXPECT_DOUBLE_EQ(gpu.end(0), 2);
   EXPECT_DOUBLE_EQ(gpu.end(1), 4);
   EXPECT_DOUBLE_EQ(gpu.compute_busy(), 4);  // the union of both
 }
 
-TEST(GpuModel, CopiesToAndFromTheHostRunBesideEverything) {
+TEST(GpuModel, CopiesToAndFromTheHostRunConcurrently) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 9)},
               {segment(Stream::to_host), transfer_time(3, 9)},
               {segment(Stream::from_host), transfer_time(4, 9)},
               {segment(Stream::to_host, {0}), transfer_time(1.5, 9)},
               {segment(Stream::compute, {2}), compute_time(1)}});
   gpu.run();
-  // Nothing slows anything: compute ends at 2 as if alone. Out: 0..3 and 3..4.5; in, at the same time: 0..4. The last
+  // Copies slow no kernel: compute ends at 2 as if alone. Out: 0..3 and 3..4.5; in, at the same time: 0..4. The last
   // kernels wait for it, and the slot for all.
   EXPECT_DOUBLE_EQ(gpu.end(0), 2);
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
@@ -140,7 +140,7 @@ TEST(GpuModel, SharingAndInterferenceMultiply) {
               {segment(Stream::weight_gradient), compute_time(1, 2)},
               {segment(Stream::communication), transfer_time(4, 4)}});
   gpu.run();
-  // Each takes 1 alone, 2 beside the transfer, 4 where they share as well.
+  // Each takes 1 alone, 2 with the transfer, 4 where they share the GPU as well.
   EXPECT_DOUBLE_EQ(gpu.end(0), 4);
   EXPECT_DOUBLE_EQ(gpu.end(1), 4);
 }
@@ -165,7 +165,7 @@ TEST(GpuModel, FewRowsNeverTakeNegativeTime) {
 TEST(GpuModel, RunsOneSlotAfterAnother) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4)}, {segment(Stream::communication), transfer_time(1, 1)}});
   gpu.run({}, 2);
-  // 2.5 as in ComputeSlowsBesideATransfer, twice.
+  // 2.5 as in ComputeSlowsWithATransfer, twice.
   EXPECT_EQ(gpu.slots_ended(), 2);
   EXPECT_DOUBLE_EQ(gpu.start(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.slot_end(), 5);
@@ -176,28 +176,28 @@ TEST(GpuModel, WaitingAndTransferringSlowComputeDifferently) {
   GpuRun gpu({{segment(Stream::compute), compute_time(2, 4, 8)},
               {segment(Stream::communication), transfer_time(4, 4, {.prepare = 0.5, .wait = 1, .notify = 1})}});
   gpu.run();
-  // 0..0.5 alone: a quarter. 0.5..2.5 beside ranks that wait and meet: two quarters. Then beside the transfer:
-  // the last quarter takes 8 / 4.
+  // 0..0.5 alone: a quarter. 0.5..2.5 with ranks that wait at the barrier: two quarters. Then with the transfer: the
+  // last quarter takes 8 / 4.
   EXPECT_DOUBLE_EQ(gpu.transfer(1), 2.5);
   EXPECT_DOUBLE_EQ(gpu.end(0), 4.5);
   EXPECT_DOUBLE_EQ(gpu.end(1), 6.5);
 }
 
-TEST(GpuModel, RowsCountByWhatRunsBeside) {
+TEST(GpuModel, RowsCountByTheCoRunner) {
   SegmentTime time = compute_time(2, 4, 8);
   time.compute_per_row = {1, 2, 4};
   GpuRun gpu({{segment(Stream::compute), time}, {segment(Stream::communication), transfer_time(6, 6)}});
   gpu.run({1.5, 1});
-  // Beside the transfer 8 + 0.5 * 4 = 10: 0.6 done at 6; alone 2 + 0.5 * 1 = 2.5, of which 0.4 are left.
+  // With the transfer 8 + 0.5 * 4 = 10: 0.6 done at 6; alone 2 + 0.5 * 1 = 2.5, of which 0.4 are left.
   EXPECT_DOUBLE_EQ(gpu.end(0), 7);
 }
 
-TEST(GpuModel, PreparationIsSlowerBesideCompute) {
+TEST(GpuModel, PreparationIsSlowerWithCompute) {
   SegmentTime all_to_all = transfer_time(1, 1, {.prepare = 1});
   all_to_all.prepare_overlapped = 4;
   GpuRun gpu({{segment(Stream::communication), all_to_all}, {segment(Stream::compute), compute_time(2)}});
   gpu.run();
-  // Half prepared when compute ends at 2; the other half takes 0.5 * 1.
+  // Half is prepared when compute ends at 2; the other half takes 0.5 * 1.
   EXPECT_DOUBLE_EQ(gpu.prepared(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.arrival(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.end(0), 3.5);

@@ -1,5 +1,5 @@
-// Who has the SMs of one GPU: persistent kernels keep theirs to the end, communication kernels wait for a seat. All
-// times in seconds; the durations are such that every expected time is a whole number of picoseconds.
+// The SMs of one GPU: persistent kernels keep theirs to the end, and communication kernels wait for free SMs. All times
+// in seconds; the durations make every expected time a whole number of picoseconds.
 #include <gtest/gtest.h>
 
 #include "sim/engine/gpu_model.h"
@@ -15,7 +15,7 @@ using tests::GpuRun;
 using tests::segment;
 using tests::transfer_time;
 
-// Of 132 SMs a communication kernel wants 20.
+// A communication kernel needs 20 of 132 SMs.
 constexpr std::int64_t device_sms = 132;
 constexpr std::int64_t held = 20;
 constexpr bool kernel_by_kernel = true;
@@ -26,14 +26,14 @@ TEST(GpuSms, ATransferWaitsUntilAWideKernelEnds) {
               {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5}, held)}},
              device_sms, kernel_by_kernel);
   gpu.run();
-  // It is prepared at 0.5 and finds its SMs when the first kernel ends at 2, before the second begins.
+  // It is prepared at 0.5 and acquires its SMs when the first kernel ends at 2, before the second begins.
   EXPECT_DOUBLE_EQ(gpu.prepared(2), 0.5);
   EXPECT_DOUBLE_EQ(gpu.arrival(2), 2);
   EXPECT_DOUBLE_EQ(gpu.end(2), 3);
   EXPECT_DOUBLE_EQ(gpu.end(1), 5);
 }
 
-TEST(GpuSms, ANarrowKernelLeavesSeats) {
+TEST(GpuSms, ANarrowKernelLeavesFreeSms) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 112)},
               {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5}, held)}},
              device_sms, kernel_by_kernel);
@@ -41,14 +41,14 @@ TEST(GpuSms, ANarrowKernelLeavesSeats) {
   EXPECT_DOUBLE_EQ(gpu.arrival(1), 0.5);
 }
 
-TEST(GpuSms, ATransferOfNoSmsNeedsNoSeat) {
+TEST(GpuSms, ATransferOfNoSmsDoesNotWait) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)}, {segment(Stream::communication), transfer_time(1, 1)}},
              device_sms, kernel_by_kernel);
   gpu.run();
   EXPECT_DOUBLE_EQ(gpu.end(1), 1);
 }
 
-// A transfer that was measured in a step has waited for its SMs in the time that it takes.
+// The time of a transfer that was measured in a step includes its wait for SMs.
 TEST(GpuSms, AMeasuredTransferDoesNotWaitAgain) {
   SegmentTime measured = transfer_time(1, 3, {}, held);
   measured.wait_measured = true;
@@ -59,20 +59,20 @@ TEST(GpuSms, AMeasuredTransferDoesNotWaitAgain) {
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
 }
 
-TEST(GpuSms, BetweenMeetingAndTransferAKernelMayTakeTheSeats) {
-  // The kernel of the meeting ends before that of the transfer begins. A product that began in between, on as many
-  // SMs as beside a waiting kernel, keeps them to its end.
+TEST(GpuSms, BetweenBarrierAndTransferAKernelMayAcquireTheSms) {
+  // The kernel of the barrier ends before that of the transfer begins. A GEMM that began in between, on as many SMs as
+  // with a waiting kernel, keeps them to its end.
   SegmentTime wide = gemm_time(4, 132);
   GpuRun gpu({{segment(Stream::compute), compute_time(1)},
               {segment(Stream::compute), wide},
               {segment(Stream::communication), transfer_time(1, 1, {.notify = 2}, held)}},
              device_sms, kernel_by_kernel);
   gpu.run();
-  // Meeting 0..2; the product 1..5; the transfer from 5.
+  // The barrier takes 0..2, the GEMM 1..5; the transfer starts at 5.
   EXPECT_DOUBLE_EQ(gpu.arrival(2), 0);
   EXPECT_DOUBLE_EQ(gpu.transfer(2), 5);
   EXPECT_DOUBLE_EQ(gpu.end(2), 6);
-  // Launched on the SMs that the meeting leaves, it takes none.
+  // A GEMM launched on the SMs that the barrier leaves takes none of the barrier's.
   wide.width = {132, 112, 112};
   GpuRun dynamic({{segment(Stream::compute), compute_time(1)},
                   {segment(Stream::compute), wide},
@@ -87,7 +87,7 @@ TEST(GpuSms, InASegmentOfManyKernelsTheWaitIsTheMean) {
               {segment(Stream::communication), transfer_time(1, 1, {.prepare = 0.5, .notify = 1}, held)}},
              device_sms);
   gpu.run();
-  // 0.25 s before the meeting and again before the transfer.
+  // 0.25 s before the barrier and again before the transfer.
   EXPECT_DOUBLE_EQ(gpu.arrival(1), 0.75);
   EXPECT_DOUBLE_EQ(gpu.transfer(1), 2);
   EXPECT_DOUBLE_EQ(gpu.end(1), 3);
@@ -109,8 +109,8 @@ TEST(GpuSms, OfTwoKernelsTheFirstHasTheSms) {
               {segment(Stream::weight_gradient), gemm_time(3, 132)}},
              device_sms, kernel_by_kernel);
   gpu.run();
-  // 0..1 the product shares the memory with an element-wise kernel: both at half speed until the latter ends at 2,
-  // a third of the product done. It goes on to 4; the other, which finds no SM, stands still until then.
+  // In 0..1 the GEMM shares the memory with an element-wise kernel: both have half speed until the latter ends at 2,
+  // with a third of the GEMM done. The GEMM goes on to 4; the other, which finds no SM, stops until then.
   EXPECT_DOUBLE_EQ(gpu.end(0), 2);
   EXPECT_DOUBLE_EQ(gpu.end(2), 4);
   EXPECT_DOUBLE_EQ(gpu.start(1), 2);
@@ -122,7 +122,7 @@ TEST(GpuSms, TheSecondKernelTakesWhatIsLeft) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 88)}, {segment(Stream::weight_gradient), gemm_time(3, 88)}},
              device_sms, kernel_by_kernel);
   gpu.run();
-  // 44 of the second's 88 SMs are left: half speed, a third done at 2. Then alone: 2 of 3 s.
+  // 44 of the second's 88 SMs are left: half speed, a third done at 2. Then it is alone: 2 of 3 s.
   EXPECT_DOUBLE_EQ(gpu.end(0), 2);
   EXPECT_DOUBLE_EQ(gpu.end(1), 4);
 }
@@ -141,19 +141,19 @@ TEST(GpuSms, SegmentsOfManyKernelsShareTheSmsEvenly) {
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 132)}, {segment(Stream::weight_gradient), gemm_time(3, 132)}},
              device_sms);
   gpu.run();
-  // Both at half speed until the first ends at 4; the second has 1 of 3 left.
+  // Both have half speed until the first ends at 4; the second has 1 of 3 left.
   EXPECT_DOUBLE_EQ(gpu.end(0), 4);
   EXPECT_DOUBLE_EQ(gpu.end(1), 5);
 }
 
-TEST(GpuSms, ATransferNarrowsWhatProductsShare) {
+TEST(GpuSms, ATransferNarrowsWhatGemmsShare) {
   SegmentTime narrow = gemm_time(2, 56);
   GpuRun gpu({{segment(Stream::compute), gemm_time(2, 56)},
               {segment(Stream::weight_gradient), gemm_time(2, 84)},
               {segment(Stream::communication), transfer_time(10, 10, {}, held)}},
              device_sms);
   gpu.run();
-  // 56 + 84 = 140 SMs wanted of 112: both 1.25 times as slow.
+  // Together they need 56 + 84 = 140 of 112 SMs: both are 1.25 times as slow.
   EXPECT_DOUBLE_EQ(gpu.transfer(2), 0);
   EXPECT_DOUBLE_EQ(gpu.end(0), 2.5);
   EXPECT_DOUBLE_EQ(gpu.end(1), 2.5);

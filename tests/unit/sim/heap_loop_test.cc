@@ -1,4 +1,4 @@
-// The event loop's promise: events run in order of time, then priority, then scheduling.
+// The guarantee of the event loop: events run in order of time, then priority, then scheduling.
 #include "sim/engine/heap_loop.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using Order = std::tuple<Time, std::uint16_t, std::uint64_t>;  // time, priority, argument
 
-// Notes what runs and when; `then` may schedule more.
+// Records the events that run and their times; `then` may schedule more.
 class Notes final : public Handler {
  public:
   explicit Notes(HeapLoop& loop) : loop_(loop) {}
@@ -67,7 +67,7 @@ TEST_F(HeapLoops, TheWholeRangeOfPrioritiesCounts) {
 TEST_F(HeapLoops, EventsScheduledWhileRunningTakeTheirPlace) {
   notes_.then = [&](std::uint64_t argument) {
     if (argument != 0) return;
-    notes_.at(loop_.now(), 0, 10);  // still at this time, after what was scheduled before
+    notes_.at(loop_.now(), 0, 10);  // still at this time, after the events scheduled before
     notes_.at(15, 0, 11);           // between two known events
   };
   notes_.at(10, 0, 0);

@@ -12,7 +12,7 @@
 namespace plumbline::sim {
 namespace {
 
-// F = 1, B = 2; on the last of four stages `last` times as long.
+// F = 1, B = 2; the last of four stages takes `last` times as long.
 std::vector<double> class_seconds(const model::ScheduleTable& table, double last) {
   std::vector<double> seconds;
   for (const model::ScheduleTable::SlotClass& one : table.classes)
@@ -35,7 +35,8 @@ TEST_F(Idle, EqualStagesOnlyFillAndDrain) {
   EXPECT_EQ(idle.fill_and_drain, 9);
 }
 
-// A message of h passes 3 hops forth and 3 back in fill and drain; in between the first rank waits for gradients, too.
+// A transfer of h occurs 3 times forth and 3 times back in fill and drain; in between the first rank also waits for
+// gradients.
 TEST_F(Idle, MessagesCountByWhatTheStepWouldBeWithoutThem) {
   const double hop = 0.1;
   const model::ScheduleCosts costs = {.F = 1, .B = 2, .p2p = hop};
@@ -57,14 +58,14 @@ TEST(UnevenStages, TheOthersWait) {
   const model::ScheduleTable table =
       model::make_schedule_table(*model::find_schedule("1f1b").value(), {.ranks = 4, .micro_batches = 8}).value();
   const std::vector<double> seconds = class_seconds(table, 2);
-  // Rank 0 works 24 of 3 F + 8 (2 F + 2 B) + 3 B = 3 + 48 + 6 = 57. Equal stages would take 5/4 each:
-  // 9 * 5/4 idle, and 30 of work instead of 24.
+  // Rank 0 works 24 of 3 F + 8 (2 F + 2 B) + 3 B = 3 + 48 + 6 = 57. Equal stages would take 5/4 each: 9 * 5/4 idle, and
+  // 30 of work instead of 24.
   const IdleTime idle = split_idle(table, seconds, 0, 0, 33);
   EXPECT_NEAR(idle.fill_and_drain, 11.25, 1e-12);
   EXPECT_NEAR(idle.uneven_stages, 33 - 11.25, 1e-12);
 }
 
-// Two ranks end at 10 and 11 and check for 1; the agreement takes 2, a reduction lasts to 12, a gather 3.
+// Two ranks end at 10 and 11 and check for 1; the agreement takes 2, a reduction ends at 12, a gather takes 3.
 TEST(StepTail, TakesAwayOnePartAfterTheOther) {
   std::vector<RankWork> works(2);
   for (RankWork& work : works) work = {.check = 1, .agree = 2, .update = 4, .to_device = 0.5, .gather = 3};

@@ -1,4 +1,4 @@
-// A slot template taken apart: the same work, kernel by kernel.
+// Splits a slot template into kernels with the same work.
 #include "sim/step/kernel_slot.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ using model::OpType;
 using model::Segment;
 using model::Stream;
 
-constexpr double relative = 1e-12;  // sums in another order
+constexpr double relative = 1e-12;  // sums have another order
 
 bool is_grouped_weight_gradient(const model::Operator& op) {
   return op.kind == model::OperatorKind::grouped_matmul && op.phase == model::Phase::W;
 }
 
-// Pairs of interior stages of DeepSeek-V3's shipped plan: four layers with four local experts.
+// Pairs of middle stages of DeepSeek-V3's shipped plan: four layers with four local experts.
 class KernelSlots : public testing::Test {
  protected:
   const Inputs inputs_ = tests::step_inputs(tests::deepseek_plan, "h800");
@@ -35,7 +35,7 @@ class KernelSlots : public testing::Test {
   const model::Operator& op(const Segment& segment, std::uint16_t index) const {
     return program_.blocks[segment.block].operators[index];
   }
-  // Kernels of one segment of the template, in order.
+  // Returns the kernels of one segment of the template, in order.
   std::vector<std::size_t> pieces(std::size_t segment) const {
     std::vector<std::size_t> found;
     for (std::size_t i = 0; i < kernels_.origins.size(); ++i)
@@ -65,7 +65,7 @@ TEST_F(KernelSlots, EveryOperatorOnceInItsOrder) {
   }
 }
 
-TEST_F(KernelSlots, ExchangesStayWhole) {
+TEST_F(KernelSlots, AllToAllsStayWhole) {
   for (std::size_t s = 0; s < pair_.segments.size(); ++s) {
     if (pair_.segments[s].stream != Stream::communication) continue;
     ASSERT_EQ(pieces(s).size(), 1u);
@@ -121,7 +121,7 @@ TEST_F(KernelSlots, TheFirstKernelWaitsForTheLastOfWhatItsSegmentWaitsFor) {
     for (const std::uint16_t wait : pair_.segments[s].waits)
       expected.push_back(static_cast<std::uint16_t>(pieces(wait).back()));
     EXPECT_EQ(kernels_.segments[own.front()].waits, expected);
-    // The stream keeps the others behind it.
+    // The stream's order delays the others, without waits.
     for (std::size_t i = 1; i < own.size(); ++i) EXPECT_TRUE(kernels_.segments[own[i]].waits.empty());
     for (const std::uint16_t wait : expected) EXPECT_LT(wait, own.front());
   }

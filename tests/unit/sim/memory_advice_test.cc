@@ -17,7 +17,7 @@ namespace {
 using tests::step_inputs;
 using Settings = std::vector<std::string>;
 
-// The peak when the settings are given on the command line.
+// Returns the peak with the settings given on the command line.
 double peak(const std::string& plan, Settings overrides) {
   const Inputs inputs = step_inputs(plan, "h800", overrides);
   const model::Layout layout = model::make_layout(inputs.plan, inputs.architecture).value();
@@ -35,7 +35,7 @@ TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
   std::vector<Settings> found;
   for (const model::MemoryChange& change : advice.fitting) {
     found.push_back(change.settings);
-    // Each is what the same settings predict.
+    // Each peak is the one predicted with the same settings.
     Settings all = given;
     all.insert(all.end(), change.settings.begin(), change.settings.end());
     EXPECT_DOUBLE_EQ(change.peak_bytes, peak(tests::llama_plan, all));
@@ -45,15 +45,15 @@ TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
   EXPECT_NE(std::ranges::find(found, Settings{"recompute.policy=full"}), found.end());
 }
 
-TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
-  // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. To share them
-  // out over the 8 data-parallel ranks helps most, and not enough.
+TEST(MemoryAdvice, NamesTheClosestWhenNothingFits) {
+  // 405 billion parameters on 8 ranks of a pipeline: parameters and gradients alone are 300 GB a rank. Sharding them
+  // over the 8 data-parallel ranks helps most, and is not enough.
   const Settings given = {"model.config=models/llama-3-405b.json", "parallelism.pipeline=8", "recompute.policy=full"};
   Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
   const model::MemoryAdvice advice = memory_advice(inputs);
   EXPECT_TRUE(advice.fitting.empty());
-  // Twice the pipeline, tensor and context ranks, ZeRO-2 and 3, BF16 for moments and for gradients, and half or all
-  // activations on the host.
+  // It tries twice the pipeline, tensor and context ranks, ZeRO-2 and 3, BF16 for moments and for gradients, and half
+  // or all activations on the host.
   EXPECT_EQ(advice.tried, 9u);
   ASSERT_TRUE(advice.closest);
   EXPECT_EQ(advice.closest->settings, Settings{"parallelism.zero_stage=3"});
@@ -62,7 +62,7 @@ TEST(MemoryAdvice, SaysWhatComesClosestWhenNothingFits) {
 }
 
 TEST(MemoryAdvice, OffloadsActivationsWhereTheLinkIsKnown) {
-  // Four sequences at once keep too much on a GPU, which the host holds easily.
+  // Four sequences at once keep too many bytes for a GPU, but few for the host.
   Inputs inputs = step_inputs(tests::llama_plan, "h800", {"batch.micro_batch_size=4", "offload.activations=0.5"});
   const auto offloads = [&inputs] {
     std::vector<Settings> found;

@@ -1,4 +1,4 @@
-// Messages between ranks: a message holds its links for 100 ps and arrives 10 ps after it left them.
+// Point-to-point transfers between ranks: each holds its links for 100 ps and arrives 10 ps after it left them.
 #include "sim/step/detail/messages.h"
 
 #include <gtest/gtest.h>
@@ -82,13 +82,14 @@ TEST_F(MessageRuns, ARendezvousWithoutItsPartnerNeverMoves) {
   EXPECT_FALSE(messages_.arrived(hop(true, 1, 7)));
 }
 
-TEST_F(MessageRuns, BothSidesKnowOfTheArrival) {
+TEST_F(MessageRuns, BothSidesAreNotifiedOfTheArrival) {
   send(0, 0, 1, 7);
   at(109, [this] { EXPECT_FALSE(messages_.arrived(hop(false, 0, 7))); });
   at(111, [this] {
     EXPECT_TRUE(messages_.arrived(hop(false, 0, 7)));
     EXPECT_TRUE(messages_.arrived(hop(true, 1, 7)));
-    EXPECT_FALSE(messages_.arrived(hop(false, 0, 7, false)));  // the gradient of the same micro-batch is another
+    EXPECT_FALSE(
+        messages_.arrived(hop(false, 0, 7, false)));  // the gradient of the same micro-batch is a separate transfer
   });
   EXPECT_EQ(run().size(), 1u);
 }
@@ -106,7 +107,7 @@ TEST_F(MessageRuns, AReceiverReceivesOneAtATime) {
   EXPECT_EQ(run(), (std::vector<Seen>{{0, 2, 1, 0, 100, 110}, {1, 2, 2, 100, 200, 210}}));
 }
 
-TEST_F(MessageRuns, BothWaysOfALinkAreIndependent) {
+TEST_F(MessageRuns, BothDirectionsOfALinkAreIndependent) {
   send(0, 0, 1, 1);
   send(0, 1, 0, 2);
   EXPECT_EQ(run(), (std::vector<Seen>{{0, 1, 1, 0, 100, 110}, {1, 0, 2, 0, 100, 110}}));

@@ -1,4 +1,4 @@
-// Traffic of exchanges: who sends what to whom, and the table of their times.
+// Traffic of all-to-alls: the bytes between each pair of GPUs, and the table of their times.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,10 +18,10 @@ using topologies::Fabric;
 
 Fabric two_nodes() { return *Fabric::make(tests::planes_of_nodes(), 16); }
 
-std::map<std::pair<std::int64_t, std::int64_t>, double> by_way(const std::vector<Transfer>& transfers) {
-  std::map<std::pair<std::int64_t, std::int64_t>, double> transports;
-  for (const Transfer& transfer : transfers) transports[{transfer.from, transfer.to}] += transfer.bytes;
-  return transports;
+std::map<std::pair<std::int64_t, std::int64_t>, double> sum_by_ends(const std::vector<Transfer>& transfers) {
+  std::map<std::pair<std::int64_t, std::int64_t>, double> bytes_between;
+  for (const Transfer& transfer : transfers) bytes_between[{transfer.from, transfer.to}] += transfer.bytes;
+  return bytes_between;
 }
 
 // Ranks on GPUs 0 and 1 of one node and 8 and 9 of the other; 10 tokens of 100 B, 1.5 nodes and 2 ranks each.
@@ -37,14 +37,14 @@ TEST(Dispatch, CrossesTheNetworkOncePerNodeAndFansOutThere) {
   const Fabric fabric = two_nodes();
   const auto transfers = transfers_of(fabric, small_dispatch());
   ASSERT_TRUE(transfers);
-  const auto transports = by_way(*transfers);
-  // To the other node with probability 1.5 / 2: 750 B. To each rank with 2 / 4: 500 B, for the tokens of both nodes
-  // that land on this index: 1000 B over the node.
+  const auto bytes_between = sum_by_ends(*transfers);
+  // A token goes to the other node with probability 1.5 / 2: 750 B. It goes to each rank with 2 / 4: 500 B, for the
+  // tokens of both nodes that arrive on this index: 1000 B over the node.
   const std::map<std::pair<std::int64_t, std::int64_t>, double> expected = {
       {{0, 8}, 750},  {{8, 0}, 750},  {{1, 9}, 750},  {{9, 1}, 750},
       {{0, 1}, 1000}, {{1, 0}, 1000}, {{8, 9}, 1000}, {{9, 8}, 1000}};
-  EXPECT_EQ(transports, expected);
-  EXPECT_EQ(footprint_flows(fabric, *transfers).size(), 2u);  // each hop is one footprint
+  EXPECT_EQ(bytes_between, expected);
+  EXPECT_EQ(footprint_flows(fabric, *transfers).size(), 2u);  // each leg is one footprint
 }
 
 TEST(Combine, IsDispatchBackwards) {
@@ -55,36 +55,35 @@ TEST(Combine, IsDispatchBackwards) {
   all_to_all.kind = TrafficKind::combine;
   const auto back = transfers_of(fabric, all_to_all);
   ASSERT_EQ(there->size(), back->size());
-  const auto transports = by_way(*there);
-  for (const auto& [implementation, bytes] : by_way(*back))
-    EXPECT_EQ(transports.at({implementation.second, implementation.first}), bytes);
+  const auto bytes_between = sum_by_ends(*there);
+  for (const auto& [ends, bytes] : sum_by_ends(*back)) EXPECT_EQ(bytes_between.at({ends.second, ends.first}), bytes);
   // GPU 0 sends the rows of 10 tokens, GPU 9 those of 40.
-  EXPECT_DOUBLE_EQ(transports.at({0, 8}), 10 * 75);
-  EXPECT_DOUBLE_EQ(transports.at({9, 1}), 40 * 75);
-  // Over the node from where they land: GPU 0 has tokens of ranks on GPUs 0 and 8, GPU 9 of 1 and 9.
-  EXPECT_DOUBLE_EQ(transports.at({0, 1}), (10 + 30) * 50);
-  EXPECT_DOUBLE_EQ(transports.at({9, 8}), (20 + 40) * 50);
+  EXPECT_DOUBLE_EQ(bytes_between.at({0, 8}), 10 * 75);
+  EXPECT_DOUBLE_EQ(bytes_between.at({9, 1}), 40 * 75);
+  // Inside the node rows start where they arrive: GPU 0 has tokens of ranks on GPUs 0 and 8, GPU 9 of 1 and 9.
+  EXPECT_DOUBLE_EQ(bytes_between.at({0, 1}), (10 + 30) * 50);
+  EXPECT_DOUBLE_EQ(bytes_between.at({9, 8}), (20 + 40) * 50);
 }
 
 TEST(Dispatch, PopularRanksReceiveMoreButNoTokenTwice) {
   const Fabric fabric = two_nodes();
   TrafficPattern all_to_all = small_dispatch();
   all_to_all.popularity = {1, 1, 1, 5};
-  const auto transports = by_way(*transfers_of(fabric, all_to_all));
-  EXPECT_DOUBLE_EQ(transports.at({8, 0}), 1000 * 1.5 * 2 / 8);    // node 0 has 2 of 8
-  EXPECT_DOUBLE_EQ(transports.at({0, 8}), 1000);                  // 1.5 * 6 / 8 of a token is at most the token
-  EXPECT_DOUBLE_EQ(transports.at({8, 9}), 2 * 1000);              // 2 * 5 / 8 as well
-  EXPECT_DOUBLE_EQ(transports.at({9, 8}), 2 * 1000 * 2 * 1 / 8);  // rank 2
+  const auto bytes_between = sum_by_ends(*transfers_of(fabric, all_to_all));
+  EXPECT_DOUBLE_EQ(bytes_between.at({8, 0}), 1000 * 1.5 * 2 / 8);    // node 0 has 2 of 8
+  EXPECT_DOUBLE_EQ(bytes_between.at({0, 8}), 1000);                  // 1.5 * 6 / 8 of a token is at most the token
+  EXPECT_DOUBLE_EQ(bytes_between.at({8, 9}), 2 * 1000);              // 2 * 5 / 8 is at most the token too
+  EXPECT_DOUBLE_EQ(bytes_between.at({9, 8}), 2 * 1000 * 2 * 1 / 8);  // rank 2
 }
 
 TEST(Dispatch, LandsInTurnWhereTheGroupHasNoGpuOfThatIndex) {
   const Fabric fabric = two_nodes();
   TrafficPattern all_to_all = small_dispatch();
   all_to_all.gpus = {0, 1, 10, 11};
-  const auto transports = by_way(*transfers_of(fabric, all_to_all));
-  EXPECT_EQ(transports.count({0, 10}), 1u);
-  EXPECT_EQ(transports.count({1, 11}), 1u);
-  EXPECT_EQ(transports.count({11, 1}), 1u);
+  const auto bytes_between = sum_by_ends(*transfers_of(fabric, all_to_all));
+  EXPECT_EQ(bytes_between.count({0, 10}), 1u);
+  EXPECT_EQ(bytes_between.count({1, 11}), 1u);
+  EXPECT_EQ(bytes_between.count({11, 1}), 1u);
 }
 
 TEST(Messages, GoFromTheFirstToTheSecond) {

@@ -1,5 +1,5 @@
-// Flows on both loops: their times alone, how SimGrid shares links, limits, changes of links, failures; and that both
-// loops agree when nothing is shared.
+// Flows on both loops: their times alone, shared links in SimGrid, limits, changes of links, and failures. Both loops
+// must agree when no link is shared.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@ namespace {
 using Seen = std::vector<std::pair<std::string, Time>>;
 constexpr Time microsecond = 1'000'000;  // in picoseconds
 
-// To the picosecond.
+// Expects equal times to the picosecond.
 void expect_time(Time time, Time expected) {
   EXPECT_LE(std::abs(time - expected), 1) << time << " ps, not " << expected;
 }
@@ -36,12 +36,12 @@ SimGridNetwork network_of(const std::vector<topologies::Link>& links) {
 
 class Flows : public testing::Test {
  protected:
-  // Two links of 50 GB/s and one of 10 GB/s.
+  // There are two links of 50 GB/s and one of 10 GB/s.
   const std::vector<topologies::Link> links_ = tests::links_of({50e9, 50e9, 10e9});
   const Footprint fast_ = {{0, 1}}, other_ = {{1, 1}}, slow_ = {{2, 1}};
 };
 
-// The same program on both loops.
+// Runs the same program on both loops.
 template <class Loop>
 Seen flows_alone(Loop& loop) {
   static const Footprint once = {{0, 1}}, twice = {{1, 2}}, both = {{0, 1}, {2, 1}};
@@ -134,7 +134,7 @@ TEST_F(Flows, ShareALinkByTheTimesTheyCrossIt) {
   loop.flow({&seven, 50e3}, script.task("seven"));
   loop.flow({&fast_, 100e3}, script.task("one"));
   loop.run();
-  // Vec8 equal connections at 6.25 GB/s until the seven have their 50 kB, at 8 us; then 50 kB at 50 GB/s.
+  // There are 8 equal connections at 6.25 GB/s until seven have their 50 kB, at 8 us; then 50 kB at 50 GB/s.
   ASSERT_EQ(script.seen.size(), 2u);
   expect_time(script.seen[0].second, 8 * microsecond);
   expect_time(script.seen[1].second, 9 * microsecond);
@@ -147,7 +147,7 @@ TEST_F(Flows, LeaveToOthersWhatTheirLimitKeepsThemFromTaking) {
   loop.flow({&fast_, 50e3, 10e9}, script.task("limited"));
   loop.flow({&fast_, 160e3}, script.task("free"));
   loop.run();
-  // 40 GB/s for the free one: 4 us; the limited one takes 5 us.
+  // The free one has 40 GB/s: 4 us; the limited one takes 5 us.
   ASSERT_EQ(script.seen.size(), 2u);
   EXPECT_EQ(script.seen[0].first, "free");
   expect_time(script.seen[0].second, 4 * microsecond);
@@ -170,7 +170,7 @@ TEST_F(Flows, SlowDownWithTheirLinkAndRecoverWithIt) {
   }
 }
 
-TEST_F(Flows, FailWithTheirLinkAndSayWhichAndWhen) {
+TEST_F(Flows, FailWithTheirLinkAndNameItAndTheTime) {
   SimGridNetwork network = network_of(links_);
   SimGridLoop loop(network);
   tests::Script script(loop);
@@ -187,7 +187,7 @@ TEST_F(Flows, FailWithTheirLinkAndSayWhichAndWhen) {
   EXPECT_EQ(loop.failures()[0].time, microsecond / 2);
   EXPECT_EQ(loop.failures()[0].reason, "link link0 failed");
   EXPECT_EQ(loop.failures()[1].time, 2 * microsecond);
-  // The flow that shared link 1 with the failed one: 0.5 us at half the rate, then whole: 1.25 us.
+  // This flow shared link 1 with the failed one: 0.5 us at half the rate, then the whole rate: 1.25 us.
   ASSERT_EQ(script.seen.size(), 5u);
   EXPECT_EQ(script.seen[0], (Seen::value_type{"first failed", microsecond / 2}));
   EXPECT_EQ(script.seen[1].first, "unharmed");
@@ -286,13 +286,13 @@ TEST_F(Flows, ANetworkThatCouldOverflowTheStackIsRefused) {
             "200000 links need a stack of 12500 KiB for SimGrid's solver, the limit is 8192 KiB");
 }
 
-// A program of timers and flows; each flow has a link of its own while it runs, so nothing is shared.
+// A program of timers and flows; each flow has a link of its own while it runs, so no link is shared.
 
 class Program {
  public:
   Program(Loop& loop, const std::vector<std::pair<std::uint8_t, std::uint32_t>>& steps)
       : loop_(loop), script_(loop), steps_(steps) {}
-  // GpuModel i runs every steps_.size() / 8th step, one after the other.
+  // GPU i runs every steps_.size() / 8th step, one after the other.
   void start() {
     for (std::size_t gpu = 0; gpu < 8; ++gpu) next(gpu);
   }
@@ -350,7 +350,7 @@ RC_GTEST_PROP(Loops, AgreeWhenNothingIsShared, ()) {
   }
 }
 
-// The last test: SimGrid's clock never goes back in this process.
+// This must be the last test: SimGrid's clock never goes back in this process.
 class LongAfter : public Flows {};
 TEST_F(LongAfter, FlowsEndOnAClockOfCoarseSteps) {
   SimGridNetwork network = network_of(links_);

@@ -58,7 +58,7 @@ TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
   EXPECT_EQ(choices[0].gpus, 0);
 }
 
-TEST(PlanQuestion, SitesThatCannotBe) {
+TEST(PlanQuestion, InvalidClusterOptions) {
   EXPECT_FALSE(cluster_choices({"a"}, {0}));
   EXPECT_FALSE(cluster_choices({"a"}, {-8}));
   EXPECT_FALSE(cluster_choices({""}, {8}));

@@ -56,12 +56,12 @@ TEST(PlanRanking, ParetoFront) {
   const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1),           cost("b", 20, 8, 0.1),
                                             cost("c", 20, 9, 0.1),           cost("d", 11, 9, 0.1),
                                             cost("e", 5, std::nullopt, 0.1), cost("f", 10, 9, 0.1)};
-  // c is beaten by b and a, d by a; f equals a, which beats neither; e has no price.
+  // c is beaten by b and a, d by a; f equals a, so neither beats the other; e has no price.
   EXPECT_THAT(dominated(candidates), ElementsAre(false, false, true, true, std::nullopt, false));
 }
 
 TEST(PlanRanking, AnIntervalInvertsTheErrorOfThePrediction) {
-  // Predicted 10 with an error of -20 % is 12.5 in truth, with +20 % it is 8.33.
+  // Predicted 10 with an error of -20 % is really 12.5, with +20 % it is 8.33.
   const auto days = interval(cost("a", 10, 4, 0.2), Objective::time).value();
   EXPECT_DOUBLE_EQ(days.low, 10 / 1.2);
   EXPECT_DOUBLE_EQ(days.high, 12.5);
@@ -94,13 +94,13 @@ TEST(PlanRanking, CommonErrorsCancelAndLessThanAPercentIsATie) {
   EXPECT_THAT(result.ties, ElementsAre(1));
 }
 
-TEST(PlanRanking, UnknownUncertaintyTellsNothingApart) {
+TEST(PlanRanking, UnknownUncertaintySeparatesNothing) {
   std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.1), cost("b", 1000, 1, 0.1)};
   candidates[1].uncertainty = std::nullopt;
   EXPECT_EQ(standing(candidates[0], candidates[1], Objective::time), Standing::indistinguishable);
 }
 
-TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrBeInTheWay) {
+TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrTie) {
   const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 10.1, 8, 0.1)};
   const Limits budget{.days = std::nullopt, .usd = 8.5};
   EXPECT_EQ(verdict(candidates, ranked(candidates, Objective::time, budget), Objective::time, budget).winner, 1u);

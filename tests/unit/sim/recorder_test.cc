@@ -1,4 +1,4 @@
-// What lanes report becomes spans that tile and nest, so that any trace viewer can draw them.
+// Records of GPUs become spans that tile and nest, so that any trace viewer can draw them.
 #include "sim/step/detail/recorder.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ bool within(const Span& inner, const Span& outer) {
   return inner.start_ps >= outer.start_ps && end_of(inner) <= end_of(outer);
 }
 
-// DeepSeek-V3's shipped plan with the fewest micro-batches that DualPipe takes on 16 ranks: 32 per pipeline.
+// DeepSeek-V3's shipped plan with the fewest micro-batches that DualPipe accepts on 16 ranks: 32 per pipeline.
 class Recorders : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -102,13 +102,12 @@ TEST_F(Recorders, KernelsTileTheirSegment) {
       }
     }
   }
-  // Every rank has a pair; the smallest, of three layers beside two, has at least 6 compute segments a pair of
-  // layers.
+  // Every rank has a pair; the smallest, of three and two layers, has at least 6 compute segments a pair of layers.
   EXPECT_GE(tiled, 16 * 12);
 }
 
-TEST_F(Recorders, AnExchangeIsItsMeetingAndItsTransfer) {
-  // Of the pair whose kernels are drawn: notify and transfer follow each other to the end of the phase.
+TEST_F(Recorders, AnAllToAllIsItsBarrierAndItsTransfer) {
+  // In the pair whose kernels are drawn, notify and transfer follow each other to the end of the phase.
   const std::vector<Span> parts = spans(7, Stream::communication, 2);
   int transfers = 0;
   for (const Span& phase : spans(7, Stream::communication, 1)) {
@@ -121,11 +120,11 @@ TEST_F(Recorders, AnExchangeIsItsMeetingAndItsTransfer) {
     EXPECT_EQ(end_of(inside[1]), end_of(phase));
     ++transfers;
   }
-  EXPECT_EQ(transfers, 16);  // rank 7 holds stages 7 and 8: four layer pairs of four exchanges
+  EXPECT_EQ(transfers, 16);  // rank 7 holds stages 7 and 8: four layer pairs of four all-to-alls
 }
 
 TEST_F(Recorders, EverySlotAndPhaseIsThere) {
-  // An interior rank: each of the 32 micro-batches passes four MoE layers forward and four backward.
+  // On a middle rank each of the 32 micro-batches passes four MoE layers forward and four backward.
   const std::map<std::string, int> compute = count(spans(7, Stream::compute, 1));
   EXPECT_EQ(compute.at("attn(F)"), 32 * 4);
   EXPECT_EQ(compute.at("attn(B)"), 32 * 4);
@@ -150,14 +149,14 @@ TEST_F(Recorders, MessagesAndTheOptimizerHaveTheirOwnTracks) {
   for (std::int32_t rank = 0; rank < timeline().ranks; ++rank) {
     for (const auto& [text, n] : count(spans(rank, Stream::pipeline, 1))) messages[text] += n;
     const std::map<std::string, int> optimizer = count(spans(rank, Stream::optimizer, 1));
-    // Every unit of its two stages once.
+    // Every unit of the rank's two stages occurs once.
     const auto units = static_cast<int>(program.stage_units[static_cast<std::size_t>(rank)].size() +
                                         program.stage_units[static_cast<std::size_t>(15 - rank)].size());
     EXPECT_EQ(optimizer.at("reduce gradients"), units) << rank;
     EXPECT_EQ(optimizer.at("gather parameters"), units) << rank;
     EXPECT_EQ(optimizer.at("adamw"), 1) << rank;
   }
-  // 32 micro-batches over 15 boundaries, each way.
+  // There are 32 micro-batches over 15 boundaries, each way.
   EXPECT_EQ(messages, (std::map<std::string, int>{{"send activation", 480}, {"send gradient", 480}}));
 }
 

@@ -1,4 +1,4 @@
-// Durations of segments: the cost functions summed over the kernels, on the SMs that communication leaves them.
+// Durations of segments: the cost functions summed over the kernels, on the SMs that communication leaves free.
 #include "sim/step/segment_time.h"
 
 #include <gtest/gtest.h>
@@ -22,9 +22,9 @@ using model::OpType;
 using model::Segment;
 using model::Stream;
 
-constexpr double relative = 1e-12;  // sums in another order
+constexpr double relative = 1e-12;  // sums have another order
 
-// DeepSeek-V3's shipped plan on an H800 with 20 SMs for communication: matrix products have 112 everywhere.
+// DeepSeek-V3's shipped plan on an H800 with 20 SMs for communication: GEMMs always have 112.
 class SegmentTimes : public testing::Test {
  protected:
   explicit SegmentTimes(const std::vector<std::string>& overrides = {})
@@ -36,7 +36,7 @@ class SegmentTimes : public testing::Test {
   std::vector<SegmentTime> times(OpType type) const { return segment_times(program_, slot(type), costs_); }
   const model::Graph& graph(const Segment& segment) const { return program_.blocks[segment.block]; }
 
-  // A sum over the kernels of a compute segment, each at its share.
+  // Returns the sum over the kernels of a compute segment, each times its share.
   double over_kernels(const Segment& segment, const Conditions& conditions) const {
     double sum = 0;
     for (std::uint16_t index : segment.operators)
@@ -75,7 +75,7 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
   }
 }
 
-TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
+TEST_F(SegmentTimes, SegmentsWithGemmsFillTheirSms) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   int with_gemms = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -90,9 +90,9 @@ TEST_F(SegmentTimes, SegmentsWithProductsFillTheirSms) {
   EXPECT_GE(with_gemms, 4 * 6);  // six compute phases in each of four layer pairs
 }
 
-TEST_F(SegmentTimes, WhoWaitsForSmsWaitsForHalfOfAProduct) {
-  // A product of t seconds among T of the segment is met with probability t / T and has t / 2 left; a weight gradient
-  // of four experts is four kernels, each a quarter as long. Other kernels give SMs back all the time.
+TEST_F(SegmentTimes, AWaitForSmsIsHalfOfAGemm) {
+  // A GEMM of t seconds among T of the segment runs at a random moment with probability t / T and has t / 2 left; a
+  // weight gradient of four experts is four kernels, each a quarter as long. Other kernels free SMs all the time.
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
@@ -124,10 +124,10 @@ TEST_F(SegmentTimes, BothHalvesOfTheExpertsWeightGradientsAreTheWhole) {
     EXPECT_NEAR(all[i].compute[0] + all[i + 1].compute[0], whole, relative);
     ++pairs;
   }
-  EXPECT_EQ(pairs, 4 * 2);  // gate and up, and down, of the layers of an interior stage
+  EXPECT_EQ(pairs, 4 * 2);  // gate and up, and down, of the layers of a middle stage
 }
 
-TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
+TEST_F(SegmentTimes, AnAllToAllPreparesWaitsAndTransfers) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   int all_to_alls = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -136,7 +136,7 @@ TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
     SegmentTime expected;
     for (std::uint16_t index : segment.operators) {
       const model::Operator& op = graph(segment).operators[index];
-      if (!tests::between_ranks(graph(segment), op)) {  // on the whole GPU, or where a product's blocks leave room
+      if (!tests::between_ranks(graph(segment), op)) {  // on the whole GPU, or where a GEMM's blocks leave space
         const Conditions overlapped{.sms = 132, .held = 112, .co_runner = CoRunner::computing};
         expected.prepare += costs_.kernels.time(graph(segment), op, {.sms = 132}).seconds;
         expected.prepare_overlapped += costs_.kernels.time(graph(segment), op, overlapped).seconds;
@@ -157,15 +157,15 @@ TEST_F(SegmentTimes, AnExchangePreparesMeetsAndTransfers) {
     EXPECT_NEAR(all[i].transfer_overlapped, expected.transfer_overlapped, relative);
     EXPECT_GT(all[i].transfer, 0);
     EXPECT_EQ(all[i].held, 20);
-    EXPECT_EQ(all[i].wait, 0);  // stragglers are found later
+    EXPECT_EQ(all[i].wait, 0);  // stragglers are computed later
     ++all_to_alls;
   }
   EXPECT_EQ(all_to_alls, 4 * 4);  // per layer pair: dispatch and combine, forward and backward
 }
 
 TEST_F(SegmentTimes, RowsEnterByTheirSlope) {
-  // 7.5 % more rows, as far as the published profile's ranks differ. Wave steps of single kernels are not
-  // followed: over a segment they matter less than half a per cent.
+  // There are 7.5 % more rows, as much as the published profile's ranks differ. Wave steps of single kernels are
+  // ignored: over a segment they matter less than half a per cent.
   constexpr double rows = 1.075;
   const std::vector<SegmentTime> all = times(OpType::FB);
   int with_rows = 0;
@@ -189,8 +189,8 @@ class WithoutPartition : public SegmentTimes {
   WithoutPartition() : SegmentTimes({"overlap.communication_sms=0"}) {}
 };
 
-TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWholeGpu) {
-  // DeepEP's kernels need 20 SMs. Only then is a product of 132 blocks kept waiting.
+TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndGemmsTheWholeGpu) {
+  // DeepEP's kernels need 20 SMs. Only then does a GEMM of 132 blocks have to wait.
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
@@ -202,7 +202,7 @@ TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndProductsTheWhole
     EXPECT_NEAR(all[i].compute[2], over_kernels(segment, {.sms = 132, .held = 20, .co_runner = CoRunner::transferring}),
                 relative);
     if (all[i].drain > 0) {
-      // Beside a dense collective they leave it an SM for each of its 24 channels.
+      // With a dense collective they leave it an SM for each of its 24 channels.
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 132, 132, 108}));
     }
   }
@@ -213,7 +213,7 @@ class WithDynamicPartition : public SegmentTimes {
   WithDynamicPartition() : SegmentTimes({"overlap.sm_policy=dynamic"}) {}
 };
 
-TEST_F(WithDynamicPartition, ProductsTakeTheSmsThatAreFree) {
+TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];

@@ -10,7 +10,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Counts the calls; a value where `f` gives one.
+// Counts the calls and returns the value of `f`, where it has one.
 template <class F>
 SolveFunction counted(F f, std::size_t& calls) {
   return [f, &calls](const std::vector<double>& xs) -> model::Result<std::vector<std::optional<double>>> {
@@ -38,7 +38,7 @@ TEST(FindRoot, FindsTheRootOfACubic) {
   EXPECT_LT(calls, 20);  // halving alone takes more than 40
 }
 
-TEST(FindRoot, EndsBesideAJump) {
+TEST(FindRoot, EndsAtAJump) {
   const auto f = [](double x) -> model::Result<double> { return x < 1.25 ? -1.0 : 2.0; };
   const Root root = find_root(f, {0, -1}, {4, 2}, 1e-9, 1e-12).value();
   EXPECT_NEAR(root.at.x, 1.25, 1e-8);

@@ -1,4 +1,4 @@
-// Waiting for the slowest rank, found by running the whole group.
+// Waits for the slowest rank, computed by simulating the whole group.
 #include "sim/step/stragglers.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using tests::compute_time;
 using tests::segment;
 using tests::transfer_time;
 
-// One second of compute per expected row, then a meeting of no length.
+// One second of compute per expected row, then a barrier of no length.
 struct ComputeThenMeet {
   model::SlotTemplate slot;
   std::vector<SegmentTime> times;
@@ -31,7 +31,7 @@ struct ComputeThenMeet {
   }
 };
 
-// Two exchanges beside and between compute, of two blocks with rows of their own.
+// Two all-to-alls overlapped with and between compute, of two blocks with rows of their own.
 struct TwoBlocks {
   model::SlotTemplate slot;
   std::vector<SegmentTime> times;
@@ -71,9 +71,9 @@ TEST(Stragglers, TwoRanksByHand) {
   constexpr std::uint64_t seed = 5;
   const ComputeThenMeet t;
   const GroupRun run = run_group(t.slot, t.times, 2, sms, drawn(imbalance, seed));
-  // Both ranks draw their rows when a slot begins, which they do together: two draws a slot. The slot lasts as
-  // long as the slower rank computes, and the faster one waits for the difference: half of it on average
-  // over the two. The first of the four slots does not count.
+  // Both ranks draw their rows when a slot begins, which they do together: two draws a slot. The slot takes as long as
+  // the slower rank computes, and the faster one waits for the difference, which is half of it on average over the two.
+  // The first of the four slots does not count.
   model::Random random(seed);
   double waits = 0, seconds = 0;
   for (int slot = 0; slot < 4; ++slot) {
@@ -123,7 +123,7 @@ TEST(Stragglers, TheSeedDecides) {
 
 TEST(Stragglers, RelativeRowsHaveTheMeanOne) {
   EXPECT_EQ(relative_rows({100, 300}), (std::vector<double>{0.5, 1.5}));
-  EXPECT_EQ(relative_rows({0, 0, 0}), (std::vector<double>{1, 1, 1}));  // nobody has any: all alike
+  EXPECT_EQ(relative_rows({0, 0, 0}), (std::vector<double>{1, 1, 1}));  // no rank has any: all are equal
   EXPECT_TRUE(relative_rows({}).empty());
   EXPECT_TRUE(drawn(0, 1).even());
   EXPECT_FALSE(drawn(0.1, 1).even());
@@ -137,7 +137,7 @@ TEST(Stragglers, StatedRowsDecideWhoIsLate) {
   const GroupRun run = run_group(t.slot, t.times, 3, sms, stated({100, 200, 300}));
   EXPECT_NEAR(run.seconds, 1.5, 1e-11);
   EXPECT_NEAR(run.waits[1], 0.5, 1e-11);
-  // The seed has no part in it, nor has the unit of the rows.
+  // Neither the seed nor the unit of the rows changes the result.
   Imbalance other = stated({1, 2, 3});
   other.seed = 99;
   EXPECT_EQ(run_group(t.slot, t.times, 3, sms, other).waits, run.waits);
@@ -151,7 +151,7 @@ TEST(Stragglers, EqualStatedRowsAreNoImbalance) {
 }
 
 TEST(Stragglers, ExtremeImbalanceStaysFinite) {
-  // Rows are cut at zero; nothing runs into the past.
+  // Rows are limited to zero, so that no kernel ends before it starts.
   const TwoBlocks t;
   const GroupRun run = run_group(t.slot, t.times, 16, sms, drawn(3.0, 2));
   EXPECT_GT(run.seconds, 0);

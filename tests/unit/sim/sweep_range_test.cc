@@ -73,7 +73,7 @@ struct WrongRange {
 
 class WrongSweepRange : public testing::TestWithParam<WrongRange> {};
 
-TEST_P(WrongSweepRange, IsAnInputErrorThatSaysWhy) {
+TEST_P(WrongSweepRange, IsAnInputErrorWithAReason) {
   const auto axis = parse_axis(GetParam().text);
   ASSERT_FALSE(axis);
   EXPECT_EQ(axis.error().kind, model::ErrorKind::input);
@@ -130,7 +130,7 @@ TEST(SweepGrid, LinesFollowTheLastNumericKeyByRisingValue) {
   // Points: 0 (2, u), 1 (2, v), 2 (1, u), 3 (1, v).
   EXPECT_EQ(grid.lines(), (std::vector<std::vector<std::size_t>>{{2, 0}, {3, 1}}));
   EXPECT_EQ(grid.line_name(2), "y u");
-  const SweepGrid words = grid_of({"b.y=u,v", "a.x=7"});  // a single number is no line
+  const SweepGrid words = grid_of({"b.y=u,v", "a.x=7"});  // a single number gives no line
   EXPECT_FALSE(words.numeric_axis());
   EXPECT_EQ(words.lines(), (std::vector<std::vector<std::size_t>>{{0, 1}}));
 }

@@ -13,8 +13,8 @@ namespace {
 
 using Values = std::vector<std::optional<double>>;
 
-// The shipped llama plan over micro-batch sizes: 64 GPUs by 2 stages are 32 replicas and the batch has 1,024 sequences,
-// so that 3 does not divide; larger ones do not fit in memory.
+// The shipped llama plan over micro-batch sizes. 64 GPUs by 2 stages are 32 replicas and the batch has 1,024 sequences,
+// so that 3 does not divide it; larger sizes do not fit in memory.
 model::Result<Inputs> llama_point(std::size_t point) {
   return tests::step_inputs(tests::llama_plan, "h800", {"batch.micro_batch_size=" + std::to_string(point + 1)});
 }
@@ -36,7 +36,7 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Sweep, EqualsTheSingleSimulationBitForBit) {
-  constexpr std::size_t repetitions = 2;  // the second takes the routing that is remembered from the first
+  constexpr std::size_t repetitions = 2;  // the second uses the cached routing of the first
   const auto inputs = [](std::size_t) {
     return model::Result<Inputs>(tests::step_inputs(tests::deepseek_plan, "h800"));
   };
@@ -50,7 +50,7 @@ TEST(Sweep, InfeasiblePointsStayRows) {
   EXPECT_TRUE(points[0]->infeasible_reason.empty());
   ASSERT_FALSE(points[2]);
   EXPECT_EQ(points[2].error().kind, model::ErrorKind::infeasible);
-  ASSERT_TRUE(points[3]);  // simulated all the same
+  ASSERT_TRUE(points[3]);  // simulated although it does not fit
   EXPECT_NE(points[3]->infeasible_reason.find("does not fit"), std::string::npos);
   EXPECT_GT(points[3]->peak_bytes, points[3]->capacity_bytes);
 }
@@ -79,7 +79,7 @@ TEST(Sweep, CountsEveryPoint) {
 }
 
 TEST(SweepFindings, ThePlateauIsContiguousAroundTheBest) {
-  // 1 % of 100 is 1: 101 belongs to it, 101.5 does not, and beyond that 100.5 is not reached any more.
+  // 1 % of 100 is 1: 101 belongs to the plateau, 101.5 does not, and 100.5 beyond it is not reached.
   const Values costs = {100.5, 101.5, 101, 100, 100.9, std::nullopt, 100.1};
   ASSERT_EQ(cheapest(costs), 3u);
   EXPECT_EQ(plateau(costs, 3, 0.01), (Stretch{2, 4}));
@@ -108,7 +108,7 @@ SweepPoint point_with(double gemm, double flops, const std::string& device) {
   return point;
 }
 
-TEST(SweepFindings, ProductsAreComparedAmongPointsOfTheSameWorkAndDevice) {
+TEST(SweepFindings, GemmsAreComparedAmongPointsOfTheSameWorkAndDevice) {
   SweepPoint closed_form = point_with(1, 5, "a");
   closed_form.step.breakdown.clear();
   const auto slowdowns = gemm_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
@@ -118,7 +118,7 @@ TEST(SweepFindings, ProductsAreComparedAmongPointsOfTheSameWorkAndDevice) {
 
 TEST(SweepFindings, ExposedCommunicationIsJudgedInThePairsWhereThereAreAny) {
   model::StepTimes step;
-  EXPECT_FALSE(exposed_seconds(step));  // nobody looked inside the slots
+  EXPECT_FALSE(exposed_seconds(step));  // slots were not recorded
   EXPECT_FALSE(exposed_share(step));
   step.slots_mean_s = {10, 20, 0, 0, 50};
   step.exposed_mean_s = {4, 5, 0, 0, 1};

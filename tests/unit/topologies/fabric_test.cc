@@ -35,7 +35,7 @@ FabricShape multi_plane() {
   return shape;
 }
 
-std::vector<std::string> implementation(const Fabric& fabric, std::int64_t a, std::int64_t b) {
+std::vector<std::string> link_names(const Fabric& fabric, std::int64_t a, std::int64_t b) {
   std::vector<LinkId> links;
   fabric.route(a, b, links);
   std::vector<std::string> names;
@@ -47,8 +47,8 @@ using Names = std::vector<std::string>;
 
 TEST(Fabric, InsideANodeOverTheSwitch) {
   const Fabric fabric = Fabric::make(multi_rail(), 16).value();
-  EXPECT_EQ(implementation(fabric, 9, 14), (Names{"node1.gpu1.up", "node1.gpu6.down"}));
-  EXPECT_TRUE(implementation(fabric, 9, 9).empty());
+  EXPECT_EQ(link_names(fabric, 9, 14), (Names{"node1.gpu1.up", "node1.gpu6.down"}));
+  EXPECT_TRUE(link_names(fabric, 9, 9).empty());
   EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 9, 14), 3e-6);
   EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 9, 14), 200e9);
 }
@@ -58,9 +58,9 @@ TEST(Fabric, InsideANodeOverTheMesh) {
   shape.interconnect = Interconnect::mesh;
   shape.gpu_bandwidth = 7 * 64e9;
   const Fabric fabric = Fabric::make(shape, 11).value();  // 8 + 3
-  EXPECT_EQ(implementation(fabric, 2, 7), (Names{"node0.gpu2.to7"}));
-  EXPECT_EQ(implementation(fabric, 7, 2), (Names{"node0.gpu7.to2"}));
-  EXPECT_EQ(implementation(fabric, 10, 8), (Names{"node1.gpu2.to0"}));
+  EXPECT_EQ(link_names(fabric, 2, 7), (Names{"node0.gpu2.to7"}));
+  EXPECT_EQ(link_names(fabric, 7, 2), (Names{"node0.gpu7.to2"}));
+  EXPECT_EQ(link_names(fabric, 10, 8), (Names{"node1.gpu2.to0"}));
   EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 2, 7), 64e9);
   EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 2, 7), 3e-6);
   EXPECT_EQ(fabric.leaves(), 8);
@@ -68,7 +68,7 @@ TEST(Fabric, InsideANodeOverTheMesh) {
 
 TEST(Fabric, OneRailOneLeaf) {
   const Fabric fabric = Fabric::make(multi_rail(), 256).value();  // 32 nodes fill the 32 down ports of each leaf
-  EXPECT_EQ(implementation(fabric, 3, 8 * 31 + 3), (Names{"node0.nic3.up", "node31.nic3.down"}));
+  EXPECT_EQ(link_names(fabric, 3, 8 * 31 + 3), (Names{"node0.nic3.up", "node31.nic3.down"}));
   EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 3, 8 * 31 + 3), 2 * 1e-6 + 0.5e-6);
   EXPECT_DOUBLE_EQ(tests::route_bandwidth(fabric, 3, 8 * 31 + 3), 50e9);
   EXPECT_EQ(fabric.leaves(), 8);
@@ -78,26 +78,23 @@ TEST(Fabric, AnotherRailGoesOverASpineOfTheSharedNetwork) {
   const Fabric fabric = Fabric::make(multi_rail(), 256).value();
   // GPU 0 of node 1 to GPU 2 of node 5: leaf 0 to leaf 2. The destination's NIC is number 2 * 32 + 5 of the plane;
   // 69 mod 32 spines = 5.
-  EXPECT_EQ(implementation(fabric, 8, 42),
+  EXPECT_EQ(link_names(fabric, 8, 42),
             (Names{"node1.nic0.up", "plane0.leaf0.spine5.up", "plane0.leaf2.spine5.down", "node5.nic2.down"}));
   EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 8, 42), 2 * 1e-6 + 3 * 0.5e-6);
 }
 
 TEST(Fabric, AnotherPlaneGoesOverTheNodeFirst) {
   const Fabric fabric = Fabric::make(multi_plane(), 256).value();
-  EXPECT_EQ(implementation(fabric, 8, 42),
-            (Names{"node1.gpu0.up", "node1.gpu2.down", "node1.nic2.up", "node5.nic2.down"}));
-  EXPECT_EQ(implementation(fabric, 10, 42), (Names{"node1.nic2.up", "node5.nic2.down"}));
+  EXPECT_EQ(link_names(fabric, 8, 42), (Names{"node1.gpu0.up", "node1.gpu2.down", "node1.nic2.up", "node5.nic2.down"}));
+  EXPECT_EQ(link_names(fabric, 10, 42), (Names{"node1.nic2.up", "node5.nic2.down"}));
   EXPECT_EQ(fabric.leaves(), 8);
   EXPECT_EQ(fabric.spines(), 0);  // one leaf per plane
 }
 
 TEST(Fabric, OutOfAPartlyFilledNodeOverTheNodeOfTheDestination) {
   const Fabric fabric = Fabric::make(multi_plane(), 18).value();  // node 2 has GPUs 0 and 1
-  EXPECT_EQ(implementation(fabric, 16, 5),
-            (Names{"node2.nic0.up", "node0.nic0.down", "node0.gpu0.up", "node0.gpu5.down"}));
-  EXPECT_EQ(implementation(fabric, 5, 16),
-            (Names{"node0.gpu5.up", "node0.gpu0.down", "node0.nic0.up", "node2.nic0.down"}));
+  EXPECT_EQ(link_names(fabric, 16, 5), (Names{"node2.nic0.up", "node0.nic0.down", "node0.gpu0.up", "node0.gpu5.down"}));
+  EXPECT_EQ(link_names(fabric, 5, 16), (Names{"node0.gpu5.up", "node0.gpu0.down", "node0.nic0.up", "node2.nic0.down"}));
 }
 
 TEST(Fabric, RailsOfALonelyLayerAreNotConnected) {
@@ -105,15 +102,14 @@ TEST(Fabric, RailsOfALonelyLayerAreNotConnected) {
   shape.layers = 1;
   EXPECT_EQ(capacity(shape).gpus, 64 * 8);  // a port for each node
   const Fabric fabric = Fabric::make(shape, 256).value();
-  EXPECT_EQ(implementation(fabric, 8, 42),
-            (Names{"node1.gpu0.up", "node1.gpu2.down", "node1.nic2.up", "node5.nic2.down"}));
+  EXPECT_EQ(link_names(fabric, 8, 42), (Names{"node1.gpu0.up", "node1.gpu2.down", "node1.nic2.up", "node5.nic2.down"}));
 }
 
 TEST(Fabric, ThreeLayersReachOtherPodsOverACore) {
   FabricShape shape = multi_rail();
   shape.layers = 3;
   shape.switch_ports = 32;
-  // Leaves of 16 + 16 ports, 16 of them in a pod: two groups of eight rails, so 32 nodes or 256 GPUs per pod.
+  // Leaves have 16 + 16 ports, and a pod has 16 of them: two groups of eight rails, so 32 nodes or 256 GPUs per pod.
   const Fabric fabric = Fabric::make(shape, 1024).value();
   EXPECT_EQ(capacity(shape).gpus, 8192);  // 32^3 / 4
   EXPECT_EQ(fabric.leaves(), 64);
@@ -121,11 +117,11 @@ TEST(Fabric, ThreeLayersReachOtherPodsOverACore) {
   EXPECT_EQ(fabric.cores(), 256);
   // Node 0 to node 40, GPU 0: group 40 / 16 = 2, leaf 16, pod 1. NIC 16 * 16 + 8 = 264: spine 264 mod 16 = 8, core
   // 264 / 16 mod 16 = 0.
-  EXPECT_EQ(implementation(fabric, 0, 320),
+  EXPECT_EQ(link_names(fabric, 0, 320),
             (Names{"node0.nic0.up", "plane0.leaf0.spine8.up", "plane0.pod0.spine8.core0.up",
                    "plane0.pod1.spine8.core0.down", "plane0.leaf16.spine8.down", "node40.nic0.down"}));
   EXPECT_DOUBLE_EQ(tests::route_latency(fabric, 0, 320), 2 * 1e-6 + 5 * 0.5e-6);
-  EXPECT_EQ(implementation(fabric, 0, 160).size(), 4u);  // node 20: the same pod
+  EXPECT_EQ(link_names(fabric, 0, 160).size(), 4u);  // node 20: the same pod
 }
 
 TEST(Fabric, OversubscriptionTakesSpinesAway) {
@@ -143,8 +139,7 @@ TEST(Fabric, NicsSharedByGpusAndSeveralNicsOfOne) {
   FabricShape shape = multi_rail();
   shape.nics = shape.rails = 4;
   const Fabric shared = Fabric::make(shape, 16).value();
-  EXPECT_EQ(implementation(shared, 0, 9),
-            (Names{"node0.nic0.up", "node1.nic0.down"}));  // GPUs 0 and 1 of a node use NIC 0
+  EXPECT_EQ(link_names(shared, 0, 9), (Names{"node0.nic0.up", "node1.nic0.down"}));  // GPUs 0 and 1 of a node use NIC 0
   EXPECT_DOUBLE_EQ(tests::route_bandwidth(shared, 0, 9), 50e9);
   shape.nics = 16;
   shape.rails = 8;

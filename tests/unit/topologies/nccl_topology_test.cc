@@ -36,7 +36,7 @@ std::string dump(const std::string& inside) {
   return "<system version=\"1\">\n<cpu>\n" + inside + "</cpu>\n</system>\n";
 }
 
-// Imports, writes the result beside the dump and loads it as any other topology.
+// Imports, writes the result next to the dump and loads it as any other topology.
 Topology loaded(const std::string& xml, std::size_t notes) {
   const TemporaryDirectory folder;
   const auto imported = import_nccl_topology(folder.write("node.xml", xml).string());
@@ -74,7 +74,7 @@ TEST(NcclTopology, AMeshOfInfinityFabric) {
 }
 
 TEST(NcclTopology, WithoutLinksOverPcie) {
-  // 32 GT/s on 16 lanes; the notes: PCIe, the NIC that is left out, the network.
+  // 32 GT/s on 16 lanes; the notes name PCIe, the omitted NIC and the network.
   const Topology topology = loaded(dump(gpu("1", "") + gpu("2", "") + nic("a", "200000") + nic("b", "25000")), 3);
   EXPECT_DOUBLE_EQ(topology.fabric.gpu_bandwidth, 64e9);
   EXPECT_EQ(topology.fabric.nics, 1);
@@ -87,7 +87,7 @@ TEST(NcclTopology, MoreNicsThanGpusAreDealtEvenly) {
   EXPECT_EQ(topology.fabric.nics, 2);
 }
 
-TEST(NcclTopology, WhatIsNotKnownIsSaid) {
+TEST(NcclTopology, UnknownPartsAreReported) {
   const TemporaryDirectory folder;
   const std::string links = link("switch", 18) + "<odd/>\n";
   const std::string xml = dump("<fan/>\n" + gpu("1", links, "sm=\"90\"", "0xffff"));

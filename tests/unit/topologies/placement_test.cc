@@ -41,7 +41,7 @@ TEST(Placement, RandomKeepsNodesWhole) {
   EXPECT_NE(order, gpus(Placement::make("random:8", 64, 8).value()));
 }
 
-TEST(Placement, FromAFileBesideThePlan) {
+TEST(Placement, FromAFileNextToThePlan) {
   const tests::TemporaryDirectory folder;
   folder.write("ranks.txt", "# GPU of each rank\n3\n\n1\r\n 0 \n2");
   model::Plan plan;

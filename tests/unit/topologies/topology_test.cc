@@ -175,7 +175,7 @@ TEST(Topology, DevicesAreKnownByWhatTheyCallThemselves) {
     EXPECT_EQ(device->name, "h200-sxm");
   }
   EXPECT_EQ(find_device(*known, "NVIDIA H200 NVL"), nullptr);  // another product with other rates
-  // No name stands for two devices.
+  // No name matches two devices.
   for (const KnownDevice& one : *known) {
     for (const std::string& alias : one.aliases) EXPECT_EQ(find_device(*known, alias), &one.device) << alias;
   }

@@ -14,7 +14,7 @@ using Eigen::Index;
 using Eigen::MatrixXf;
 using real::cuda::scale_tile;
 
-// Of the elements 128 * block ... of a column, which are those along k: FP8 operands lie so.
+// Returns the scale of the elements from 128 * block on of a column; FP8 operands have columns along k.
 float scale_at(const Scales& scales, const Layout& layout, Index column, Index block) {
   switch (scales.mode) {
     case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F:
@@ -34,7 +34,7 @@ void apply(const Scales& scales, const Layout& layout, MatrixXf& matrix) {
           scale_at(scales, layout, column, row / scale_tile);
 }
 
-// True values of a matrix of the batch, as the product takes it.
+// Returns the true values of a matrix of the batch as the GEMM reads it.
 MatrixXf operand(const void* data, const Layout& layout, const Scales& scales, std::int32_t turn, Index index) {
   MatrixXf matrix(layout.rows, layout.columns);
   for (Index column = 0; column < matrix.cols(); ++column)

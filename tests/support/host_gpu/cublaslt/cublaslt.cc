@@ -1,4 +1,4 @@
-// A library in cuBLASLt's place: one algorithm for every product that it has. It computes on the stream, through the
+// A library in place of cuBLASLt, with one algorithm for every supported GEMM. It computes on the stream through the
 // runtime's cudaLaunchHostFunc, which the program that opens it must have.
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint64_t workspace_alignment = 256, largest_workspace = 64 << 10;  // bytes
 constexpr int poison = 0xff;
 
-// What an algorithm was proposed for.
+// The problem for which an algorithm was proposed.
 struct Promise {
   std::uint64_t alignment, workspace_bytes;
 
@@ -33,7 +33,7 @@ struct Promise {
   cublasLtMatmulAlgo_t algorithm() const { return {{alignment, workspace_bytes}}; }
 };
 
-// A product on its way to the stream.
+// A GEMM that waits on its stream.
 struct Launch {
   Gemms gemms;
   Operands operands;
@@ -41,7 +41,7 @@ struct Launch {
   std::uint64_t workspace_bytes;
 };
 
-// A launch that was captured in a graph runs as often as that is launched: all stay until the process ends.
+// A launch that was captured in a graph runs each time the graph is launched, so all are kept until the process ends.
 Launch* keep(const Launch& launch) {
   static std::mutex mutex;
   static std::deque<Launch> launches;
@@ -49,7 +49,7 @@ Launch* keep(const Launch& launch) {
   return &launches.emplace_back(launch);
 }
 
-// What lies in the workspace does not survive.
+// The workspace is overwritten: its contents do not survive a launch.
 void run(void* data) {
   const auto* launch = static_cast<const Launch*>(data);
   if (launch->workspace_bytes > 0) std::memset(launch->workspace, poison, launch->workspace_bytes);
@@ -64,8 +64,8 @@ bool are_kept(const Promise& promise, const Operands& o, const void* workspace, 
   const auto operands = {o.a, o.b, o.c, static_cast<const void*>(o.d)};
   const bool aligned =
       std::ranges::all_of(operands, [&](const void* data) { return is_aligned(data, promise.alignment); });
-  const bool room = workspace_bytes >= promise.workspace_bytes && is_aligned(workspace, workspace_alignment);
-  return aligned && (room || promise.workspace_bytes == 0);
+  const bool enough = workspace_bytes >= promise.workspace_bytes && is_aligned(workspace, workspace_alignment);
+  return aligned && (enough || promise.workspace_bytes == 0);
 }
 
 bool has_all_pointers(const Operation& operation) {

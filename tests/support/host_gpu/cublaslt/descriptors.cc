@@ -1,4 +1,4 @@
-// Creates, changes and destroys descriptions. Attributes that the backend does not use are not supported.
+// Creates, changes and destroys descriptors. Attributes that the backend does not use are not supported.
 #include "tests/support/host_gpu/cublaslt/descriptors.h"
 
 #include <cstddef>
@@ -20,7 +20,7 @@ cublasStatus_t destroy(Handle handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// An attribute's value as the caller has it.
+// An attribute's value as the caller passes it.
 struct Value {
   const void* data;
   std::size_t bytes;

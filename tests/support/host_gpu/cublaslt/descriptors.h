@@ -1,5 +1,4 @@
-// What is told to the library in cuBLASLt's place of a product: its handles point to these, whose defaults are the
-// header's.
+// Descriptors behind the handles of the library in place of cuBLASLt. Their defaults are those of cuBLASLt's header.
 #pragma once
 
 #include <cublasLt.h>
@@ -9,7 +8,7 @@
 namespace plumbline::tests::host_gpu {
 
 struct Scales {
-  const float* values = nullptr;  // of blocks; or one, and nullptr stands for 1
+  const float* values = nullptr;  // one for each block, or a single one; nullptr stands for 1
   std::int32_t mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
 };
 
@@ -19,12 +18,12 @@ struct Operation {
   Scales a_scales, b_scales;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
-  std::int32_t bias_type = -1;  // that of D
+  std::int32_t bias_type = -1;  // the default is that of D
   std::int8_t fast_accumulation = 0;
   std::int32_t target_sms = 0;
 };
 
-// A column-major matrix, or as many as a batch has.
+// A column-major matrix, or a batch of them.
 struct Layout {
   cudaDataType_t type = CUDA_R_32F;
   std::uint64_t rows = 0, columns = 0;

@@ -1,11 +1,11 @@
-// Products as the library in cuBLASLt's place has them, and their computation.
+// GEMMs of the library in place of cuBLASLt, and their computation.
 #pragma once
 
 #include "tests/support/host_gpu/cublaslt/descriptors.h"
 
 namespace plumbline::tests::host_gpu {
 
-// D = alpha op(A) op(B) + beta C (+ bias), once or for every matrix of a batch.
+// Describes D = alpha op(A) op(B) + beta C (+ bias), once or for every matrix of a batch.
 struct Gemms {
   Operation operation;
   Layout a, b, c, d;
@@ -17,12 +17,12 @@ struct Operands {
   float alpha = 1, beta = 0;
 };
 
-// Whether the library computes them on Hopper: extents that do not fit are no valid value, the rest is supported or
-// not.
+// Returns whether cuBLASLt computes the GEMM on Hopper: extents that do not fit are an invalid value, the rest is
+// supported or not.
 cublasStatus_t check(const Gemms& gemms);
 
-// Sums are FP32 and rounded once to D's type; without a beta C is not read. TF32 is FP32 here, and FP8 is summed with
-// all bits.
+// Sums in FP32 and rounds once to D's type; C is not read if beta is 0. TF32 is computed as FP32, and FP8 is summed
+// with all bits.
 void compute(const Gemms& gemms, const Operands& operands);
 
 }  // namespace plumbline::tests::host_gpu

@@ -1,4 +1,4 @@
-// Which products there are: those of the library's tables that the backend may ask for, as on Hopper.
+// Rules for supported GEMMs: those of cuBLASLt's tables that the backend may ask for, as on Hopper.
 #include <algorithm>
 #include <cstdint>
 
@@ -8,7 +8,7 @@ namespace plumbline::tests::host_gpu {
 
 namespace {
 
-// Of FP8 products: 16 bytes along k, 8 elements across.
+// Alignment of FP8 GEMMs: 16 bytes along k, 8 elements across.
 constexpr std::int64_t fp8_depth = 16, fp8_width = 8;
 
 struct Extents {
@@ -53,7 +53,7 @@ bool forms_are_known(const Gemms& p) {
          p.d.rows % fp8_width == 0 && p.d.columns % fp8_width == 0;
 }
 
-// Blocks on both sides, and 128 x 128 on one at most.
+// Scales are per block on both sides, with blocks of 128 x 128 on at most one.
 bool scales_are_known(const Gemms& p) {
   const Scales &a = p.operation.a_scales, &b = p.operation.b_scales;
   constexpr std::int32_t one = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F, row = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F,

@@ -12,7 +12,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   int last_id = 0;
-  std::map<int, std::shared_ptr<World>> open;  // that not all ranks have joined, by id
+  std::map<int, std::shared_ptr<World>> open;  // worlds that not all ranks have joined, by id
   std::set<std::shared_ptr<End>> ends;
 };
 

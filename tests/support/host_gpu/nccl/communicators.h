@@ -1,4 +1,4 @@
-// Communicators as the stand-in for NCCL holds them.
+// Communicators of the stand-in for NCCL.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,20 +11,20 @@
 
 namespace plumbline::tests::host_gpu {
 
-// A rank's end of a communicator. What stands on a stream keeps it alive.
+// A rank's end of a communicator. Work on a stream keeps it alive.
 struct End {
   std::shared_ptr<World> world;
   World::Member member;
   int device = 0;
-  cudaStream_t stream = nullptr;  // of all its calls
+  cudaStream_t stream = nullptr;  // the stream of all its calls
   std::atomic<ncclResult_t> error = ncclSuccess;
 };
 
 ncclUniqueId next_id();
-// Returns before all ranks have come.
+// Joins a communicator and returns before all ranks have joined.
 std::shared_ptr<End> join(const ncclUniqueId& id, int ranks, int rank);
 void leave(const std::shared_ptr<End>& end);
-// Communicators of the device have lost another rank.
+// Makes communicators of the device report that another rank is lost.
 void lose_peer_of(int device);
 
 }  // namespace plumbline::tests::host_gpu

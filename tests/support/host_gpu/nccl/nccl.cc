@@ -1,6 +1,6 @@
-// A library in NCCL's place, for ranks that are threads of one process: communicators that do not block, and calls that
-// wait for other ranks on the stream they were given. It puts them there through the runtime's cudaLaunchHostFunc,
-// which the program that opens it must have.
+// A library in place of NCCL, for ranks that are threads of one process: communicators that do not block, and calls
+// that wait for other ranks on the stream. It uses the runtime's cudaLaunchHostFunc, which the program that opens it
+// must have.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
@@ -26,7 +26,7 @@ namespace {
 struct Call {
   std::shared_ptr<End> end;
   std::vector<World::Transfer> transfers;
-  std::vector<std::function<void()>> afterwards;  // what is made of what has arrived
+  std::vector<std::function<void()>> afterwards;  // run on the received data
 };
 
 struct Group {
@@ -45,7 +45,7 @@ void run(void* data) {
     for (const auto& make : call->afterwards) make();
 }
 
-// A group's calls on one communicator happen together.
+// A group's calls on one communicator run together.
 void launch(std::vector<Call> calls) {
   std::vector<std::unique_ptr<Call>> together;
   for (Call& call : calls) {
@@ -65,7 +65,7 @@ void launch(std::vector<Call> calls) {
   }
 }
 
-// As NCCL's, calls of communicators that do not block are under way when they return.
+// As in NCCL, calls of communicators that do not block are in progress when they return.
 ncclResult_t add(ncclComm_t communicator, cudaStream_t stream, std::vector<World::Transfer> transfers,
                  std::function<void()> make = {}) {
   End& end = *communicator->end;
@@ -83,7 +83,8 @@ ncclResult_t add(ncclComm_t communicator, cudaStream_t stream, std::vector<World
   return ncclInProgress;
 }
 
-// Every rank sends `bytes` to each, from `stride` bytes further for the next; `make` has the ranks' parts in order.
+// Every rank sends `bytes` to each other, whose bytes start `stride` bytes after those of the rank before; `make` gets
+// the ranks' parts in order.
 ncclResult_t collective(const char* kind, ncclComm_t communicator, cudaStream_t stream, const void* from,
                         std::size_t stride, std::size_t bytes,
                         const std::function<void(const std::vector<Bytes>&)>& make) {
@@ -109,7 +110,7 @@ namespace host_gpu = plumbline::tests::host_gpu;
 
 extern "C" {
 
-// For tests: communicators of the device fail as if another rank were gone.
+// For tests: communicators of the device fail as if another rank were lost.
 void host_nccl_fail_device(int device) { host_gpu::lose_peer_of(device); }
 
 ncclResult_t ncclGetVersion(int* version) {

@@ -1,4 +1,4 @@
-// Numbers of NCCL's types, added.
+// Adds numbers of NCCL's types.
 #pragma once
 
 #include <nccl.h>
@@ -10,10 +10,11 @@ namespace plumbline::tests::host_gpu {
 
 using Bytes = std::vector<char>;
 
-// 0: a type that is not known here.
+// Returns 0 for an unknown type.
 std::size_t size_of(ncclDataType_t type);
 
-// out = the sum of the ranks' parts, added in FP32 in the order of ranks and rounded once; whole numbers as such.
+// Sets out to the sum of the ranks' parts, added in FP32 in the order of ranks and rounded once; whole numbers are
+// added as such.
 void add_parts(ncclDataType_t type, const std::vector<Bytes>& parts, void* out);
 
 }  // namespace plumbline::tests::host_gpu

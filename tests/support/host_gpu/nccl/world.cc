@@ -35,13 +35,12 @@ void World::take(const Parcel& parcel, const Transfer& transfer) const {
 
 bool World::all_to_all(Member& member, const std::vector<Transfer>& transfers) {
   std::unique_lock lock(mutex_);
-  std::vector<std::pair<Way, std::shared_ptr<Parcel>>> own;
+  std::vector<std::pair<Ends, std::shared_ptr<Parcel>>> own;
   for (const Transfer& transfer : transfers) {
     if (transfer.to != nullptr) continue;
-    const Way implementation{member.rank, transfer.peer};
-    own.emplace_back(implementation,
-                     std::make_shared<Parcel>(Parcel{transfer.kind, transfer.from, transfer.bytes, false}));
-    under_way_[implementation].push_back(own.back().second);
+    const Ends ends{member.rank, transfer.peer};
+    own.emplace_back(ends, std::make_shared<Parcel>(Parcel{transfer.kind, transfer.from, transfer.bytes, false}));
+    under_way_[ends].push_back(own.back().second);
   }
   changed_.notify_all();
   for (const Transfer& transfer : transfers) {
@@ -54,9 +53,9 @@ bool World::all_to_all(Member& member, const std::vector<Transfer>& transfers) {
     arriving.pop_front();
     changed_.notify_all();
   }
-  for (const auto& [implementation, parcel] : own) {
+  for (const auto& [ends, parcel] : own) {
     changed_.wait(lock, [&, p = parcel.get()] { return member.left || p->taken; });
-    if (!parcel->taken) std::erase(under_way_[implementation], parcel);  // its memory is the sender's again
+    if (!parcel->taken) std::erase(under_way_[ends], parcel);  // the sender may use its memory again
   }
   return !member.left;
 }

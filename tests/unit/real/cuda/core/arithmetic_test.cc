@@ -17,7 +17,7 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// E4M3 by its definition: (-1)^s 2^(e-7) (1 + m/8), denormals 2^-6 m/8.
+// Returns an E4M3 number by its definition: (-1)^s 2^(e-7) (1 + m/8), denormals 2^-6 m/8.
 double fp8_by_definition(int bits) {
   const int exponent = (bits >> 3) & 15, mantissa = bits & 7;
   if (exponent == 15 && mantissa == 7) return std::nan("");
@@ -26,7 +26,7 @@ double fp8_by_definition(int bits) {
   return (bits & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// The nearest of all 127 magnitudes, ties to the even code; beyond the largest, the largest.
+// Returns the nearest of all 127 magnitudes, ties to the even code; the largest for all values beyond it.
 int nearest_fp8(double value) {
   int best = 0;
   for (int code = 1; code <= 0x7e; ++code) {
@@ -50,7 +50,7 @@ TEST(CudaFp8, EveryCodeHasItsDefinedValue) {
 }
 
 TEST(CudaFp8, RoundsToTheNearestTiesToEven) {
-  // Between any two neighbours: just below, at, and just above the middle.
+  // Between any two adjacent codes: just below, at, and just above the middle.
   for (int code = 0; code < 0x7e; ++code) {
     const double middle = (fp8_by_definition(code) + fp8_by_definition(code + 1)) / 2;
     for (const double value : {middle * (1 - 1e-6), middle, middle * (1 + 1e-6)}) {
@@ -96,12 +96,12 @@ TEST(CudaBf16, RoundsToTheNearestTiesToEven) {
   EXPECT_TRUE(std::isnan(bf16_to_float(float_to_bf16(float_of(0x7f800001u)))));  // the payload is in the lower half
   for (std::uint64_t i = 0; i < 10000; ++i) {
     const float value = random_normal(3, i);
-    // Half a unit in the last of 8 significant bits.
+    // The error is half a unit in the last of 8 significant bits.
     EXPECT_LE(std::abs(bf16_to_float(float_to_bf16(value)) - value), std::abs(value) / 256);
   }
 }
 
-// Quantises `columns` values of a row as the kernel does: per block the largest magnitude sets the scale.
+// Quantises `columns` values of a row as the kernel does: the largest magnitude of a block sets its scale.
 TEST(CudaScales, QuantisedBlocksKeepTheirLargestValueAndAFewPercent) {
   Comparison comparison;
   for (std::uint64_t block = 0; block < 50; ++block) {
@@ -119,7 +119,7 @@ TEST(CudaScales, QuantisedBlocksKeepTheirLargestValueAndAFewPercent) {
       comparison.add(back / size, value / size);
     }
   }
-  // Uniformly distributed rounding errors: 2^-4 / sqrt(3) at worst, less at the upper ends of binades.
+  // Rounding errors that are uniformly distributed: 2^-4 / sqrt(3) at worst, less at the upper ends of binades.
   EXPECT_LT(comparison.relative_error(), 0.036);
   EXPECT_EQ(block_scale(0.0f), 1.0f);
 }

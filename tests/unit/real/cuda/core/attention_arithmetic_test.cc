@@ -1,4 +1,4 @@
-// The arithmetic of our own attention, on the CPU.
+// The arithmetic of plumbline's own attention kernels, on the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,13 +24,13 @@ TEST(AttentionArithmetic, SlopesOfAlibiArePowersOfTwo) {
   }
 }
 
-// Keys come tile by tile, with scores far apart: the sum is that of all at once.
+// Keys come tile by tile, with very different scores: the sum is that of all keys at once.
 TEST(AttentionArithmetic, ASoftmaxInPartsIsThatOfAllKeys) {
   for (const float spread : {1.0F, 30.0F}) {
     std::vector<float> scores;
     for (std::uint64_t i = 0; i < 100; ++i) scores.push_back(spread * random_normal(7, i));
     RunningSoftmax softmax;
-    double weighted = 0;  // of values 0, 1, 2 ..., as outputs are summed
+    double weighted = 0;  // sum of the values 0, 1, 2 ..., weighted like outputs
     for (std::size_t first = 0; first < scores.size(); first += 16) {
       const std::size_t end = std::min(first + 16, scores.size());
       float largest = -INFINITY, sum = 0;
@@ -61,14 +61,14 @@ TEST(AttentionArithmetic, KeysThatNoneSeesChangeNothing) {
   EXPECT_FLOAT_EQ(log_sum_exp(softmax), 2.0F);
 }
 
-// The gradient of sum(g * softmax(s)) by differences.
+// Compares the gradient of sum(g * softmax(s)) with finite differences.
 TEST(AttentionArithmetic, ScoreGradientsAreThoseOfSoftmax) {
   const std::vector<double> scores = {0.3, -1.2, 0.9}, gradients = {0.5, 2.0, -1.0};
   const double scale = 0.25, step = 1e-6;
-  const auto loss = [&](std::vector<double> gemms) {
+  const auto loss = [&](std::vector<double> values) {
     double sum = 0, result = 0;
-    for (const double s : gemms) sum += std::exp(scale * s);
-    for (std::size_t i = 0; i < gemms.size(); ++i) result += gradients[i] * std::exp(scale * gemms[i]) / sum;
+    for (const double s : values) sum += std::exp(scale * s);
+    for (std::size_t i = 0; i < values.size(); ++i) result += gradients[i] * std::exp(scale * values[i]) / sum;
     return result;
   };
   double sum = 0, inner = 0;

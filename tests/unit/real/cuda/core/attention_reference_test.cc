@@ -1,4 +1,4 @@
-// Attention as measured cases compare it: rows and gradients in double precision against differences of the whole.
+// The reference attention of measured cases: rows and gradients in double precision compared with finite differences.
 #include "real/cuda/measure/detail/attention_reference.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ AttentionHead example() {
   return {random_rows(qk_dim, 1), random_rows(qk_dim, 2), random_rows(v_dim, 3), random_rows(v_dim, 4), {}, {}};
 }
 
-// The sum of all outputs times d_o, whose gradients the others are.
+// Returns the sum of all outputs times d_o, whose gradients the functions return.
 double loss(const AttentionHead& head) {
   double sum = 0;
   for (std::size_t i = 0; i < length; ++i) {
@@ -47,8 +47,8 @@ double difference(AttentionHead head, Rows AttentionHead::*rows, std::size_t row
 
 TEST(AttentionReference, ARowWeighsWhatItSees) {
   AttentionHead head = example();
-  EXPECT_EQ(attention_row(head, 0).output, head.v[0]);  // the first sees itself alone
-  // With equal scores it is the mean of the values so far.
+  EXPECT_EQ(attention_row(head, 0).output, head.v[0]);  // the first attends to itself alone
+  // With equal scores the output is the mean of the values so far.
   for (auto& row : head.q) row.assign(qk_dim, 0.0);
   const AttentionRow third = attention_row(head, 2);
   EXPECT_NEAR(third.output[1], (head.v[0][1] + head.v[1][1] + head.v[2][1]) / 3, 1e-12);

@@ -1,4 +1,4 @@
-// What collectives leave behind, without a GPU.
+// Results of collectives, checked without a GPU.
 #include <gtest/gtest.h>
 
 #include <cstdint>

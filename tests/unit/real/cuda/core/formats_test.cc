@@ -1,4 +1,4 @@
-// FP16 and E5M6 as kernels hold them, compared with their definitions in double precision.
+// FP16 and E5M6 of the kernels compared with their definitions in double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>

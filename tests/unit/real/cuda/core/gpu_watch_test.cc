@@ -1,4 +1,4 @@
-// What is looked at while a GPU runs: clocks read beside the steps, and its kernels as a trace.
+// Observations of a running GPU: clocks read concurrently with the steps, and its kernels as a trace.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST(ClockReading, IsTheMeanOfWhatWasRead) {
   EXPECT_FALSE(mean_of({}).power_w);
 }
 
-TEST(ClockSampler, ReadsBesideWhatRunsAndForgetsWhatWasTaken) {
+TEST(ClockSampler, ReadsConcurrentlyAndDropsWhatWasTaken) {
   std::atomic<int> reads{0};
   std::atomic<int> power{100};
   ClockSampler sampler(

@@ -1,4 +1,4 @@
-// Where libraries of a GPU are looked for.
+// The folders that are searched for libraries of a GPU.
 #include "real/cuda/vendor/library_search.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Which of several installed libraries is the newest, told without loading any.
+// Finds the newest of several installed libraries without loading any.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ TEST_F(LibraryVersion, StandsInTheNameBehindALink) {
   EXPECT_EQ(version("lib/libsome.so.9"), (std::array<int, 3>{9, 14, 2}));
 }
 
-TEST_F(LibraryVersion, OrInTheHeaderBeside) {
+TEST_F(LibraryVersion, OrInTheHeaderNextToIt) {
   write("lib/libsome.so.9", "");
   write("include/some_version.h",
         "#ifndef X\n#define SOME_MAJOR 9\n#define SOME_MINOR 19\n#define SOME_PATCHLEVEL 1\n");
@@ -47,7 +47,7 @@ TEST_F(LibraryVersion, OrNowhere) {
   EXPECT_EQ(version("lib/libsome.so.9"), (std::array<int, 3>{0, 0, 0}));
 }
 
-TEST_F(LibraryVersion, NoneInAnyFolderIsSaidWithTheFolders) {
+TEST_F(LibraryVersion, NoneInAnyFolderIsReportedWithTheFolders) {
   std::string error;
   const LibraryName name{"Some", {"libsome_that_is_nowhere.so.9"}};
   EXPECT_EQ(open_newest(name, {"some_version.h", "SOME"}, {(root_ / "lib").string()}, error), nullptr);

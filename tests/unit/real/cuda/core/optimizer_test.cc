@@ -1,4 +1,4 @@
-// AdamW as the GPU kernels reckon it, against its definition (arXiv 1711.05101) in double precision.
+// AdamW of the GPU kernels compared with its definition (arXiv 1711.05101) in double precision.
 #include "real/cuda/kernels/arithmetic/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct Weight {
 
 TEST(CudaOptimizer, UpdatesAsAdamWIsDefined) {
   model::Random random(5);
-  for (const double gradient_size : {1.0, 1e-4, 1e-9}) {  // the last about epsilon
+  for (const double gradient_size : {1.0, 1e-4, 1e-9}) {  // the last is about epsilon
     float value = static_cast<float>(random.normal()), first = 0, second = 0;
     Weight expected{static_cast<double>(value), 0, 0};
     for (std::int64_t step = 1; step <= 200; ++step) {
@@ -34,7 +34,7 @@ TEST(CudaOptimizer, UpdatesAsAdamWIsDefined) {
       const double before = expected.value;
       expected.update(numbers, static_cast<double>(gradient));
       value = updated_weight(update_rule(numbers), gradient, value, first, second);
-      // The change of the last step to 0.1 %, the sum of all to rounding.
+      // The last step's change is right to 0.1 %, the sum of all changes to rounding.
       EXPECT_NEAR(static_cast<double>(value), expected.value, 1e-3 * std::abs(expected.value - before) + 1e-5);
     }
     EXPECT_NEAR(static_cast<double>(first) / expected.first, 1, 1e-4);

@@ -1,5 +1,5 @@
-// The choice of experts as a warp of the GPU makes it, by lanes that are threads here or by one lane alone, compared
-// with double precision.
+// The choice of experts by a warp of the GPU, whose lanes are threads here, or by one lane alone, compared with double
+// precision.
 #include "real/cuda/kernels/arithmetic/router.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr int queue_count = 4;
 constexpr int held = 4;
 constexpr int experts = queue_count * held;
 
-// Lanes in lockstep, where they exchange values.
+// Lanes run in lockstep where they read each other's values.
 class ThreadQueues {
  public:
   struct Shared {
@@ -99,7 +99,7 @@ std::vector<double> scores_of(const RouterRule& rule, const std::vector<float>& 
   return scores;
 }
 
-// Places of the largest values, of equal ones the first.
+// Returns the places of the largest values; of equal ones the first.
 std::vector<int> largest_places(const std::vector<double>& values, int count) {
   std::vector<int> places(values.size());
   std::iota(places.begin(), places.end(), 0);

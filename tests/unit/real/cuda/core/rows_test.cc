@@ -1,5 +1,4 @@
-// The arithmetic of the GPU's row kernels against double precision, and the maps that say where columns come from
-// against plain loops.
+// The arithmetic of the GPU's row kernels compared with double precision, and the maps of columns with plain loops.
 #include "real/cuda/kernels/arithmetic/rows.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// Of function values: eight units in the last place of an FP32 number, beside what cancellation leaves of 1.
+// Expects function values within eight units in the last place of FP32, plus the error of a cancellation from 1.
 void expect_close(float value, double exact, double scale) {
   EXPECT_NEAR(value, exact, 8 * std::ldexp(1.0, -24) * std::max(std::abs(exact), scale)) << exact;
 }
@@ -31,7 +30,7 @@ TEST(CudaActivations, SigmoidIsExactAlsoFarFromZero) {
   EXPECT_EQ(sigmoid(200.0f), 1.0f);
 }
 
-// Differences of the exact function over a step at which neither rounding nor curvature shows.
+// Compares with differences of the exact function over a step at which neither rounding nor curvature matters.
 TEST(CudaActivations, GradientsOfSwigluAreItsDifferences) {
   constexpr double step = 1e-5;
   for (float gate = -12; gate < 12; gate += 0.61f) {
@@ -58,7 +57,7 @@ TEST(CudaActivations, GeluAndItsGradientKeepTheirPrecisionInTheTail) {
   }
 }
 
-// Sum over the row of weight * normalised value.
+// Returns the sum over the row of weight * normalised value.
 double normed_sum(const std::vector<double>& x, const std::vector<double>& weight, bool centered) {
   double mean = 0, square = 0, sum = 0;
   for (const double value : x) mean += centered ? value / static_cast<double>(x.size()) : 0;
@@ -98,7 +97,7 @@ TEST(CudaNorms, TheGradientIsThatOfTheNorm) {
   check_norm_gradient(true);
 }
 
-// The angle that cosine and sine stand for lies within 1e-6 of the exact one, also at far positions.
+// The angle of cosine and sine is within 1e-6 of the exact one, also at large positions.
 TEST(CudaRotation, FarPositionsAreAsExactAsNearOnes) {
   for (const double theta : {1e4, 5e5}) {
     for (const std::int64_t position : {0, 1, 63, 4095, 65537, 131071, 1048575}) {
@@ -127,7 +126,7 @@ TEST(CudaSoftmax, AQuerySeesItselfAndItsWindow) {
   EXPECT_FLOAT_EQ(alibi_slope(0, 12), static_cast<float>(std::exp2(-8.0 / 12)));
 }
 
-// A row of keys as nope columns of every head's part of kv, then the rotary key.
+// A row of keys is the nope columns of every head's part of kv, then the rotary key.
 TEST(CudaColumns, HeadsComeFromTheirPartsAndASharedOne) {
   constexpr std::int64_t heads = 3, nope = 5, rope = 4, value = 6;
   const HeadColumns keys{.first_width = nope, .first_stride = nope + value, .second_width = rope};
@@ -159,7 +158,7 @@ TEST(CudaColumns, PartsStandSideBySide) {
   }
 }
 
-TEST(CudaTranspose, BytesOfFourWordsAreTurned) {
+TEST(CudaTranspose, BytesOfFourWordsAreTransposed) {
   std::uint32_t words[4] = {0x03020100u, 0x13121110u, 0x23222120u, 0x33323130u};
   turn_bytes(words);
   EXPECT_EQ(words[0], 0x30201000u);

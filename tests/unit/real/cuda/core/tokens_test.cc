@@ -1,4 +1,4 @@
-// Tokens, labels and losses as the GPU kernels reckon them, against double precision.
+// Tokens, labels and losses of the GPU kernels compared with double precision.
 #include "real/cuda/kernels/arithmetic/tokens.h"
 
 #include <gtest/gtest.h>

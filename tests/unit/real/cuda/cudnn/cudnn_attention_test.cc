@@ -1,5 +1,5 @@
-// The graphs of attention, asked of the installed cuDNN for a GPU that this machine need not have: an engine that takes
-// them is all that can be known without one. cuDNN wants a libcuda that loads, were it only the toolkit's stub.
+// Asks the installed cuDNN for the graphs of attention on a GPU that this machine need not have. Without a GPU only an
+// engine's acceptance can be tested. cuDNN needs a libcuda that loads, for which the toolkit's stub suffices.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// An H100 SXM as cudaGetDeviceProperties describes it.
+// The properties of an H100 SXM as cudaGetDeviceProperties returns them.
 constexpr const char* h100 = R"({
   "cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000, "deviceName": "NVIDIA H100 80GB HBM3",
   "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
@@ -22,7 +22,7 @@ constexpr const char* h100 = R"({
   "supportCoopLaunch": 1, "totalGlobalMem": 85028765696, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
   "l2CacheSize": 52428800})";
 
-// The stub's name within is that of the driver's library: once loaded, it is what others find under that name.
+// The stub has the driver's library name inside: once loaded, it is found under that name.
 bool has_libcuda() {
   return dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr ||
          dlopen(PLUMBLINE_LIBCUDA_STUB, RTLD_NOW | RTLD_GLOBAL) != nullptr;

@@ -1,5 +1,5 @@
-// The library in cuBLASLt's place, asked as the backend asks the real one: products of every format and form against
-// double precision.
+// The library in place of cuBLASLt, called as the backend calls the real one: GEMMs of every format and form compared
+// with double precision.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t workspace_bytes = 1 << 20;
 
-// Sums of up to 528 products of about 1, in FP32.
+// Sums are of up to 528 terms of about 1, in FP32.
 constexpr double sum_tolerance = 5e-4;
 
 class Memory {
@@ -40,7 +40,7 @@ class Memory {
   void* data_ = nullptr;
 };
 
-// Numbers of a format in memory; at first they are none.
+// Numbers of a format in memory, which starts as NaN.
 class Numbers {
  public:
   Numbers(cudaDataType_t type, std::int64_t count)
@@ -97,14 +97,14 @@ class Operand {
     fill(x ? 1 : 2);
   }
 
-  // FP8: what is stored reaches far, and scales bring it back.
+  // FP8 values are stored at a large magnitude, which scales reduce.
   void fill(std::uint64_t seed) {
     const bool scaled = mode_ != ScaleMode::none;
     stored_.fill(seed, scaled ? 100.0f : 1.0f);
     for (std::int64_t at = 0; at < scales_.count(); ++at)
       scales_.set(at, 0.005f * static_cast<float>(1 + random_bits(seed + 10, static_cast<std::uint64_t>(at)) % 5));
   }
-  // True values of each vector.
+  // Returns the true values of each vector.
   std::vector<std::vector<double>> vectors(std::int64_t batch) const {
     std::vector<std::vector<double>> vectors(static_cast<std::size_t>(extent_));
     for (std::int64_t vector = 0; vector < extent_; ++vector)
@@ -138,7 +138,7 @@ class Operand {
   Numbers stored_, scales_;
 };
 
-// A product's matrices, and what shall be in D afterwards.
+// A GEMM's matrices and the expected contents of D.
 class Matrices {
  public:
   explicit Matrices(const GemmShape& shape, float factor = 1)
@@ -161,7 +161,7 @@ class Matrices {
     o.factor = factor_;
     return o;
   }
-  // All of D's memory: what lies between rows is as it was.
+  // Compares all of D's memory: between its rows nothing has changed.
   void expect_result() const {
     const std::vector<double> expected = result();
     const double step = shape_.result == CUDA_R_32F ? 0x1p-24 : shape_.result == CUDA_R_16F ? 0x1p-11 : 0x1p-8;
@@ -210,7 +210,7 @@ class HostCublasLt : public testing::Test {
     open();
     cudaStreamDestroy(stream_);
   }
-  // What is put onto the stream from now on waits for open().
+  // Makes all later work on the stream wait for open().
   void close() {
     const auto wait = [](void* is_open) { static_cast<std::atomic<bool>*>(is_open)->wait(false); };
     ASSERT_EQ(cudaLaunchHostFunc(stream_, wait, &is_open_), cudaSuccess);
@@ -233,7 +233,7 @@ class HostCublasLt : public testing::Test {
     finish();
     matrices.expect_result();
   }
-  // Empty: there is such a product.
+  // Returns "" where the GEMM is supported.
   std::string refusal(const GemmShape& shape) {
     return GemmPlan(*library_).prepare(shape, Matrices(shape).operands(), workspace_bytes).failure;
   }
@@ -257,7 +257,7 @@ GemmShape shape_of(cudaDataType_t operand, cudaDataType_t result, std::int64_t m
   return shape;
 }
 
-// Two blocks of rows, three of columns, five along k, none of the last ones whole.
+// Returns a shape of two blocks of rows, three of columns and five along k, with all last ones incomplete.
 GemmShape fp8_shape(ScaleMode x, ScaleMode w, cudaDataType_t result = CUDA_R_16BF) {
   GemmShape shape = shape_of(CUDA_R_8F_E4M3, result, 136, 264, 528);
   shape.x_scale = x;
@@ -316,8 +316,8 @@ TEST_F(HostCublasLt, BiasIsAddedToEveryRow) {
   }
 }
 
-// Heads that lie side by side in their rows.
-TEST_F(HostCublasLt, BatchOfProducts) {
+// The batch consists of heads that are adjacent in their rows.
+TEST_F(HostCublasLt, BatchOfGemms) {
   GemmShape shape = shape_of(CUDA_R_16BF, CUDA_R_16BF, 24, 16, 32);
   shape.batch = 3;
   shape.x_batch_stride = shape.w_batch_stride = 40;
@@ -340,7 +340,7 @@ TEST_F(HostCublasLt, SharesAnAlgorithmAmongRows) {
   matrices.expect_result();
 }
 
-// Where operands and scales lie is told with the call; what is there is read when the stream comes to it.
+// The call passes the addresses of operands and scales; the values are read when the stream reaches it.
 TEST_F(HostCublasLt, ComputesOnTheStream) {
   GemmShape shape = shape_of(CUDA_R_8F_E4M3, CUDA_R_32F);
   shape.x_scale = shape.w_scale = ScaleMode::tensor;
@@ -386,7 +386,7 @@ TEST_F(HostCublasLt, HoldsCallersToTheirWord) {
   ASSERT_TRUE(gemm.prepare(shape, matrices.operands(), workspace_bytes).ok());
   EXPECT_FALSE(gemm.run(matrices.operands(), nullptr, stream_).ok());
   GemmOperands shifted = matrices.operands();
-  shifted.x = static_cast<const char*>(shifted.x) + 16;  // of 256 that were promised
+  shifted.x = static_cast<const char*>(shifted.x) + 16;  // 16 bytes, not the promised alignment of 256
   EXPECT_FALSE(gemm.run(shifted, workspace_.as<void>(), stream_).ok());
   run(gemm, matrices.operands());
   finish();

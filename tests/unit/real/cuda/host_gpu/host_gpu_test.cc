@@ -1,5 +1,5 @@
-// The stand-in for a GPU that tests of the exchange between ranks run on: order of streams, events, memory, and threads
-// of kernels that wait for each other.
+// Tests the stand-in for a GPU, on which tests of the all-to-all between ranks run: order of streams, events, memory,
+// and threads of kernels that wait for each other.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ class HostGpu : public testing::Test {
     for (cudaStream_t stream : {first_, second_}) cudaStreamDestroy(stream);
     cudaEventDestroy(event_);
   }
-  // What is put onto the stream from now on waits for open().
+  // Makes all later work on the stream wait for open().
   void close(cudaStream_t stream) {
     const auto wait = [](void* is_open) { static_cast<std::atomic<bool>*>(is_open)->wait(false); };
     ASSERT_EQ(cudaLaunchHostFunc(stream, wait, &is_open_), cudaSuccess);
@@ -39,7 +39,7 @@ class HostGpu : public testing::Test {
     is_open_ = true;
     is_open_.notify_all();
   }
-  // Each later call on any stream writes the next number.
+  // Each call, on any stream, writes the next number.
   void write_number(cudaStream_t stream, int& to) {
     written_.push_back({&to, &numbers_});
     const auto write = [](void* data) {
@@ -88,7 +88,7 @@ TEST_F(HostGpu, WaitIsForTheEventAsItWasLastRecorded) {
   write_number(second_, after);
   EXPECT_EQ(cudaEventQuery(event_), cudaErrorNotReady);
   EXPECT_EQ(cudaStreamQuery(second_), cudaErrorNotReady);
-  // Recorded anew where nothing is in the way: who waits already does not notice.
+  // The event is recorded again on an idle stream; those that already wait for it are not affected.
   ASSERT_EQ(cudaEventRecord(event_, nullptr), cudaSuccess);
   EXPECT_EQ(cudaEventSynchronize(event_), cudaSuccess);
   open();
@@ -122,7 +122,7 @@ TEST_F(HostGpu, MemoryOfAnotherDeviceIsReachedByItsHandle) {
   ASSERT_EQ(cudaIpcOpenMemHandle(&seen, handle, cudaIpcMemLazyEnablePeerAccess), cudaSuccess);
   EXPECT_EQ(seen, own);
   EXPECT_EQ(cudaIpcCloseMemHandle(seen), cudaSuccess);
-  // Handles are of whole allocations.
+  // Handles refer to whole allocations.
   EXPECT_EQ(cudaIpcGetMemHandle(&handle, static_cast<char*>(own) + 8), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidValue);
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
@@ -155,7 +155,7 @@ __global__ void transpose_kernel(int* data) {
   own[threadIdx.y * blockDim.x + threadIdx.x] = held[threadIdx.y * blockDim.x + threadIdx.x];
 }
 
-TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndClaimMemory) {
+TEST_F(HostGpu, GridsAndBlocksHaveSeveralDimensionsAndDynamicMemory) {
   constexpr int width = 6, height = 4, matrices = 2 * 3;
   std::vector<int> data;
   for (int i = 0; i < matrices * width * height; ++i) data.push_back(i);
@@ -177,7 +177,7 @@ struct Votes {
 
 __global__ void vote_kernel(Votes* votes) {
   const int own = static_cast<int>(threadIdx.x);
-  if (own % 7 == 6) return;  // threads that have ended are not waited for
+  if (own % 7 == 6) return;  // barriers do not wait for threads that have ended
   votes->count[own] = __syncthreads_count(own % 3 == 0);
 }
 

@@ -1,5 +1,5 @@
-// What ranks do together over NCCL, with threads for ranks and stand-ins for their GPUs and for NCCL: collectives,
-// messages, and what all learn when one of them is lost. Kernels and the logic of the host are those of a GPU.
+// Communication of ranks over NCCL, with threads for ranks and stand-ins for their GPUs and for NCCL: collectives,
+// messages, and the end of all ranks when one is lost. Kernels and host code are those of a GPU.
 #include "real/cuda/comm/nccl/other_ranks.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ using testing::HasSubstr;
 
 using Values = std::vector<float>;
 
-// Small whole numbers, which every format holds, and whose sums it holds as well.
+// Returns small whole numbers, which every format holds exactly, as it does their sums.
 float entry(std::int32_t rank, std::size_t i) { return static_cast<float>((rank * 5 + static_cast<int>(i) * 3) % 11); }
 Values entries(std::int32_t rank, std::size_t count) {
   Values values;
@@ -61,7 +61,7 @@ void check_collectives(const Rank& rank, const Group& group, Format format) {
   const auto whole = make_buffer(format, 3, entries(rank.number(), size * part));
   const auto own = make_buffer(format, 3, entries(rank.number(), part));
   const auto sum = make_buffer(format, static_cast<std::int64_t>(size * part / 3), 3);
-  const auto piece = make_buffer(format, 1, 3), gathered = make_buffer(format, 1, 3);  // they grow
+  const auto piece = make_buffer(format, 1, 3), gathered = make_buffer(format, 1, 3);  // sizes grow
   rank.expect(collective(rank, OperatorKind::all_reduce, group, *whole, *sum));
   rank.expect(collective(rank, OperatorKind::reduce_scatter, group, *whole, *piece));
   rank.expect(collective(rank, OperatorKind::all_gather, group, *own, *gathered));
@@ -84,7 +84,7 @@ TEST_P(Collectives, AddAndGather) {
   on_gpus(4, [](const Rank& rank) { check_collectives(rank, all_of(4, rank.number()), GetParam()); });
 }
 
-// Groups that know nothing of each other, then all ranks, then the groups again.
+// Collectives of separate groups, then of all ranks, then of the groups again.
 TEST_P(Collectives, OfGroupsAndAll) {
   on_gpus(4, [](const Rank& rank) {
     const Group half{{rank.number() % 2, rank.number() % 2 + 2}, rank.number() / 2};
@@ -107,9 +107,9 @@ TEST(Collective, OfATensorThatNcclDoesNotAddIsNamed) {
 
 class Messages : public testing::TestWithParam<bool> {};
 
-// Round a ring of three in both directions, two of each lane and of different sizes. What is sent may be written at
-// once, and another turn follows while the first is under way.
-TEST_P(Messages, ArriveOnAllLanesInOrder) {
+// Ranks send around a ring of three in both directions, two messages of different sizes on each channel. A sent buffer
+// may be written at once, and another round starts while the first is in progress.
+TEST_P(Messages, ArriveOnAllChannelsInOrder) {
   on_gpus(3, [](const Rank& rank) {
     const std::int32_t number = rank.number(), next = (number + 1) % 3, before = (number + 2) % 3;
     for (std::int32_t turn = 0; turn < 3; ++turn) {
@@ -138,7 +138,7 @@ TEST_P(Messages, ArriveOnAllLanesInOrder) {
   });
 }
 
-// A sender goes on without its receiver, and with a rendezvous waits for it.
+// A sender continues without its receiver, but with a rendezvous it waits for it.
 TEST_P(Messages, WaitForTheReceiverInARendezvous) {
   on_gpus(2, [](const Rank& rank) {
     const bool sends = rank.number() == 0;
@@ -178,7 +178,8 @@ TEST(MessageDeathTest, OfAnotherSizeEndsTheTest) {
   EXPECT_DEATH(on_gpus(2, body), "rank 0 sent 32 bytes \\(a message\\), where 16");
 }
 
-// What the ranks are told when rank 1 is lost: those that have enqueued a call which waits for it, and call again.
+// Returns the errors of the remaining ranks when rank 1 is lost: they have enqueued a call that waits for it, and call
+// again.
 std::vector<std::string> told(bool met_before, const std::function<void(const Rank&)>& lose) {
   constexpr std::int32_t ranks = 3, lost = 1;
   std::vector<std::string> reasons;
@@ -193,7 +194,7 @@ std::vector<std::string> told(bool met_before, const std::function<void(const Ra
     }
     rank.meet();
     if (rank.number() == lost) return lose(rank);
-    // The first may fail already. Where it does not, the stream must not wait forever.
+    // The first call may already fail. Where it does not, the stream must not wait forever.
     const Status first = call();
     rank.synchronize();
     const Status second = call();
@@ -225,7 +226,7 @@ TEST(LostRank, IsFoundByItsCommunicators) {
   EXPECT_THAT(reasons, Each(testing::AllOf(HasSubstr("rank 1: "), HasSubstr("remote process exited"))));
 }
 
-// What two ranks need to send each other tokens.
+// Two ranks that send each other tokens.
 class SmallAllToAll {
  public:
   explicit SmallAllToAll(const Rank& rank) : rank_(rank) { op_.attributes = model::DispatchAttributes{4, 2, 2, 0}; }
@@ -250,11 +251,11 @@ class SmallAllToAll {
                                     out_ = make_buffer(Format::fp32, 1, 2);
 };
 
-// Over NCCL, or in the memory of their node.
-class LostRankOfAnExchange : public testing::TestWithParam<std::int32_t> {};
+// The all-to-all runs over NCCL, or through the memory of the node.
+class LostRankOfAnAllToAll : public testing::TestWithParam<std::int32_t> {};
 
 // The host waits for counts.
-TEST_P(LostRankOfAnExchange, EndsADispatch) {
+TEST_P(LostRankOfAnAllToAll, EndsADispatch) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
     rank.meet();
     if (rank.number() == 1) return rank.channel.abort("out of memory");
@@ -264,7 +265,7 @@ TEST_P(LostRankOfAnExchange, EndsADispatch) {
 }
 
 // The GPU waits for rows.
-TEST_P(LostRankOfAnExchange, EndsACombine) {
+TEST_P(LostRankOfAnAllToAll, EndsACombine) {
   on_gpus(2, GetParam(), [](const Rank& rank) {
     SmallAllToAll all_to_all(rank);
     for (int turn = 0; turn < 2; ++turn) {
@@ -281,7 +282,7 @@ TEST_P(LostRankOfAnExchange, EndsACombine) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(OnANode, LostRankOfAnExchange, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(OnANode, LostRankOfAnAllToAll, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace plumbline::tests

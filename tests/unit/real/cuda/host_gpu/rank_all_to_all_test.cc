@@ -1,5 +1,5 @@
-// Dispatch, combine and their gradients between ranks, against what all ranks' tensors say in double precision. Ranks
-// are threads, and their GPUs and NCCL are stood in for.
+// Dispatch, combine and their gradients between ranks, compared with results from all ranks' tensors in double
+// precision. Ranks are threads with stand-ins for their GPUs and NCCL.
 #include "real/cuda/comm/nccl/detail/rank_all_to_all.h"
 
 #include <gtest/gtest.h>
@@ -36,10 +36,10 @@ struct Setting {
   std::int32_t ranks = 2, on_node = 1;
   std::int32_t sharers = 1;  // ranks that hold parts of the same experts
   Format payload = Format::bf16;
-  std::int64_t tokens = 20;  // of the rank with the fewest
+  std::int64_t tokens = 20;  // that of the rank with the fewest
 
   std::int32_t experts() const { return ranks * per_rank / sharers; }
-  // Ranks that share experts and stand on several nodes do without nodes.
+  // Ranks that share experts across several nodes do not use the nodes.
   std::int32_t node_members() const { return on_node % sharers == 0 ? on_node : 1; }
   std::int32_t transfers() const { return node_members() > 1 && node_members() < ranks ? 2 : 1; }
 };
@@ -56,7 +56,7 @@ Values random_values(std::int64_t count, std::uint64_t seed) {
   return values;
 }
 
-// A tensor as it is written, and as its format holds it.
+// A tensor with the values that were written, rounded to its format.
 struct Tensor {
   Tensor(Format tensor_format, std::int64_t tensor_columns, std::int64_t rows, std::uint64_t seed)
       : Tensor(tensor_format, tensor_columns, random_values(rows * tensor_columns, seed)) {}
@@ -81,19 +81,19 @@ struct Origin {
   std::size_t token;
 };
 
-// All that the ranks of a group hold before an exchange, and who receives what.
+// All tensors of a group's ranks before an all-to-all, and the receivers of each token.
 class World {
  public:
   struct Member {
     Tensor x, indices, weights, dout, addend;  // by token
-    std::vector<Origin> arrivals;              // rows that are received, in order
+    std::vector<Origin> received_rows;         // received rows, in order
     Tensor y, dweights;                        // by row
   };
 
   World(const Setting& setting, std::uint64_t turn) : setting_(setting) {
     std::vector<Tensor> indices;
     for (std::int32_t rank = 0; rank < setting.ranks; ++rank) {
-      // Later, a rank has no tokens, and the last experts get none.
+      // In later rounds one rank has no tokens, and the last experts get none.
       const std::int64_t tokens =
           turn > 0 && rank == 1 ? 0 : setting.tokens + 7 * rank + static_cast<std::int64_t>(turn);
       const std::int32_t chosen =
@@ -104,25 +104,25 @@ class World {
     for (std::int32_t rank = 0; rank < setting.ranks; ++rank) {
       const std::uint64_t seed = 1000 * turn + 10 * static_cast<std::uint64_t>(rank);
       const auto& own = indices[static_cast<std::size_t>(rank)];
-      std::vector<Origin> arrivals = arrivals_at(rank, indices);
-      const auto rows = static_cast<std::int64_t>(arrivals.size());
+      std::vector<Origin> received_rows = rows_received_by(rank, indices);
+      const auto rows = static_cast<std::int64_t>(received_rows.size());
       members_.push_back(
           {Tensor(setting.payload, columns, own.rows(), seed), own, Tensor(Format::fp32, choices, own.rows(), seed + 1),
            Tensor(setting.payload, columns, own.rows(), seed + 2), Tensor(Format::bf16, columns, own.rows(), seed + 3),
-           std::move(arrivals), Tensor(Format::bf16, columns, rows, seed + 4),
+           std::move(received_rows), Tensor(Format::bf16, columns, rows, seed + 4),
            Tensor(Format::fp32, choices, rows, seed + 5)});
     }
   }
 
   const Member& of(std::int32_t rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
-  // The rank that computes a choice of `sender`'s.
+  // Returns the rank that computes a choice of `sender`'s.
   std::int32_t home(std::int32_t sender, float expert) const {
     return static_cast<std::int32_t>(expert) / per_rank * setting_.sharers + sender % setting_.sharers;
   }
 
  private:
-  // Distinct experts for each token, of the first `experts`.
+  // Returns distinct experts for each token, of the first `experts`.
   static Values route(std::int64_t tokens, std::int32_t experts, std::uint64_t seed) {
     model::Random random(seed);
     Values indices;
@@ -138,19 +138,19 @@ class World {
     return indices;
   }
 
-  // By the sender's place within its node, then by its node, then by token.
-  std::vector<Origin> arrivals_at(std::int32_t to, const std::vector<Tensor>& indices) const {
-    std::vector<Origin> arrivals;
+  // Returns the rows in the order of the sender's place within its node, then its node, then the token.
+  std::vector<Origin> rows_received_by(std::int32_t to, const std::vector<Tensor>& indices) const {
+    std::vector<Origin> received_rows;
     for (std::int32_t place = 0; place < setting_.node_members(); ++place)
       for (std::int32_t sender = place; sender < setting_.ranks; sender += setting_.node_members()) {
         const Tensor& chosen = indices[static_cast<std::size_t>(sender)];
         for (std::size_t token = 0; token < static_cast<std::size_t>(chosen.rows()); ++token) {
           bool comes = false;
           for (std::int64_t i = 0; i < choices; ++i) comes = comes || home(sender, chosen.at(token, i)) == to;
-          if (comes) arrivals.push_back({sender, token});
+          if (comes) received_rows.push_back({sender, token});
         }
       }
-    return arrivals;
+    return received_rows;
   }
 
   Setting setting_;
@@ -158,7 +158,7 @@ class World {
 };
 
 struct Sum {
-  double value = 0, magnitude = 0;  // magnitude: that of its addends together
+  double value = 0, magnitude = 0;  // magnitude: the sum of its addends' magnitudes
   void add(double addend) {
     value += addend;
     magnitude += std::abs(addend);
@@ -170,7 +170,7 @@ void expect_sums(const Values& got, const std::vector<Sum>& want, double precisi
     ASSERT_NEAR(got[i], want[i].value, want[i].magnitude * precision + 1e-6) << "element " << i;
 }
 
-// The buffers of a rank; used turn after turn.
+// The buffers of a rank, used in every round.
 class AllToAll {
  public:
   AllToAll(const Setting& setting, const Rank& rank)
@@ -219,11 +219,11 @@ class AllToAll {
   }
 
   void check_rows(const World& world) const {
-    const std::vector<Origin>& arrivals = world.of(rank_.number()).arrivals;
-    ASSERT_EQ(received_->rows(), static_cast<std::int64_t>(arrivals.size()));
+    const std::vector<Origin>& received_rows = world.of(rank_.number()).received_rows;
+    ASSERT_EQ(received_->rows(), static_cast<std::int64_t>(received_rows.size()));
     Values rows, local, row_weights, gradients;
     std::vector<std::int64_t> per_expert(per_rank);
-    for (const Origin& origin : arrivals) {
+    for (const Origin& origin : received_rows) {
       const World::Member& sender = world.of(origin.rank);
       for (std::int64_t c = 0; c < columns; ++c) rows.push_back(sender.x.at(origin.token, c));
       for (std::int64_t c = 0; c < columns; ++c) gradients.push_back(sender.dout.at(origin.token, c));
@@ -250,9 +250,9 @@ class AllToAll {
     for (std::size_t i = 0; i < out.size(); ++i) out[i].add(own.addend.held[i]);
     for (std::int32_t rank = 0; rank < setting_.ranks; ++rank) {
       const World::Member& other = world.of(rank);
-      for (std::size_t row = 0; row < other.arrivals.size(); ++row) {
-        if (other.arrivals[row].rank != rank_.number()) continue;
-        const std::size_t token = other.arrivals[row].token;
+      for (std::size_t row = 0; row < other.received_rows.size(); ++row) {
+        if (other.received_rows[row].rank != rank_.number()) continue;
+        const std::size_t token = other.received_rows[row].token;
         for (std::int64_t c = 0; c < columns; ++c) {
           out[token * columns + static_cast<std::size_t>(c)].add(other.y.at(row, c));
           dx[token * columns + static_cast<std::size_t>(c)].add(other.y.at(row, c));
@@ -283,7 +283,7 @@ class AllToAll {
 
 class RankExchange : public testing::TestWithParam<Setting> {};
 
-// Three turns with other routings in the same buffers: what an earlier turn left must not be seen.
+// Three rounds with different routings use the same buffers: the data of an earlier round must not show.
 TEST_P(RankExchange, MovesTokensAndAddsThemUp) {
   const Setting setting = GetParam();
   const std::vector<World> turns = {World(setting, 0), World(setting, 1), World(setting, 2)};
@@ -307,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(DividedExperts, RankExchange,
                          testing::Values(Setting{4, 1, 2}, Setting{4, 2, 2}, Setting{4, 2, 4}, Setting{8, 4, 2},
                                          Setting{8, 8, 4}));
 
-// More than a block looks at in one turn.
+// There are more tokens than a block reads in one round.
 INSTANTIATE_TEST_SUITE_P(ManyTokens, RankExchange,
                          testing::Values(Setting{2, 1, 1, Format::bf16, 1100}, Setting{4, 2, 1, Format::bf16, 600}));
 

@@ -1,4 +1,4 @@
-// Who gets which token: the integers behind the kernels of an exchange, against sets and lists.
+// The receivers of each token: the integers behind the kernels of an all-to-all, compared with sets and lists.
 #include "real/cuda/kernels/arithmetic/all_to_all.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ struct Setting {
   friend void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 };
 
-class CudaExchange : public testing::TestWithParam<Setting> {
+class CudaAllToAll : public testing::TestWithParam<Setting> {
  protected:
-  CudaExchange() {
+  CudaAllToAll() {
     const Setting& s = GetParam();
     homes_ = {s.experts, s.per_rank, s.members, s.position};
     model::Random random(17);
@@ -48,7 +48,7 @@ class CudaExchange : public testing::TestWithParam<Setting> {
 
   const std::int32_t* experts_of(std::int32_t token) const { return indices_.data() + token * choices; }
 
-  // As the definition says: neighbours hold parts of the same experts, a token goes to the one of its rank's place.
+  // By definition: adjacent ranks hold parts of the same experts, and a token goes to the one in its own rank's place.
   std::int32_t member_of(std::int32_t expert) const {
     const Setting& s = GetParam();
     std::vector<std::int32_t> holders;
@@ -77,7 +77,7 @@ class CudaExchange : public testing::TestWithParam<Setting> {
   std::vector<std::int32_t> indices_;
 };
 
-TEST_P(CudaExchange, TokenGoesOnceToEachOfItsBuckets) {
+TEST_P(CudaAllToAll, TokenGoesOnceToEachOfItsBuckets) {
   for (const Leg leg : {Leg::to_members, Leg::to_nodes, Leg::inside_node}) {
     const Buckets buckets{homes_, leg, GetParam().node_members};
     for (std::int32_t t = 0; t < tokens; ++t) {
@@ -92,8 +92,8 @@ TEST_P(CudaExchange, TokenGoesOnceToEachOfItsBuckets) {
   }
 }
 
-// What each member counts for itself, taken together.
-TEST_P(CudaExchange, CountsOfAllMembersSayWhatTravels) {
+// Sums up the counts of each member.
+TEST_P(CudaAllToAll, CountsOfAllMembersGiveWhatIsSent) {
   const Setting& s = GetParam();
   const std::int32_t nodes = s.members / s.node_members, node = s.position / s.node_members,
                      place = s.position % s.node_members;
@@ -137,7 +137,7 @@ TEST_P(CudaExchange, CountsOfAllMembersSayWhatTravels) {
   expect_equal(between_members(shared), members, "members");
   expect_equal(between_nodes(shared), between, "nodes");
   expect_equal(inside_node(shared), inside, "inside");
-  // As many rows arrive in two hops as in one.
+  // As many rows arrive in two legs as in one.
   EXPECT_EQ(inside.received_by(place).back(), members.received_by(s.position).back());
 }
 
@@ -153,8 +153,9 @@ TEST(CudaTraffic, RowsLieByPeerAndGoBackAsTheyCame) {
   EXPECT_EQ(traffic.back().most_sent(), 36);
 }
 
-// The folded exchange: rows that this rank sends are those that it receives, experts in their receiver's numbers.
-TEST_P(CudaExchange, FoldedCountsAreThoseOfTheRowsReceived) {
+// In the folded all-to-all the rows that this rank sends are those that it receives, with experts in their receiver's
+// numbers.
+TEST_P(CudaAllToAll, FoldedCountsAreThoseOfTheRowsReceived) {
   std::vector<std::int64_t> choices_of(static_cast<std::size_t>(homes_.experts));
   for (const std::int32_t expert : indices_) ++choices_of[static_cast<std::size_t>(expert)];
 
@@ -178,7 +179,7 @@ TEST_P(CudaExchange, FoldedCountsAreThoseOfTheRowsReceived) {
   EXPECT_EQ(strangers > 0, homes_.members > 1);
 }
 
-TEST_P(CudaExchange, RowsOfAListTellTheirBucket) {
+TEST_P(CudaAllToAll, RowsOfAListGiveTheirBucket) {
   std::vector<std::int32_t> first{0};
   for (std::int32_t b = 0; b < homes_.members; ++b) {
     std::int32_t count = 0;
@@ -190,14 +191,14 @@ TEST_P(CudaExchange, RowsOfAListTellTheirBucket) {
       ASSERT_EQ(bucket_of_row(first.data(), homes_.members, row), b);
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, CudaExchange,
+INSTANTIATE_TEST_SUITE_P(Groups, CudaAllToAll,
                          testing::Values(Setting{"one_rank", 16, 16, 1, 1, 0}, Setting{"one_node", 16, 4, 4, 4, 2},
                                          Setting{"two_nodes", 32, 4, 8, 4, 5}, Setting{"eight_nodes", 64, 1, 64, 8, 63},
                                          Setting{"no_nodes", 16, 2, 8, 1, 3},
                                          Setting{"shared_experts", 16, 4, 8, 4, 3}),
                          [](const auto& tested) { return tested.param.name; });
 
-TEST(CudaAllToAllMap, ExpertsThatDoNotExistHaveNoHome) {
+TEST(CudaDispatchLayout, ExpertsThatDoNotExistHaveNoHome) {
   const ExpertHomes homes{16, 4, 4, 1};
   for (const std::int32_t expert : {-1, 16, 1 << 30}) {
     EXPECT_FALSE(exists(homes, expert));
@@ -206,7 +207,7 @@ TEST(CudaAllToAllMap, ExpertsThatDoNotExistHaveNoHome) {
   }
 }
 
-TEST(CudaAllToAllMap, NodesHoldEquallyManyMembersOrOneEach) {
+TEST(CudaDispatchLayout, NodesHoldEquallyManyMembersOrOneEach) {
   const auto per_node = [](std::vector<std::int32_t> ranks) {
     for (std::int32_t& rank : ranks) rank /= 8;
     return members_per_node(ranks);
@@ -217,17 +218,17 @@ TEST(CudaAllToAllMap, NodesHoldEquallyManyMembersOrOneEach) {
   EXPECT_EQ(per_node({0, 8, 16}), 1);
   EXPECT_EQ(per_node({0, 1, 2, 8}), 1);        // uneven
   EXPECT_EQ(per_node({6, 7, 8, 9}), 2);        // across a border
-  EXPECT_EQ(per_node({0, 1, 8, 9, 2, 3}), 1);  // no neighbours
+  EXPECT_EQ(per_node({0, 1, 8, 9, 2, 3}), 1);  // no two are adjacent
 }
 
-TEST(CudaAllToAllMap, WhatLeavesTheNodeSkipsItsOwn) {
+TEST(CudaDispatchLayout, WhatLeavesTheNodeSkipsItsOwn) {
   std::vector<std::int64_t> listed;
   for (std::int64_t i = 0; i < 7; ++i) listed.push_back(around_hole(i, 3, 4));
   EXPECT_EQ(listed, (std::vector<std::int64_t>{0, 1, 2, 7, 8, 9, 10}));
   EXPECT_EQ(around_hole(0, 0, 5), 5);
 }
 
-TEST(CudaAllToAllMap, RingIsFilledBeforeARecordIsOverwritten) {
+TEST(CudaDispatchLayout, RingIsFilledBeforeARecordIsOverwritten) {
   constexpr std::int64_t capacity = 11;
   std::set<std::int64_t> places;
   for (std::int64_t i = 0; i < capacity; ++i) places.insert(sink_place(9, i, capacity));
@@ -237,14 +238,14 @@ TEST(CudaAllToAllMap, RingIsFilledBeforeARecordIsOverwritten) {
   EXPECT_EQ(sink_place(9, 0, capacity), 9);
 }
 
-TEST(CudaAllToAllMap, RowsThatLeaveAreMixedEvenlyWithThoseThatStay) {
+TEST(CudaDispatchLayout, RowsThatLeaveAreMixedEvenlyWithThoseThatStay) {
   for (const auto& [staying, leaving] :
        std::vector<std::pair<std::int64_t, std::int64_t>>{{7, 3}, {3, 7}, {5, 5}, {0, 4}, {4, 0}, {1, 9}, {90, 45}}) {
     std::int64_t left = 0, turn = 0;
     for (; turn < staying || left < leaving; ++turn) {
       ASSERT_LE(turn, staying) << "a turn in which nothing moves";
       while (leaves_now(turn, staying, left, leaving)) ++left;
-      // Never more than a row ahead of or behind its share.
+      // A send is never more than a row ahead of or behind its share.
       if (turn >= staying) continue;
       EXPECT_LE(std::abs(left * staying - (turn + 1) * leaving), std::max(staying, leaving));
     }
@@ -254,7 +255,7 @@ TEST(CudaAllToAllMap, RowsThatLeaveAreMixedEvenlyWithThoseThatStay) {
 }
 
 // 14,336 rows of 7,392 B at 50 GB/s: 2.1194 ms.
-TEST(CudaAllToAllMap, PaceIsTheNetworks) {
+TEST(CudaDispatchLayout, PaceIsTheNetworks) {
   constexpr std::int64_t rows = 14336, bytes = 7392;
   const auto picoseconds = static_cast<std::int64_t>(bytes * 1000 / 50.0);
   EXPECT_NEAR(static_cast<double>(due_nanoseconds(rows, picoseconds)), 2119434, 1);
@@ -262,7 +263,7 @@ TEST(CudaAllToAllMap, PaceIsTheNetworks) {
 }
 
 #if __has_include(<nccl.h>)
-TEST(CudaAllToAllNccl, ErrorsSayWhatFailedInTheLibrarysWords) {
+TEST(CudaAllToAllNccl, ErrorsGiveTheLibrarysReason) {
   EXPECT_TRUE(nccl_outcome(ncclSuccess, "an all-reduce", "no error", nullptr).ok());
   EXPECT_TRUE(nccl_outcome(ncclInProgress, "an all-reduce", "NCCL operation in progress", "").ok());
   EXPECT_EQ(nccl_outcome(ncclRemoteError, "an all-reduce", "remote process exited", "").failure,

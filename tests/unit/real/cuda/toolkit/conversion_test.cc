@@ -1,4 +1,4 @@
-// What the host writes into the memory of a device, and reads from it: bits, places of scales, round trips.
+// Writes to and reads from the memory of a device: bits, places of scales, round trips.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// A tensor in the host's memory, every byte set before anything is written.
+// A tensor in the host's memory, with every byte set before it is written.
 struct Memory {
   std::vector<std::uint8_t> bytes;
   std::vector<float> scales;
@@ -60,7 +60,7 @@ TEST(CudaConversion, WholeNumbersAreRoundedAndBounded) {
   EXPECT_EQ(Memory(Format::uint8, 8, 1, 8).there_and_back(values), (std::vector<float>{0, 0, 2, 3, 255, 0, 255, 0}));
 }
 
-// Of every element: the largest magnitude among those that share its scale.
+// Returns for each element the largest magnitude among those that share its scale.
 std::vector<double> largest_of_tiles(const std::vector<float>& values, std::int64_t columns, std::int64_t tile_rows,
                                      std::int64_t matrix_rows) {
   std::vector<double> result(values.size());
@@ -85,7 +85,7 @@ struct ScaledCase {
 TEST(CudaConversion, ScaledFormatsRoundWithinTheScaleOfTheirTile) {
   constexpr std::int64_t rows = 12, columns = 200, matrix_rows = 6;
   std::vector<float> values = normal_numbers(rows * columns, 3);
-  for (std::int64_t row = 0; row < rows; ++row)  // tiles of very different sizes
+  for (std::int64_t row = 0; row < rows; ++row)  // tiles have very different sizes
     for (std::int64_t column = 0; column < columns; ++column)
       values[static_cast<std::size_t>(row * columns + column)] *= std::ldexp(1.0F, static_cast<int>(row % 5) * 3);
   for (const ScaledCase& c : {ScaledCase{Format::fp8_tile, 1, 448, 1.0 / 16, std::ldexp(1, -10)},
@@ -106,7 +106,7 @@ TEST(CudaConversion, ScaledFormatsRoundWithinTheScaleOfTheirTile) {
         EXPECT_NEAR(back[i], values[i], 1e-6 * largest[i]);
       }
     }
-    EXPECT_EQ(memory.there_and_back(back), back);  // what is in the format stays
+    EXPECT_EQ(memory.there_and_back(back), back);  // values that the format holds do not change
   }
 }
 

@@ -1,4 +1,4 @@
-// When the library is asked for an algorithm, with a library that counts questions and remembers the last product.
+// Tests when an algorithm is requested, with a fake library that counts requests and records the last GEMM.
 #include "real/cuda/operators/gemm_cache.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace plumbline::real::cuda {
 namespace {
 
-// What the fake library has seen. Layouts are their addresses in `layouts`.
+// Calls that the fake library has received. Layouts are their addresses in `layouts`.
 struct Seen {
   struct Extents {
     std::uint64_t rows = 0, columns = 0;
@@ -19,9 +19,9 @@ struct Seen {
   std::map<cublasLtMatrixLayout_t, Extents> layouts;
   std::uint64_t handles = 0;
   int questions = 0, gemms = 0;
-  Extents a, b, d;                    // of the last product
-  std::uint64_t refused_columns = 0;  // of D: products of so many rows of ours
-  std::uint64_t asked_columns = 0;    // of D, in the last question
+  Extents a, b, d;                    // those of the last GEMM
+  std::uint64_t refused_columns = 0;  // columns of D, which are rows here, of refused GEMMs
+  std::uint64_t asked_columns = 0;    // columns of D in the last request
 } seen;
 
 template <class Handle>
@@ -75,7 +75,7 @@ void fake_gemms(CublasLt& lt) {
                     cublasLtMatmulHeuristicResult_t found[], int* count) {
     ++seen.questions;
     seen.asked_columns = seen.layouts.at(d).columns;
-    // The algorithm remembers for which product it was proposed.
+    // The algorithm stores the GEMM for which it was proposed.
     found[0].algo.data[0] = seen.asked_columns;
     *count = 1;
     return CUBLAS_STATUS_SUCCESS;
@@ -148,13 +148,14 @@ TEST_F(GemmCacheTest, AnAlgorithmThatRefusesExactRowsIsAskedForAgain) {
   for (int times = 0; times < 3; ++times) run(shape(1100, 512, 256, Routed::rows));
   EXPECT_EQ(seen.questions, 2);
   EXPECT_EQ(seen.asked_columns, 1100U);
-  run(shape(1101, 512, 256, Routed::rows));  // others go on with theirs
+  run(shape(1101, 512, 256, Routed::rows));  // other shapes keep theirs
   EXPECT_EQ(seen.questions, 2);
   EXPECT_EQ(seen.gemms, 4);
 }
 
-// Turned FP8 operands: all of a layer's routed rows lie side by side, an expert's part of them is summed over.
-TEST_F(GemmCacheTest, SumsOverRoutedRowsShareAnAlgorithmWhateverLiesBesideThem) {
+// FP8 operands are transposed: all routed rows of a layer are adjacent columns, and the sum runs over an expert's part
+// of them.
+TEST_F(GemmCacheTest, SumsOverRoutedRowsShareAnAlgorithmForAnyOtherRows) {
   for (const std::int64_t all : {4096, 4224, 8192}) {
     for (const std::int64_t own : {897, 1024}) {
       GemmShape s = shape(512, 256, own, Routed::depth);
@@ -180,7 +181,7 @@ TEST(UsualShape, KeepsStridesThatAreAlignedOtherwise) {
   EXPECT_EQ(usual_shape(s).k, 1024);
   EXPECT_EQ(usual_shape(s).x_stride, 4100);
   EXPECT_EQ(usual_shape(s).w_stride, 0);
-  s.w_k_contiguous = false;  // W is [k, n]: a row has n columns, whatever is routed
+  s.w_k_contiguous = false;  // W is [k, n]: a row has n columns for any routing
   s.w_stride = 256;
   EXPECT_EQ(usual_shape(s).w_stride, 256);
   s.routed = Routed::rows;

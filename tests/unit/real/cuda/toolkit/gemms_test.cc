@@ -1,4 +1,4 @@
-// How products of row-major tensors are told to a library that thinks in columns, and where scales go, on the CPU.
+// Tests on the CPU how GEMMs of row-major tensors are passed to a column-major library, and the places of scales.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ double element(const MatrixPart& x, bool transposed, std::int64_t row, std::int6
   return static_cast<const float*>(x.tensor.data)[(x.row + r) * x.tensor.columns + x.column + c];
 }
 
-// What the task says, in double precision, product by product of its batch.
+// Returns the result of the task in double precision, one GEMM of its batch after the other.
 std::vector<double> by_rows(const GemmTask& t) {
   std::vector<double> c;
   for (std::int64_t index = 0; index < t.batch; ++index) {
@@ -54,7 +54,7 @@ float at(const void* data, const ColumnMajor& m, std::int64_t batch, std::int64_
   return static_cast<const float*>(data)[batch * m.batch_stride + c * m.leading + r];
 }
 
-// A library's product, from nothing but what it is told: D = op(A) op(B) by columns. Returned row-major as by_rows().
+// Returns the library's result from its arguments alone: D = op(A) op(B) by columns, row-major like by_rows().
 std::vector<double> by_columns(const GemmTask& t) {
   const GemmShape shape = shape_of(t);
   const ColumnMajorGemm told = column_major(shape);
@@ -80,7 +80,7 @@ void expect_same(const GemmTask& task) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(wanted[i], found[i], 1e-12) << i;
 }
 
-TEST(GemmTask, EveryFormIsToldInColumns) {
+TEST(GemmTask, EveryFormIsPassedInColumns) {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       Matrix a(transpose_a ? 7 : 5, transpose_a ? 5 : 7, 1), b(transpose_b ? 3 : 7, transpose_b ? 7 : 3, 2), c(5, 3, 3);
@@ -108,15 +108,15 @@ TEST(GemmTask, PartsOfTensorsKeepTheirStrides) {
   task.accumulate = true;
   expect_same(task);
   Matrix transposed_tokens(6, 11, 4), transposed_gradients(4, 11, 5);
-  task.a = columns_of(transposed_gradients.view(), 3, 5);  // the same of tensors that lie turned
+  task.a = columns_of(transposed_gradients.view(), 3, 5);  // the same of transposed tensors
   task.b = columns_of(transposed_tokens.view(), 3, 5);
   task.transpose_a = false;
   task.transpose_b = true;
   expect_same(task);
 }
 
-// Scores of two heads, each of three columns, of which queries and keys have four.
-TEST(GemmTask, HeadsOfABatchStandSideBySide) {
+// There are scores of two heads, each of three columns; queries and keys have four.
+TEST(GemmTask, HeadsOfABatchAreAdjacent) {
   Matrix q(3, 8, 1), k(3, 8, 2), scores(3, 6, 3);
   GemmTask task;
   task.a = {q.view(), 0, 0, 3, 4};
@@ -161,7 +161,7 @@ TEST(GemmTask, TheLibraryTakesFp8InMultiplesOfSixteenOnly) {
   EXPECT_TRUE(library_takes(task));
 }
 
-TEST(GemmTask, PackedFormatsAreNobodys) {
+TEST(GemmTask, PackedFormatsAreNotSupported) {
   GemmTask task;
   task.a.tensor.format = Format::e5m6;
   EXPECT_FALSE(library_takes(task));
@@ -186,7 +186,7 @@ TEST(GemmShare, RowsAreDividedAtTilesAndCoverAll) {
   }
 }
 
-// Expert by expert, each piece is what the product of that expert alone would want, without gaps.
+// Each expert's piece is the layout that a GEMM of that expert alone needs, without gaps between them.
 TEST(GemmScales, GroupedRowsAreOnePieceEach) {
   const std::vector<std::int32_t> offsets = {0, 3, 3, 10, 11, 11};
   constexpr std::int64_t blocks = 4;
@@ -214,7 +214,7 @@ TEST(GemmScales, AnElementsScaleIsThatOfItsTileOrOfTheBlockOfItsMatrix) {
   EXPECT_EQ(scale_index(experts, 399, 127), 3 * 3);
 }
 
-TEST(GemmScales, RoomIsForTheOrderThatTheLibraryWants) {
+TEST(GemmScales, SpaceIsForTheOrderThatTheLibraryNeeds) {
   const TensorView tiles{nullptr, nullptr, Format::fp8_tile, 300, 640, 0};
   EXPECT_EQ(scale_room(rows_of(tiles, 100, 128)), 640);  // 128 rows of 5 tiles
   const TensorView narrow{nullptr, nullptr, Format::fp8_block, 400, 640, 200};

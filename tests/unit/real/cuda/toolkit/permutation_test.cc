@@ -1,4 +1,5 @@
-// Rows by expert and then by token: the kernels' arithmetic, chunk by chunk, against a plain count over random choices.
+// Rows sorted by expert, then by token: the kernels' arithmetic, chunk by chunk, compared with a plain count for random
+// choices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace {
 struct Choices {
   std::int64_t tokens = 0, slots = 0;
   int experts = 0;
-  std::vector<std::int32_t> of;  // [tokens * slots], -1: another rank's
+  std::vector<std::int32_t> of;  // [tokens * slots], -1 for another rank's expert
 };
 
 Choices random_choices(std::int64_t tokens, std::int64_t slots, int experts, double here, model::Random& random) {
@@ -38,7 +39,8 @@ std::vector<std::int64_t> rows_per_expert(const Choices& choices) {
   return rows;
 }
 
-// Positions as the kernels find them: counts of chunks, sums over the chunks before, ranks within 32 lanes.
+// Returns the positions as the kernels compute them: counts of chunks, sums over the chunks before, ranks within 32
+// lanes.
 std::vector<std::int64_t> positions_by_chunks(const Choices& choices, std::int64_t alignment) {
   const auto entries = static_cast<std::int64_t>(choices.of.size());
   const std::int64_t length = chunk_entries(entries);
@@ -65,7 +67,7 @@ std::vector<std::int64_t> positions_by_chunks(const Choices& choices, std::int64
   return positions;
 }
 
-// One expert after the other, one token after the other.
+// Returns the positions by one expert after the other, one token after the other.
 std::vector<std::int64_t> positions_plainly(const Choices& choices, std::int64_t alignment) {
   std::vector<std::int64_t> positions(choices.of.size(), -1);
   std::int64_t row = 0;

@@ -1,4 +1,4 @@
-// Stands before the header of the same name where kernels are compiled for the host.
+// Replaces the header of the same name where kernels are compiled for the host.
 #pragma once
 
 #include <chrono>
