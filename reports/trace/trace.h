@@ -36,8 +36,8 @@ struct TraceSubject {
   std::vector<std::string> rank_names;
 };
 
-// Writes several timelines: processes in the order of ranks, those of one rank in the order of `subjects`. All timelines
-// begin at 0.
+// Writes several timelines: processes in the order of ranks, those of one rank in the order of `subjects`. All
+// timelines begin at 0.
 bool write_trace(const std::vector<TraceSubject>& subjects, bool gzip, const Sink& sink);
 std::string to_trace(const std::vector<TraceSubject>& subjects, bool gzip);
 

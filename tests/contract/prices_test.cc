@@ -7,8 +7,8 @@
 
 #include "model/base/text_file.h"
 #include "model/economics/ownership.h"
-#include "tests/support/load_cluster.h"
 #include "tests/support/inputs.h"
+#include "tests/support/load_cluster.h"
 #include "topologies/inventory.h"
 #include "topologies/topology.h"
 

@@ -6,8 +6,8 @@
 
 #include "model/architecture/load_architecture.h"
 #include "sim/predict/simulate.h"
-#include "tests/support/load_cluster.h"
 #include "tests/support/inputs.h"
+#include "tests/support/load_cluster.h"
 #include "topologies/topology.h"
 
 namespace plumbline::tests {

@@ -18,8 +18,8 @@
 #include "model/schedule/schedule.h"
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
-#include "real/executor/step/buffer_pool.h"
 #include "real/executor/step/activations.h"
+#include "real/executor/step/buffer_pool.h"
 #include "real/executor/step/stage_state.h"
 
 namespace plumbline::real {

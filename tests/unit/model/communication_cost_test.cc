@@ -11,8 +11,8 @@
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
 #include "model/layers/blocks.h"
-#include "tests/support/load_cluster.h"
 #include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/load_cluster.h"
 #include "tests/support/inputs.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {

@@ -10,8 +10,8 @@
 #include "model/architecture/load_architecture.h"
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
-#include "tests/support/load_cluster.h"
 #include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::model {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "model/base/si_unit.h"
 #include "reports/text/inputs/inputs_text.h"
-#include "tests/support/load_cluster.h"
 #include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
 
 namespace plumbline::reports {
 namespace {

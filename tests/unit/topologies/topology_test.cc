@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/support/load_cluster.h"
 #include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"
 
