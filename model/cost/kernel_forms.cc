@@ -1,0 +1,79 @@
+#include "model/cost/kernel_forms.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::model {
+namespace {
+
+constexpr double block_rows = 128;    // query rows of a block of an attention kernel
+constexpr double bytes_of_value = 2;  // keys and values are in a 16-bit format
+
+double in_blocks(double value, double block) { return std::ceil(value / block) * block; }
+
+// Returns (a^4 + b^4)^(1/4), which is the larger one exactly where the other is 0.
+double four_norm(double a, double b) {
+  const double larger = std::max(a, b);
+  if (larger == 0) return 0;
+  const double ratio = std::min(a, b) / larger;
+  return larger * std::sqrt(std::sqrt(1 + ratio * ratio * ratio * ratio));
+}
+
+// The rounding of partial waves is taken off the whole ones, so that a share of 1 gives a whole number exactly.
+double waves_of(const GemmConstants& c, const GemmWork& work, double sms) {
+  const double tiles = work.groups * std::ceil(work.m / c.tile_m) * std::ceil(work.n / c.tile_n);
+  if (tiles == 0) return 0;
+  const double waves = tiles / sms, whole = std::ceil(waves);
+  return std::max(1.0, whole - (1 - c.wave_share) * (whole - waves));
+}
+
+}  // namespace
+
+GemmSeconds gemm_core(const GemmConstants& c, const GemmWork& work, double sms) {
+  const double waves = waves_of(c, work, sms);
+  GemmSeconds seconds;
+  seconds.waves = waves * c.wave_overhead;
+  seconds.tiles = waves * in_blocks(work.k, c.k_block) * c.k_time;
+  const double compute = seconds.waves + seconds.tiles;
+  double core = compute;
+  if (c.memory_bandwidth > 0) {
+    const double operands = (work.m + work.n) * work.k * work.operand_bytes;
+    const double bytes = work.groups * (operands + work.m * work.n * work.output_bytes);
+    core = four_norm(compute, bytes / c.memory_bandwidth);
+    seconds.memory = core - compute;
+  }
+  if (c.droop > 0 && core > 0) seconds.droop = core * c.droop * core / (core + c.droop_time);
+  return seconds;
+}
+
+double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms) {
+  return gemm_core(constants, work, sms).total();
+}
+
+AttentionSeconds attention_parts(const AttentionConstants& c, const AttentionWork& work, double device_sms,
+                                 double free_sms) {
+  const double qk = in_blocks(work.qk_dim, c.dim_block), v = in_blocks(work.v_dim, c.dim_block);
+  const double gemms = 2 * (work.backward ? 3 * qk + 2 * v : qk + v) / c.rate;
+  const double rows = work.batch_heads * work.queries, pairs = rows * work.pairs_per_query;
+  const double keys = work.keys > 0 ? work.keys : work.queries;
+  const double longest = work.longest > 0 ? work.longest : keys;
+  const double share = free_sms / device_sms;
+  AttentionSeconds seconds;
+  seconds.gemms = pairs * gemms / share;
+  seconds.pairs = pairs * c.pair_time / share;
+  seconds.rows = rows * c.row_time / share;
+  seconds.tail = c.tail * block_rows * longest * (c.pair_time + gemms) * device_sms;
+  if (c.kv_bandwidth > 0) {
+    const double passes = work.backward ? 2 : 1;
+    const double bytes = work.kv_heads_batch * keys * (work.qk_dim + work.v_dim) * bytes_of_value;
+    seconds.keys_values = passes * bytes / c.kv_bandwidth;
+  }
+  return seconds;
+}
+
+double attention_seconds(const AttentionConstants& constants, const AttentionWork& work, double device_sms,
+                         double free_sms) {
+  return attention_parts(constants, work, device_sms, free_sms).total();
+}
+
+}  // namespace plumbline::model

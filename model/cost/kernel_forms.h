@@ -1,0 +1,83 @@
+// The times of GEMM and attention kernels as functions of numbers alone, without a profile, a graph or a device.
+// KernelCost and the fits of a calibration call the same functions, so that a fitted constant means what a prediction
+// takes it for. All quantities are in SI units. Derivations, and what measured kernels say about each term:
+// docs/costs.md.
+#pragma once
+
+namespace plumbline::model {
+
+struct GemmConstants {
+  double tile_m = 128, tile_n = 128;  // rows and columns of an output tile
+  double k_block = 128;               // the inner dimension is rounded up to a multiple of it
+  double ramp = 0;                    // s, start and end of a kernel; the caller adds it once a launch
+  double wave_overhead = 0;           // s of a wave
+  double wave_share = 1;              // 1: the last wave takes as long as a full one; 0: as its share of a wave
+  double k_time = 0;                  // s per element of the inner dimension for one tile on one SM
+  double memory_bandwidth = 0;        // B/s of operands and results; 0: they cost nothing here
+  double droop = 0;                   // by how much a kernel far longer than droop_time is slower
+  double droop_time = 0;              // s
+};
+
+// `groups` GEMMs of m x n x k in one launch.
+struct GemmWork {
+  double groups = 1, m = 0, n = 0, k = 0;
+  double operand_bytes = 2, output_bytes = 2;  // per element; operands: the mean over both where they differ
+};
+
+// The seconds of a launch without its ramp, by cause.
+struct GemmSeconds {
+  double waves = 0;   // wave_overhead of every wave
+  double tiles = 0;   // k_time of every wave
+  double memory = 0;  // how much longer the operands and results make it
+  double droop = 0;
+  double total() const { return waves + tiles + memory + droop; }
+};
+
+// Returns, on n SMs,
+//   tiles = groups * ceil(m / tile_m) * ceil(n / tile_n),  w = tiles / n,
+//   C = max(1, w + wave_share * (ceil(w) - w)) * (k * k_time + wave_overhead)        k in whole blocks
+//   B = groups * ((m + n) * k * operand_bytes + m * n * output_bytes) / memory_bandwidth
+//   F = (C^4 + B^4)^(1/4),  seconds = F * (1 + droop * F / (F + droop_time)).
+// F is at least C, and C at least w * k * k_time.
+GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, double sms);
+double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);
+
+struct AttentionConstants {
+  double rate = 0;          // FLOP/s of the whole GPU in the GEMMs
+  double pair_time = 0;     // s per (query, key) pair on the whole GPU: exponential and softmax
+  double row_time = 0;      // s per query row and head on the whole GPU: prologue, epilogue, masked halves of tiles
+  double tail = 0;          // the last partial round, in units of the longest block
+  double kv_bandwidth = 0;  // B/s of keys and values; 0: they cost nothing here
+  double dim_block = 1;     // head dimensions are computed as multiples of it
+};
+
+struct AttentionWork {
+  double batch_heads = 0;      // sequences times query heads
+  double kv_heads_batch = 0;   // sequences times key-value heads
+  double queries = 0;          // of each sequence
+  double pairs_per_query = 0;  // keys that a query sees, on average
+  double qk_dim = 0, v_dim = 0;
+  bool backward = false;
+  double keys = 0;     // of each sequence; 0: as many as queries
+  double longest = 0;  // keys that the last query sees; 0: all
+};
+
+// The seconds of an attention kernel by the constant that causes them.
+struct AttentionSeconds {
+  double gemms = 0, pairs = 0, rows = 0, tail = 0, keys_values = 0;
+  double total() const { return gemms + pairs + rows + tail + keys_values; }
+};
+
+// Returns, with d = qk_dim + v_dim forward and 3 qk_dim + 2 v_dim backward, on f free SMs of n,
+//   pair = pair_time + 2 * d / rate
+//   seconds = (batch_heads * queries * (pairs_per_query * pair + row_time)) * n / f
+//             + tail * 128 * longest * pair * n                                  a block of 128 rows alone on one SM
+//             + kv_heads_batch * keys * (qk_dim + v_dim) * 2 bytes / kv_bandwidth
+// Backward keys and values are read and their gradients written: twice the bytes. The tail does not shrink with more
+// SMs and does not grow with fewer.
+AttentionSeconds attention_parts(const AttentionConstants& constants, const AttentionWork& work, double device_sms,
+                                 double free_sms);
+double attention_seconds(const AttentionConstants& constants, const AttentionWork& work, double device_sms,
+                         double free_sms);
+
+}  // namespace plumbline::model
