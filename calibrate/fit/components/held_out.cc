@@ -1,0 +1,36 @@
+#include "calibrate/fit/components/held_out.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::calibrate {
+
+bool is_held_out(const std::string& key) {
+  constexpr unsigned long one_in = 3;
+  return crc32(0, reinterpret_cast<const Bytef*>(key.data()), static_cast<uInt>(key.size())) % one_in == 0;
+}
+
+void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
+                const std::vector<bool>& held, HeldOut& result) {
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto row = static_cast<Eigen::Index>(i);
+    if (!held[i]) {
+      ++result.fitted_rows;
+      continue;
+    }
+    result.errors.push_back(std::abs(predicted[row] / measured[row] - 1));
+    result.roofline.push_back(std::abs(roofline[row] / measured[row] - 1));
+  }
+}
+
+Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted) {
+  Eigen::VectorXd found(std::ranges::count(marks, wanted));
+  Eigen::Index next = 0;
+  for (std::size_t i = 0; i < marks.size(); ++i)
+    if (marks[i] == wanted) found[next++] = values[static_cast<Eigen::Index>(i)];
+  return found;
+}
+
+}  // namespace plumbline::calibrate
