@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
+#include "calibrate/components/load.h"
+#include "calibrate/import/components/import.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/nccl_tests.h"
 #include "calibrate/measurement/measurement_file.h"
@@ -32,9 +34,11 @@ namespace fs = std::filesystem;
 namespace megatron = model::megatron;
 
 struct ImportArguments {
-  std::string file, out;
-  std::string classes;        // of kernels; empty: the shipped ones
-  std::optional<int> device;  // of a trace with several
+  std::vector<std::string> files;  // several of component tables, else one
+  std::string file, out;           // file: the first
+  std::string classes;             // of kernels; empty: the shipped ones
+  std::optional<int> device;       // of a trace with several
+  std::string revision;            // of component tables
   // Options of a launch script:
   std::string model;                     // shipped or a path; empty: the script's own
   std::string topology;                  // empty: h100-dgx
@@ -162,6 +166,22 @@ model::Result<void> import_nccl_topology(const ImportArguments& arguments) {
   return {};
 }
 
+// Writes a file for each GPU and table below the folder, and reads it again as a fit does. Prints to stderr their rows.
+model::Result<void> import_components(const ImportArguments& arguments) {
+  if (arguments.out == "-") return model::wrong_input("--output", "component tables need a folder");
+  const auto tables = TRY(calibrate::import_components(arguments.files, arguments.revision));
+  for (const calibrate::ComponentFile& table : tables) {
+    const fs::path path = fs::path(arguments.out) / table.path;
+    std::error_code failed;
+    fs::create_directories(path.parent_path(), failed);
+    if (failed) return model::wrong_input_at(path.parent_path().string(), 0, "", "cannot be made: " + failed.message());
+    TRY(write_output(path.string(), table.text));
+    const auto times = TRY(calibrate::check_component_table(path.string()));
+    fmt::print(stderr, "{}: {} times from {} rows\n", path.string(), times, table.read);
+  }
+  return {};
+}
+
 // Every format that can be imported.
 constexpr Format<ImportArguments> formats[] = {
     {"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
@@ -171,6 +191,8 @@ constexpr Format<ImportArguments> formats[] = {
     {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
      &import_megatron},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
+    {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
+     &import_components},
 };
 
 std::string footer() {
@@ -183,7 +205,17 @@ std::string footer() {
          "  plumbline import megatron launch.sh --model deepseek-v3 --args \"--vocab-size 129280\" -o plan.toml\n"
          "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
          "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
-         "  plumbline import nccl-topology node.xml -o my-cluster.toml";
+         "  plumbline import nccl-topology node.xml -o my-cluster.toml\n"
+         "  plumbline import components gemm.csv attention.csv --revision 095f58a5 -o tables";
+}
+
+// Runs a format with its files.
+model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
+  arguments.file = arguments.files.front();
+  if (arguments.files.size() > 1 && format != "components")
+    return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
+                              "only 'import components' takes several");
+  return run_format<ImportArguments>(formats, format, arguments);
 }
 
 }  // namespace
@@ -197,8 +229,9 @@ void add_import(CLI::App& root, int& exit_code) {
   };
   const auto options = std::make_shared<Options>();
   verb->add_option("FORMAT", options->format, "Format of FILE, one of those below")->required();
-  verb->add_option("FILE", options->arguments.file, "File to read")->required();
-  verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout")->required();
+  verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
+  verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
+      ->required();
   verb->add_option("--device", options->arguments.device,
                    "kineto: the GPU to take from a trace of several (default: the one with most kernels)");
   verb->add_option("--classes", options->arguments.classes,
@@ -210,10 +243,10 @@ void add_import(CLI::App& root, int& exit_code) {
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   add_repeatable(*verb, "--set", options->arguments.overrides, "megatron: override a key of the plan (repeatable)");
+  verb->add_option("--revision", options->arguments.revision,
+                   "components: the commit of ai-dynamo/aiconfigurator that the tables are from");
   verb->footer(footer());
-  verb->callback([options, &exit_code] {
-    exit_code = exit_of(run_format<ImportArguments>(formats, options->format, options->arguments));
-  });
+  verb->callback([options, &exit_code] { exit_code = exit_of(run_import(options->format, options->arguments)); });
 }
 
 }  // namespace plumbline::cli

@@ -25,7 +25,7 @@ while(plumbline_data)
   list(POP_FRONT plumbline_data name folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/plumbline/${name} SYMBOLIC)
   plumbline_install_data(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
-    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases")
+    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases" PATTERN "LICENSE-*")
 endwhile()
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/kernels.toml ${PROJECT_BINARY_DIR}/share/plumbline/kernels.toml SYMBOLIC)
 plumbline_install_data(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)

@@ -29,7 +29,10 @@ model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vecto
     std::optional<std::vector<std::string>> cells = csv_cells(line);
     if (!cells) return wrong(number, "", "a quote does not end on its line");
     if (table.columns_.empty()) {
-      for (std::size_t i = 0; i < cells->size(); ++i) table.columns_[(*cells)[i]] = i;
+      for (std::size_t i = 0; i < cells->size(); ++i)
+        if (!table.columns_.emplace((*cells)[i], i).second)
+          return wrong(number, (*cells)[i], "two columns have this name");
+      table.names_ = std::move(*cells);
       for (const std::string_view column : needed)
         if (!table.columns_.contains(column)) return wrong(number, column, "the column is missing");
     } else if (cells->size() != table.columns_.size()) {

@@ -18,7 +18,9 @@ class CsvTable {
   static model::Result<CsvTable> read(const std::string& path, const std::vector<std::string_view>& needed);
 
   std::size_t rows() const { return rows_.size(); }
-  const std::string& text(std::size_t row, std::string_view column) const;  // the column is one of those needed
+  const std::vector<std::string>& columns() const { return names_; }  // in the order of the header
+  bool has(std::string_view column) const { return columns_.contains(column); }
+  const std::string& text(std::size_t row, std::string_view column) const;  // the header has the column
   // Returns a number above 0; otherwise an input error with file, line and column.
   model::Result<double> positive(std::size_t row, std::string_view column) const;
   // Returns a whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
@@ -32,6 +34,7 @@ class CsvTable {
     std::vector<std::string> cells;
   };
   std::string path_;
+  std::vector<std::string> names_;
   std::map<std::string, std::size_t, std::less<>> columns_;
   std::vector<Row> rows_;
 };

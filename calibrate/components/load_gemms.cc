@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include "calibrate/components/detail/component_table.h"
+#include "calibrate/components/load.h"
+#include "calibrate/components/rows.h"
+#include "model/base/text.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using components::ComponentTable;
+
+// A value of K with the column that holds its times.
+struct KColumn {
+  std::int64_t k = 0;
+  std::string name;
+};
+
+// Returns the columns whose names are whole numbers: the file has a line for each M and N and a column for each K.
+std::vector<KColumn> k_columns(const CsvTable& csv) {
+  std::vector<KColumn> found;
+  for (const std::string& name : csv.columns())
+    if (const auto k = model::parse_number<std::int64_t>(name); k && *k > 0) found.push_back({*k, name});
+  return found;
+}
+
+// Returns the parts of a row that all its cells share.
+model::Result<GemmRow> gemm_of(const ComponentTable& table, std::size_t row) {
+  GemmRow gemm;
+  gemm.software = TRY(table.name(row, "software"));
+  gemm.format = TRY(table.one_of(row, "format", {"bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"}));
+  gemm.m = TRY(table.csv().whole(row, "m"));
+  gemm.n = TRY(table.csv().whole(row, "n"));
+  return gemm;
+}
+
+model::Result<void> check(ComponentTable& table, std::size_t row, std::string_view column, const GemmRow& gemm,
+                          const DensePeaks& peaks) {
+  const double flops = 2.0 * static_cast<double>(gemm.m * gemm.n) * static_cast<double>(gemm.k);
+  TRY(table.first(row, {"software", "format", "m", "n"}, fmt::format("{}", gemm.k)));
+  return table.within(peaks, row, column, gemm.format, flops, gemm.seconds);
+}
+
+// Parses "1234;695": microseconds and watts.
+model::Result<void> set_time_and_power(const CsvTable& csv, std::size_t row, const std::string& column,
+                                       HeldGemmRow& gemm) {
+  const std::string& cell = csv.text(row, column);
+  const auto parts = model::split(cell, ';');
+  const auto time = model::parse_number<double>(parts.front());
+  const auto power = parts.size() == 2 ? model::parse_number<double>(parts.back()) : std::nullopt;
+  if (!time || !power || !(*time > 0) || !(*power > 0) || *time > 1e12 || *power > 1e6)
+    return tl::unexpected(csv.error(row, column, fmt::format("'{}' is not 'MICROSECONDS;WATTS'", cell)));
+  gemm.seconds = *time * 1e-6;
+  gemm.power_w = *power;
+  return {};
+}
+
+// Returns an error for a file without a column of times.
+model::Result<void> some(const std::vector<KColumn>& columns, const std::string& path) {
+  if (!columns.empty()) return {};
+  return model::wrong_input_at(path, 0, "k", "no column of times",
+                               "columns after m and n are named by K, or are k and time_us");
+}
+
+}  // namespace
+
+model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, const DensePeaks& peaks) {
+  const auto read = [&](ComponentTable& table, std::size_t row, std::vector<GemmRow>& rows) -> model::Result<void> {
+    GemmRow gemm = TRY(gemm_of(table, row));
+    if (table.csv().has("k") && table.csv().has("time_us")) {
+      gemm.k = TRY(table.csv().whole(row, "k"));
+      gemm.seconds = TRY(table.seconds(row, "time_us"));
+      TRY(check(table, row, "time_us", gemm, peaks));
+      rows.push_back(std::move(gemm));
+      return {};
+    }
+    const auto columns = k_columns(table.csv());
+    TRY(some(columns, path));
+    for (const KColumn& column : columns) {
+      if (table.csv().text(row, column.name).empty()) continue;
+      gemm.k = column.k;
+      gemm.seconds = TRY(table.seconds(row, column.name));
+      TRY(check(table, row, column.name, gemm, peaks));
+      rows.push_back(gemm);
+    }
+    return {};
+  };
+  return components::read_rows<GemmRow>(path, {"software", "format", "m", "n"}, read);
+}
+
+model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path, const DensePeaks& peaks) {
+  const auto read = [&](ComponentTable& table, std::size_t row, std::vector<HeldGemmRow>& rows) -> model::Result<void> {
+    HeldGemmRow gemm{TRY(gemm_of(table, row)), 0, 0};
+    gemm.power_limit_w = TRY(table.csv().positive(row, "power_limit_w"));
+    const auto columns = k_columns(table.csv());
+    TRY(some(columns, path));
+    for (const KColumn& column : columns) {
+      if (table.csv().text(row, column.name).empty()) continue;
+      gemm.k = column.k;
+      TRY(set_time_and_power(table.csv(), row, column.name, gemm));
+      TRY(check(table, row, column.name, gemm, peaks));
+      rows.push_back(gemm);
+    }
+    return {};
+  };
+  return components::read_rows<HeldGemmRow>(path, {"software", "format", "power_limit_w", "m", "n"}, read);
+}
+
+}  // namespace plumbline::calibrate

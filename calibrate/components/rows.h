@@ -1,0 +1,72 @@
+// Rows of the component tables (calibrate/published/components): times of single kernels and transfers on one kind of
+// GPU, as others measured and published them. Times are in seconds; a count has no unit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace plumbline::calibrate {
+
+// A GEMM of m x k by k x n in a burst: six launches after three to warm up. The format is bf16, fp8 (scaled per token
+// and tensor), fp8_block (1x128 and 128x128), nvfp4 or mxfp4; times of formats below 16 bits include quantizing the
+// activation, except those of aiter, which are of the best kernel that a search found.
+struct GemmRow {
+  std::string software, format;
+  std::int64_t m = 0, n = 0, k = 0;
+  double seconds = 0;
+};
+
+// The same repeated for a second and more; power is the board's, as its meter averages it.
+struct HeldGemmRow : GemmRow {
+  double power_w = 0, power_limit_w = 0;
+};
+
+// Causal attention, forward, in BF16: sequences of `tokens` tokens; head dimension `dim` of queries, keys and values.
+struct AttentionRow {
+  std::string software;
+  std::int64_t batch = 0, tokens = 0, heads = 0, kv_heads = 0, dim = 0;
+  double seconds = 0;
+};
+
+// Multi-head latent attention, forward, with DeepSeek-V3's dimensions: the core alone (192 of queries and keys, 128 of
+// values) or the block with its projections. The format of a core is that of keys and values (bf16, fp8); that of a
+// block names attention, cache and GEMMs: "bf16/fp8/nvfp4".
+struct MlaRow {
+  std::string software, format, part;
+  std::int64_t batch = 0, tokens = 0, heads = 0;
+  double seconds = 0;
+};
+
+// The experts of one rank, forward: routing of `tokens` tokens, gate and up, activation, down. `distribution` is
+// "balanced" or "power_law_1.2", where it is the rank with most rows.
+struct ExpertRow {
+  std::string software, kernel, format, distribution;
+  std::int64_t tokens = 0, hidden = 0, ffn = 0, top_k = 0, experts = 0, expert_parallel = 0;
+  double seconds = 0;
+};
+
+// A collective on the GPUs of one node; bytes are the buffer of nccl-tests (all_gather and reduce_scatter: the whole).
+struct CollectiveRow {
+  std::string software, op;
+  std::int64_t gpus = 0, bytes = 0;
+  double seconds = 0;
+};
+
+// DeepEP: mode is "normal" or "low_latency" (where sms is 0), direction is "dispatch" (FP8) or "combine" (BF16), tokens
+// are those of one rank.
+struct ExchangeRow {
+  std::string software, mode, direction;
+  std::int64_t nodes = 0, gpus = 0, tokens = 0, hidden = 0, top_k = 0, experts = 0, sms = 0;
+  double seconds = 0;
+};
+
+// TensorRT-LLM's expert all-to-all over NVLink between trays, with hidden size 7168, 8 of 256 experts and balanced
+// routing. The kernel is NVLinkTwoSided or NVLinkOneSided; the direction prepare, dispatch, combine or
+// combine_low_precision; tokens are those of one rank.
+struct TrayExchangeRow {
+  std::string kernel, direction, format;
+  std::int64_t expert_parallel = 0, tokens = 0;
+  double seconds = 0;
+};
+
+}  // namespace plumbline::calibrate
