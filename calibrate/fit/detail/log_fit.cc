@@ -115,7 +115,7 @@ LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start,
   const Problem problem(form, seconds, begin, options);
   State state{begin, problem.residuals(begin), 0};
   state.loss = problem.loss(state.x, state.residuals);
-  constexpr double settled = 1e-10;
+  constexpr double settled = 1e-13;
   double damping = 1e-2;
   for (int round = 0; round < options.rounds; ++round)
     if (advance(problem, state, damping) <= settled * state.loss) break;

@@ -13,7 +13,7 @@ namespace plumbline::calibrate {
 
 struct LogFitOptions {
   double width = 0.05;  // of a residual, beyond which it counts linearly
-  int rounds = 100;     // at most; the fit ends earlier where the loss no longer falls
+  int rounds = 400;     // at most; the fit ends earlier where the loss no longer falls
   // Of the prior of each constant, the deviation in ln; empty: 20 for all, which no table notices.
   Eigen::VectorXd prior = {};
 };
