@@ -17,6 +17,8 @@ constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
     {"ms", {seconds, 1e-3}},
     {"us", {seconds, 1e-6}},
     {"ns", {seconds, 1e-9}},
+    {"ps", {seconds, 1e-12}},
+    {"fs", {seconds, 1e-15}},
     {"B", {bytes, 1}},
     {"MB", {bytes, 1e6}},
     {"GB", {bytes, 1e9}},
@@ -28,6 +30,10 @@ constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
     {"TFLOP/s", {flops_per_second, 1e12}},
     {"PFLOP/s", {flops_per_second, 1e15}},
     {"W", {watts, 1}},
+    {"J", {joules, 1}},
+    {"pJ/FLOP", {joules_per_flop, 1e-12}},
+    {"pJ/B", {joules_per_byte, 1e-12}},
+    {"MHz", {hertz, 1e6}},
     {"USD", {usd, 1}},
     {"USD/GPU-h", {usd_per_gpu_hour, 1}},
     {"USD/kWh", {usd_per_kwh, 1}},
@@ -38,7 +44,8 @@ constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
 
 std::string_view to_string(UnitDimension dimension) {
   static constexpr auto names = std::to_array<std::string_view>(
-      {"a count", "a time", "bytes", "bytes per second", "floating-point operations per second", "power", "a price",
+      {"a count", "a time", "bytes", "bytes per second", "floating-point operations per second", "power", "an energy",
+       "an energy per floating-point operation", "an energy per byte", "a frequency", "a price",
        "a price of a GPU-hour", "a price of electricity", "years"});
   return names[static_cast<std::size_t>(dimension)];
 }

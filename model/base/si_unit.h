@@ -16,6 +16,10 @@ enum class UnitDimension {
   bytes_per_second,
   flops_per_second,
   watts,
+  joules,
+  joules_per_flop,
+  joules_per_byte,
+  hertz,
   // Money, and the years of depreciation, have one unit each and are never converted.
   usd,
   usd_per_gpu_hour,

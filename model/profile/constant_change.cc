@@ -4,15 +4,24 @@
 
 namespace plumbline::model {
 
+// Every * takes as few characters as it can; where the rest does not fit, the last one takes another.
 bool name_fits(std::string_view name, std::string_view pattern) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return name == pattern;
-  if (!name.starts_with(pattern.substr(0, star))) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (std::size_t skipped = star; skipped <= name.size(); ++skipped) {
-    if (name_fits(name.substr(skipped), rest)) return true;
+  std::size_t at = 0, in_pattern = 0, last_star = std::string_view::npos, after_star = 0;
+  while (at < name.size()) {
+    if (in_pattern < pattern.size() && pattern[in_pattern] == '*') {
+      last_star = in_pattern++;
+      after_star = at;
+    } else if (in_pattern < pattern.size() && pattern[in_pattern] == name[at]) {
+      ++in_pattern;
+      ++at;
+    } else if (last_star != std::string_view::npos) {
+      in_pattern = last_star + 1;
+      at = ++after_star;
+    } else {
+      return false;
+    }
   }
-  return false;
+  return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
 Result<void> apply_change(const ConstantChange& change, const std::vector<Parameter*>& constants) {

@@ -14,11 +14,13 @@
 
 #include "model/base/parameter_file.h"
 #include "model/base/text_file.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
 namespace {
 
 const std::vector<std::string> text_keys = {"name", "description", "extends"};
+const std::vector<std::string> list_keys = {"devices"};
 
 std::string_view name_of(const Parameter& parameter) { return parameter.name; }
 
@@ -44,11 +46,35 @@ Error no_base(const ParameterFile& file, const std::string& base, const std::fil
       did_you_mean(base, names, "give the name without .toml"));
 }
 
+Result<void> check_constants(const ParameterFile& file) {
+  for (const ParameterFile::Number& number : file.numbers) {
+    if (const auto allowed = check_constant(number.parameter); !allowed) {
+      Error error = allowed.error();
+      error.file = file.path;
+      error.line = number.line;
+      return tl::unexpected(std::move(error));
+    }
+  }
+  return {};
+}
+
+// Returns the list of the first file that has one.
+std::vector<std::string> devices_of(const std::vector<ParameterFile>& chain) {
+  std::vector<std::string> devices;
+  for (const ParameterFile& file : chain) {
+    for (const ParameterFile::Text& text : file.texts)
+      if (text.key == list_keys.front()) devices.push_back(text.value);
+    if (!devices.empty()) break;
+  }
+  return devices;
+}
+
 // Reads the files from the named one to the last that it extends.
 Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped) {
   std::vector<ParameterFile> chain;
   for (std::string next = path; !next.empty();) {
-    auto file = TRY(read_parameter_file(next, text_keys));
+    auto file = TRY(read_parameter_file(next, text_keys, list_keys));
+    TRY(check_constants(file));
     chain.push_back(std::move(file));
     const std::string base = chain.back().text_or_empty("extends");
     if (base.empty()) break;
@@ -63,8 +89,12 @@ Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std
 
 }  // namespace
 
-Profile::Profile(std::string name, std::string description, std::vector<Parameter> parameters)
-    : name_(std::move(name)), description_(std::move(description)), parameters_(std::move(parameters)) {
+Profile::Profile(std::string name, std::string description, std::vector<Parameter> parameters,
+                 std::vector<std::string> devices)
+    : name_(std::move(name)),
+      description_(std::move(description)),
+      parameters_(std::move(parameters)),
+      devices_(std::move(devices)) {
   std::ranges::sort(parameters_, {}, name_of);
 }
 
@@ -82,6 +112,9 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
   for (const ConstantChange& change : changes) {
     TRY(apply_change(change, constants));
   }
+  for (const Parameter* constant : constants)
+    if (!(*constant == parameters_[static_cast<std::size_t>(constant - changed.parameters_.data())]))
+      TRY(check_constant(*constant));
   changed.name_ += " (changed)";
   return changed;
 }
@@ -101,7 +134,7 @@ Result<Profile> load_profile(const std::string& path, const std::string& shipped
   const ParameterFile& own = chain.front();
   std::string name = own.text_or_empty("name");
   if (name.empty()) name = std::filesystem::path(path).stem().string();
-  return Profile(std::move(name), own.text_or_empty("description"), std::move(parameters));
+  return Profile(std::move(name), own.text_or_empty("description"), std::move(parameters), devices_of(chain));
 }
 
 }  // namespace plumbline::model

@@ -15,16 +15,20 @@ namespace plumbline::model {
 class Profile {
  public:
   Profile() = default;
-  Profile(std::string name, std::string description, std::vector<Parameter> parameters);
+  Profile(std::string name, std::string description, std::vector<Parameter> parameters,
+          std::vector<std::string> devices = {});
 
   const std::string& name() const { return name_; }
   const std::string& description() const { return description_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }  // sorted by name
+  // Names of the devices for which the constants hold; none where the profile does not say.
+  const std::vector<std::string>& devices() const { return devices_; }
 
   // Returns the index into parameters(), or nullopt. Cost functions look their names up once, at construction.
   std::optional<std::size_t> find(std::string_view name) const;
 
-  // Returns this profile after applying the changes in order; its name is marked: "h800 (changed)".
+  // Returns this profile after applying the changes in order; its name is marked: "h800 (changed)". Returns the errors
+  // of apply_change() and those of check_constant() about the constants that changed.
   Result<Profile> with_changes(const std::vector<ConstantChange>& changes) const;
 
   bool operator==(const Profile&) const = default;
@@ -33,12 +37,14 @@ class Profile {
   std::string name_;
   std::string description_;
   std::vector<Parameter> parameters_;
+  std::vector<std::string> devices_;
 };
 
 // Reads calibrate/profiles/<name>.toml. With `extends = "other"` a file's entries are added to those of the other
 // profile and replace entries of the same name. The other one is searched in the same folder, then in `shipped` where
 // that is given. Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
-// inside nested tables, which give the dotted name.
+// inside nested tables, which give the dotted name. `devices = ["h800-sxm"]` replaces the list of the other profile.
+// An entry of any of the files that check_constant() refuses is an input error with file, line and key.
 Result<Profile> load_profile(const std::string& path, const std::string& shipped = "");
 
 }  // namespace plumbline::model

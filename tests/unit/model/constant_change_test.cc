@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <string>
+
 #include "model/profile/profile.h"
 
 namespace plumbline::model {
@@ -26,6 +29,16 @@ TEST(NameFits, AStarStandsForAnything) {
   EXPECT_FALSE(name_fits("gemm.fp8.k_time", "gemm.fp8"));
 }
 
+// Each * once took the time of trying all its lengths, so that patterns of many never ended.
+TEST(NameFits, ManyStarsTakeNoLongerThanOne) {
+  const std::string stars(60, '*');
+  EXPECT_TRUE(name_fits("gemm.fp8_weight_gradient.wave_overhead", stars));
+  EXPECT_FALSE(name_fits("gemm.fp8_weight_gradient.wave_overhead", stars + "x"));
+  EXPECT_TRUE(name_fits("aab", "*ab"));
+  EXPECT_TRUE(name_fits("", "*"));
+  EXPECT_FALSE(name_fits("", "a"));
+}
+
 TEST(ProfileWithChanges, AValueReplacesOneConstant) {
   const Profile changed = profile().with_changes({{"gemm.ramp", 5}}).value();
   EXPECT_DOUBLE_EQ(value(changed, "gemm.ramp"), 5);
@@ -47,6 +60,16 @@ TEST(ProfileWithChanges, ProvenanceNamesTheChange) {
   EXPECT_EQ(constant.kind, Evidence::assumed);
   EXPECT_EQ(constant.relative_uncertainty, std::nullopt);
   EXPECT_EQ(constant.source, "given for this prediction; was 6 ns: a table");
+}
+
+TEST(ProfileWithChanges, WhatComesOutMustBeAllowed) {
+  EXPECT_THAT(to_string(profile().with_changes({{"gemm.bf16.k_time", -1}}).error()),
+              testing::HasSubstr("gemm.bf16.k_time: -1 ns is out of range"));
+  EXPECT_THAT(to_string(profile().with_changes({{"gemm.*.k_time", 0}}).error()),
+              testing::HasSubstr("gemm.bf16.k_time: 0 ns is out of range"));
+  EXPECT_THAT(to_string(profile().with_changes({{"gemm.ramp", std::nan("")}}).error()),
+              testing::HasSubstr("gemm.ramp: nan us is out of range"));
+  EXPECT_TRUE(profile().with_changes({{"gemm.ramp", 0}}));
 }
 
 TEST(ProfileWithChanges, WithoutChangesItIsTheSame) { EXPECT_EQ(profile().with_changes({}).value().name(), "h"); }

@@ -1,0 +1,36 @@
+// The rules for the constants of a profile: every name that one may have, with dimension and range. The table is
+// model/profile/constants.def, a line each.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/provenance.h"
+#include "model/base/si_unit.h"
+
+namespace plumbline::model {
+
+// The values that a constant may have, in SI. Both ends are included.
+struct ConstantRange {
+  double low = 0, high = 0;
+  bool whole = false;  // no fractions
+};
+
+struct ConstantRule {
+  std::string name;  // "gemm.bf16.k_time"; # stands for a whole number from 1, * for anything without a dot
+  UnitDimension dimension = UnitDimension::count;
+  ConstantRange range;
+  std::string_view meaning;  // one phrase
+};
+
+// Returns every rule, in the order of the table; lists of words are expanded.
+const std::vector<ConstantRule>& constant_rules();
+
+// Returns nothing for a constant that a profile may have. Else it returns an input error whose key is the constant's
+// name, without a file: an unknown name (with the nearest one), an unknown unit or one of another dimension, a value
+// out of range or not finite.
+Result<void> check_constant(const Parameter& constant);
+
+}  // namespace plumbline::model
