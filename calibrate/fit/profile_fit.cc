@@ -71,12 +71,16 @@ ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, co
   return result;
 }
 
-std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
-                         std::vector<model::Parameter> parameters) {
+std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters) {
   const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
   std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
-  std::string text = fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(name),
-                                 toml_string(description), toml_string(extends));
+  std::string text;
+  for (const std::string& line : heading.about) text += fmt::format("# {}\n", line);
+  text += fmt::format("name = {}\ndescription = {}\nextends = {}\n", toml_string(heading.name),
+                      toml_string(heading.description), toml_string(heading.extends));
+  std::vector<std::string> devices;
+  for (const std::string& device : heading.devices) devices.push_back(toml_string(device));
+  if (!devices.empty()) text += fmt::format("devices = [{}]\n", fmt::join(devices, ", "));
   std::string section;
   for (const model::Parameter& parameter : parameters) {
     const std::string own = section_of(parameter.name);
@@ -85,6 +89,11 @@ std::string profile_text(const std::string& name, const std::string& description
     text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
   }
   return text;
+}
+
+std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
+                         std::vector<model::Parameter> parameters) {
+  return profile_text({name, description, extends}, std::move(parameters));
 }
 
 }  // namespace plumbline::calibrate

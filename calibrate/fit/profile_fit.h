@@ -15,7 +15,14 @@ namespace plumbline::calibrate {
 // the new one extends; it must have every constant that is fitted.
 ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, const std::string& source);
 
+struct ProfileHeading {
+  std::string name, description, extends;
+  std::vector<std::string> devices = {};  // for which the constants hold; empty: those of `extends`
+  std::vector<std::string> about = {};    // lines of a comment before everything else
+};
+
 // Returns the TOML text of a profile with these constants, by section.
+std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters);
 std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
                          std::vector<model::Parameter> parameters);
 

@@ -1,6 +1,6 @@
 #include "calibrate/validate/step_case.h"
 
-#include "calibrate/validate/detail/table_reader.h"
+#include "calibrate/toml/table_reader.h"
 
 namespace plumbline::calibrate {
 namespace {

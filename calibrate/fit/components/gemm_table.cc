@@ -38,14 +38,12 @@ enum GemmNumber : Index {
   droop_time_at
 };
 
-bool quantizes(const std::string& format) { return format != "bf16"; }
-
 // One table, and the constants that are not fitted.
 class GemmForm {
  public:
-  GemmForm(const std::vector<GemmRow>& rows, const FitMachine& machine) : machine_(&machine) {
+  GemmForm(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes) : machine_(&machine) {
     const std::string format = rows.empty() ? "bf16" : rows.front().format;
-    quantizes_ = quantizes(format);
+    quantizes_ = quantizes && format != "bf16";
     for (const GemmRow& row : rows)
       works_.push_back({1, static_cast<double>(row.m), static_cast<double>(row.n), static_cast<double>(row.k),
                         operand_bytes(format), gemm_activation_bytes});
@@ -146,12 +144,12 @@ GemmTraining training_rows(const std::vector<GemmRow>& rows, const std::vector<b
 }
 
 // Returns the tile with which a short fit on every third row has the least loss.
-GemmTile best_tile(const GemmTraining& training, const FitMachine& machine) {
+GemmTile best_tile(const GemmTraining& training, const FitMachine& machine, bool quantizes) {
   constexpr int rounds = 15;
   constexpr std::size_t every = 3;
   std::vector<GemmRow> few;
   for (std::size_t i = 0; i < training.rows.size(); i += every) few.push_back(training.rows[i]);
-  GemmForm form(few, machine);
+  GemmForm form(few, machine, quantizes);
   const VectorXd seconds = seconds_of(few);
   const std::string& format = few.front().format;
   GemmTile best = gemm_tiles.front();
@@ -179,15 +177,16 @@ void take_deviations(const LogFit& solution, bool quantized, bool shaped, GemmTa
   fit.droop_time_deviation = sd[slot(droop_time_at)];
 }
 
-GemmTableFit fit_rows(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit* shape) {
+GemmTableFit fit_rows(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit* shape,
+                      bool quantizes) {
   constexpr double disturbed = 1.15;
   constexpr int times = 2;
   const std::vector<bool> held = held_out_gemms(rows);
   const GemmTraining all = training_rows(rows, held);
   const std::string& format = rows.front().format;
-  const GemmTile tile = shape != nullptr ? GemmTile{} : best_tile(all, machine);
+  const GemmTile tile = shape != nullptr ? GemmTile{} : best_tile(all, machine, quantizes);
   const auto form_of = [&](const std::vector<GemmRow>& of) {
-    GemmForm form(of, machine);
+    GemmForm form(of, machine, quantizes);
     form.set_tile(tile);
     if (shape != nullptr) form.set_shape(*shape);
     return form;
@@ -204,7 +203,7 @@ GemmTableFit fit_rows(const std::vector<GemmRow>& rows, const FitMachine& machin
   }
   const GemmForm table = form_of(rows);
   GemmTableFit fit = table.constants(solution.values);
-  take_deviations(solution, quantizes(format), shape != nullptr, fit);
+  take_deviations(solution, quantizes && format != "bf16", shape != nullptr, fit);
   fit.held_out.family = "gemm";
   fit.held_out.table = fmt::format("{} {}", rows.front().software, format);
   add_errors(table.seconds(fit), table.roofline(format), seconds_of(rows), held, fit.held_out);
@@ -232,12 +231,13 @@ std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows) {
   return held;
 }
 
-GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine) {
-  return fit_rows(rows, machine, nullptr);
+GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes) {
+  return fit_rows(rows, machine, nullptr, quantizes);
 }
 
-GemmTableFit fit_gemm_rate(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit& shape) {
-  return fit_rows(rows, machine, &shape);
+GemmTableFit fit_gemm_rate(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit& shape,
+                           bool quantizes) {
+  return fit_rows(rows, machine, &shape, quantizes);
 }
 
 double operand_bytes(const std::string& format) {

@@ -30,11 +30,13 @@ struct GemmTableFit {
 std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows);
 
 // Fits all constants; the tile is the one of seven with the least loss. Requires rows of one software and format.
-GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine);
+// `quantizes`: whether the times of formats below 16 bits hold the quantizing kernel.
+GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes = true);
 
 // Fits the rate, the ramp and the quantizing kernel with the other constants of `shape`: a table of few sizes of m does
 // not determine those.
-GemmTableFit fit_gemm_rate(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit& shape);
+GemmTableFit fit_gemm_rate(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit& shape,
+                           bool quantizes = true);
 
 // Returns the bytes of an operand's element with its scales. Formats: bf16, fp8, fp8_block, nvfp4, mxfp4.
 double operand_bytes(const std::string& format);

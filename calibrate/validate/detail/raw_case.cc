@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "calibrate/validate/detail/table_reader.h"
+#include "calibrate/toml/table_reader.h"
 
 namespace plumbline::calibrate::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "calibrate/validate/detail/table_reader.h"
+#include "calibrate/toml/table_reader.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -68,6 +68,13 @@ std::int64_t TableReader::whole(std::string_view key, std::optional<std::int64_t
   if (value && *value > 0 && *value <= most) return *value;
   fail(key, line_of(key), "expected a whole number above 0", "");
   return 1;
+}
+
+bool TableReader::flag(std::string_view key, bool fallback) {
+  if (!has(key)) return fallback;
+  const auto value = table_.toml.get(key)->value_exact<bool>();
+  if (!value) fail(key, line_of(key), "expected true or false", "");
+  return value.value_or(fallback);
 }
 
 std::vector<std::string> TableReader::texts(std::string_view key) {

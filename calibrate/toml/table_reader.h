@@ -27,6 +27,7 @@ class TableReader {
   std::optional<double> optional_positive(std::string_view key);
   // Returns a whole number from 1 to a billion, so that products of three stay finite; required without a fallback.
   std::int64_t whole(std::string_view key, std::optional<std::int64_t> fallback);
+  bool flag(std::string_view key, bool fallback);
   std::vector<std::string> texts(std::string_view key);           // not empty
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
 
