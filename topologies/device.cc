@@ -66,6 +66,8 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   known.device.fp8_peak = model::FlopsPerSecond(taker.take("fp8_peak", UnitDimension::flops_per_second, true));
   if (file.number("tf32_peak") != nullptr)
     known.device.tf32_peak = model::FlopsPerSecond(taker.take("tf32_peak", UnitDimension::flops_per_second));
+  if (file.number("nvfp4_peak") != nullptr)
+    known.device.nvfp4_peak = model::FlopsPerSecond(taker.take("nvfp4_peak", UnitDimension::flops_per_second, true));
   known.device.memory_bandwidth =
       model::BytesPerSecond(taker.take("memory_bandwidth", UnitDimension::bytes_per_second));
   known.device.memory = model::Bytes(taker.take("memory", UnitDimension::bytes));

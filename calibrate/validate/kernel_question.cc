@@ -61,8 +61,9 @@ model::Graph lone(model::Operator op, std::vector<model::Tensor> reads, std::vec
 
 model::Graph gemm(const GemmQuestion& q) {
   const bool grouped = q.groups > 1;
-  const DataType weights = model::weight_type(q.type);
-  const DataType result = q.type == model::Precision::fp8 ? DataType::bf16 : model::activation_type(q.type);
+  const bool quantized = is_quantized(q.type), stored = is_quantized(model::weight_type(q.type));
+  const DataType weights = quantized && !stored ? model::activation_type(q.type) : model::weight_type(q.type);
+  const DataType result = quantized ? DataType::bf16 : model::activation_type(q.type);
   model::Tensor a{"a", {Dimension{q.groups * q.m}, Dimension{q.k}}, model::activation_type(q.type)};
   model::Tensor b{"b", {Dimension{q.n}, Dimension{q.k}}, weights};
   if (grouped) b.shape.insert(b.shape.begin(), Dimension{q.groups});

@@ -28,6 +28,9 @@ constexpr TypeRow types[] = {
     {"uint8", 1},
     {"int32", 4},
     {"int64", 8},
+    {"mxfp8", 1 + 1.0 / 32},
+    {"nvfp4", 0.5 + 1.0 / 16},
+    {"mxfp4", 0.5 + 1.0 / 32},
 };
 
 struct PrecisionRow {
@@ -42,6 +45,9 @@ constexpr PrecisionRow precisions[] = {
     {"fp16", DataType::fp16, DataType::fp16},
     {"fp32", DataType::fp32, DataType::fp32},
     {"tf32", DataType::tf32, DataType::tf32},
+    {"mxfp8", DataType::mxfp8, DataType::bf16},
+    {"nvfp4", DataType::nvfp4, DataType::bf16},
+    {"mxfp4", DataType::mxfp4, DataType::bf16},
 };
 
 const PrecisionRow& row_of(Precision precision) { return precisions[static_cast<std::size_t>(precision)]; }
@@ -49,10 +55,20 @@ const PrecisionRow& row_of(Precision precision) { return precisions[static_cast<
 }  // namespace
 
 double bytes_per_element(DataType type) { return types[static_cast<std::size_t>(type)].bytes; }
+std::string_view quantized_name(DataType type) {
+  const bool fp8 = type == DataType::fp8_tile || type == DataType::fp8_block || type == DataType::fp8;
+  return fp8 ? to_string(DataType::fp8) : to_string(type);
+}
 std::string_view to_string(DataType type) { return types[static_cast<std::size_t>(type)].name; }
 std::string_view to_string(Precision precision) { return row_of(precision).name; }
 DataType activation_type(Precision precision) { return row_of(precision).activation; }
 DataType weight_type(Precision precision) { return row_of(precision).weight; }
+
+std::string precision_names() {
+  std::string names;
+  for (const PrecisionRow& row : precisions) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return names;
+}
 
 Result<Precision> parse_precision(std::string_view text) {
   std::vector<std::string> names;
@@ -61,7 +77,7 @@ Result<Precision> parse_precision(std::string_view text) {
     names.emplace_back(row.name);
   }
   return wrong_input("", "unknown precision '" + std::string(text) + "'",
-                     did_you_mean_before(text, names, "one of fp8, fp8_tensor, bf16, fp16, fp32, tf32"));
+                     did_you_mean_before(text, names, "one of " + precision_names()));
 }
 
 }  // namespace plumbline::model

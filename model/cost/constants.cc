@@ -6,7 +6,7 @@
 
 namespace plumbline::model {
 
-std::optional<Constant> ConstantReader::read(std::string_view name) {
+std::optional<Constant> ConstantReader::find(std::string_view name) {
   const std::optional<std::size_t> index = profile_.find(name);
   if (!index) return std::nullopt;
   const Parameter& parameter = profile_.parameters()[*index];
@@ -24,8 +24,8 @@ std::optional<Constant> ConstantReader::read(std::string_view name) {
 Constant ConstantReader::require(std::string_view name) { return require_either(name, name); }
 
 Constant ConstantReader::require_either(std::string_view name, std::string_view fallback) {
-  if (const auto constant = read(name)) return *constant;
-  if (const auto constant = read(fallback)) return *constant;
+  if (const auto constant = find(name)) return *constant;
+  if (const auto constant = find(fallback)) return *constant;
   if (!error_)
     error_ = Error{ErrorKind::input,
                    fmt::format("profile '{}' lacks the constant {}", profile_.name(), fallback),

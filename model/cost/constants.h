@@ -29,12 +29,13 @@ class ConstantReader {
   Constant require(std::string_view name);
   // Returns the first of the two that the profile has; it is an error when there is neither.
   Constant require_either(std::string_view name, std::string_view fallback);
+  // Returns the constant, or nullopt when the profile lacks it.
+  std::optional<Constant> find(std::string_view name);
 
   // Returns the error of the first missing or unreadable constant, if any.
   const std::optional<Error>& error() const { return error_; }
 
  private:
-  std::optional<Constant> read(std::string_view name);
   const Profile& profile_;
   std::optional<Error> error_;
 };

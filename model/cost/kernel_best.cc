@@ -9,10 +9,20 @@ namespace plumbline::model {
 
 double KernelCost::gemm_at_best(const Graph& graph, const Operator& op) const {
   const GemmShape shape = gemm_shape(graph, op, 1);
-  const double tiles = shape.groups * shape.m * shape.n / (tile_.value * tile_.value);
+  const GemmConstants& form = gemm_kind(graph, op).form;
+  const double tiles = shape.groups * shape.m * shape.n / (form.tile_m * form.tile_n);
   const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
-  const double tile_seconds = shape.k * wave(graph, op).k_time.value * slower / sustained_clock_;
+  const double tile_seconds = shape.k * form.k_time * slower / sustained_clock_;
   return tiles * tile_seconds / static_cast<double>(device_sms_);
+}
+
+double KernelCost::attention_at_best(const Graph& graph, const Operator& op) const {
+  const AttentionWork work = attention_work(graph, op, true);
+  AttentionConstants form = attention_[work.backward ? 1 : 0].form;
+  form.dim_block = 1;
+  const AttentionSeconds parts = attention_parts(form, work, attention_sms_, static_cast<double>(device_sms_));
+  const double factor = 1 / sustained_clock_;
+  return parts.gemms * factor + parts.pairs * factor;
 }
 
 double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
@@ -20,10 +30,7 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   const OperatorClass kind = operator_class(graph, op);
   if (is_gemm(kind)) return gemm_at_best(graph, op);
   if (kind == OperatorClass::router) return router(op).seconds;
-  if (kind == OperatorClass::attention) {
-    const KernelTime time = attention(graph, op, whole);
-    return time.seconds - time.gaps;
-  }
+  if (kind == OperatorClass::attention) return attention_at_best(graph, op);
   return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), occupancy(whole));
 }
 

@@ -13,18 +13,17 @@ namespace plumbline::model {
 
 namespace {
 
-bool is_memory_class(OperatorClass value) { return value >= OperatorClass::norm && value <= OperatorClass::optimizer; }
-
-Block read_block(ConstantReader& reader, std::string_view name) {
-  const auto part = [&](std::string_view what) { return reader.require(fmt::format("{}.{}", name, what)).value; };
-  return {part("threads"), part("registers"), part("shared_memory")};
-}
-
 // Returns the bytes written per element of the result; an accumulated gradient is also read.
 double output_bytes(const Graph& graph, const Operator& op) {
   const auto* attributes = std::get_if<MatmulAttributes>(&op.attributes);
   const bool accumulates = attributes != nullptr && attributes->accumulate;
   return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates ? 2 : 1);
+}
+
+// Returns the bytes per element of the operands, weighed by their elements.
+double operand_bytes(const Graph& graph, const Operator& op, const GemmShape& shape) {
+  const auto bytes = [&](std::size_t i) { return bytes_per_element(graph.tensor(op.reads[i]).type); };
+  return (shape.m * bytes(0) + shape.n * bytes(1)) / (shape.m + shape.n);
 }
 
 bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring || co_runner == CoRunner::collective; }
@@ -39,70 +38,6 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
     return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
-}
-
-Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
-  ConstantReader reader(profile);
-  KernelCost cost;
-  cost.device_sms_ = device.sms;
-  if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
-  const auto wave = [&](std::string_view kind) {
-    return Wave{reader.require(fmt::format("gemm.{}.wave_overhead", kind)),
-                reader.require(fmt::format("gemm.{}.k_time", kind)),
-                reader.require_either(fmt::format("gemm.{}.operand_time", kind), "gemm.operand_time")};
-  };
-  cost.fp8_ = wave("fp8");
-  cost.fp8_weight_gradient_ = wave("fp8_weight_gradient");
-  cost.bf16_ = wave("bf16");
-  cost.bf16_weight_gradient_ = wave("bf16_weight_gradient");
-  cost.fp32_ = wave("fp32");
-  cost.fp32_weight_gradient_ = wave("fp32_weight_gradient");
-  cost.tile_ = reader.require("gemm.tile");
-  cost.k_block_ = reader.require("gemm.k_block");
-  cost.ramp_ = reader.require("gemm.ramp");
-  cost.output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
-  cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
-  cost.attention_forward_ = reader.require("attention.forward_rate");
-  cost.attention_backward_ = reader.require("attention.backward_rate");
-  cost.attention_sms_ = reader.require("attention.reference_sms");
-  cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
-  cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
-  cost.latency_share_ = reader.require("kernel.latency_share").value;
-  cost.launch_gap_ = reader.require("kernel.launch_gap");
-  cost.shortest_kernel_ = reader.require("kernel.shortest");
-  cost.scale_layout_ = reader.require("kernel.scale_layout");
-  cost.router_forward_ = reader.require("router.forward");
-  cost.router_backward_ = reader.require("router.backward");
-  cost.map_time_ = reader.require("permute.map");
-  cost.read_memory_classes(reader);
-  cost.read_free_shares(reader, device);
-  if (reader.error()) return tl::unexpected(*reader.error());
-  auto measured = TRY(MeasuredOperators::read(profile));
-  cost.measured_ = std::move(measured);
-  return cost;
-}
-
-void KernelCost::read_memory_classes(ConstantReader& reader) {
-  for (std::size_t i = 0; i < memory_.size(); ++i) {
-    const auto value = static_cast<OperatorClass>(i);
-    if (!is_memory_class(value)) continue;
-    const auto constant = [&](std::string_view what) {
-      return reader.require_either(fmt::format("memory.{}.{}", to_string(value), what),
-                                   fmt::format("memory.default.{}", what));
-    };
-    memory_[i] = {constant("bandwidth"), constant("saturation_sms").value,
-                  std::llround(constant("blocks_per_sm").value)};
-  }
-}
-
-void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {
-  const auto left_by = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
-  streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
-  free_share_[static_cast<std::size_t>(CoRunner::none)] = 1;
-  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = left_by("block.notify");
-  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = left_by("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::collective)] = left_by("block.transfer");
-  free_share_[static_cast<std::size_t>(CoRunner::computing)] = left_by("block.gemm");
 }
 
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
@@ -155,18 +90,34 @@ SmOccupancy KernelCost::occupancy(const Conditions& conditions) const {
           free_share_[static_cast<std::size_t>(conditions.co_runner)]};
 }
 
-const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op) const {
-  const bool weight_gradient = op.phase == Phase::W;
-  switch (graph.tensor(op.reads[0]).type) {
+KernelCost::GemmFormat KernelCost::gemm_format(DataType operand) {
+  switch (operand) {
     case DataType::fp8_tile:
     case DataType::fp8_block:
+      return GemmFormat::fp8;
     case DataType::fp8:
-      return weight_gradient ? fp8_weight_gradient_ : fp8_;
+      return GemmFormat::fp8_tensor;
+    case DataType::mxfp8:
+      return GemmFormat::mxfp8;
+    case DataType::nvfp4:
+      return GemmFormat::nvfp4;
+    case DataType::mxfp4:
+      return GemmFormat::mxfp4;
     case DataType::fp32:
-      return weight_gradient ? fp32_weight_gradient_ : fp32_;
+    case DataType::tf32:
+      return GemmFormat::fp32;
     default:
-      return weight_gradient ? bf16_weight_gradient_ : bf16_;
+      return GemmFormat::bf16;
   }
+}
+
+const KernelCost::GemmKind& KernelCost::gemm_kind(const Graph& graph, const Operator& op) const {
+  const GemmFormat format = gemm_format(graph.tensor(op.reads[0]).type);
+  return gemms_[static_cast<std::size_t>(format)][op.phase == Phase::W ? 1 : 0];
+}
+
+bool KernelCost::knows(Precision precision) const {
+  return gemms_[static_cast<std::size_t>(gemm_format(activation_type(precision)))][0].k_time.index >= 0;
 }
 
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
@@ -174,35 +125,44 @@ const KernelCost::Wave& KernelCost::wave(const Graph& graph, const Operator& op)
 // a co-runner run when the others are done.
 KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
-  const double tile = tile_.value;
+  const GemmKind& kind = gemm_kind(graph, op);
+  GemmConstants form = kind.form;
+  if (graph.tensor(op.reads[0]).type == DataType::tf32) form.k_time *= tf32_slowdown_;
   const bool per_expert = op.phase == Phase::W;
   const double launches = per_expert ? shape.groups : 1;
-  const double tiles = std::ceil(shape.m / tile) * std::ceil(shape.n / tile) * shape.groups / launches;
+  const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
+  const GemmWork work{shape.groups / launches, shape.m, shape.n, shape.k, operand_bytes(graph, op, shape),
+                      output_bytes(graph, op)};
   const auto sms = static_cast<double>(conditions.sms);
-  const double waves = launches * std::ceil(tiles / sms);
-  const double k = std::ceil(shape.k / k_block_.value) * k_block_.value;
-  const Wave& constants = wave(graph, op);
-  const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
-  const double written = launches * tiles * tile * tile * output_bytes(graph, op);
+  const double tiles = gemm_tiles(form, work), count = launches * (grouped ? kind.grouped_slowdown : 1);
+  const GemmSeconds core = gemm_core(form, work, sms);
+  const double written = launches * tiles * form.tile_m * form.tile_n * work.output_bytes;
   const double operands = shape.groups * (shape.m + shape.n) * shape.k / sms;
+  const bool streams = form.memory_bandwidth > 0;
   KernelTime result;
-  result.shares = {Share{ramp_.index, launches * ramp_.value},
-                   Share{constants.overhead.index, waves * constants.overhead.value},
-                   Share{constants.k_time.index, waves * k * constants.k_time.value * slower},
-                   Share{output_bandwidth_.index, written / output_bandwidth_.value},
-                   Share{constants.operand_time.index, operands * constants.operand_time.value}};
+  result.shares = {Share{kind.ramp.index, launches * form.ramp},
+                   Share{kind.wave_overhead.index, count * core.waves},
+                   Share{kind.k_time.index, count * core.tiles},
+                   streams ? Share{kind.memory_bandwidth.index, count * core.memory}
+                           : Share{gemm_output_bandwidth_.index, written / gemm_output_bandwidth_.value},
+                   Share{kind.operand_time.index, operands * kind.operand_time.value},
+                   Share{kind.droop.index, count * core.droop}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
   const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * slowdown / sustained_clock_), launches);
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
-// backward rate includes the auxiliary kernels (row sums of dO and O, conversion of the query gradient).
+// backward constants include the auxiliary kernels (row sums of dO and O, conversion of the query gradient).
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
-  const Constant& rate = op.kind == OperatorKind::attention ? attention_forward_ : attention_backward_;
-  const double sms_share = static_cast<double>(occupancy(conditions).free) / attention_sms_.value;
+  const AttentionWork work = attention_work(graph, op, true);
+  const AttentionKind& kind = attention_[work.backward ? 1 : 0];
+  const AttentionSeconds parts =
+      attention_parts(kind.form, work, attention_sms_, static_cast<double>(occupancy(conditions).free));
   KernelTime result;
-  result.shares[0] = {rate.index, flops(graph, op, 1, true).value() / (rate.value * sms_share)};
+  result.shares = {Share{kind.rate.index, parts.gemms}, Share{kind.pair_time.index, parts.pairs},
+                   Share{kind.row_time.index, parts.rows}, Share{kind.tail.index, parts.tail},
+                   Share{kv_bandwidth_.index, parts.keys_values}};
   const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
   return with_gaps(scaled(result, slowdown / sustained_clock_), kernels(graph, op));
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "model/cost/constants.h"
+#include "model/cost/kernel_forms.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
@@ -20,7 +21,7 @@ namespace plumbline::model {
 struct KernelTime {
   double seconds = 0;           // under the given conditions, launch gaps included
   double gaps = 0;              // launch gaps in `seconds`; those of a router are part of its constant
-  std::array<Share, 6> shares;  // the constants that `seconds` depends on; they add up to it
+  std::array<Share, 7> shares;  // the constants that `seconds` depends on; they add up to it
 };
 
 class KernelCost {
@@ -33,11 +34,15 @@ class KernelCost {
   // Conditions that were not measured (rows, slowdowns) scale it by the same factor as the formula.
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
 
+  // Returns whether the profile has what GEMMs of that format cost. FP8 per tensor and MXFP8 take the constants of
+  // block-scaled FP8 where they have none; formats of four bits are known by their own constants only.
+  bool knows(Precision precision) const;
+
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
-  // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles
-  // and the writing of results; attention at its rate on every SM. Memory-bound kernels run at their class's bandwidth,
-  // without fixed parts; a router takes its constant. A measured operator that was faster is its own bound (a GEMM's
-  // time is scaled to all SMs). For all conditions
+  // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
+  // operands and results; attention at what its pairs take on every SM, without rows, tail and the reading of keys.
+  // Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its constant. A measured
+  // operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all conditions
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows, because the slowdowns of a profile are at least 1.
@@ -47,9 +52,15 @@ class KernelCost {
   static int kernels(const Graph& graph, const Operator& op);
 
  private:
-  struct Wave {  // one tile on every SM: overhead + k * k_time, plus writing its results
-    Constant overhead, k_time;
-    Constant operand_time;  // per element of operands whose layout is changed first
+  struct GemmKind {      // GEMMs of one format, of weight gradients or not
+    GemmConstants form;  // what the constants below and those without seconds of their own say
+    Constant ramp, wave_overhead, k_time, memory_bandwidth, droop;
+    Constant operand_time;        // per element of operands whose layout is changed first
+    double grouped_slowdown = 1;  // of a kernel that runs the GEMMs of several experts
+  };
+  struct AttentionKind {
+    AttentionConstants form;  // on the SMs that the rate is stated for
+    Constant rate, pair_time, row_time, tail;
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -57,10 +68,15 @@ class KernelCost {
     std::int64_t blocks_per_sm = 0;  // blocks per SM of a grid sized for the whole GPU; 0: many small blocks
   };
 
+  // GEMM formats with constants of their own; the others run as one of these.
+  enum class GemmFormat : std::uint8_t { bf16, fp32, fp8, fp8_tensor, mxfp8, nvfp4, mxfp4 };
+  static GemmFormat gemm_format(DataType operand);
+
   KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double form_at_best(const Graph& graph, const Operator& op) const;
   std::optional<KernelTime> as_measured(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double gemm_at_best(const Graph& graph, const Operator& op) const;
+  double attention_at_best(const Graph& graph, const Operator& op) const;
   KernelTime gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -69,12 +85,18 @@ class KernelCost {
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   KernelTime scaled(KernelTime time, double factor) const;
   KernelTime with_gaps(KernelTime time, double kernels) const;
-  const Wave& wave(const Graph& graph, const Operator& op) const;
+  const GemmKind& gemm_kind(const Graph& graph, const Operator& op) const;
+  void read_gemms(ConstantReader& reader);
+  GemmKind read_gemm(ConstantReader& reader, std::string_view name, const GemmKind* forward) const;
+  void read_attention(ConstantReader& reader);
+  AttentionKind read_attention(ConstantReader& reader, std::string_view direction) const;
   void read_memory_classes(ConstantReader& reader);
   void read_free_shares(ConstantReader& reader, const Device& device);
 
-  Wave fp8_, fp8_weight_gradient_, bf16_, bf16_weight_gradient_, fp32_, fp32_weight_gradient_;
-  Constant tile_, k_block_, ramp_, output_bandwidth_, attention_forward_, attention_backward_, attention_sms_;
+  std::array<std::array<GemmKind, 2>, 7> gemms_;  // by GemmFormat and whether it is a weight gradient
+  std::array<AttentionKind, 2> attention_;        // forward, backward
+  double attention_sms_ = 0;                      // SMs that the rates of attention are stated for
+  Constant gemm_output_bandwidth_, kv_bandwidth_;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;

@@ -6,8 +6,7 @@
 namespace plumbline::model {
 namespace {
 
-constexpr double block_rows = 128;    // query rows of a block of an attention kernel
-constexpr double bytes_of_value = 2;  // keys and values are in a 16-bit format
+constexpr double block_rows = 128;  // query rows of a block of an attention kernel
 
 double in_blocks(double value, double block) { return std::ceil(value / block) * block; }
 
@@ -21,13 +20,17 @@ double four_norm(double a, double b) {
 
 // The rounding of partial waves is taken off the whole ones, so that a share of 1 gives a whole number exactly.
 double waves_of(const GemmConstants& c, const GemmWork& work, double sms) {
-  const double tiles = work.groups * std::ceil(work.m / c.tile_m) * std::ceil(work.n / c.tile_n);
+  const double tiles = gemm_tiles(c, work);
   if (tiles == 0) return 0;
   const double waves = tiles / sms, whole = std::ceil(waves);
   return std::max(1.0, whole - (1 - c.wave_share) * (whole - waves));
 }
 
 }  // namespace
+
+double gemm_tiles(const GemmConstants& c, const GemmWork& work) {
+  return work.groups * std::ceil(work.m / c.tile_m) * std::ceil(work.n / c.tile_n);
+}
 
 GemmSeconds gemm_core(const GemmConstants& c, const GemmWork& work, double sms) {
   const double waves = waves_of(c, work, sms);
@@ -65,7 +68,7 @@ AttentionSeconds attention_parts(const AttentionConstants& c, const AttentionWor
   seconds.tail = c.tail * block_rows * longest * (c.pair_time + gemms) * device_sms;
   if (c.kv_bandwidth > 0) {
     const double passes = work.backward ? 2 : 1;
-    const double bytes = work.kv_heads_batch * keys * (work.qk_dim + work.v_dim) * bytes_of_value;
+    const double bytes = work.kv_heads_batch * keys * (work.qk_dim + work.v_dim) * work.element_bytes;
     seconds.keys_values = passes * bytes / c.kv_bandwidth;
   }
   return seconds;

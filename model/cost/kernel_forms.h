@@ -33,6 +33,9 @@ struct GemmSeconds {
   double total() const { return waves + tiles + memory + droop; }
 };
 
+// Returns groups * ceil(m / tile_m) * ceil(n / tile_n).
+double gemm_tiles(const GemmConstants& constants, const GemmWork& work);
+
 // Returns, on n SMs,
 //   tiles = groups * ceil(m / tile_m) * ceil(n / tile_n),  w = tiles / n,
 //   C = max(1, w + wave_share * (ceil(w) - w)) * (k * k_time + wave_overhead)        k in whole blocks
@@ -43,7 +46,7 @@ GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, doub
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);
 
 struct AttentionConstants {
-  double rate = 0;          // FLOP/s of the whole GPU in the GEMMs
+  double rate = 0;          // FLOP/s of the whole GPU that a pair's GEMMs add; may be above its peak beside a pair_time
   double pair_time = 0;     // s per (query, key) pair on the whole GPU: exponential and softmax
   double row_time = 0;      // s per query row and head on the whole GPU: prologue, epilogue, masked halves of tiles
   double tail = 0;          // the last partial round, in units of the longest block
@@ -58,8 +61,9 @@ struct AttentionWork {
   double pairs_per_query = 0;  // keys that a query sees, on average
   double qk_dim = 0, v_dim = 0;
   bool backward = false;
-  double keys = 0;     // of each sequence; 0: as many as queries
-  double longest = 0;  // keys that the last query sees; 0: all
+  double keys = 0;           // of each sequence; 0: as many as queries
+  double longest = 0;        // keys that the last query sees; 0: all
+  double element_bytes = 2;  // of keys and values
 };
 
 // The seconds of an attention kernel by the constant that causes them.
@@ -72,7 +76,7 @@ struct AttentionSeconds {
 //   pair = pair_time + 2 * d / rate
 //   seconds = (batch_heads * queries * (pairs_per_query * pair + row_time)) * n / f
 //             + tail * 128 * longest * pair * n                                  a block of 128 rows alone on one SM
-//             + kv_heads_batch * keys * (qk_dim + v_dim) * 2 bytes / kv_bandwidth
+//             + kv_heads_batch * keys * (qk_dim + v_dim) * element_bytes / kv_bandwidth
 // Backward keys and values are read and their gradients written: twice the bytes. The tail does not shrink with more
 // SMs and does not grow with fewer.
 AttentionSeconds attention_parts(const AttentionConstants& constants, const AttentionWork& work, double device_sms,

@@ -19,12 +19,13 @@ constexpr std::array<std::string_view, 6> order = {"gemm", "rmsnorm", "swiglu", 
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
-// Returns block-scaled FP8 if an operand has it, else the wider operand's format.
+// Returns the format of a quantized operand, else the wider operand's.
 std::string gemm_format(const Graph& graph, const Operator& op) {
   for (const TensorId id : {op.reads[0], op.reads[1]}) {
     const DataType type = graph.tensor(id).type;
     if (type == DataType::fp8) return "fp8_tensor";
-    if (is_fp8(type)) return "fp8_block";
+    if (type == DataType::fp8_tile || type == DataType::fp8_block) return "fp8_block";
+    if (is_quantized(type)) return std::string(to_string(type));
   }
   const DataType a = graph.tensor(op.reads[0]).type, b = graph.tensor(op.reads[1]).type;
   return std::string(to_string(bytes_per_element(a) >= bytes_per_element(b) ? a : b));

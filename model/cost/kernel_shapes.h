@@ -15,7 +15,7 @@ struct KernelShape {
   std::string op;      // gemm, rmsnorm, swiglu, quantise, permute, adamw
   std::string name;    // of the first operator with this shape, e.g. "q_b"
   std::string phase;   // gemm: F, I or W
-  std::string format;  // gemm: bf16, fp16, fp32 or fp8_block
+  std::string format;  // gemm: bf16, fp16, fp32, fp8_block, fp8_tensor, mxfp8, nvfp4 or mxfp4
   // gemm: m, n, k, groups, with D[m,n] summed over k (groups: m, or k in phase W, is that of one group); rmsnorm,
   // swiglu (columns of its output), quantise: rows, columns; permute: also top_k, the output rows per input row; adamw:
   // elements of one rank.

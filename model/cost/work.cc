@@ -66,6 +66,28 @@ GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
                                                  : plain_gemm(graph, op, row_scale);
 }
 
+// A rank of a context-parallel group has its part of the queries of every sequence; keys pass by, or were gathered.
+AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal) {
+  const auto& a = std::get<AttentionAttributes>(op.attributes);
+  const bool forward = op.kind == OperatorKind::attention;
+  const Tensor& q = graph.tensor(op.reads[forward ? 0 : 1]);
+  const Tensor& k = graph.tensor(op.reads[forward ? 1 : 2]);
+  const auto rows = static_cast<double>(q.shape[0].size);
+  const auto keys = static_cast<double>(a.sequence_length);
+  const double sequences = static_cast<double>(k.shape[0].size * a.ring_ranks) / keys;
+  const double batch_heads = sequences * static_cast<double>(a.query_heads);
+  return {.batch_heads = batch_heads,
+          .kv_heads_batch = sequences * static_cast<double>(a.key_value_heads),
+          .queries = rows / sequences,
+          .pairs_per_query = keys_per_query(a, causal),
+          .qk_dim = static_cast<double>(a.query_key_dim),
+          .v_dim = static_cast<double>(a.value_dim),
+          .backward = !forward,
+          .keys = keys,
+          .longest = a.window > 0 ? std::min(keys, static_cast<double>(a.window)) : keys,
+          .element_bytes = bytes_per_element(k.type)};
+}
+
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
   const OperatorClass type = class_of(op.kind);
   if (is_gemm(type)) {
@@ -73,13 +95,9 @@ Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causa
     return Flops(2 * p.groups * p.m * p.n * p.k);
   }
   if (type != OperatorClass::attention) return Flops(0);
-  const auto& a = std::get<AttentionAttributes>(op.attributes);
-  const bool forward = op.kind == OperatorKind::attention;
-  const Tensor& q = graph.tensor(op.reads[forward ? 0 : 1]);
-  const auto dk = static_cast<double>(a.query_key_dim);
-  const auto dv = static_cast<double>(a.value_dim);
-  const double per_pair = 2 * (forward ? dk + dv : 3 * dk + 2 * dv);
-  const double pairs = static_cast<double>(q.shape[0].size * a.query_heads) * keys_per_query(a, causal);
+  const AttentionWork work = attention_work(graph, op, causal);
+  const double per_pair = 2 * (work.backward ? 3 * work.qk_dim + 2 * work.v_dim : work.qk_dim + work.v_dim);
+  const double pairs = work.batch_heads * work.queries * work.pairs_per_query;
   return Flops(pairs * per_pair);
 }
 

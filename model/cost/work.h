@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/base/units.h"
+#include "model/cost/kernel_forms.h"
 #include "model/graph/graph.h"
 
 namespace plumbline::model {
@@ -14,9 +15,12 @@ struct GemmShape {
 // Returns the shape of a (grouped, batched) matmul. `row_scale` multiplies dimensions that vary with routing.
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 
+// Returns the shape of an attention kernel or of its gradient. Each query sees S keys, or the w keys of a window; when
+// `causal` only those up to the query, on average S/2 or w - w^2/(2S).
+AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal);
+
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward
-// (five GEMMs). Each query sees S keys, or the w keys of a window; when `causal` only those up to the query, on average
-// S/2 or w - w^2/(2S). GEMMs over stored scores ignore the mask. Memory-bound operators have none.
+// (five GEMMs). GEMMs over stored scores ignore the mask. Memory-bound operators have none.
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal);
 
 // Returns the bytes read and written, each tensor once. A gradient that is accumulated counts twice.

@@ -32,8 +32,8 @@ struct LayerContext {
 
   // The format of expert GEMMs. One scale per tensor covers the whole micro-batch; experts, whose rows vary, keep BF16.
   Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
-  // The format of head, router and residual stream: BF16 under FP8, else the plan's.
-  Precision unscaled_gemm() const { return is_fp8(gemm) ? Precision::bf16 : gemm; }
+  // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
+  Precision unscaled_gemm() const { return is_quantized(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
   std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
   std::int64_t expert_columns() const { return architecture.experts.intermediate_size / expert_tensor; }

@@ -6,10 +6,10 @@ using enum OperatorKind;
 
 namespace {
 
-// Returns the format of gains and shifts: that of x, or BF16 for an FP8 x.
+// Returns the format of gains and shifts: that of x, or BF16 for a quantized x.
 DataType gain_type(const GraphBuilder& b, TensorId x) {
   const DataType type = b.tensor(x).type;
-  return is_fp8(type) ? DataType::bf16 : type;
+  return is_quantized(type) ? DataType::bf16 : type;
 }
 
 struct Norm {

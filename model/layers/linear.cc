@@ -32,12 +32,16 @@ void bias_gradient(GraphBuilder& b, const Parts& p) {
 }
 
 CastAttributes scaled_cast(Precision precision) {
-  return {.scales_transposed = precision == Precision::fp8, .finds_scale = precision == Precision::fp8_tensor};
+  const bool whole = precision == Precision::fp8_tensor || precision == Precision::nvfp4;
+  return {.scales_transposed = precision == Precision::fp8, .finds_scale = whole};
 }
+
+// Returns what the name of a tensor gets that is another one in that format.
+std::string suffix(DataType type) { return "_" + std::string(quantized_name(type)); }
 
 // Returns W as the input gradient reads it.
 TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
-  const bool stored = is_fp8(b.tensor(p.weight).type);
+  const bool stored = is_quantized(b.tensor(p.weight).type);
   const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.precision);
   const TensorId transposed = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, type);
   if (stored)
@@ -47,10 +51,10 @@ TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   return transposed;
 }
 
-void fp8_gradients(GraphBuilder& b, const Parts& p) {
+void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
   const DataType type = activation_type(p.precision);
-  const TensorId dy8 = b.activation("d_" + p.name + "_fp8", {p.tokens, {p.out}}, type);
+  const TensorId dy8 = b.activation("d_" + p.name + suffix(type), {p.tokens, {p.out}}, type);
   b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, scaled_cast(p.precision));
   const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
@@ -78,25 +82,26 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
 }  // namespace
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
-  const bool fp8 = is_fp8(options.precision);
+  const bool quantized = is_quantized(options.precision);
   const Dimension tokens = b.shape(x)[0];
   const std::int64_t in = b.shape(x)[1].size;
   TensorId operand = x;
-  if (fp8 && !is_fp8(b.tensor(x).type)) {
+  const DataType type = activation_type(options.precision);
+  if (quantized && !is_quantized(b.tensor(x).type)) {
     b.group(options.input_group);
-    operand = b.activation(name + "_in_fp8", b.shape(x), activation_type(options.precision));
+    operand = b.activation(name + "_in" + suffix(type), b.shape(x), type);
     b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(options.precision));
   }
   b.group(options.output_group);
   const TensorId weight =
       b.parameter(options.weight.empty() ? name : options.weight, {{out}, {in}}, weight_type(options.precision),
                   {.shared = options.shared, .divided = options.divided});
-  const DataType written = fp8 ? DataType::bf16 : activation_type(options.precision);
+  const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
   Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient, options.precision};
   TensorId factor = weight;
-  if (fp8 && !is_fp8(b.tensor(weight).type)) {
-    factor = b.activation(name + "_weight_fp8", b.shape(weight), activation_type(options.precision));
+  if (quantized && !is_quantized(b.tensor(weight).type)) {
+    factor = b.activation(name + "_weight" + suffix(type), b.shape(weight), type);
     b.emit(cast, "cast_" + name + "_weight", {weight}, {factor}, scaled_cast(options.precision));
   }
   std::vector<TensorId> reads = {operand, factor};
@@ -104,8 +109,8 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
     reads.push_back(*(parts.bias = b.parameter(name + "_bias", {{out}}, written, {.divided = options.divided})));
   b.emit(matmul, name, reads, {y}, MatmulAttributes{.transpose_b = true});
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, parts, fp8] {
-    fp8 ? fp8_gradients(b, parts) : plain_gradients(b, parts);
+  b.on_backward([&b, parts, quantized] {
+    quantized ? quantized_gradients(b, parts) : plain_gradients(b, parts);
     bias_gradient(b, parts);
   });
   return y;

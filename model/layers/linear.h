@@ -1,6 +1,7 @@
 // Emits y = x W^T + b with W[out, in], its gradients, and the casts of FP8 training (DeepSeek-V3 report, arXiv
-// 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). With one scale per tensor weights
-// are stored in BF16, and each cast first finds the largest entry.
+// 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). In every other quantized format
+// weights are stored in BF16 and cast where they are used, in both layouts. Casts to one scale per tensor, and to
+// NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ struct LinearOptions {
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
 };
 
-// Shapes: x [T, in] -> [T, out]. FP8 GEMMs need both operands contiguous in K. So the input gradient needs W transposed
-// and the weight gradient both operands transposed.
+// Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K. So the input gradient needs W
+// transposed and the weight gradient both operands transposed.
 TensorId linear(GraphBuilder& builder, const std::string& name, TensorId x, std::int64_t out,
                 const LinearOptions& options);
 

@@ -1,5 +1,7 @@
 #include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
@@ -113,66 +115,85 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
 }
 
 // There is one GEMM per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them, and
-// transposed before the forward GEMM; other formats are stored [e, out, in].
+// transposed before the forward GEMM; other formats are stored [e, out, in]. Those of other quantized formats are BF16
+// and cast for each GEMM.
 struct ExpertGemm {
   std::string name;
   TensorId x, weight, y, offsets;
   std::int64_t in, out;
   Dimension rows;
-  std::function<TensorId()> transposed_input;     // [in, N] for the FP8 weight gradient, emitted in phase W or I
-  std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives in FP8, emitted in phase W
+  std::function<TensorId()> transposed_input;     // [in, N] for quantized weight gradients, emitted in phase W or I
+  std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
 };
 
-void expert_gradients(GraphBuilder& b, const ExpertGemm& p, bool fp8) {
+// Returns x in that format, cast if it has another.
+TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x, DataType type) {
+  if (b.tensor(x).type == type) return x;
+  const TensorId result = b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type);
+  b.emit(cast, cast_name, {x}, {result}, CastAttributes{.finds_scale = type == DataType::nvfp4});
+  return result;
+}
+
+void plain_expert_gradients(GraphBuilder& b, const ExpertGemm& p, TensorId dy, TensorId dx, TensorId dw) {
+  b.emit(grouped_matmul, p.name + "_dgrad", {dy, p.weight, p.offsets}, {dx}, MatmulAttributes{});
+  b.add_gradient(p.x, dx);
+  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.transposed_input(), p.offsets}, {dw},
+                         MatmulAttributes{.transpose_a = true, .accumulate = true});
+}
+
+void expert_gradients(GraphBuilder& b, const ExpertGemm& p, Precision precision) {
   const TensorId dy = b.gradient(p.y);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.rows, {p.in}}, b.activation_gradient_type());
   const TensorId dw = b.gradient_of_parameter(p.weight);
-  if (!fp8) {
-    b.emit(grouped_matmul, p.name + "_dgrad", {dy, p.weight, p.offsets}, {dx}, MatmulAttributes{});
-    b.add_gradient(p.x, dx);
-    b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {dy, p.transposed_input(), p.offsets}, {dw},
-                           MatmulAttributes{.transpose_a = true, .accumulate = true});
-    return;
+  if (!is_block_scaled(precision)) return plain_expert_gradients(b, p, dy, dx, dw);
+  const DataType type = activation_type(precision);
+  const TensorId operand = quantized(b, "d_" + p.name, "cast_d_" + p.name, dy, type);
+  TensorId weight = p.weight;
+  if (!is_quantized(b.tensor(weight).type)) {
+    weight = b.activation(p.name + "_weight_t", {b.shape(weight)[0], {p.in}, {p.out}}, type);
+    b.emit(cast_transpose, "cast_transpose_" + p.name, {p.weight}, {weight});
   }
-  TensorId dy8 = dy;
-  if (b.tensor(dy).type != DataType::fp8_tile) {
-    dy8 = b.activation("d_" + p.name + "_fp8", {p.rows, {p.out}}, DataType::fp8_tile);
-    b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, CastAttributes{});
-  }
-  b.emit(grouped_matmul, p.name + "_dgrad", {dy8, p.weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.emit(grouped_matmul, p.name + "_dgrad", {operand, weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
   b.add_gradient(p.x, dx);
-  // A gradient received in FP8 is transposed once per token and gathered when the weight gradient needs it; one that is
-  // cast here is transposed at once.
+  // A gradient received quantized is transposed once per token and gathered when the weight gradient needs it; one that
+  // is cast here is transposed at once.
   TensorId dyt = 0;
-  if (dy8 == dy) {
+  if (operand == dy) {
     dyt = p.transposed_gradient();
   } else {
-    dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, DataType::fp8_tile);
+    dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, type);
     b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
   }
-  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {p.transposed_input(), dyt, p.offsets}, {dw},
+  TensorId left = p.transposed_input(), right = dyt;
+  if (weight != p.weight) std::swap(left, right);
+  b.emit_weight_gradient(grouped_matmul, p.name + "_wgrad", {left, right, p.offsets}, {dw},
                          MatmulAttributes{.transpose_b = true, .accumulate = true});
 }
 
 TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
-  const bool fp8 = c.gemm == Precision::fp8;
+  const Precision precision = c.expert_gemm();
+  const bool scaled = is_block_scaled(precision), stored = is_quantized(weight_type(precision));
   const Dimension e{c.experts_per_rank()};
   p.weight =
-      b.parameter(p.name, fp8 ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
-                  weight_type(c.expert_gemm()), {.expert = true});
-  TensorId operand = p.weight;
-  if (fp8) {
-    operand = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, DataType::fp8_block);
-    b.emit(transpose, "transpose_" + p.name, {p.weight}, {operand});
+      b.parameter(p.name, stored ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
+                  weight_type(precision), {.expert = true});
+  TensorId operand = p.x, factor = p.weight;
+  if (stored) {
+    factor = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, weight_type(precision));
+    b.emit(transpose, "transpose_" + p.name, {p.weight}, {factor});
+  } else if (scaled) {
+    factor = quantized(b, p.name + "_weight", "cast_" + p.name + "_weight", p.weight, activation_type(precision));
   }
-  p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, fp8 ? DataType::bf16 : b.tensor(p.x).type);
-  b.emit(grouped_matmul, p.name, {p.x, operand, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
-  b.on_backward([&b, p, fp8] { expert_gradients(b, p, fp8); });
+  if (scaled) operand = quantized(b, p.name + "_in", "cast_" + p.name, p.x, activation_type(precision));
+  p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, scaled ? DataType::bf16 : b.tensor(p.x).type);
+  b.emit(grouped_matmul, p.name, {operand, factor, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
+  b.on_backward([&b, p, precision] { expert_gradients(b, p, precision); });
   return p.y;
 }
 
 TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
-  const bool fp8 = c.gemm == Precision::fp8;
+  const bool scaled = is_block_scaled(c.gemm);
+  const DataType type = scaled ? activation_type(c.gemm) : DataType::fp8_tile;
   const std::int64_t hidden = c.architecture.hidden_size;
   const std::int64_t f = c.expert_columns();
   const Received received{gather_received(b, c, "received_tokens", own.tokens),
@@ -183,15 +204,15 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
 
   b.group(RecomputeGroup::moe);
   const auto received_gradient = std::make_shared<TensorId>();  // transposed; set when the backward pass is emitted
-  const auto gathered_gradient = [&b, rows, received_gradient, n, hidden] {
-    const TensorId id = b.activation("d_expert_rows_t", {{hidden}, n}, DataType::fp8_tile);
+  const auto gathered_gradient = [&b, rows, received_gradient, type, n, hidden] {
+    const TensorId id = b.activation("d_expert_rows_t", {{hidden}, n}, type);
     b.emit_weight_gradient(gather_columns, "gather_expert_gradients", {*received_gradient, rows.map}, {id});
     return id;
   };
-  const auto gathered = [&b, rows, received, fp8, n, hidden] {
-    const TensorId id = fp8 ? b.activation("expert_rows_t", {{hidden}, n}, DataType::fp8_tile)
-                            : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
-    b.emit_weight_gradient(fp8 ? permute_transpose : gather_rows, "gather_expert_rows", {received.tokens, rows.map},
+  const auto gathered = [&b, rows, received, scaled, type, n, hidden] {
+    const TensorId id = scaled ? b.activation("expert_rows_t", {{hidden}, n}, type)
+                               : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
+    b.emit_weight_gradient(scaled ? permute_transpose : gather_rows, "gather_expert_rows", {received.tokens, rows.map},
                            {id});
     return id;
   };
@@ -199,9 +220,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
       expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
   const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
   b.group(RecomputeGroup::moe);
-  const auto transposed = [&b, h, fp8, n, f] {
-    if (!fp8) return h;
-    const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, DataType::fp8_tile);
+  const auto transposed = [&b, h, scaled, type, n, f] {
+    if (!scaled) return h;
+    const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, type);
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
   };
@@ -211,11 +232,11 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const TensorId sum = b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine));
   b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, y, rows, sum, received_gradient] {
+  b.on_backward([&b, y, rows, sum, received_gradient, type] {
     const TensorId d_sum = b.gradient(sum);
-    if (b.tensor(d_sum).type == DataType::fp8_tile) {
+    if (b.tensor(d_sum).type == type) {
       const auto& shape = b.shape(d_sum);
-      *received_gradient = b.activation("d_expert_sum_t", {shape[1], shape[0]}, DataType::fp8_tile);
+      *received_gradient = b.activation("d_expert_sum_t", {shape[1], shape[0]}, type);
       b.emit(cast_transpose, "cast_transpose_d_received", {d_sum}, {*received_gradient});
     }
     const TensorId d_rows = b.activation("d_expert_rows", b.shape(y), b.tensor(d_sum).type);

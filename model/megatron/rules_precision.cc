@@ -13,7 +13,8 @@ namespace plumbline::model::megatron {
 namespace {
 
 Precision compute_format(const Given& given) {
-  if (given.has("--fp8-format")) return Precision::fp8;
+  if (given.has("--fp4-format")) return Precision::nvfp4;
+  if (given.has("--fp8-format")) return given.value("--fp8-recipe") == "mxfp8" ? Precision::mxfp8 : Precision::fp8;
   if (given.has("--bf16")) return Precision::bf16;
   return given.has("--fp16") ? Precision::fp16 : Precision::fp32;
 }
@@ -33,7 +34,7 @@ void read_format(const RuleReader& in, const std::string& argument, Precision& f
 void read_precision(const RuleReader& in) {
   auto& precision = in.plan.precision;
   precision.gemm = compute_format(in.given);
-  precision.dispatch = precision.combine = precision.gemm == Precision::fp8 ? Precision::bf16 : precision.gemm;
+  precision.dispatch = precision.combine = is_quantized(precision.gemm) ? Precision::bf16 : precision.gemm;
   // Under --fp16 gradients are in fp16 unless the flag is given; under --bf16 Megatron accumulates in fp32 by default.
   const bool half = in.given.has("--fp16") && !in.given.has("--accumulate-allreduce-grads-in-fp32");
   precision.gradients = half ? Precision::fp16 : Precision::fp32;
@@ -47,18 +48,20 @@ void read_precision(const RuleReader& in) {
     in.note("--exp-avg-sq-dtype", fmt::format("both moments are priced as {}", to_string(precision.optimizer_moments)));
   }
   const std::string recipe = in.given.value("--fp8-recipe").value_or("blockwise");
-  if (recipe != "blockwise") in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
+  if (recipe != "blockwise" && recipe != "mxfp8")
+    in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
 }
 
 void write_precision(const RuleWriter& out) {
   const auto& precision = out.plan.precision;
   Given& given = out.out;
-  if (precision.gemm == Precision::bf16 || precision.gemm == Precision::fp8) given.put_flag("--bf16");
+  if (precision.gemm == Precision::bf16 || is_quantized(precision.gemm)) given.put_flag("--bf16");
   if (precision.gemm == Precision::fp16) given.put_flag("--fp16");
-  if (precision.gemm == Precision::fp8) {
+  if (precision.gemm == Precision::fp8 || precision.gemm == Precision::mxfp8) {
     given.put("--fp8-format", "e4m3");
-    given.put("--fp8-recipe", "blockwise");
+    given.put("--fp8-recipe", precision.gemm == Precision::fp8 ? "blockwise" : "mxfp8");
   }
+  if (precision.gemm == Precision::nvfp4) given.put("--fp4-format", "e2m1");
   if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");
   if (precision.gradients == Precision::fp32 && precision.gemm == Precision::fp16) {
     given.put_flag("--accumulate-allreduce-grads-in-fp32");

@@ -77,7 +77,7 @@ std::optional<Error> assign(const toml::node& node, double& field) {
 }
 
 std::optional<Error> assign(const toml::node& node, Precision& field) {
-  if (!node.is_string()) return mismatch("one of fp8, fp8_tensor, bf16, fp16, fp32, tf32 in quotes", node);
+  if (!node.is_string()) return mismatch("one of " + precision_names() + " in quotes", node);
   const auto precision = parse_precision(**node.as_string());
   if (!precision) return precision.error();
   field = *precision;

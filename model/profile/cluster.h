@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/base/data_type.h"
 #include "model/base/integers.h"
 #include "model/base/provenance.h"
 #include "model/base/units.h"
@@ -26,10 +27,11 @@ struct MemoryReserve {
 struct Device {
   std::string name;  // "h800-sxm"
   std::int64_t sms = 0;
-  SmResources sm;            // resources of each SM
-  FlopsPerSecond bf16_peak;  // dense, datasheet
-  FlopsPerSecond fp8_peak;   // dense, datasheet; 0 where the device has no FP8
-  FlopsPerSecond tf32_peak;  // dense, datasheet; 0 where the device has no TF32
+  SmResources sm;             // resources of each SM
+  FlopsPerSecond bf16_peak;   // dense, datasheet
+  FlopsPerSecond fp8_peak;    // dense, datasheet; 0 where the device has no FP8
+  FlopsPerSecond tf32_peak;   // dense, datasheet; 0 where the device has no TF32
+  FlopsPerSecond nvfp4_peak;  // dense, datasheet, of formats with four bits; 0 where the device has none
   BytesPerSecond memory_bandwidth;
   Bytes memory;                   // usable capacity
   BytesPerSecond host_bandwidth;  // to and from host memory, per direction, line rate; 0: unknown
@@ -37,6 +39,27 @@ struct Device {
   MemoryReserve reserve;
   bool operator==(const Device&) const = default;
 };
+
+// Returns the dense peak in FLOP/s of GEMMs whose operands have that format; 0 where the device lacks it. MXFP8 runs at
+// the rate of FP8, MXFP4 at that of NVFP4. FP32 outside of tensor cores is slower than the peak of BF16 that stands for
+// it.
+inline double peak(const Device& device, DataType operand) {
+  switch (operand) {
+    case DataType::fp8_tile:
+    case DataType::fp8_block:
+    case DataType::fp8:
+    case DataType::mxfp8:
+      return device.fp8_peak.value();
+    case DataType::nvfp4:
+    case DataType::mxfp4:
+      return device.nvfp4_peak.value();
+    case DataType::tf32:
+      return device.tf32_peak.value();
+    default:
+      return device.bf16_peak.value();
+  }
+}
+inline double peak(const Device& device, Precision precision) { return peak(device, activation_type(precision)); }
 
 struct ClusterShape {
   std::string name;             // topology name

@@ -75,7 +75,7 @@ Graph make_stage_block(BlockKind kind, bool recomputed, const LayerContext& cont
 
 Bytes stage_message_bytes(const LayerContext& context) {
   const double elements = static_cast<double>(context.stream_tokens() * context.architecture.hidden_size);
-  const DataType stream = is_fp8(context.gemm) ? DataType::bf16 : activation_type(context.gemm);
+  const DataType stream = is_quantized(context.gemm) ? DataType::bf16 : activation_type(context.gemm);
   return Bytes(elements * bytes_per_element(stream));
 }
 

@@ -49,8 +49,8 @@ class Order {
 double peak_seconds(const model::Graph& graph, const model::Operator& op, const model::Device& device) {
   const double work = model::flops(graph, op, 1, true).value();
   if (work == 0) return 0;
-  const bool fp8 = model::is_fp8(graph.tensor(op.reads[0]).type) && device.fp8_peak.value() > 0;
-  return work / (fp8 ? device.fp8_peak : device.bf16_peak).value();
+  const double peak = model::peak(device, graph.tensor(op.reads[0]).type);
+  return work / (peak > 0 ? peak : device.bf16_peak.value());
 }
 
 // Computes the load of one segment.

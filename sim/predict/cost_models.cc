@@ -63,6 +63,13 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                                             fmt::format("{} states no TF32 peak", device.name),
                                             "use bf16, fp16 or fp32"));
   const auto kernels = TRY(model::KernelCost::make(inputs.profile, device));
+  const model::Precision gemm = inputs.plan.precision.gemm;
+  if (!kernels.knows(gemm))
+    return tl::unexpected(
+        model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
+                          fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
+                                      inputs.profile.name(), to_string(gemm)),
+                          "use a profile that has it, or another format"));
   const model::Result<model::CommunicationCost> communication = model::CommunicationCost::make(
       inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
   if (!communication) {

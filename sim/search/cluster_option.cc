@@ -57,13 +57,14 @@ void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<s
     notes.push_back(fmt::format("{} is that of {} and does not hold here", key, own->cluster.topology));
 }
 
-void avoid_fp8(Inputs& inputs, std::vector<std::string>& notes) {
-  if (inputs.cluster.device.fp8_peak.value() > 0) return;
+// Replaces quantized formats that the device lacks by BF16, but where they were asked for.
+void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
+  const model::Device& device = inputs.cluster.device;
   const auto replace = [&](const char* key, Precision& precision) {
-    const bool fp8 = precision == Precision::fp8 || precision == Precision::fp8_tensor;
-    if (!fp8 || asked(inputs.plan, key)) return;
+    if (!is_quantized(precision) || peak(device, precision) > 0 || asked(inputs.plan, key)) return;
+    const bool four_bits = precision == Precision::nvfp4 || precision == Precision::mxfp4;
     precision = Precision::bf16;
-    notes.push_back(fmt::format("{} is bf16: {} has no FP8", key, inputs.cluster.device.name));
+    notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, four_bits ? "FP4" : "FP8"));
   };
   replace("precision.gemm", inputs.plan.precision.gemm);
   replace("precision.dispatch", inputs.plan.precision.dispatch);
@@ -119,7 +120,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   option.inputs = std::move(*inputs);
   option.inputs.routing = std::make_shared<RoutingMemo>();
   option.inputs.tables = std::make_shared<ScheduleTables>();
-  avoid_fp8(option.inputs, option.notes);
+  avoid_lacking_formats(option.inputs, option.notes);
   option.cluster = option.inputs.cluster.name;
   option.gpus = plan->cluster.gpus;
   option.uncertainty = uncertainty_of(option.inputs.profile);

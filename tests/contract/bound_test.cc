@@ -45,7 +45,7 @@ Settings random_settings(model::Random& random, bool experts) {
       "schedule.virtual_stages=" +
           std::string(schedule == "gpipe" || schedule == "1f1b" || schedule.starts_with("zb-h") ? "1" : "2"),
       "recompute.policy=" + choice(random, {"none", "full"}),
-      "precision.gemm=" + choice(random, {"bf16", "fp8", "fp8_tensor", "fp16", "tf32"}),
+      "precision.gemm=" + choice(random, {"bf16", "fp8", "fp8_tensor", "fp16", "tf32", "mxfp8"}),
       "attention.kernel=" + choice(random, {"fused", "unfused"}),
       "overlap.communication_sms=" + choice(random, {"0", "8", "20", "40"}),
       "overlap.sm_policy=" + choice(random, {"static", "none", "dynamic"}),
@@ -102,7 +102,8 @@ int run_random_plans(const Settings& common, bool experts, std::uint64_t seed, i
       text += setting + " ";
       settings.push_back(std::move(setting));
     }
-    const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", settings);
+    Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", settings);
+    if (random.next() % 2 == 0) inputs.profile = tests::with_every_term(inputs.profile);
     const auto events = simulate(inputs, Fidelity::step, false);
     if (!events) {
       EXPECT_EQ(events.error().kind, model::ErrorKind::infeasible) << text << to_string(events.error());

@@ -157,7 +157,8 @@ TEST_P(Gradients, FlopsFollowFromShapes) {
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Gradients,
                          testing::Combine(testing::ValuesIn(tiny_models()),
-                                          testing::Values(Precision::bf16, Precision::fp8), testing::Values(1, 2)),
+                                          testing::Values(Precision::bf16, Precision::fp8, Precision::nvfp4),
+                                          testing::Values(1, 2)),
                          [](const auto& test) {
                            return std::get<0>(test.param).name + "_" + std::string(to_string(std::get<1>(test.param))) +
                                   "_ranks_" + std::to_string(std::get<2>(test.param));

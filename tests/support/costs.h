@@ -38,6 +38,34 @@ inline model::Profile profile_with(const std::map<std::string, double>& values) 
   return model::Profile("round", "", parameters);
 }
 
+// Returns the profile with constants of its own for each term of the forms of GEMMs and attention that it may have, in
+// the order of magnitude of published kernels. A rate that `profile` has stays.
+inline model::Profile with_every_term(const model::Profile& profile) {
+  std::vector<model::Parameter> parameters = profile.parameters();
+  const auto add = [&](const std::string& name, double value, const std::string& unit) {
+    parameters.push_back({.name = name, .value = value, .unit = unit});
+  };
+  for (const std::string format : {"bf16", "fp8", "fp32", "bf16_weight_gradient", "fp8_weight_gradient"}) {
+    const std::string kind = "gemm." + format + ".";
+    add(kind + "tile_m", 128, "1");
+    add(kind + "tile_n", format == "bf16" ? 64 : 128, "1");
+    add(kind + "ramp", 4, "us");
+    add(kind + "wave_share", format == "fp8" ? 0.3 : 0.7, "1");
+    add(kind + "memory_bandwidth", 2.5, "TB/s");
+    add(kind + "droop", 0.2, "1");
+    add(kind + "droop_time", 2, "ms");
+    add(kind + "grouped_slowdown", 1.05, "1");
+  }
+  for (const std::string direction : {"forward", "backward"}) {
+    add("attention." + direction + ".pair_time", direction == "forward" ? 150e-6 : 400e-6, "ns");
+    add("attention." + direction + ".row_time", direction == "forward" ? 0.245 : 1.2, "ns");
+    add("attention." + direction + ".tail", 0.9, "1");
+  }
+  add("attention.kv_bandwidth", 2.9, "TB/s");
+  add("attention.dim_block", 64, "1");
+  return model::Profile(profile.name() + " with every term", profile.description(), parameters);
+}
+
 // One micro-batch of DeepSeek-V3 on one of 64 expert-parallel ranks, with the published recomputation.
 inline model::LayerContext deepseek_rank(model::Precision gemm) {
   model::LayerContext c;

@@ -42,6 +42,10 @@ std::optional<Format> format_of(model::DataType type) {
       return Format::int32;
     case model::DataType::int64:
       return Format::int64;
+    case model::DataType::mxfp8:
+    case model::DataType::nvfp4:
+    case model::DataType::mxfp4:
+      return std::nullopt;
   }
   return std::nullopt;
 }

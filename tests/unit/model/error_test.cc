@@ -28,19 +28,35 @@ TEST(NearestName, FindsTypingErrorsOnly) {
   EXPECT_EQ(nearest_name("", names), "");
 }
 
-TEST(DataType, CountsTheScalesOfFp8) {
+TEST(DataType, CountsTheScales) {
   // One FP32 scale per 128 elements of an activation, per 128 x 128 of a weight.
   EXPECT_DOUBLE_EQ(bytes_per_element(DataType::fp8_tile), 1 + 4.0 / 128);
   EXPECT_DOUBLE_EQ(bytes_per_element(DataType::fp8_block), 1 + 4.0 / 16384);
   EXPECT_DOUBLE_EQ(bytes_per_element(DataType::e5m6), 1.5 + 4.0 / 128);
   EXPECT_DOUBLE_EQ(bytes_per_element(DataType::bf16), 2);
+  // One byte per 32 elements, and per 16 of NVFP4.
+  EXPECT_DOUBLE_EQ(bytes_per_element(DataType::mxfp8), 1.03125);
+  EXPECT_DOUBLE_EQ(bytes_per_element(DataType::mxfp4), 0.53125);
+  EXPECT_DOUBLE_EQ(bytes_per_element(DataType::nvfp4), 0.5625);
   EXPECT_EQ(activation_type(Precision::fp8), DataType::fp8_tile);
   EXPECT_EQ(weight_type(Precision::fp8), DataType::fp8_block);
   EXPECT_EQ(weight_type(Precision::fp16), DataType::fp16);
 }
 
+TEST(DataType, WeightsOfMostQuantizedFormatsAreStoredInBf16) {
+  EXPECT_TRUE(is_block_scaled(Precision::fp8));
+  for (const Precision precision : {Precision::mxfp8, Precision::nvfp4, Precision::mxfp4}) {
+    EXPECT_TRUE(is_quantized(precision) && is_block_scaled(precision));
+    EXPECT_EQ(weight_type(precision), DataType::bf16);
+    EXPECT_EQ(to_string(activation_type(precision)), to_string(precision));
+  }
+  EXPECT_TRUE(is_quantized(Precision::fp8_tensor) && !is_block_scaled(Precision::fp8_tensor));
+  EXPECT_FALSE(is_quantized(Precision::bf16) || is_quantized(Precision::tf32) || is_quantized(DataType::e5m6));
+}
+
 TEST(Words, RoundTripAndSuggest) {
-  for (const Precision precision : {Precision::fp8, Precision::bf16, Precision::fp16, Precision::fp32}) {
+  for (const Precision precision : {Precision::fp8, Precision::bf16, Precision::fp16, Precision::fp32, Precision::mxfp8,
+                                    Precision::nvfp4, Precision::mxfp4}) {
     EXPECT_EQ(parse_precision(to_string(precision)).value(), precision);
   }
   for (const Evidence evidence :

@@ -161,7 +161,7 @@ TEST_P(Blocks, EveryParameterHasAGradientThatIsWritten) {
   }
 }
 
-// An FP8 gradient from other ranks is transposed exactly once per received token.
+// A quantized gradient from other ranks is transposed exactly once per received token.
 TEST_P(Blocks, ReceivedGradientsAreTransposedBeforeTheyAreGathered) {
   if (std::ranges::count(kinds(), BlockKind::moe_layer) == 0) return;
   const Graph graph = block(BlockKind::moe_layer, {});
@@ -177,7 +177,7 @@ TEST_P(Blocks, ReceivedGradientsAreTransposedBeforeTheyAreGathered) {
     EXPECT_EQ(transposed->phase, model::Phase::I);
     ++gathered;
   }
-  EXPECT_EQ(gathered, std::get<1>(GetParam()) == Precision::fp8 ? 1 : 0);
+  EXPECT_EQ(gathered, model::is_block_scaled(std::get<1>(GetParam())) ? 1 : 0);
 }
 
 // The table and the output projection of the prediction module are the main model's.
@@ -195,7 +195,7 @@ TEST_P(Blocks, ThePredictionModuleSharesTheVocabularysParameters) {
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, Blocks,
                          testing::Combine(testing::ValuesIn(tiny_models()),
-                                          testing::Values(Precision::bf16, Precision::fp8)),
+                                          testing::Values(Precision::bf16, Precision::fp8, Precision::mxfp8)),
                          [](const auto& test) {
                            return std::get<0>(test.param).name + "_" + std::string(to_string(std::get<1>(test.param)));
                          });

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +33,8 @@ class KernelTimes : public testing::Test {
   const Graph layer_ = make_block(BlockKind::moe_layer, deepseek_rank(Precision::fp8));
   const KernelCost cost_ = make({});
 
-  static KernelCost make(std::map<std::string, double> more) {
+  // `terms`: constants that the base profile lacks.
+  static KernelCost make(std::map<std::string, double> more, const std::vector<Parameter>& terms = {}) {
     more.merge(std::map<std::string, double>{{"gemm.ramp", 5},
                                              {"gemm.fp8.wave_overhead", 2},
                                              {"gemm.fp8.k_time", 3},
@@ -52,7 +55,12 @@ class KernelTimes : public testing::Test {
                                              {"kernel.latency_share", 0.5},
                                              {"kernel.shortest", 3},
                                              {"kernel.launch_gap", 1}});
-    return KernelCost::make(profile_with(more), h800_device()).value();
+    std::vector<Parameter> parameters = profile_with(more).parameters();
+    parameters.insert(parameters.end(), terms.begin(), terms.end());
+    return KernelCost::make(Profile("round", "", parameters), h800_device()).value();
+  }
+  double microseconds(const KernelCost& cost, const std::string& name, Phase phase) const {
+    return cost.time(layer_, find(layer_, name, phase), {.sms = 132}).seconds * 1e6;
   }
   double microseconds(const std::string& name, Phase phase, const Conditions& conditions) const {
     return cost_.time(layer_, find(layer_, name, phase), conditions).seconds * 1e6;
@@ -160,6 +168,98 @@ TEST_F(KernelTimes, NoKernelIsShorterThanTheShortest) {
   EXPECT_NEAR(microseconds("rotary_key", Phase::F, 132), 3 + 1, 1e-9);
 }
 
+Parameter number(const std::string& name, double value, const std::string& unit = "1") {
+  return {.name = name, .value = value, .unit = unit};
+}
+
+TEST_F(KernelTimes, EachKindOfGemmMayHaveItsTiles) {
+  // [4096, 1536] is 16 * 12 = 192 tiles of 256 x 128, two waves of 132; half of the second is rounded up: 1.7273 waves.
+  const KernelCost cost =
+      make({}, {number("gemm.fp8.tile_m", 256), number("gemm.fp8.ramp", 3, "us"), number("gemm.fp8.wave_share", 0.5)});
+  const double waves = 192 / 132.0 + 0.5 * (2 - 192 / 132.0);
+  const double results = 192 * 256 * 128 * 2 / 2e6;
+  EXPECT_NEAR(microseconds(cost, "q_a", Phase::F), 3 + waves * (2 + 7168 * 0.003) + results + 1, 1e-9);
+  // Weight gradients have the same tiles and their own times: [1536, 7168] over 4096, 6 * 56 = 336 tiles.
+  const double gradient_waves = 336 / 132.0 + 0.5 * (3 - 336 / 132.0);
+  EXPECT_NEAR(microseconds(cost, "q_a_wgrad", Phase::W),
+              3 + gradient_waves * (4 + 4096 * 0.004) + 336 * 256 * 128 * 8 / 2e6 + 1, 1e-9);
+  // Other formats keep those of all.
+  EXPECT_EQ(microseconds(cost, "router", Phase::F), microseconds("router", Phase::F, 132));
+}
+
+TEST_F(KernelTimes, OperandsAndResultsStreamBesideTheTiles) {
+  const KernelCost cost = make({}, {number("gemm.fp8.memory_bandwidth", 1, "TB/s")});
+  // FP8 rows with scales and blocks of weights are read, BF16 is written, in 1 MB/us.
+  const double tiles = 3 * (2 + 7168 * 0.003);
+  const double megabytes = (4096 * 7168 * 33 / 32.0 + 1536 * 7168 * (1 + 4 / 16384.0) + 4096 * 1536 * 2) / 1e6;
+  const double together = std::pow(std::pow(tiles, 4) + std::pow(megabytes, 4), 0.25);
+  EXPECT_NEAR(microseconds(cost, "q_a", Phase::F), 5 + together + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, LongGemmsDroopAndGroupedOnesAreSlower) {
+  const KernelCost cost = make({}, {number("gemm.fp8.memory_bandwidth", 1e6, "TB/s"), number("gemm.fp8.droop", 0.3),
+                                    number("gemm.fp8.droop_time", 1, "ms"), number("gemm.fp8.grouped_slowdown", 1.5)});
+  const auto drooped = [](double core) { return core * (1 + 0.3 * core / (core + 1000)); };
+  EXPECT_NEAR(microseconds(cost, "q_a", Phase::F), 5 + drooped(3 * (2 + 7168 * 0.003)) + 1, 1e-6);
+  EXPECT_NEAR(microseconds(cost, "experts_gate_up", Phase::F), 5 + 1.5 * drooped(63 * (2 + 7168 * 0.003)) + 1, 1e-6);
+  // A weight gradient is a kernel of its own for each expert.
+  EXPECT_NEAR(microseconds(cost, "experts_gate_up_wgrad", Phase::W), 4 * (5 + drooped(14 * (4 + 8192 * 0.004)) + 1),
+              1e-6);
+}
+
+TEST_F(KernelTimes, FormatsFallBackOnFp8OrAreUnknown) {
+  const Graph tensor = make_block(BlockKind::dense_layer, deepseek_rank(Precision::fp8_tensor));
+  const Graph microscaled = make_block(BlockKind::dense_layer, deepseek_rank(Precision::mxfp8));
+  const auto q_a = [](const KernelCost& cost, const Graph& graph, Phase phase) {
+    const char* name = phase == Phase::W ? "q_a_wgrad" : "q_a";
+    return cost.time(graph, find(graph, name, phase), {.sms = 132}).seconds * 1e6;
+  };
+  for (const Phase phase : {Phase::F, Phase::W}) {
+    EXPECT_EQ(q_a(cost_, tensor, phase), q_a(cost_, layer_, phase));
+    EXPECT_EQ(q_a(cost_, microscaled, phase), q_a(cost_, layer_, phase));
+  }
+  EXPECT_TRUE(cost_.knows(Precision::mxfp8) && cost_.knows(Precision::fp8_tensor) && cost_.knows(Precision::fp16));
+  EXPECT_FALSE(cost_.knows(Precision::nvfp4) || cost_.knows(Precision::mxfp4));
+  // With constants of its own a format takes them in both directions, but for a weight gradient's own.
+  const KernelCost own =
+      make({}, {number("gemm.fp8_tensor.wave_overhead", 1, "us"), number("gemm.fp8_tensor.k_time", 2, "ns"),
+                number("gemm.nvfp4.wave_overhead", 1, "us"), number("gemm.nvfp4.k_time", 1, "ns"),
+                number("gemm.nvfp4_weight_gradient.k_time", 1.5, "ns")});
+  EXPECT_NEAR(q_a(own, tensor, Phase::F), 5 + 3 * (1 + 7168 * 0.002) + written(384, 2) + 1, 1e-9);
+  EXPECT_NEAR(q_a(own, tensor, Phase::W), 5 + 6 * (1 + 4096 * 0.002) + written(672, 8) + 1, 1e-9);
+  EXPECT_TRUE(own.knows(Precision::nvfp4) && !own.knows(Precision::mxfp4));
+  const Graph four_bits = make_block(BlockKind::dense_layer, deepseek_rank(Precision::nvfp4));
+  EXPECT_NEAR(q_a(own, four_bits, Phase::F), 5 + 3 * (1 + 7168 * 0.001) + written(384, 2) + 1, 1e-9);
+  EXPECT_NEAR(q_a(own, four_bits, Phase::W), 5 + 6 * (1 + 4096 * 0.0015) + written(672, 8) + 1, 1e-9);
+}
+
+TEST_F(KernelTimes, CastsIntoFourBitsWriteFewerBytes) {
+  const Graph layer = make_block(BlockKind::dense_layer, deepseek_rank(Precision::nvfp4));
+  // The largest entry is found first: the rows are read twice.
+  EXPECT_DOUBLE_EQ(bytes_moved(layer, find(layer, "cast_q_a"), 1).value(),
+                   (4096 * 7168 * 2.0 + 4096 * 7168 * 0.5625) + 4096 * 7168 * 2.0);
+}
+
+TEST_F(KernelTimes, AttentionHasPairsRowsATailAndKeys) {
+  const KernelCost cost =
+      make({}, {number("attention.forward.pair_time", 1e-4, "ns"), number("attention.forward.row_time", 0.2, "ns"),
+                number("attention.forward.tail", 0.5), number("attention.backward.row_time", 1, "ns"),
+                number("attention.kv_bandwidth", 2, "TB/s"), number("attention.dim_block", 128)});
+  // 192 / 128 are computed as 256 / 128; 128 heads of 4096 queries that see 2048 keys on average.
+  const double rows = 4096.0 * 128, pair = 1e-13 + 2 * 384 / 600e12;
+  const double tail = 0.5 * 128 * 4096 * pair * 132, keys = rows * 320 * 2 / 2e12;
+  const double scaled = rows * (2048 * pair + 0.2e-9);
+  EXPECT_NEAR(microseconds(cost, "attention", Phase::F), (scaled + tail + keys) * 1e6 + 1, 1e-6);
+  const Operator& attention = find(layer_, "attention");
+  const Conditions half{.sms = 66, .held = 66, .co_runner = CoRunner::waiting};
+  EXPECT_NEAR(cost.time(layer_, attention, half).seconds * 1e6, (2 * scaled + tail + keys) * 1e6 + 1, 1e-6);
+  // The bound has the pairs of the dimensions as they are, and nothing else.
+  EXPECT_NEAR(cost.best(layer_, attention), rows * 2048 * (1e-13 + 2 * 320 / 600e12), 1e-12);
+  // Backward 3 x 256 + 2 x 128; keys and values are read, their gradients written.
+  EXPECT_NEAR(microseconds(cost, "attention_grad", Phase::I),
+              (rows * (2048 * 2 * 1024 / 400e12 + 1e-9) + 2 * keys) * 1e6 + 3, 1e-6);
+}
+
 TEST_F(KernelTimes, ALowerClockSlowsTensorCoresOnly) {
   const KernelCost slow = make({{"kernel.sustained_clock", 0.8}});
   const auto ratio = [&](const std::string& name, Phase phase) {
@@ -180,16 +280,32 @@ std::vector<Conditions> all_conditions() {
   return all;
 }
 
-TEST_F(KernelTimes, SharesAddUpToTheTime) {
-  for (const Operator& op : layer_.operators) {
-    if (between_ranks(layer_, op)) continue;
+// Returns the constants that operators of the graph cost time by; expects that their shares add up to it.
+std::set<std::int32_t> charged_constants(const KernelCost& cost, const Graph& graph) {
+  std::set<std::int32_t> charged;
+  for (const Operator& op : graph.operators) {
+    if (between_ranks(graph, op)) continue;
     for (const Conditions& conditions : all_conditions()) {
-      const KernelTime time = cost_.time(layer_, op, conditions);
+      const KernelTime time = cost.time(graph, op, conditions);
       double shares = 0;
-      for (const Share& share : time.shares) shares += share.seconds;
+      for (const Share& share : time.shares) {
+        shares += share.seconds;
+        if (share.seconds > 0) charged.insert(share.index);
+      }
       EXPECT_NEAR(shares, time.seconds, 1e-12) << op.name;
     }
   }
+  return charged;
+}
+
+TEST_F(KernelTimes, SharesAddUpToTheTime) {
+  charged_constants(cost_, layer_);
+  const Profile profile = tests::with_every_term(tests::profile("h800"));
+  const auto charged = charged_constants(KernelCost::make(profile, h800_device()).value(), layer_);
+  EXPECT_FALSE(charged.contains(-1));
+  for (const char* name : {"gemm.fp8.memory_bandwidth", "gemm.fp8.droop", "gemm.fp8.ramp", "attention.forward.tail",
+                           "attention.forward.pair_time", "attention.backward.row_time", "attention.kv_bandwidth"})
+    EXPECT_TRUE(charged.contains(static_cast<std::int32_t>(profile.find(name).value()))) << name;
 }
 
 std::vector<Graph> all_blocks() {
@@ -205,9 +321,20 @@ std::vector<Graph> all_blocks() {
   return blocks;
 }
 
+constexpr const char* every_term = "every-term";
+
+std::vector<std::string> law_profiles() {
+  std::vector<std::string> names = profile_names;
+  names.emplace_back(every_term);
+  return names;
+}
+Profile profile_of(const std::string& name) {
+  return name == every_term ? tests::with_every_term(profile("h800")) : profile(name);
+}
+
 class Laws : public testing::TestWithParam<std::string> {
  protected:
-  const KernelCost cost_ = KernelCost::make(profile(GetParam()), h800_device()).value();
+  const KernelCost cost_ = KernelCost::make(profile_of(GetParam()), h800_device()).value();
 
   double seconds(const Graph& block, const Operator& op, const Conditions& conditions) const {
     return cost_.time(block, op, conditions).seconds;
@@ -261,6 +388,21 @@ TEST_P(Laws, MoreRowsNeverSpeedUp) {
   }
 }
 
+TEST_P(Laws, NothingIsBelowTheBestOnItsSms) {
+  for (const Graph& block : all_blocks()) {
+    for (const Operator& op : block.operators) {
+      if (between_ranks(block, op)) continue;
+      const double best = cost_.best(block, op);
+      EXPECT_GT(best, 0) << block.name << " " << op.name;
+      for (const Conditions& conditions : all_conditions()) {
+        const double seconds = this->seconds(block, op, conditions);
+        const double share = is_gemm(operator_class(block, op)) ? static_cast<double>(conditions.sms) / 132 : 1;
+        EXPECT_GE(seconds * share, best) << block.name << " " << op.name;
+      }
+    }
+  }
+}
+
 TEST_P(Laws, NothingBeatsThePeaks) {
   const auto cluster =
       tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {.gpus = 2048});
@@ -283,7 +425,7 @@ TEST_P(Laws, NothingBeatsThePeaks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Profiles, Laws, testing::ValuesIn(profile_names), [](const auto& parameter) {
+INSTANTIATE_TEST_SUITE_P(Profiles, Laws, testing::ValuesIn(law_profiles()), [](const auto& parameter) {
   std::string name = parameter.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

@@ -59,9 +59,10 @@ std::optional<Error> check_memory(const Plan& plan) {
 bool computes(const Device& device, model::Precision precision) {
   return device.executes(activation_type(precision)) && device.executes(weight_type(precision));
 }
-// Returns whether the device can hold optimizer states in that precision; FP8 is excluded, because they have no scales.
+// Returns whether the device can hold optimizer states in that precision; quantized formats are excluded, because they
+// have no scales.
 bool accumulates(const Device& device, model::Precision precision) {
-  return !is_fp8(precision) && computes(device, precision);
+  return !is_quantized(precision) && computes(device, precision);
 }
 
 std::string formats_of(const Device& device, bool (*possible)(const Device&, model::Precision)) {

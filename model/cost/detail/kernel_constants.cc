@@ -1,0 +1,149 @@
+// The constants of a profile as the cost functions of kernels use them.
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "model/cost/kernel_cost.h"
+
+namespace plumbline::model {
+
+namespace {
+
+bool is_memory_class(OperatorClass value) { return value >= OperatorClass::norm && value <= OperatorClass::optimizer; }
+
+Block read_block(ConstantReader& reader, std::string_view name) {
+  const auto part = [&](std::string_view what) { return reader.require(fmt::format("{}.{}", name, what)).value; };
+  return {part("threads"), part("registers"), part("shared_memory")};
+}
+
+}  // namespace
+
+Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
+  ConstantReader reader(profile);
+  KernelCost cost;
+  cost.device_sms_ = device.sms;
+  if (device.tf32_peak.value() > 0) cost.tf32_slowdown_ = device.bf16_peak / device.tf32_peak;
+  cost.read_gemms(reader);
+  cost.gemm_output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
+  cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
+  cost.read_attention(reader);
+  cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
+  cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
+  cost.latency_share_ = reader.require("kernel.latency_share").value;
+  cost.launch_gap_ = reader.require("kernel.launch_gap");
+  cost.shortest_kernel_ = reader.require("kernel.shortest");
+  cost.scale_layout_ = reader.require("kernel.scale_layout");
+  cost.router_forward_ = reader.require("router.forward");
+  cost.router_backward_ = reader.require("router.backward");
+  cost.map_time_ = reader.require("permute.map");
+  cost.read_memory_classes(reader);
+  cost.read_free_shares(reader, device);
+  if (reader.error()) return tl::unexpected(*reader.error());
+  auto measured = TRY(MeasuredOperators::read(profile));
+  cost.measured_ = std::move(measured);
+  return cost;
+}
+
+// Reads the constants of GEMMs of one name. Where the profile lacks one, that of `forward` holds if it is given, else
+// the one for all kinds or none.
+KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_view name,
+                                           const GemmKind* forward) const {
+  const auto own = [&](std::string_view what) { return reader.find(fmt::format("gemm.{}.{}", name, what)); };
+  const auto value = [&](std::string_view what, double otherwise) {
+    return own(what).value_or(Constant{-1, otherwise}).value;
+  };
+  GemmKind kind = forward != nullptr ? *forward : GemmKind{};
+  if (forward == nullptr) {
+    kind.ramp = reader.require("gemm.ramp");
+    kind.form.tile_m = kind.form.tile_n = reader.require("gemm.tile").value;
+    kind.form.k_block = reader.require("gemm.k_block").value;
+  }
+  kind.operand_time = reader.require_either(fmt::format("gemm.{}.operand_time", name), "gemm.operand_time");
+  for (const auto& [what, constant, part] :
+       {std::tuple("ramp", &kind.ramp, &kind.form.ramp),
+        std::tuple("wave_overhead", &kind.wave_overhead, &kind.form.wave_overhead),
+        std::tuple("k_time", &kind.k_time, &kind.form.k_time),
+        std::tuple("memory_bandwidth", &kind.memory_bandwidth, &kind.form.memory_bandwidth),
+        std::tuple("droop", &kind.droop, &kind.form.droop)}) {
+    *constant = own(what).value_or(*constant);
+    *part = constant->value;
+  }
+  kind.form.tile_m = value("tile_m", kind.form.tile_m);
+  kind.form.tile_n = value("tile_n", kind.form.tile_n);
+  kind.form.wave_share = value("wave_share", kind.form.wave_share);
+  kind.form.droop_time = value("droop_time", kind.form.droop_time);
+  kind.grouped_slowdown = value("grouped_slowdown", kind.grouped_slowdown);
+  return kind;
+}
+
+// Every profile has the times of BF16, FP32 and FP8 in both directions. The other formats run as FP8 where it has none
+// of theirs, or not at all.
+void KernelCost::read_gemms(ConstantReader& reader) {
+  static constexpr auto names =
+      std::to_array<std::string_view>({"bf16", "fp32", "fp8", "fp8_tensor", "mxfp8", "nvfp4", "mxfp4"});
+  const auto require_times = [&](const std::string& name) {
+    reader.require(fmt::format("gemm.{}.wave_overhead", name));
+    reader.require(fmt::format("gemm.{}.k_time", name));
+  };
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto format = static_cast<GemmFormat>(i);
+    const std::string name(names[i]), gradient = name + "_weight_gradient";
+    const bool in_every_profile = format <= GemmFormat::fp8;
+    if (in_every_profile || reader.find(fmt::format("gemm.{}.k_time", name))) {
+      require_times(name);
+      if (in_every_profile) require_times(gradient);
+      gemms_[i][0] = read_gemm(reader, name, nullptr);
+      gemms_[i][1] = read_gemm(reader, gradient, &gemms_[i][0]);
+    } else if (format == GemmFormat::fp8_tensor || format == GemmFormat::mxfp8) {
+      gemms_[i] = gemms_[static_cast<std::size_t>(GemmFormat::fp8)];
+    }
+  }
+}
+
+void KernelCost::read_attention(ConstantReader& reader) {
+  attention_sms_ = reader.require("attention.reference_sms").value;
+  kv_bandwidth_ = reader.find("attention.kv_bandwidth").value_or(Constant{});
+  attention_ = {read_attention(reader, "forward"), read_attention(reader, "backward")};
+}
+
+KernelCost::AttentionKind KernelCost::read_attention(ConstantReader& reader, std::string_view direction) const {
+  const auto optional = [&](std::string_view what) {
+    return reader.find(fmt::format("attention.{}.{}", direction, what)).value_or(Constant{});
+  };
+  AttentionKind kind{.rate = reader.require(fmt::format("attention.{}_rate", direction)),
+                     .pair_time = optional("pair_time"),
+                     .row_time = optional("row_time"),
+                     .tail = optional("tail")};
+  kind.form = {kind.rate.value,     kind.pair_time.value,
+               kind.row_time.value, kind.tail.value,
+               kv_bandwidth_.value, reader.find("attention.dim_block").value_or(Constant{-1, 1}).value};
+  return kind;
+}
+
+void KernelCost::read_memory_classes(ConstantReader& reader) {
+  for (std::size_t i = 0; i < memory_.size(); ++i) {
+    const auto value = static_cast<OperatorClass>(i);
+    if (!is_memory_class(value)) continue;
+    const auto constant = [&](std::string_view what) {
+      return reader.require_either(fmt::format("memory.{}.{}", to_string(value), what),
+                                   fmt::format("memory.default.{}", what));
+    };
+    memory_[i] = {constant("bandwidth"), constant("saturation_sms").value,
+                  std::llround(constant("blocks_per_sm").value)};
+  }
+}
+
+void KernelCost::read_free_shares(ConstantReader& reader, const Device& device) {
+  const auto left_by = [&](std::string_view block) { return free_share(device.sm, read_block(reader, block)); };
+  streaming_blocks_ = blocks_per_sm(device.sm, read_block(reader, "block.streaming"));
+  free_share_[static_cast<std::size_t>(CoRunner::none)] = 1;
+  free_share_[static_cast<std::size_t>(CoRunner::waiting)] = left_by("block.notify");
+  free_share_[static_cast<std::size_t>(CoRunner::transferring)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::collective)] = left_by("block.transfer");
+  free_share_[static_cast<std::size_t>(CoRunner::computing)] = left_by("block.gemm");
+}
+
+}  // namespace plumbline::model
