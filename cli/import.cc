@@ -177,7 +177,7 @@ model::Result<void> import_components(const ImportArguments& arguments) {
     if (failed) return model::wrong_input_at(path.parent_path().string(), 0, "", "cannot be made: " + failed.message());
     TRY(write_output(path.string(), table.text));
     const auto times = TRY(calibrate::check_component_table(path.string()));
-    fmt::print(stderr, "{}: {} times from {} rows\n", path.string(), times, table.read);
+    fmt::print(stderr, "{}: rows read {}, times written {}\n", path.string(), table.read, times);
   }
   return {};
 }
@@ -215,6 +215,8 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
   if (arguments.files.size() > 1 && format != "components")
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
+  if (!arguments.revision.empty() && format != "components")
+    return model::wrong_input("--revision", "only 'import components' takes it");
   return run_format<ImportArguments>(formats, format, arguments);
 }
 

@@ -2,7 +2,8 @@
 # Installs into an empty prefix and uses the command from there, in a folder that is not the repository.
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-foreach(data examples/deepseek-v3-2048xh800.toml topologies/h800-rail-fat-tree.toml profiles/h800.toml kernels.toml)
+foreach(data examples/deepseek-v3-2048xh800.toml topologies/h800-rail-fat-tree.toml profiles/h800.toml kernels.toml
+        published/components/h100/gemm.csv published/components/LICENSE-Apache-2.0)
   if(NOT EXISTS ${PREFIX}/share/plumbline/${data})
     message(FATAL_ERROR "not installed: share/plumbline/${data}")
   endif()

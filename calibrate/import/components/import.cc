@@ -176,8 +176,7 @@ model::Result<std::vector<ComponentFile>> import_components(const std::vector<st
   for (const auto& [path, table] : files) {
     const auto& [layout, batch] = table;
     if (batch.records.empty()) continue;
-    result.push_back({path, components::table_text(*layout, batch.heading, batch.records), batch.heading.read,
-                      batch.records.size()});
+    result.push_back({path, components::table_text(*layout, batch.heading, batch.records), batch.heading.read});
   }
   return result;
 }

@@ -12,10 +12,9 @@
 namespace plumbline::calibrate {
 
 struct ComponentFile {
-  std::string path;       // "h100/gemm.csv", below the folder of tables
-  std::string text;       // the whole file
-  std::size_t read = 0;   // rows of the original tables
-  std::size_t times = 0;  // times that are written
+  std::string path;      // "h100/gemm.csv", below the folder of tables
+  std::string text;      // the whole file
+  std::size_t read = 0;  // rows of the original tables
 };
 
 // Reads the tables, groups their rows by GPU, merges rows of one shape (the median; of tuned tables the least), leaves

@@ -1,0 +1,204 @@
+// Component tables: what the loaders read and refuse, and the shipped files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "calibrate/components/load.h"
+#include "calibrate/components/rows.h"
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+#include "topologies/device.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+namespace fs = std::filesystem;
+using model::ErrorKind;
+
+// A file of the folder h100; the rows begin in line 4.
+class ComponentTables : public testing::Test {
+ protected:
+  std::string write(const std::string& table, int rows, const std::string& body,
+                    const std::string& gpu = "h100") const {
+    return folder_.write("h100/" + table + ".csv", "# gpu: " + gpu + "\n# rows: " + std::to_string(rows) + "\n" + body)
+        .string();
+  }
+  std::string gemms(int rows, const std::string& lines) const {
+    return write("gemm", rows, "software,format,m,n,512,1024\n" + lines);
+  }
+  void expect_refused(const std::string& path, int line, const std::string& column, const std::string& text) const {
+    const auto times = check_component_table(path);
+    ASSERT_FALSE(times.has_value()) << text;
+    tests::expect_error(times.error(), ErrorKind::input, path, line, column, text);
+  }
+
+ private:
+  const tests::TemporaryDirectory folder_;
+};
+
+TEST_F(ComponentTables, GemmsHaveAColumnForEachK) {
+  const auto rows = load_gemm_rows(gemms(3, "a 1,bf16,64,32,2.5,\nb,fp8_block,64,32,3,4\n"));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  ASSERT_EQ(rows->size(), 3u);  // the empty cell is no row
+  EXPECT_EQ(rows->at(0).software, "a 1");
+  EXPECT_EQ(rows->at(0).k, 512);
+  EXPECT_DOUBLE_EQ(rows->at(0).seconds, 2.5e-6);
+  EXPECT_EQ(rows->at(2).format, "fp8_block");
+  EXPECT_EQ(rows->at(2).k, 1024);
+  EXPECT_DOUBLE_EQ(rows->at(2).seconds, 4e-6);
+}
+
+TEST_F(ComponentTables, GemmsMayHaveALineForEachShape) {
+  const auto rows = load_gemm_rows(write("gemm", 1, "software,format,m,n,k,time_us\na,mxfp4,64,32,48,7\n"));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  EXPECT_EQ(rows->at(0).k, 48);
+  EXPECT_DOUBLE_EQ(rows->at(0).seconds, 7e-6);
+}
+
+TEST_F(ComponentTables, HeldGemmsHaveTimeAndPower) {
+  const std::string header = "software,format,power_limit_w,m,n,512\n";
+  const auto rows = load_held_gemm_rows(write("gemm_held", 1, header + "a,bf16,700,64,32,2.5;690\n"));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  EXPECT_DOUBLE_EQ(rows->at(0).seconds, 2.5e-6);
+  EXPECT_DOUBLE_EQ(rows->at(0).power_w, 690);
+  EXPECT_DOUBLE_EQ(rows->at(0).power_limit_w, 700);
+  for (const char* cell : {"2.5", "2.5;", "-2;690", "2.5;690;1", "nan;690", "2.5;inf"})
+    expect_refused(write("gemm_held", 1, header + "a,bf16,700,64,32," + cell + "\n"), 4, "512", "MICROSECONDS;WATTS");
+}
+
+TEST_F(ComponentTables, AnExchangeIsTwoTimes) {
+  const std::string header = "software,mode,nodes,gpus,tokens,hidden,top_k,experts,sms,dispatch_us,combine_us\n";
+  const auto rows = load_exchange_rows(write("exchange", 2, header + "a,normal,2,16,4096,7168,8,256,20,500,900\n"));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  ASSERT_EQ(rows->size(), 2u);
+  EXPECT_EQ(rows->at(0).direction, "dispatch");
+  EXPECT_DOUBLE_EQ(rows->at(0).seconds, 500e-6);
+  EXPECT_EQ(rows->at(1).direction, "combine");
+  EXPECT_DOUBLE_EQ(rows->at(1).seconds, 900e-6);
+  EXPECT_EQ(rows->at(1).sms, 20);
+  const auto refuse = [&](const std::string& line, const char* column, const char* text) {
+    expect_refused(write("exchange", 2, header + line + "\n"), 4, column, text);
+  };
+  refuse("a,normal,2,16,4096,7168,8,256,0,500,900", "sms", "'0' is no number above 0");
+  refuse("a,low_latency,2,16,4096,7168,8,256,20,500,900", "sms", "no choice of SMs");
+  refuse("a,low,2,16,4096,7168,8,256,20,500,900", "mode", "known: normal, low_latency");
+  refuse("a,normal,3,16,4096,7168,8,256,20,500,900", "gpus", "no multiple of 3 nodes");
+  refuse("a,normal,2,16,4096,7168,8,4,20,500,900", "top_k", "more than the 4 experts");
+}
+
+TEST_F(ComponentTables, OtherTables) {
+  const auto attention = load_attention_rows(
+      write("attention", 1, "software,batch,tokens,heads,kv_heads,dim,time_us\na,2,1024,32,8,128,50\n"));
+  ASSERT_TRUE(attention) << to_string(attention.error());
+  EXPECT_EQ(attention->at(0).kv_heads, 8);
+  expect_refused(write("attention", 1, "software,batch,tokens,heads,kv_heads,dim,time_us\na,2,1024,32,7,128,50\n"), 4,
+                 "kv_heads", "32 heads are no multiple");
+  const std::string mla = "software,part,format,batch,tokens,heads,time_us\n";
+  const auto blocks = load_mla_rows(write("mla", 1, mla + "a,block,bf16/fp8/nvfp4,2,1024,128,50\n"));
+  ASSERT_TRUE(blocks) << to_string(blocks.error());
+  EXPECT_EQ(blocks->at(0).part, "block");
+  expect_refused(write("mla", 1, mla + "a,core,bf16/fp8/nvfp4,2,1024,128,50\n"), 4, "format", "neither the format");
+  const auto experts = load_expert_rows(
+      write("experts", 1,
+            "software,kernel,format,distribution,tokens,hidden,ffn,top_k,experts,expert_parallel,time_us\n"
+            "a,b,bf16,balanced,4096,7168,2048,8,256,8,900\n"));
+  ASSERT_TRUE(experts) << to_string(experts.error());
+  EXPECT_EQ(experts->at(0).ffn, 2048);
+  const auto collectives =
+      load_collective_rows(write("collectives", 1, "software,op,gpus,bytes,time_us\nNCCL,all_to_all,8,512,9\n"));
+  ASSERT_TRUE(collectives) << to_string(collectives.error());
+  EXPECT_EQ(collectives->at(0).op, "all_to_all");
+  const auto trays = load_tray_exchange_rows(write(
+      "nvl72", 1, "kernel,direction,format,expert_parallel,tokens,time_us\nNVLinkOneSided,dispatch,nvfp4,32,64,9\n"));
+  ASSERT_TRUE(trays) << to_string(trays.error());
+  EXPECT_EQ(trays->at(0).expert_parallel, 32);
+}
+
+TEST_F(ComponentTables, RowsAreRefused) {
+  expect_refused(gemms(1, "a,bf16,64,32,0,\n"), 4, "512", "'0' is no number above 0");
+  expect_refused(gemms(1, "a,bf16,64,32,-2,\n"), 4, "512", "'-2' is no number above 0");
+  expect_refused(gemms(1, "a,bf16,64,32,nan,\n"), 4, "512", "'nan' is no number above 0");
+  expect_refused(gemms(1, "a,bf16,64,32,inf,\n"), 4, "512", "'inf' is no number above 0");
+  expect_refused(gemms(1, "a,bf16,6.4,32,2,\n"), 4, "m", "no whole number");
+  expect_refused(gemms(1, ",bf16,64,32,2,\n"), 4, "software", "the cell is empty");
+  expect_refused(gemms(1, "a,fp8_blok,64,32,2,\n"), 4, "format", "did you mean 'fp8_block'?");
+  expect_refused(gemms(2, "a,bf16,64,32,2,\na,bf16,64,32,3,\n"), 5, "", "the shape occurs twice");
+  expect_refused(gemms(1, "a,bf16,64,32,2\n"), 4, "", "5 cells under 6 columns");
+}
+
+TEST_F(ComponentTables, HeadingsAreRefused) {
+  const std::string body = "software,format,m,n,512\na,bf16,64,32,2\n";
+  expect_refused(write("gemm", 2, body), 0, "rows", "states 2 rows, the file has 1");
+  expect_refused(write("gemm", 1, body, "h200"), 1, "gpu", "the heading says h200, the folder is h100");
+  expect_refused(write("gemm", 1, "software,m,n,512\n"), 3, "format", "the column is missing");
+  expect_refused(write("gemm", 1, "software,format,m,n,512,512\n"), 3, "512", "two columns have this name");
+  expect_refused(write("gemm", 1, "software,format,m,n\na,bf16,64,32\n"), 0, "k", "no column of times");
+  expect_refused(write("gems", 1, body), 0, "", "did you mean 'gemm'?");
+  const tests::TemporaryDirectory other;
+  const std::string bare = other.write("h100/gemm.csv", body).string();
+  expect_refused(bare, 0, "gpu", "begins with '# gpu: NAME'");
+}
+
+// 2 x 1024^3 = 2.147 GFLOP in 2 us are 1,074 TFLOP/s, 1.0737 times 1,000.
+TEST_F(ComponentTables, ARateAboveThePeakIsRefused) {
+  const std::string path = gemms(1, "a,bf16,1024,1024,,2\n");
+  EXPECT_TRUE(load_gemm_rows(path));
+  EXPECT_TRUE(load_gemm_rows(path, {.bf16 = 1.03e15}));
+  const auto refused = load_gemm_rows(path, {.bf16 = 1e15});
+  ASSERT_FALSE(refused.has_value());
+  tests::expect_error(refused.error(), ErrorKind::input, path, 4, "1024", "1074 TFLOP/s in bf16");
+  const std::string fp8 = gemms(1, "a,fp8_block,1024,1024,,2\n");
+  EXPECT_TRUE(load_gemm_rows(fp8, {.bf16 = 1e15, .fp8 = 2e15}));
+}
+
+const std::string shipped_tables = tests::shipped("calibrate/published/components");
+
+// Every shipped file is read, so that it holds the number of rows that its heading states.
+TEST(ShippedComponentTables, AreReadAndStaySmall) {
+  std::map<std::string, std::size_t> times;
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(shipped_tables)) {
+    if (!entry.is_regular_file()) continue;
+    bytes += entry.file_size();
+    if (entry.path().extension() != ".csv") continue;
+    const auto read = check_component_table(entry.path().string());
+    ASSERT_TRUE(read) << to_string(read.error());
+    times[entry.path().stem().string()] += *read;
+  }
+  EXPECT_EQ(times["gemm"], 1792u + 2 * 6552u + 4 * 8736u + 325u + 1996u);  // the source's rows; AMD's without INT8
+  EXPECT_EQ(times["gemm_held"], 11808u);                                   // all of the source's
+  EXPECT_EQ(times.size(), 8u);
+  EXPECT_LT(bytes, 3'000'000u);
+}
+
+// Devices that have tables, by the folder's name.
+TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
+  const std::map<std::string, std::string> devices = {{"a100", "a100-sxm"}, {"h100", "h100-sxm"}, {"h200", "h200-sxm"},
+                                                      {"b200", "b200-sxm"}, {"gb200", "gb200"},   {"mi300x", "mi300x"},
+                                                      {"mi355x", "mi355x"}};
+  const auto known = topologies::load_devices(tests::shipped("topologies/devices"));
+  ASSERT_TRUE(known) << to_string(known.error());
+  for (const auto& [folder, name] : devices) {
+    const model::Device* device = topologies::find_device(*known, name);
+    ASSERT_NE(device, nullptr) << name;
+    const DensePeaks peaks{device->bf16_peak.value(), device->fp8_peak.value(), 0};
+    const auto check = [&](const std::string& table, const auto& load) {
+      const std::string path = shipped_tables + "/" + folder + "/" + table + ".csv";
+      if (!fs::exists(path)) return;
+      const auto rows = load(path, peaks);
+      EXPECT_TRUE(rows) << to_string(rows.error());
+    };
+    check("gemm", load_gemm_rows);
+    check("gemm_held", load_held_gemm_rows);
+    check("attention", load_attention_rows);
+    check("mla", load_mla_rows);
+    check("experts", load_expert_rows);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate
