@@ -11,6 +11,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
 #include "cli/inputs.h"
+#include "cli/make_profiles.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "reports/text/inputs/measurements_text.h"
@@ -28,6 +29,7 @@ const std::string host_base = "host-datasheet", other_base = "generic-datasheet"
 struct Arguments {
   std::vector<std::string> measurements;
   std::string out, clock, extends;
+  std::string profile;  // to make by its recipe, in place of measurements
 };
 
 Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths) {
@@ -61,6 +63,11 @@ std::string file_names(const std::vector<std::string>& paths) {
 }
 
 Result<void> run(const Arguments& arguments) {
+  if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
+  if (arguments.measurements.empty())
+    return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
+  if (arguments.out.empty())
+    return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto files = TRY(load_all(arguments.measurements));
   const auto records = TRY(calibrate::fit_records(files, arguments.clock));
   const auto base = TRY(base_of(records, arguments.extends));
@@ -85,9 +92,11 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile from measurements of the host or a GPU");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
-                   "Files of `plumbline measure --backend host` or `measure --plan`, of one device")
-      ->required();
-  verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout")->required();
+                   "Files of `plumbline measure --backend host` or `measure --plan`, of one device");
+  verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout");
+  verb->add_option("--profile", arguments->profile,
+                   "Make a shipped profile, or all, from the data that ships with plumbline (docs/profiles.md)")
+      ->excludes("MEASUREMENTS");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,

@@ -11,6 +11,7 @@
 
 #include "calibrate/measurement/measurement_file.h"
 #include "calibrate/validate/load_case.h"
+#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
@@ -181,7 +182,7 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   const auto files = TRY(shipped_case_files());
   std::vector<calibrate::ValidationCase> cases;
   for (const std::string& file : files) {
-    if (calibrate::is_step_case(file)) continue;
+    if (calibrate::is_step_case(file) || calibrate::is_component_case(file)) continue;
     auto loaded = TRY(read_case(file));
     cases.push_back(std::move(loaded));
   }

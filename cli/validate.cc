@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
+#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_comparison.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
+#include "cli/make_profiles.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "reports/text/compare/held_out_text.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::cli {
@@ -39,6 +42,7 @@ model::Result<std::vector<std::string>> wanted_files(const std::vector<std::stri
 struct Outcome {
   std::vector<calibrate::EvaluatedCase> figures;
   std::vector<calibrate::StepComparison> steps;
+  std::vector<calibrate::ComponentComparison> components;
 };
 
 model::Result<Outcome> run_files(const std::vector<std::string>& files) {
@@ -52,6 +56,13 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
       outcome.steps.push_back(std::move(compared));
       continue;
     }
+    if (calibrate::is_component_case(file)) {
+      const auto definition = TRY(calibrate::load_component_case(file));
+      calibrate::ProfileMaker maker(TRY(recipe_folders()));
+      auto compared = TRY(calibrate::compare_components(definition, maker));
+      outcome.components.push_back(std::move(compared));
+      continue;
+    }
     const auto definition = TRY(read_case(file));
     auto evaluated = TRY(runs.evaluate(definition));
     outcome.figures.push_back(std::move(evaluated));
@@ -62,7 +73,8 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
 model::Result<int> run(const Arguments& arguments) {
   const auto files = TRY(wanted_files(arguments.cases));
   const auto outcome = TRY(run_files(files));
-  TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps); }}}));
+  TRY(arguments.outputs.write(
+      {{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
@@ -76,6 +88,8 @@ model::Result<int> run(const Arguments& arguments) {
     show(row.definition.name, row.holds(), reports::validation_table(row));
   for (const calibrate::StepComparison& row : outcome.steps)
     show(row.definition.name, row.holds(), reports::step_table(row));
+  for (const calibrate::ComponentComparison& row : outcome.components)
+    show(row.definition.name, row.holds(), reports::component_table(row));
   return exit_code;
 }
 
@@ -93,6 +107,7 @@ void add_validate(CLI::App& root, int& exit_code) {
       "  plumbline validate\n"
       "  plumbline validate deepseek-v3-2048xh800 --json -\n"
       "  plumbline validate published-steps\n"
+      "  plumbline validate components\n"
       "  plumbline validate my-cluster-case.toml");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }

@@ -15,6 +15,8 @@ set(plumbline_data
   examples   examples
   topologies topologies
   profiles   calibrate/profiles
+  recipes    calibrate/recipes
+  measured   calibrate/measured
   cases      calibrate/cases
   gpu-cases  real/cuda/cases
   host-cases real/host/cases
@@ -25,7 +27,7 @@ while(plumbline_data)
   list(POP_FRONT plumbline_data name folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/plumbline/${name} SYMBOLIC)
   plumbline_install_data(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
-    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.csv" PATTERN "*.cases" PATTERN "LICENSE-*")
+    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.jsonl" PATTERN "*.csv" PATTERN "*.cases" PATTERN "LICENSE-*")
 endwhile()
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/kernels.toml ${PROJECT_BINARY_DIR}/share/plumbline/kernels.toml SYMBOLIC)
 plumbline_install_data(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)

@@ -41,6 +41,12 @@ std::vector<Measurement> bursts(const Measurements& records, std::string_view op
   return found;
 }
 
+VectorXd as_measured(const std::vector<Measurement>& records) {
+  VectorXd seconds(static_cast<Index>(records.size()));
+  for (Index i = 0; i < seconds.size(); ++i) seconds[i] = records[static_cast<std::size_t>(i)].time.p50;
+  return seconds;
+}
+
 // Returns the seconds at the highest clock.
 VectorXd unthrottled(const std::vector<Measurement>& records, double highest) {
   VectorXd seconds(static_cast<Index>(records.size()));
@@ -76,7 +82,7 @@ struct Factor {
 };
 
 // Returns the factor on k_time with which the constants predict the GEMMs.
-Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records, double highest,
+Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records, const VectorXd& measured,
                      const model::GemmConstants& constants, const std::string& format, double output_bytes) {
   const double sms = static_cast<double>(draft.machine().device.sms), ramp = draft.si("gemm.ramp").value_or(0);
   const Form form = [&](const VectorXd& x) {
@@ -95,7 +101,7 @@ Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records
     }
     return seconds;
   };
-  const LogFit fit = log_fit(form, unthrottled(records, highest), VectorXd::Ones(1), {.width = 0.1});
+  const LogFit fit = log_fit(form, measured, VectorXd::Ones(1), {.width = 0.1});
   return {fit.values[0], fit.uncertainty[0]};
 }
 
@@ -121,12 +127,17 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
   constexpr double result = 2, accumulated = 8;  // bytes per element: BF16, and FP32 read and written
   const std::string format = step.format == "fp8_tensor" ? "fp8" : step.format;
   const double highest = highest_mhz(records);
-  const Factor of_forward = k_time_factor(draft, forward, highest, *constants, format, result);
-  const Factor of_gradient = k_time_factor(draft, gradient, highest, *constants, format, accumulated);
+  const Factor of_forward = k_time_factor(draft, forward, unthrottled(forward, highest), *constants, format, result);
+  const Factor held = k_time_factor(draft, forward, as_measured(forward), *constants, format, result);
+  const Factor of_gradient =
+      k_time_factor(draft, gradient, unthrottled(gradient, highest), *constants, format, accumulated);
   const double flops = 2 * constants->tile_m * constants->tile_n * static_cast<double>(draft.machine().device.sms);
+  const double rate = flops / constants->k_time * 1e-12;
   draft.notes.push_back(
-      fmt::format("gemm.{}: {:.0f} TFLOP/s from public tables, {:.0f} from own records at their clocks ({:+.0f} %)",
-                  step.kind, flops / constants->k_time * 1e-12, flops / constants->k_time / of_forward.value * 1e-12,
+      fmt::format("gemm.{}: {:.0f} TFLOP/s by public tables, taken; own records back to back {:.0f} ({:+.0f} %), at "
+                  "the highest clock "
+                  "{:.0f} ({:+.0f} %)",
+                  step.kind, rate, rate / held.value, 100 / held.value - 100, rate / of_forward.value,
                   100 / of_forward.value - 100));
   const double ratio = of_gradient.value / of_forward.value;
   draft.set(
@@ -173,27 +184,32 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   start << share * peak, row;
   const LogFit fit = log_fit(form, measured, start, {});
   const VectorXd errors = (form(fit.values).array() / measured.array() - 1).abs();
-  const std::string how = fmt::format("fitted to {} records of cuDNN at their clocks, errors up to {:.0f} % ({})",
-                                      backward.size(), 100 * errors.maxCoeff(), cited_records(draft));
-  const double deviation = std::max(fit.uncertainty[0], errors.mean());
-  draft.set("attention.backward_rate", fit.values[0], "TFLOP/s", deviation, Evidence::fitted, how);
-  draft.set("attention.backward.row_time", fit.values[1], "ps", std::max(fit.uncertainty[1], deviation),
-            Evidence::fitted, how);
   const auto forward = bursts(records, "attention", "F");
-  const VectorXd ratios = seconds_of_phase(forward,
-                                           {.rate = draft.si("attention.forward_rate").value_or(peak),
-                                            .pair_time = draft.si("attention.forward.pair_time").value_or(0),
-                                            .row_time = draft.si("attention.forward.row_time").value_or(0),
-                                            .tail = draft.si("attention.forward.tail").value_or(0)},
-                                           false)
-                              .cwiseQuotient(unthrottled(forward, highest));
+  if (forward.empty()) return none(draft, "record of attention forward");
+  const VectorXd predicted = seconds_of_phase(forward,
+                                              {.rate = draft.si("attention.forward_rate").value_or(peak),
+                                               .pair_time = draft.si("attention.forward.pair_time").value_or(0),
+                                               .row_time = draft.si("attention.forward.row_time").value_or(0),
+                                               .tail = draft.si("attention.forward.tail").value_or(0)},
+                                              false);
+  const VectorXd ratios = predicted.cwiseQuotient(unthrottled(forward, highest));
+  const double factor = quantile({ratios.begin(), ratios.end()}, 0.5);
+  const std::string how = fmt::format(
+      "backward over forward in {} and {} records of cuDNN, each at its clock, times the "
+      "forward of this profile; errors of the form up to {:.0f} % ({})",
+      backward.size(), forward.size(), 100 * errors.maxCoeff(), cited_records(draft));
+  const double deviation = std::max(fit.uncertainty[0], errors.mean());
+  draft.set("attention.backward_rate", fit.values[0] / factor, "TFLOP/s", deviation, Evidence::fitted, how);
+  draft.set("attention.backward.row_time", fit.values[1] * factor, "ps", std::max(fit.uncertainty[1], deviation),
+            Evidence::fitted, how);
+  const VectorXd held = as_measured(forward);
   for (Index i = 0; i < ratios.size(); ++i) {
     const Measurement& m = forward[static_cast<std::size_t>(i)];
     draft.notes.push_back(
-        fmt::format("attention forward, {} heads of {}/{}, {} tokens: public tables predict {:+.0f} % of own "
-                    "record at its clock",
+        fmt::format("attention forward, {} heads of {}/{}, {} tokens: {:.0f} us by public tables, taken; own "
+                    "record back to back {:.0f} ({:+.0f} %), at the highest clock {:+.0f} %",
                     extent_of(m, "heads"), extent_of(m, "qk_dim"), extent_of(m, "v_dim"), extent_of(m, "length"),
-                    100 * ratios[i] - 100));
+                    1e6 * predicted[i], 1e6 * held[i], 100 * held[i] / predicted[i] - 100, 100 / ratios[i] - 100));
   }
   return {};
 }

@@ -56,6 +56,10 @@ model::Result<Scale> scale_of(const Draft& draft, const Neighbor& neighbor) {
     scale.how += fmt::format(", {} {} {:.4g}/{:.4g}", inverse ? "over" : "by", name, *own, *other);
     return {};
   };
+  if (const auto times = draft.step().times) {
+    scale.factor *= *times;
+    scale.how += fmt::format(", times {}", *times);
+  }
   for (const std::string& name : draft.step().by) TRY(add(name, false));
   for (const std::string& name : draft.step().over) TRY(add(name, true));
   return scale;

@@ -33,6 +33,7 @@ RecipeStep read_step(TableReader& table) {
   step.constants = table.optional_texts("constants");
   step.by = table.optional_texts("by");
   step.over = table.optional_texts("over");
+  step.times = table.optional_positive("times");
   step.rename = table.optional_text("rename");
   step.to = table.optional_text("to");
   step.because = table.optional_text("because");

@@ -27,8 +27,9 @@ struct RecipeStep {
   // each in `over`. Figures of the device file are "device.<name>". `self` is the profile that is made.
   std::string neighbor;
   std::vector<std::string> constants, by, over;
-  std::string rename, to;  // the beginning of the constants' names, and what stands in its place
-  std::string because;     // ends the source
+  std::optional<double> times;  // one more factor
+  std::string rename, to;       // the beginning of the constants' names, and what stands in its place
+  std::string because;          // ends the source
 };
 
 struct Recipe {

@@ -134,16 +134,44 @@ Json step_case_json(const calibrate::StepComparison& comparison) {
           {"demands", std::move(demands)}};
 }
 
+Json component_case_json(const calibrate::ComponentComparison& comparison) {
+  Json json;
+  json["name"] = comparison.definition.name;
+  json["passed"] = comparison.holds();
+  Json& rows = json["components"] = Json::array();
+  for (const calibrate::ComponentErrors& errors : comparison.profiles)
+    for (const calibrate::HeldOutSummary& of : errors.summaries) {
+      Json row;
+      row["profile"] = errors.profile;
+      row["family"] = of.family;
+      row["table"] = of.table.empty() ? Json() : Json(of.table);
+      row["fitted_rows"] = of.fitted_rows;
+      row["rows"] = of.rows;
+      row["median"] = of.median;
+      row["p90"] = of.p90;
+      row["roofline_median"] = of.roofline_median;
+      row["roofline_p90"] = of.roofline_p90;
+      const calibrate::ComponentGoal* goal = of.table.empty() ? comparison.goal(of.family) : nullptr;
+      row["goal"] = goal == nullptr ? Json() : Json(goal->median);
+      rows.push_back(std::move(row));
+    }
+  return json;
+}
+
 }  // namespace
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
-                            const std::vector<calibrate::StepComparison>& step_cases) {
+                            const std::vector<calibrate::StepComparison>& step_cases,
+                            const std::vector<calibrate::ComponentComparison>& component_cases) {
   Json json;
   json["passed"] = std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
-                   std::ranges::all_of(step_cases, &calibrate::StepComparison::holds);
+                   std::ranges::all_of(step_cases, &calibrate::StepComparison::holds) &&
+                   std::ranges::all_of(component_cases, &calibrate::ComponentComparison::holds);
   Json& list = json["cases"] = Json::array();
   for (const calibrate::EvaluatedCase& evaluated : cases) list.push_back(case_json(evaluated));
   for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
+  for (const calibrate::ComponentComparison& comparison : component_cases)
+    list.push_back(component_case_json(comparison));
   return document(json);
 }
 

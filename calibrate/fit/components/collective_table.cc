@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "calibrate/fit/components/detail/table_rows.h"
 #include "calibrate/fit/detail/log_fit.h"
 
 namespace plumbline::calibrate {

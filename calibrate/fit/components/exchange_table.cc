@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "calibrate/fit/components/detail/table_rows.h"
 #include "calibrate/fit/detail/log_fit.h"
 
 namespace plumbline::calibrate {

@@ -26,7 +26,8 @@ struct GemmTableFit {
 };
 
 // Returns whether the fits leave the shape out: with i, j, l the places of m, n, k among the sizes of the table,
-// (i + 2 j + 3 l) mod 5 = 0, one row in five, in which each size occurs.
+// (i + 2 j + 3 l) mod 5 = 0, one row in five, in which each size occurs. Where less than half of the grid of sizes was
+// measured, (2 j + 3 l) mod 5 = 0: whole pairs of n and k.
 std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows);
 
 // Fits all constants; the tile is the one of seven with the least loss. Requires rows of one software and format.

@@ -3,34 +3,49 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
+
+#include "calibrate/fit/detail/log_fit.h"
 
 namespace plumbline::calibrate {
+namespace {
+
+HeldOutSummary summary_of(const HeldOut& of) {
+  constexpr double middle = 0.5, ninety = 0.9;
+  return {of.family,
+          of.table,
+          of.fitted_rows,
+          of.errors.size(),
+          quantile(of.errors, middle),
+          quantile(of.errors, ninety),
+          quantile(of.roofline, middle),
+          quantile(of.roofline, ninety)};
+}
+
+}  // namespace
+
+std::vector<HeldOutSummary> summaries(const std::vector<HeldOut>& tables) {
+  std::vector<HeldOut> families;
+  std::vector<HeldOutSummary> single;
+  for (const HeldOut& table : tables) {
+    if (table.errors.empty()) continue;
+    single.push_back(summary_of(table));
+    auto family = std::ranges::find(families, table.family, &HeldOut::family);
+    if (family == families.end())
+      family = families.insert(families.end(), HeldOut{.family = table.family, .table = {}});
+    family->fitted_rows += table.fitted_rows;
+    std::ranges::copy(table.errors, std::back_inserter(family->errors));
+    std::ranges::copy(table.roofline, std::back_inserter(family->roofline));
+  }
+  std::vector<HeldOutSummary> all;
+  for (const HeldOut& family : families) all.push_back(summary_of(family));
+  all.insert(all.end(), single.begin(), single.end());
+  return all;
+}
 
 bool is_held_out(const std::string& key) {
   constexpr unsigned long one_in = 3;
   return crc32(0, reinterpret_cast<const Bytef*>(key.data()), static_cast<uInt>(key.size())) % one_in == 0;
-}
-
-void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
-                const std::vector<bool>& held, HeldOut& result) {
-  for (std::size_t i = 0; i < held.size(); ++i) {
-    const auto row = static_cast<Eigen::Index>(i);
-    if (!held[i]) {
-      ++result.fitted_rows;
-      continue;
-    }
-    result.errors.push_back(std::abs(predicted[row] / measured[row] - 1));
-    result.roofline.push_back(std::abs(roofline[row] / measured[row] - 1));
-  }
-}
-
-Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted) {
-  Eigen::VectorXd found(std::ranges::count(marks, wanted));
-  Eigen::Index next = 0;
-  for (std::size_t i = 0; i < marks.size(); ++i)
-    if (marks[i] == wanted) found[next++] = values[static_cast<Eigen::Index>(i)];
-  return found;
 }
 
 }  // namespace plumbline::calibrate

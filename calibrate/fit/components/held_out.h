@@ -2,7 +2,7 @@
 // softwares and versions of a table leave out the same shapes.
 #pragma once
 
-#include <Eigen/Core>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -25,29 +25,17 @@ struct HeldOut {
   std::vector<double> roofline;  // the same of a datasheet roofline
 };
 
+struct HeldOutSummary {  // of all tables of a family, or of one
+  std::string family, table;
+  std::size_t fitted_rows = 0, rows = 0;
+  double median = 0, p90 = 0, roofline_median = 0, roofline_p90 = 0;  // of |predicted / measured - 1|
+};
+
+// Returns a summary of each table that has rows, and of each family over its tables: these have no table's name and come
+// first. A family's rows count alike, whichever table they are of.
+std::vector<HeldOutSummary> summaries(const std::vector<HeldOut>& tables);
+
 // Returns whether the shape with this key ("2-8192-64-8-128") is left out: CRC-32 of the key is a multiple of three.
 bool is_held_out(const std::string& key);
-
-// Adds the errors of the rows that `held` marks.
-void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
-                const std::vector<bool>& held, HeldOut& result);
-
-// Returns the elements that are, or are not, marked.
-Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted);
-
-template <class Row>
-std::vector<Row> selected(const std::vector<Row>& rows, const std::vector<bool>& marks, bool wanted) {
-  std::vector<Row> found;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    if (marks[i] == wanted) found.push_back(rows[i]);
-  return found;
-}
-
-template <class Row>
-Eigen::VectorXd seconds_of(const std::vector<Row>& rows) {
-  Eigen::VectorXd seconds(static_cast<Eigen::Index>(rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i) seconds[static_cast<Eigen::Index>(i)] = rows[i].seconds;
-  return seconds;
-}
 
 }  // namespace plumbline::calibrate

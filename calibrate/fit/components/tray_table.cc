@@ -7,6 +7,7 @@
 #include <iterator>
 #include <limits>
 
+#include "calibrate/fit/components/detail/table_rows.h"
 #include "calibrate/fit/components/exchange_table.h"
 #include "calibrate/fit/components/gemm_table.h"
 #include "calibrate/fit/detail/log_fit.h"

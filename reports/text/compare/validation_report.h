@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
+#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_comparison.h"
 
 namespace plumbline::reports {
@@ -16,6 +17,7 @@ std::string validation_table(const calibrate::EvaluatedCase& evaluated);
 std::string step_table(const calibrate::StepComparison& comparison);
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
-                            const std::vector<calibrate::StepComparison>& step_cases = {});
+                            const std::vector<calibrate::StepComparison>& step_cases = {},
+                            const std::vector<calibrate::ComponentComparison>& component_cases = {});
 
 }  // namespace plumbline::reports

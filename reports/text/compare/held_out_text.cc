@@ -1,0 +1,52 @@
+#include "reports/text/compare/held_out_text.h"
+
+#include <fmt/format.h>
+
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+std::string percent(double error) { return fmt::format("{:.1f}", 100 * error); }
+
+}  // namespace
+
+std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables) {
+  const auto summaries = calibrate::summaries(tables);
+  if (summaries.empty()) return "";
+  Table table(fmt::format("{} | >fitted | >held out | >median % | >p90 % | >roofline | >p90", gpu));
+  for (const calibrate::HeldOutSummary& family : summaries) {
+    if (!family.table.empty()) continue;
+    const auto add = [&](const std::string& name, const calibrate::HeldOutSummary& of) {
+      table.add({name, std::to_string(of.fitted_rows), std::to_string(of.rows), percent(of.median), percent(of.p90),
+                 percent(of.roofline_median), percent(of.roofline_p90)});
+    };
+    add(family.family, family);
+    for (const calibrate::HeldOutSummary& of : summaries)
+      if (of.family == family.family && !of.table.empty()) add("  " + of.table, of);
+  }
+  return table.to_string();
+}
+
+std::string component_table(const calibrate::ComponentComparison& comparison) {
+  Table table("profile | family | >rows | >median % | >p90 % | >goal % | | >roofline | >p90");
+  for (const calibrate::ComponentErrors& errors : comparison.profiles)
+    for (const calibrate::HeldOutSummary& of : errors.summaries) {
+      if (!of.table.empty()) continue;
+      const calibrate::ComponentGoal* goal = comparison.goal(of.family);
+      table.add({errors.profile, of.family, std::to_string(of.rows), percent(of.median), percent(of.p90),
+                 goal == nullptr ? "" : percent(goal->median),
+                 goal == nullptr             ? ""
+                 : of.median <= goal->median ? "met"
+                                             : "missed",
+                 percent(of.roofline_median), percent(of.roofline_p90)});
+    }
+  return fmt::format(
+      "{}\n{}{}", comparison.definition.name, table.to_string(),
+      paragraph("median and p90: of |predicted / measured - 1| on shapes that the fits left out, with the "
+                "constants of the profile and what belongs to the software alone (its launches, its "
+                "quantizing kernels, its rate where several were measured); roofline: the same of "
+                "datasheet peaks"));
+}
+
+}  // namespace plumbline::reports
