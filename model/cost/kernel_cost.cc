@@ -104,7 +104,6 @@ KernelCost::GemmFormat KernelCost::gemm_format(DataType operand) {
     case DataType::mxfp4:
       return GemmFormat::mxfp4;
     case DataType::fp32:
-    case DataType::tf32:
       return GemmFormat::fp32;
     default:
       return GemmFormat::bf16;

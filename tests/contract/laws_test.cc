@@ -309,5 +309,35 @@ TEST_P(Laws, RankZerosTimeAddsUp) {
   EXPECT_NEAR(breakdown, step.time_s, 1e-9);
 }
 
+// MXFP8 takes the constants of FP8. Its weights are BF16 and cast for every GEMM.
+TEST(Formats, MxFp8IsLikeFp8ButForItsCasts) {
+  const model::StepResult fp8 = run(step_inputs(deepseek_plan, "h800")).result;
+  for (const Fidelity fidelity : {Fidelity::step, Fidelity::closed_form}) {
+    const Inputs in = step_inputs(deepseek_plan, "h800", {"precision.gemm=mxfp8", "precision.dispatch=mxfp8"});
+    const model::StepResult result = run(in, fidelity).result;
+    EXPECT_GE(result.step.time_s, *result.bound_s);
+    EXPECT_NEAR(result.step.time_s / fp8.step.time_s, 1, 0.15);
+  }
+}
+
+// Nothing stands in for formats of four bits. With constants of their own, half the time of FP8's tiles, they are
+// faster.
+TEST(Formats, FourBitsNeedAProfileThatKnowsThem) {
+  for (const std::string format : {"nvfp4", "mxfp4"}) {
+    Inputs in = step_inputs(deepseek_plan, "h800", {"precision.gemm=" + format});
+    in.cluster.device.nvfp4_peak = in.cluster.device.fp8_peak * 2;
+    const auto refused = simulate(in, Fidelity::step, false);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().kind, model::ErrorKind::infeasible);
+    EXPECT_EQ(refused.error().key, "precision.gemm");
+    EXPECT_NE(refused.error().message.find("gemm." + format + ".k_time"), std::string::npos) << refused.error().message;
+    std::vector<model::Parameter> parameters = in.profile.parameters();
+    parameters.push_back({.name = "gemm." + format + ".k_time", .value = 1.6, .unit = "ns"});
+    parameters.push_back({.name = "gemm." + format + ".wave_overhead", .value = 0.3, .unit = "us"});
+    in.profile = model::Profile("four bits", "", parameters);
+    EXPECT_LT(seconds(in), seconds(step_inputs(deepseek_plan, "h800", {"precision.gemm=mxfp8"}))) << format;
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::sim

@@ -233,6 +233,21 @@ TEST_F(KernelTimes, FormatsFallBackOnFp8OrAreUnknown) {
   EXPECT_NEAR(q_a(own, four_bits, Phase::W), 5 + 6 * (1 + 4096 * 0.0015) + written(672, 8) + 1, 1e-9);
 }
 
+TEST_F(KernelTimes, Tf32TakesTheTimesOfBf16ByTheRatioOfThePeaks) {
+  const Graph layer = make_block(BlockKind::dense_layer, deepseek_rank(Precision::tf32));
+  Device device = h800_device();
+  device.bf16_peak = FlopsPerSecond(990e12);
+  device.tf32_peak = FlopsPerSecond(495e12);
+  const Profile round = profile_with({{"gemm.ramp", 5},
+                                      {"gemm.bf16.wave_overhead", 1},
+                                      {"gemm.bf16.k_time", 6},
+                                      {"memory.default.bandwidth", 2},
+                                      {"kernel.launch_gap", 1}});
+  const KernelCost cost = KernelCost::make(round, device).value();
+  EXPECT_NEAR(cost.time(layer, find(layer, "q_a"), {.sms = 132}).seconds * 1e6,
+              5 + 3 * (1 + 7168 * 0.012) + written(384, 4) + 1, 1e-9);
+}
+
 TEST_F(KernelTimes, CastsIntoFourBitsWriteFewerBytes) {
   const Graph layer = make_block(BlockKind::dense_layer, deepseek_rank(Precision::nvfp4));
   // The largest entry is found first: the rows are read twice.
