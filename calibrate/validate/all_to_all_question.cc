@@ -37,11 +37,13 @@ model::Result<SingleAllToAlls> SingleAllToAlls::make(const model::Profile& profi
 
 double SingleAllToAlls::rate(const AllToAllQuestion& question) const {
   const model::RoutingSpread spread = spread_of(question, cluster_.gpus_per_node);
-  const auto cost = model::CommunicationCost::make(profile_, cluster_, {spread, question.ranks}, {}).value();
   const bool sends = question.direction == Direction::dispatch;
   const model::DataType type = sends ? model::activation_type(question.dispatched) : model::DataType::bf16;
   const auto token_bytes =
       static_cast<std::int64_t>(static_cast<double>(question.hidden) * model::bytes_per_element(type));
+  const auto bytes = static_cast<double>(token_bytes);
+  const auto cost =
+      model::CommunicationCost::make(profile_, cluster_, {spread, question.ranks, 1, bytes, bytes}, {}).value();
   model::Graph graph;
   graph.tensors = {{"x", {model::Dimension{question.tokens}, model::Dimension{question.hidden}}, type}};
   model::Operator op;

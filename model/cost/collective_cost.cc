@@ -27,6 +27,61 @@ double between_nodes(const CollectiveGroup& group) {
 
 double per_node(const CollectiveGroup& group) { return static_cast<double>(group.ranks_per_node); }
 
+// Returns the seconds per byte in which a rank moves its own piece from its input to its output.
+double copy_of(Collective collective, const CollectiveGroup& group, const CollectiveLine& line) {
+  if (line.copy_bandwidth <= 0 || collective == Collective::broadcast || collective == Collective::send_recv) return 0;
+  return 1 / (static_cast<double>(group.ranks) * line.copy_bandwidth);
+}
+
+// Consecutive ranks on a node use NVLink; the rings that cross nodes each use another NIC of the node.
+CollectivePath ring_path(CollectiveProtocol protocol, Collective collective, const CollectiveGroup& group,
+                         const CollectiveLine& line) {
+  const double passes = collective == Collective::all_reduce ? 2 : 1;
+  const double between = passes * static_cast<double>(group.nodes() - 1);
+  const double all = passes * static_cast<double>(group.ranks - 1);
+  double rate = line.limit;
+  if (group.ranks_per_node > 1) rate = std::min(rate, line.nvlink_rate);
+  if (group.nodes() > 1) rate = std::min(rate, per_node(group) * line.nic_rate);
+  return {CollectiveAlgorithm::ring, protocol,
+          line.base + (all - between) * line.nvlink_hop + between * line.network_hop,
+          bus_factor(collective, group.ranks) / rate + copy_of(collective, group, line)};
+}
+
+// A chain inside each node and two complementary binary trees between the nodes, pipelined. Each GPU sends the buffer
+// up and down; the NICs of a node together send the minimum of an all-reduce between nodes.
+CollectivePath tree_path(CollectiveProtocol protocol, const CollectiveGroup& group, const CollectiveLine& line) {
+  double per_byte = 2 / line.limit;
+  if (group.ranks_per_node > 1) per_byte = std::max(per_byte, 2 / line.nvlink_rate);
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * line.nic_rate));
+  return {CollectiveAlgorithm::tree, protocol,
+          line.base + 2 * (per_node(group) - 1) * line.nvlink_hop +
+              2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop,
+          per_byte};
+}
+
+// The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree.
+CollectivePath nvls_path(CollectiveProtocol protocol, const CollectiveGroup& group, const CollectiveLine& line) {
+  double per_byte = 1 / line.nvlink_rate;
+  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * line.nic_rate));
+  return {CollectiveAlgorithm::nvls, protocol,
+          line.base + line.nvlink_hop + 2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop, per_byte};
+}
+
+// Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
+// NIC. A single message between nodes has one NIC.
+CollectivePath direct_path(CollectiveProtocol protocol, Collective collective, const CollectiveGroup& group,
+                           const CollectiveLine& line) {
+  const bool across = group.nodes() > 1;
+  const double ranks = static_cast<double>(group.ranks);
+  const bool single = collective == Collective::send_recv;
+  const double on_network = !across ? 0 : single ? 1 : (ranks - per_node(group)) / ranks;
+  const double on_nvlink = single ? (across ? 0 : 1) : (per_node(group) - 1) / ranks;
+  const double hops = single ? (across ? 0 : 1) : ranks - 1;
+  return {CollectiveAlgorithm::direct, protocol, line.base + hops * line.nvlink_hop + (across ? line.network_hop : 0),
+          std::max(on_nvlink / line.nvlink_rate, on_network / std::min(line.nic_rate, line.limit)) +
+              copy_of(collective, group, line)};
+}
+
 }  // namespace
 
 std::string_view to_string(Collective collective) { return collective_names[static_cast<std::size_t>(collective)]; }
@@ -58,6 +113,20 @@ double bus_factor(Collective collective, std::int64_t ranks) {
   }
 }
 
+CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol protocol, Collective collective,
+                               const CollectiveGroup& group, const CollectiveLine& line) {
+  switch (algorithm) {
+    case CollectiveAlgorithm::ring:
+      return ring_path(protocol, collective, group, line);
+    case CollectiveAlgorithm::tree:
+      return tree_path(protocol, group, line);
+    case CollectiveAlgorithm::nvls:
+      return nvls_path(protocol, group, line);
+    default:
+      return direct_path(protocol, collective, group, line);
+  }
+}
+
 Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const ClusterShape& cluster) {
   ConstantReader reader(profile);
   const auto pace = [&](const std::string& prefix) {
@@ -68,7 +137,15 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   for (const CollectiveProtocol protocol : all_protocols) {
     cost.ring_[index(protocol)] = pace(fmt::format("collective.ring.{}", to_string(protocol)));
     cost.tree_[index(protocol)] = pace(fmt::format("collective.tree.{}", to_string(protocol)));
+    const std::string own = fmt::format("collective.direct.{}", to_string(protocol));
+    const std::optional<Constant> base = reader.find(own + ".base");
+    if (!base) continue;
+    const Pace& ring = cost.ring_[index(protocol)];
+    cost.direct_[index(protocol)] = {*base, reader.find(own + ".nvlink_hop").value_or(ring.nvlink_step),
+                                     reader.find(own + ".network_hop").value_or(ring.network_step),
+                                     reader.find(own + ".efficiency").value_or(ring.efficiency)};
   }
+  cost.copy_bandwidth_ = reader.find("collective.copy_bandwidth").value_or(Constant{}).value;
   cost.nvls_ = pace("collective.nvls.simple");
   cost.has_nvls_ = reader.require("collective.nvls.available").value > 0;
   cost.launch_ = reader.require("collective.launch");
@@ -91,89 +168,80 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   return cost;
 }
 
-double CollectiveCost::latency(const Pace& pace, const Steps& steps) const {
-  return launch_.value + nvlink_latency_scale_.value * (pace.base.value + steps.nvlink * pace.nvlink_step.value) +
-         network_latency_scale_.value * steps.network * pace.network_step.value;
-}
-
 // Returns the highest bus bandwidth of the protocol itself.
 double CollectiveCost::cap(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   if (protocol != CollectiveProtocol::ll) return std::numeric_limits<double>::infinity();
   return ll_bandwidth_[static_cast<std::size_t>(std::min<std::int64_t>(group.nodes(), 3) - 1)].value;
 }
 
-// Returns the useful bytes per second over the slowest link of the rings. Consecutive ranks on a node use NVLink; the
-// rings that cross nodes each use another NIC of the node.
-double CollectiveCost::ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const {
-  double rate = std::numeric_limits<double>::infinity();
-  if (group.ranks_per_node > 1) rate = std::min(nvlink_rate_.value, channels_.value * ring_channel_.value);
-  if (group.nodes() > 1) rate = std::min(rate, per_node(group) * nic_rate(group));
-  return std::min(rate * ring_[index(protocol)].efficiency.value, cap(protocol, group));
+CollectiveLine CollectiveCost::line(const Pace& pace, double nvlink_rate, double nic_rate) const {
+  return {.base = launch_.value + nvlink_latency_scale_.value * pace.base.value,
+          .nvlink_hop = nvlink_latency_scale_.value * pace.nvlink_step.value,
+          .network_hop = network_latency_scale_.value * pace.network_step.value,
+          .nvlink_rate = nvlink_rate,
+          .nic_rate = nic_rate};
 }
 
 CollectivePath CollectiveCost::ring(Collective collective, CollectiveProtocol protocol,
                                     const CollectiveGroup& group) const {
-  const double passes = collective == Collective::all_reduce ? 2 : 1;
-  const double between = passes * static_cast<double>(group.nodes() - 1);
-  const double all = passes * static_cast<double>(group.ranks - 1);
-  return {CollectiveAlgorithm::ring, protocol, latency(ring_[index(protocol)], {all - between, between}),
-          bus_factor(collective, group.ranks) / ring_rate(protocol, group)};
+  const Pace& pace = ring_[index(protocol)];
+  const double usable = pace.efficiency.value;
+  CollectiveLine by = line(pace, std::min(nvlink_rate_.value, channels_.value * ring_channel_.value) * usable,
+                           nic_rate(group) * usable);
+  by.limit = cap(protocol, group);
+  if (protocol == CollectiveProtocol::simple) by.copy_bandwidth = copy_bandwidth_;
+  return collective_path(CollectiveAlgorithm::ring, protocol, collective, group, by);
 }
 
-// A chain inside each node and two complementary binary trees between the nodes, pipelined. Each GPU sends the buffer
-// up and down; the NICs of a node together send the minimum of an all-reduce between nodes.
 CollectivePath CollectiveCost::tree(CollectiveProtocol protocol, const CollectiveGroup& group) const {
   const Pace& pace = tree_[index(protocol)];
-  double per_byte = 0;
-  if (group.ranks_per_node > 1) per_byte = 2 / std::min(nvlink_rate_.value, channels_.value * tree_channel_.value);
-  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
-  per_byte = std::max(per_byte / pace.efficiency.value, 2 / cap(protocol, group));
-  const Steps steps{2 * (per_node(group) - 1), 2 * std::log2(static_cast<double>(group.nodes()))};
-  return {CollectiveAlgorithm::tree, protocol, latency(pace, steps), per_byte};
+  const double usable = pace.efficiency.value;
+  CollectiveLine by = line(pace, std::min(nvlink_rate_.value, channels_.value * tree_channel_.value) * usable,
+                           nic_rate(group) * usable);
+  by.limit = cap(protocol, group);
+  return collective_path(CollectiveAlgorithm::tree, protocol, Collective::all_reduce, group, by);
 }
 
-// The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree.
 CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
-  double per_byte = 1 / (nvlink_rate_.value * nvls_.efficiency.value);
-  if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * nic_rate(group)));
-  const Steps steps{1, 2 * std::log2(static_cast<double>(group.nodes()))};
-  return {CollectiveAlgorithm::nvls, CollectiveProtocol::simple, latency(nvls_, steps), per_byte};
+  return collective_path(CollectiveAlgorithm::nvls, CollectiveProtocol::simple, Collective::all_reduce, group,
+                         line(nvls_, nvlink_rate_.value * nvls_.efficiency.value, nic_rate(group)));
 }
 
-// Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
-// NIC. A single message between nodes has one NIC.
+// Without lines of their own, messages have those of rings and start all at once: they count as one transfer.
 CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol protocol,
                                       const CollectiveGroup& group) const {
-  const Pace& pace = ring_[index(protocol)];
-  const bool across = group.nodes() > 1;
-  const double ranks = static_cast<double>(group.ranks);
-  const bool single = collective == Collective::send_recv;
-  const double on_network = !across ? 0 : single ? 1 : (ranks - per_node(group)) / ranks;
-  const double on_nvlink = single ? (across ? 0 : 1) : (per_node(group) - 1) / ranks;
+  const std::optional<Pace>& own = direct_[index(protocol)];
+  const Pace& pace = own ? *own : ring_[index(protocol)];
   const double usable = pace.efficiency.value;
-  const double nvlink = std::min({nvlink_rate_.value * usable, channels_.value * ring_channel_.value * usable,
-                                  cap(protocol, {group.ranks_per_node, group.ranks_per_node})});
-  const double nic = std::min(nic_rate(group) * usable, cap(protocol, group));
-  return {CollectiveAlgorithm::direct, protocol, latency(pace, {across ? 0.0 : 1.0, across ? 1.0 : 0.0}),
-          std::max(on_nvlink / nvlink, on_network / nic)};
+  const CollectiveGroup node{group.ranks_per_node, group.ranks_per_node};
+  CollectiveLine by =
+      line(pace,
+           std::min({nvlink_rate_.value * usable, channels_.value * ring_channel_.value * usable, cap(protocol, node)}),
+           nic_rate(group) * usable);
+  by.limit = cap(protocol, group);
+  if (!own) {
+    if (group.nodes() == 1) by.base += by.nvlink_hop;
+    by.nvlink_hop = 0;
+  }
+  if (protocol == CollectiveProtocol::simple) by.copy_bandwidth = copy_bandwidth_;
+  return collective_path(CollectiveAlgorithm::direct, protocol, collective, group, by);
 }
 
 std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const CollectiveGroup& group) const {
   std::vector<CollectivePath> found;
   if (group.ranks == 1) return found;
   if (collective == Collective::all_to_all || collective == Collective::send_recv) {
-    for (const CollectiveProtocol protocol : {CollectiveProtocol::ll, CollectiveProtocol::simple})
-      found.push_back(direct(collective, protocol, group));
+    for (const CollectiveProtocol protocol : all_protocols)
+      if (protocol != CollectiveProtocol::ll128 || direct_[index(protocol)])
+        found.push_back(direct(collective, protocol, group));
     return found;
   }
   for (const CollectiveProtocol protocol : all_protocols) {
     found.push_back(ring(collective, protocol, group));
     if (collective == Collective::all_reduce) found.push_back(tree(protocol, group));
   }
-  // Multicast is faster from three GPUs on; only all-reduce uses it between nodes.
-  const bool reaches = collective == Collective::all_reduce || group.nodes() == 1;
-  if (has_nvls_ && reaches && collective != Collective::broadcast && group.ranks_per_node > 2)
-    found.push_back(nvls(group));
+  // The sums pay from three GPUs on. Gathers and scatters by multicast are in no measured table faster than rings.
+  if (has_nvls_ && collective == Collective::all_reduce && group.ranks_per_node > 2) found.push_back(nvls(group));
   return found;
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +46,32 @@ struct CollectivePath {
   double seconds(Bytes bytes) const { return latency + bytes.value() * seconds_per_byte; }
 };
 
+// What a path takes, in SI: the constants of an algorithm and protocol on given links.
+struct CollectiveLine {
+  double base = 0;                                         // s, launch included
+  double nvlink_hop = 0, network_hop = 0;                  // s per transfer
+  double nvlink_rate = 0, nic_rate = 0;                    // useful B/s over the links of one GPU
+  double limit = std::numeric_limits<double>::infinity();  // B/s, of the protocol itself
+  double copy_bandwidth = 0;  // B/s at which a rank moves its own piece to its place; 0: it is not moved
+};
+
+// Returns one algorithm and protocol on a line's numbers; for fits too. With n ranks, g of them on each of N nodes, f
+// the bus factor and p = 2 for all-reduce, else 1, latency and seconds per byte are
+//
+//   ring:    base + p (n - N) nvlink_hop + p (N - 1) network_hop
+//            f / min(nvlink_rate, g nic_rate, limit)
+//   tree:    base + 2 (g - 1) nvlink_hop + 2 log2 N network_hop
+//            max(2 / nvlink_rate, 2 (N-1)/N / (g nic_rate), 2 / limit)
+//   nvls:    base + nvlink_hop + 2 log2 N network_hop
+//            max(1 / nvlink_rate, 2 (N-1)/N / (g nic_rate))
+//   direct:  all-to-all: base + (n - 1) nvlink_hop, and one network_hop between nodes
+//            max((g-1)/n / nvlink_rate, (n-g)/n / min(nic_rate, limit))
+//            send_recv: one transfer over its link, at the rate of that link
+//
+// ring and direct take 1 / (n copy_bandwidth) more per byte, but for broadcast and send_recv.
+CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol protocol, Collective collective,
+                               const CollectiveGroup& group, const CollectiveLine& line);
+
 // Returns bus bandwidth over algorithm bandwidth (bytes over time) as in nccl-tests: the traffic on a link of a ring.
 double bus_factor(Collective collective, std::int64_t ranks);
 
@@ -74,23 +102,21 @@ class CollectiveCost {
     Constant base, nvlink_step, network_step;
     Constant efficiency;  // useful bytes over bytes on the link
   };
-  struct Steps {
-    double nvlink = 0, network = 0;
-  };
-  double latency(const Pace& pace, const Steps& steps) const;
-  double ring_rate(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   double cap(CollectiveProtocol protocol, const CollectiveGroup& group) const;
-  double nic_rate(const CollectiveGroup& group) const { return nic_rate_.value / group.network_slowdown; }
+  CollectiveLine line(const Pace& pace, double nvlink_rate, double nic_rate) const;
   CollectivePath ring(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath tree(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath nvls(const CollectiveGroup& group) const;
   CollectivePath direct(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
+  double nic_rate(const CollectiveGroup& group) const { return nic_rate_.value / group.network_slowdown; }
 
   std::array<Pace, protocols> ring_, tree_;
+  std::array<std::optional<Pace>, protocols> direct_;  // where the profile has lines of their own
   Pace nvls_;
   Constant nvlink_rate_, nic_rate_;
   Constant launch_, nvlink_latency_scale_, network_latency_scale_;
   Constant channels_, ring_channel_, tree_channel_;
+  double copy_bandwidth_ = 0;             // B/s; 0: the profile has none
   std::array<Constant, 3> ll_bandwidth_;  // on one node, two, more
   bool has_nvls_ = false;
 };

@@ -3,53 +3,140 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 #include <variant>
 
-#include "model/cost/detail/sm_curve.h"
 #include "model/cost/measured_operators.h"
 
 namespace plumbline::model {
 
 namespace {
 
-// Returns the seconds of a transfer; 0 bytes take none, because a node without NICs has no rate.
-double over(double bytes, double rate) { return bytes > 0 ? bytes / rate : 0; }
+constexpr std::string_view default_family = "deepep-v1";
+
+// Returns what the constants of a family's kernels begin with.
+std::string prefix_of(std::string_view family) {
+  return family == default_family ? "exchange." : fmt::format("exchange.{}.", family);
+}
+
+Error unknown_family(const Profile& profile, std::string_view family) {
+  constexpr std::string_view first = "exchange.", last = ".dispatch.rank_rate";
+  std::set<std::string> known = {std::string(default_family)};
+  for (const Parameter& parameter : profile.parameters())
+    if (parameter.name.starts_with(first) && parameter.name.ends_with(last) &&
+        parameter.name.size() > first.size() + last.size())
+      known.insert(parameter.name.substr(first.size(), parameter.name.size() - first.size() - last.size()));
+  return {ErrorKind::input,
+          fmt::format("profile '{}' has no communication kernels '{}'", profile.name(), family),
+          "",
+          0,
+          "overlap.communication_kernels",
+          fmt::format("known: {}", fmt::join(known, ", "))};
+}
+
+// Reads the constants of the SMs of a family's kernels: those of `kernel`, else of `fallback`.
+class SmConstants {
+ public:
+  SmConstants(ConstantReader& reader, std::string_view family, std::string_view kernel, std::string_view fallback)
+      : reader_(reader),
+        own_(fmt::format("{}{}.", prefix_of(family), kernel)),
+        other_(fmt::format("{}{}.", prefix_of(family), fallback)) {}
+
+  Constant rank_rate() { return reader_.require_either(own_ + "rank_rate", other_ + "rank_rate"); }
+  ExchangeConstants read() {
+    return {.start = value("start"),
+            .start_exponent = value("start_exponent"),
+            .node_rate = value("node_rate"),
+            .rank_rate = value("rank_rate"),
+            .forward_rate = value("forward_rate"),
+            .row_time = value("row_time"),
+            .token_time = value("token_time")};
+  }
+
+ private:
+  double value(const char* name) {
+    if (const auto own = reader_.find(own_ + name)) return own->value;
+    return reader_.find(other_ + name).value_or(Constant{}).value;
+  }
+
+  ConstantReader& reader_;
+  std::string own_, other_;
+};
+
+// Rates over NVLink. Within a tray of a rack-wide domain the kernels have rates of their own.
+struct NvlinkRates {
+  Constant nvlink, local;
+};
+
+NvlinkRates nvlink_rates(ConstantReader& reader, std::int64_t span) {
+  NvlinkRates rates{reader.require("exchange.nvlink_rate"), reader.find("exchange.local_rate").value_or(Constant{})};
+  const auto tray = reader.find("exchange.tray.gpus");
+  if (!tray || static_cast<double>(span) > tray->value) return rates;
+  rates.nvlink = reader.find("exchange.tray.nvlink_rate").value_or(rates.nvlink);
+  rates.local = reader.find("exchange.tray.local_rate").value_or(rates.local);
+  return rates;
+}
+
+// Returns the tokens that a rank sends in a dispatch, or that it gets back in a combine.
+double rows_of(const Graph& graph, const Operator& op) {
+  const bool sends = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine_grad;
+  return static_cast<double>(graph.tensor(sends ? op.reads[0] : op.writes[0]).shape[0].size);
+}
 
 }  // namespace
+
+ExchangeConstants CommunicationCost::Direction::with(const Constant& nic_rate) const {
+  ExchangeConstants constants = others;
+  constants.nic_rate = nic_rate.value;
+  return constants;
+}
 
 Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const ClusterShape& cluster,
                                                   const Group& group, const Kernels& kernels) {
   ConstantReader reader(profile);
-  const auto rates = [&](std::string_view name) {
-    return Rates{reader.require(fmt::format("exchange.{}.nic_rate", name)),
-                 reader.require(fmt::format("exchange.{}.nic_rate_beside_compute", name))};
+  const bool needs_sms = reader.require("communication.needs_sms").value > 0;
+  if (kernels.family != default_family && !profile.find(prefix_of(kernels.family) + "dispatch.rank_rate"))
+    return tl::unexpected(unknown_family(profile, kernels.family));
+  const auto direction = [&](std::string_view name, std::string_view fallback) {
+    Direction found;
+    found.alone = reader.require(fmt::format("exchange.{}.nic_rate", name));
+    found.overlapped = reader.require(fmt::format("exchange.{}.nic_rate_beside_compute", name));
+    if (!needs_sms) return found;
+    SmConstants constants(reader, kernels.family, name, fallback);
+    found.rank_rate = constants.rank_rate();
+    found.others = constants.read();
+    return found;
   };
   CommunicationCost cost;
-  cost.dispatch_ = rates("dispatch");
-  cost.cached_dispatch_ = rates("cached_dispatch");
-  cost.combine_ = rates("combine");
-  cost.weighted_combine_ = rates("weighted_combine");
-  cost.all_to_all_nvlink_ = reader.require("exchange.nvlink_rate");
+  cost.dispatch_ = direction("dispatch", "dispatch");
+  cost.cached_dispatch_ = direction("cached_dispatch", "dispatch");
+  cost.combine_ = direction("combine", "combine");
+  cost.weighted_combine_ = direction("weighted_combine", "combine");
+  const NvlinkRates nvlink = nvlink_rates(reader, group.expert_parallel * group.stride);
+  cost.all_to_all_nvlink_ = nvlink.nvlink;
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
-  cost.needs_sms_ = reader.require("communication.needs_sms").value > 0;
+  cost.needs_sms_ = needs_sms;
   if (reader.error()) return tl::unexpected(*reader.error());
 
   // A profile's rates hold for its line rates; another line rate scales them.
   const double nic_scale = cluster.inter_node_bandwidth().value() / reader.require("network.nic_line_rate").value;
   const double nvlink_scale = cluster.intra_node_bandwidth.value() / reader.require("network.nvlink_line_rate").value;
   if (reader.error()) return tl::unexpected(*reader.error());
-  for (Rates* r : {&cost.dispatch_, &cost.cached_dispatch_, &cost.combine_, &cost.weighted_combine_}) {
-    r->alone.value *= nic_scale;
-    r->overlapped.value *= nic_scale;
-  }
   cost.nic_rate_.value *= nic_scale;
   cost.all_to_all_nvlink_.value *= nvlink_scale;
+  for (Direction* d : {&cost.dispatch_, &cost.cached_dispatch_, &cost.combine_, &cost.weighted_combine_}) {
+    d->alone.value *= nic_scale;
+    d->overlapped.value *= nic_scale;
+    d->others.nvlink_rate = cost.all_to_all_nvlink_.value;
+    d->others.local_rate = nvlink.local.value;
+  }
   cost.nvlink_rate_.value *= nvlink_scale;
   cost.expert_parallel_ = group.expert_parallel;
   cost.ranks_per_node_ =
@@ -61,17 +148,31 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.measured_ = std::move(measured);
   const auto collectives = TRY(CollectiveCost::make(profile, cluster));
   cost.collectives_ = collectives;
-  const auto dispatch = TRY(SmCurve::read(profile, kernels.family, "dispatch"));
-  const auto combine = TRY(SmCurve::read(profile, kernels.family, "combine"));
   cost.communication_sms_ = kernels.sms;
-  if (!cost.needs_sms_) return cost;
-  if (kernels.sms == 0) cost.communication_sms_ = std::max(dispatch.saturation(), combine.saturation());
-  cost.dispatch_share_ = dispatch.share(cost.communication_sms_);
-  cost.combine_share_ = combine.share(cost.communication_sms_);
+  cost.chosen_sms_ = kernels.sms > 0;
+  if (needs_sms && kernels.sms == 0) cost.communication_sms_ = cost.saturation(group, cluster.device.sms);
   return cost;
 }
 
-const CommunicationCost::Rates& CommunicationCost::rates(OperatorKind kind) const {
+std::int64_t CommunicationCost::saturation(const Group& group, std::int64_t device_sms) const {
+  std::int64_t sms = 0;
+  for (const auto& [direction, bytes] :
+       {std::pair(&dispatch_, group.dispatched_bytes), std::pair(&cached_dispatch_, group.dispatched_bytes),
+        std::pair(&combine_, group.combined_bytes), std::pair(&weighted_combine_, group.combined_bytes)})
+    sms = std::max(sms, exchange_saturation(direction->with(direction->alone), work(1, bytes)));
+  return std::min(sms, device_sms / 2);
+}
+
+ExchangeWork CommunicationCost::work(double tokens, double token_bytes) const {
+  return {.tokens = tokens,
+          .token_bytes = token_bytes,
+          .ranks_per_token = spread_.ranks_per_token,
+          .nodes_per_token = spread_.nodes_per_token,
+          .ranks = static_cast<double>(expert_parallel_),
+          .nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_)};
+}
+
+const CommunicationCost::Direction& CommunicationCost::direction(OperatorKind kind) const {
   switch (kind) {
     case OperatorKind::dispatch:
       return dispatch_;
@@ -84,19 +185,22 @@ const CommunicationCost::Rates& CommunicationCost::rates(OperatorKind kind) cons
   }
 }
 
-// Without SMs for communication one CPU core does the transfers and sums.
+// Without SMs for communication one CPU core does the transfers and sums. Where the plan chooses no number of SMs,
+// whoever measured did.
 std::optional<Constant> CommunicationCost::measured(const Graph& graph, const Operator& op, bool overlapped) const {
   if (measured_.empty()) return std::nullopt;
   const std::string key = operator_key(graph, op);
-  const std::int64_t cores = needs_sms_ ? communication_sms_ : 1;
+  std::int64_t cores = needs_sms_ ? communication_sms_ : 1;
+  const auto entries = measured_.find(key);
+  if (needs_sms_ && !chosen_sms_ && !entries.empty()) cores = entries.back().first.cores;
   const auto alone = measured_.find(key, {cores, false});
   if (!overlapped) return alone;
   const auto found = measured_.find(key, {cores, true});
   return found ? found : alone;
 }
 
-// With uniform routing a token's nodes include its own with probability 1/nodes. Of the ranks that it reaches on a
-// node, one in ranks_per_node is the GPU on which it arrives.
+// During compute the SMs of the kernels are taken to slow down as much as the transfer over the NIC: what was measured
+// is the whole transfer, with one number of SMs.
 AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& op) const {
   AllToAllTime time;
   if (const auto known = measured(graph, op, true)) {
@@ -108,23 +212,25 @@ AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& o
   }
   if (expert_parallel_ == 1) return time;
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
-  const bool sends_tokens = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine_grad;
-  const Tensor& own = graph.tensor(sends_tokens ? op.reads[0] : op.writes[0]);
-  const double bytes = static_cast<double>(own.shape[0].size) * static_cast<double>(attributes.token_bytes);
-  const double nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_);
-  const double over_network = bytes * spread_.nodes_per_token * (1 - 1 / nodes);
-  const double over_nvlink = bytes * spread_.ranks_per_token * (1 - 1 / static_cast<double>(ranks_per_node_));
-  const Rates& nic = rates(op.kind);
-  const double share = sends_tokens ? dispatch_share_ : combine_share_;
-  const double on_nvlink = over_nvlink / (all_to_all_nvlink_.value * share);
-  time.network_bytes = over_network;
-  time.node_bytes = over_nvlink;
-  time.network = over(over_network, nic.alone.value * share);
-  time.network_overlapped = over(over_network, nic.overlapped.value * share);
-  time.node = on_nvlink;
-  time.alone = std::max(time.network, on_nvlink);
-  time.overlapped = std::max(time.network_overlapped, on_nvlink);
-  time.share = {time.overlapped > on_nvlink ? nic.overlapped.index : all_to_all_nvlink_.index, time.overlapped};
+  const ExchangeWork sent = work(rows_of(graph, op), static_cast<double>(attributes.token_bytes));
+  const Direction& by = direction(op.kind);
+  const double sms = needs_sms_ ? static_cast<double>(communication_sms_) : 0;
+  const ExchangeSeconds alone = exchange_seconds(by.with(by.alone), sent, sms);
+  ExchangeSeconds overlapped =
+      exchange_seconds(by.with(by.overlapped), sent, sms * by.overlapped.value / by.alone.value);
+  overlapped.node = alone.node;
+  overlapped.sms_limit_node = alone.sms_limit_node;
+  time.network_bytes = sent.network_bytes();
+  time.node_bytes = sent.node_bytes();
+  time.network = alone.network;
+  time.network_overlapped = overlapped.network;
+  time.node = alone.node;
+  time.alone = alone.seconds();
+  time.overlapped = overlapped.seconds();
+  const bool on_network = overlapped.network > overlapped.node;
+  const bool by_sms = on_network ? overlapped.sms_limit_network : overlapped.sms_limit_node;
+  const Constant& link = on_network ? by.overlapped : all_to_all_nvlink_;
+  time.share = {(by_sms ? by.rank_rate : link).index, time.overlapped};
   time.notify = notify_.value;
   if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
   return time;
@@ -182,10 +288,13 @@ CommunicationCost::LinkSeconds CommunicationCost::collective_at_best(const Graph
 }
 
 CommunicationCost::LinkSeconds CommunicationCost::all_to_all_at_best(const Graph& graph, const Operator& op) const {
-  const AllToAllTime time = all_to_all(graph, op);
-  const Rates& nic = rates(op.kind);
-  return {over(time.network_bytes, std::max(nic.alone.value, nic.overlapped.value)),
-          time.node_bytes / all_to_all_nvlink_.value};
+  if (expert_parallel_ == 1 || measured(graph, op, true)) return {};
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const Direction& by = direction(op.kind);
+  const Constant& faster = by.alone.value > by.overlapped.value ? by.alone : by.overlapped;
+  const ExchangeSeconds best =
+      exchange_link_seconds(by.with(faster), work(rows_of(graph, op), static_cast<double>(attributes.token_bytes)));
+  return {best.network, best.node};
 }
 
 }  // namespace plumbline::model

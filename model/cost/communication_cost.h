@@ -10,6 +10,7 @@
 #include "model/base/units.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/constants.h"
+#include "model/cost/forms/transfer_forms.h"
 #include "model/cost/measured_operators.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
@@ -25,7 +26,8 @@ struct AllToAllTime {
   double overlapped = 0;  // transfer with concurrent compute kernels
   Share share;            // seconds of the transfer on the rate that limits it
   bool measured = false;  // as it ran in a step: the transfer includes preparation, rendezvous and the wait for SMs
-  // Seconds of the two legs at the rates of the kernels. They run concurrently, so the longer one is the transfer.
+  // Seconds of the two legs, each with the work of the kernels' SMs. They run concurrently, so the longer one is the
+  // transfer.
   double network = 0, network_overlapped = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;  // sent by one GPU
 };
@@ -36,10 +38,14 @@ class CommunicationCost {
     RoutingSpread spread;              // spread of the model's routing over these ranks
     std::int64_t expert_parallel = 1;  // ranks
     std::int64_t stride = 1;           // GPUs from one to the next
+    // Bytes of a token's values, which decide how many SMs are needed: by default DeepSeek-V3's, FP8 out and BF16 back.
+    double dispatched_bytes = 7392, combined_bytes = 14336;
   };
-  struct Kernels {                          // the kernels that move the tokens
-    std::string_view family = "deepep-v1";  // exchange.sm_curve.<family> of the profile
-    // 0: as many as the family needs for its full rate; none where the profile states that no SMs move the bytes
+  struct Kernels {  // the kernels that move the tokens
+    // deepep-v1 has the constants exchange.<direction>.*, another family exchange.<family>.<direction>.*.
+    std::string_view family = "deepep-v1";
+    // 0: the fewest with which they do not limit (exchange_saturation()), at most half of the device's; none where the
+    // profile states that no SMs move the bytes
     std::int64_t sms = 0;
   };
   static Result<CommunicationCost> make(const Profile& profile, const ClusterShape& cluster, const Group& group,
@@ -87,8 +93,12 @@ class CommunicationCost {
   std::int64_t collective_sms() const { return needs_sms_ ? collectives_.channels() : 0; }
 
  private:
-  struct Rates {
-    Constant alone, overlapped;
+  struct Direction {             // dispatch, combine, and those of the backward pass
+    Constant alone, overlapped;  // rates of a NIC
+    Constant rank_rate;          // of an SM
+    ExchangeConstants others;    // all but the NIC's rate
+
+    ExchangeConstants with(const Constant& nic_rate) const;
   };
   struct Call {  // a collective
     Collective kind;
@@ -97,11 +107,13 @@ class CommunicationCost {
   };
   std::optional<Constant> measured(const Graph& graph, const Operator& op, bool overlapped = false) const;
   Call call_of(const Graph& graph, const Operator& op) const;
-  const Rates& rates(OperatorKind kind) const;
+  const Direction& direction(OperatorKind kind) const;
+  ExchangeWork work(double tokens, double token_bytes) const;
+  std::int64_t saturation(const Group& group, std::int64_t device_sms) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 
   MeasuredOperators measured_;
-  Rates dispatch_, cached_dispatch_, combine_, weighted_combine_;
+  Direction dispatch_, cached_dispatch_, combine_, weighted_combine_;
   Constant all_to_all_nvlink_, notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
@@ -110,7 +122,7 @@ class CommunicationCost {
   std::int64_t ranks_per_node_ = 1;  // ranks of the expert-parallel group on a node
   std::int64_t ranks_on_node_ = 1;   // GPUs per node
   std::int64_t communication_sms_ = 0;
-  double dispatch_share_ = 1, combine_share_ = 1;  // share of the full rate with these SMs
+  bool chosen_sms_ = true;  // by the plan
   bool needs_sms_ = true;
   bool across_nodes_ = true;
   RoutingSpread spread_;

@@ -93,7 +93,7 @@ struct Plan {
   struct {
     std::int64_t communication_sms = 0;               // 0: none reserved
     std::string sm_policy = "static";                 // static | none | dynamic (model/cost/sm_partition.h)
-    std::string communication_kernels = "deepep-v1";  // family of the profile (model/cost/detail/sm_curve.h)
+    std::string communication_kernels = "deepep-v1";  // family of the profile (docs/costs.md)
     bool tensor = false;  // tensor-parallel collectives in pieces, overlapped with their GEMMs
     bool gradient_reduce = true;
     bool parameter_gather = true;

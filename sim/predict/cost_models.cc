@@ -18,7 +18,12 @@ namespace {
 
 model::CommunicationCost::Group expert_group(const Inputs& inputs) {
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
-  return {spread_of(inputs), group.ranks, group.stride};
+  const auto bytes = [&](model::Precision precision) {
+    return static_cast<double>(inputs.architecture.hidden_size) *
+           model::bytes_per_element(model::activation_type(precision));
+  };
+  return {spread_of(inputs), group.ranks, group.stride, bytes(inputs.plan.precision.dispatch),
+          bytes(inputs.plan.precision.combine)};
 }
 
 // Sets how the placement spreads the groups of dense collectives over nodes and links.

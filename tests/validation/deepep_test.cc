@@ -42,14 +42,14 @@ TEST_F(PublicAllToAlls, AreWithinTheSameTolerances) {
 }
 
 // The rows to which its constants are fitted: the NVLink rate to dispatch on 8 ranks, the NIC rates to 64 ranks of the
-// README. 153 GB/s times 7/8 is 133.9 and written as 134.
+// README. 153 GB/s times 7/8 is 133.9 and written as 134. The kernels run on the fewest SMs that cost at most 1 %.
 TEST_F(PublicAllToAlls, GiveBackWhatTheyAreFittedOn) {
   int fitted = 0;
   for (const calibrate::Figure& figure : case_.figures) {
     const bool nvlink = figure.group == "over NVLink" && figure.metric == "dispatch_rate";
     const bool nic = figure.group == "over NICs, README" && figure.all_to_all->ranks == 64;
     if (!nvlink && !nic) continue;
-    EXPECT_NEAR(rate(figure) / figure.value, 1, 0.001) << figure.group << ": " << figure.name;
+    EXPECT_NEAR(rate(figure) / figure.value, 0.995, 0.0051) << figure.group << ": " << figure.name;
     ++fitted;
   }
   EXPECT_EQ(fitted, 3);

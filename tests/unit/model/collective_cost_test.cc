@@ -6,7 +6,9 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/costs.h"
@@ -92,6 +94,79 @@ TEST(Collectives, SumsInTheSwitch) {
   EXPECT_NEAR(nvls.seconds_per_byte, 1 / (160e9 * 0.708), 1e-20);
   EXPECT_EQ(with.fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm, CollectiveAlgorithm::nvls);
   EXPECT_EQ(cost().fastest(Collective::all_reduce, one_node, Bytes(1e9)).algorithm, CollectiveAlgorithm::ring);
+}
+
+TEST(Collectives, TheSwitchSumsForAllReduceOnly) {
+  for (const Collective collective : every_collective) {
+    bool summed = false;
+    for (const CollectivePath& p : cost("generic-datasheet").paths(collective, one_node))
+      summed = summed || p.algorithm == CollectiveAlgorithm::nvls;
+    EXPECT_EQ(summed, collective == Collective::all_reduce) << to_string(collective);
+  }
+}
+
+// Lines measured on a node, as plain numbers: us, us per transfer, GB/s.
+struct Measured {
+  double base, hop, rate;
+  double seconds(double hops, double bytes) const { return base * 1e-6 + hops * hop * 1e-6 + bytes / (rate * 1e9); }
+};
+
+constexpr Measured ring_ll{5.0, 0.84, 110}, ring_ll128{7.6, 0.59, 173}, ring_simple{23.7, 0.22, 356};
+constexpr Measured direct_ll{6.2, 0.2, 10}, direct_ll128{12.4, 0, 249}, direct_simple{24.8, 2.4, 353};
+constexpr Measured switch_sums{64, 0, 252};
+constexpr double copy_rate = 828;
+
+// Returns a profile with these lines: efficiencies over the highest rate, latencies as they are, and trees as rings,
+// whose latency they have on a node.
+Profile measured_profile() {
+  std::map<std::string, std::pair<double, const char*>> values = {
+      {"network.nvlink_rate", {ring_simple.rate, "GB/s"}},
+      {"collective.copy_bandwidth", {copy_rate, "GB/s"}},
+      {"collective.nvls.available", {1, "1"}},
+  };
+  const auto add = [&](const std::string& prefix, const Measured& line) {
+    values[prefix + ".base"] = {line.base, "us"};
+    values[prefix + ".nvlink_hop"] = {line.hop, "us"};
+    values[prefix + ".efficiency"] = {line.rate / ring_simple.rate, "1"};
+  };
+  for (const std::string algorithm : {"ring", "tree"}) {
+    add("collective." + algorithm + ".ll", ring_ll);
+    add("collective." + algorithm + ".ll128", ring_ll128);
+    add("collective." + algorithm + ".simple", ring_simple);
+  }
+  add("collective.direct.ll", direct_ll);
+  add("collective.direct.ll128", direct_ll128);
+  add("collective.direct.simple", direct_simple);
+  add("collective.nvls.simple", switch_sums);
+  std::vector<Parameter> parameters = profile("h800-datasheet").parameters();
+  for (const auto& [name, value] : values) {
+    std::erase_if(parameters, [&](const Parameter& p) { return p.name == name; });
+    parameters.push_back({name, value.first, value.second, Evidence::fitted, "a test"});
+  }
+  return {"measured", "", parameters};
+}
+
+TEST(Collectives, MeasuredLinesAreExpressedExactly) {
+  const CollectiveCost c = CollectiveCost::make(measured_profile(), cluster()).value();
+  for (const Collective collective :
+       {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
+    for (const std::int64_t n : {2, 4, 8})
+      for (const Bytes size : sizes()) {
+        const double ranks = static_cast<double>(n), bytes = size.value();
+        const double bus = bytes * bus_factor(collective, n), copied = bytes / (ranks * copy_rate * 1e9);
+        const double passes = collective == Collective::all_reduce ? 2 : 1;
+        const bool direct = collective == Collective::all_to_all;
+        const double hops = passes * (ranks - 1);
+        double expected = std::min({(direct ? direct_ll : ring_ll).seconds(hops, bus),
+                                    (direct ? direct_ll128 : ring_ll128).seconds(hops, bus),
+                                    (direct ? direct_simple : ring_simple).seconds(hops, bus) + copied});
+        if (collective == Collective::all_reduce && n > 2) expected = std::min(expected, switch_sums.seconds(1, bytes));
+        EXPECT_NEAR(c.time(collective, {n, n}, size) / expected, 1, 1e-12)
+            << to_string(collective) << ' ' << n << ' ' << bytes;
+        EXPECT_LE(c.best(collective, {n, n}, size), c.time(collective, {n, n}, size));
+      }
+  // One message is one transfer and moves nothing of its own.
+  EXPECT_NEAR(c.time(Collective::send_recv, {2, 2}, Bytes(1e9)), direct_simple.seconds(1, 1e9), 1e-12);
 }
 
 TEST(Collectives, OnlyWhereTheSwitchCan) {
