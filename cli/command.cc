@@ -1,7 +1,13 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <new>
 #include <sstream>
 #include <string>
 
@@ -46,14 +52,22 @@ int command(int argc, char** argv, const World& world) {
   add_show(app, exit_code);
   add_import(app, exit_code);
   add_export(app, exit_code);
+  constexpr int wrong_input = 1;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    constexpr int wrong_input = 1;
     std::ostringstream discarded;  // the process of rank 0 prints the errors, which all have
     const int code = world.is_root ? app.exit(error) : app.exit(error, discarded, discarded);
-    return code == 0 ? 0 : wrong_input;
+    exit_code = code == 0 ? 0 : wrong_input;
+  } catch (const std::bad_alloc&) {
+    return report({model::ErrorKind::input, "out of memory", "", 0, "", "give it more, or fewer --threads"});
+  } catch (const std::exception& error) {
+    return report({model::ErrorKind::input, error.what(), "", 0, "", ""});
   }
+  // What is still buffered may not fit on the disk behind stdout.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return report(
+        {model::ErrorKind::input, fmt::format("cannot write: {}", std::strerror(errno)), "stdout", 0, "", ""});
   return exit_code;
 }
 

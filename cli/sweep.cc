@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,7 +48,8 @@ sim::ChangedInputs changed_inputs(const Arguments& arguments) {
     if (inputs) return inputs;
     Error error = inputs.error();
     for (const std::string& change : changes)
-      if (error.file == "--set" && change.starts_with(error.key + "=")) error.file = "--over";
+      if (error.file == "--set" && model::name_fits(error.key, change.substr(0, change.find('='))))
+        error.file = "--over";
     return tl::unexpected(error);
   };
 }
@@ -97,6 +99,15 @@ auto with_progress(sim::Fidelity fidelity, Work work) {
       {.fidelity = fidelity, .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }});
 }
 
+void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
+  std::set<std::string> printed;
+  for (const Result<sim::SweepPoint>& point : points) {
+    if (!point) continue;
+    for (const std::string& sentence : point->warnings)
+      if (printed.insert(sentence).second) fmt::print(stderr, "warning: {}\n", sentence);
+  }
+}
+
 Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
   auto grid = TRY(read_grid(arguments));
   const auto result = TRY(with_progress(fidelity, [&](const sim::SweepOptions& options) {
@@ -106,6 +117,7 @@ Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
                                {"--csv", [&] { return reports::sweep_csv(result); }},
                                {"--svg", [&] { return reports::sweep_svg(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, color()));
+  print_warnings(result.points);
   if (result.best) return 0;
   fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result.points.front()));
   return infeasible_exit;

@@ -116,6 +116,7 @@ struct StepResult {
   std::string fidelity;  // closed-form | step | cluster
   std::string profile;
   std::string device;
+  std::vector<std::string> warnings;  // sentences about inputs that do not belong together
   StepTimes step;
   std::optional<double> bound_s;                    // proven lower bound
   std::string bound_by;                             // the resource that is busy so long: "compute", "NIC (...)", ...

@@ -162,6 +162,8 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   out += fmt::format("<h1>What training {} costs</h1>\n<p class=\"soft\">{}; fidelity {}, profile {}</p>\n<p>{}</p>\n",
                      name, escape_html(parallelism(plan)), escape_html(result.fidelity), escape_html(result.profile),
                      lead_sentences(result, plan));
+  for (const std::string& sentence : result.warnings)
+    out += fmt::format("<p class=\"warning\">{}.</p>\n", escape_html(sentence));
   out += cards(result);
   if (!comparisons.empty()) out += comparison_section(comparisons);
   const std::string picture = pipeline_svg(timeline, rank_names);

@@ -242,7 +242,10 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
   json["run"] = run_of(result.run);
   json["memory"] = memory_of(result.memory);
   json["provenance"] = provenance_of(result.provenance);
-  json["basis"] = {{"fidelity", result.fidelity}, {"profile", result.profile}, {"device", result.device}};
+  json["basis"] = {{"fidelity", result.fidelity},
+                   {"profile", result.profile},
+                   {"device", result.device},
+                   {"warnings", result.warnings}};
   json["plan"] = plan_of(plan);
   return json;
 }

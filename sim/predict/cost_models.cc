@@ -63,20 +63,23 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
         inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
         fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
         "give fewer"));
-  if (inputs.plan.precision.gemm == model::Precision::tf32 && device.tf32_peak.value() == 0)
-    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
-                                            fmt::format("{} states no TF32 peak", device.name),
-                                            "use bf16, fp16 or fp32"));
-  const auto kernels = TRY(model::KernelCost::make(inputs.profile, device));
   const model::Precision gemm = inputs.plan.precision.gemm;
+  const std::string_view format = to_string(gemm);
+  if (model::peak(device, gemm) == 0)
+    return tl::unexpected(model::plan_error(
+        inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
+        fmt::format("{} states no peak of {}: it lacks the format", device.name, format), "use bf16, fp16 or fp32"));
+  const auto on_device = std::make_shared<const model::DeviceProfile>(TRY(model::profile_on(inputs.profile, device)));
+  const model::Profile& profile = on_device->profile;
+  const auto kernels = TRY(model::KernelCost::make(profile, device));
   if (!kernels.knows(gemm))
     return tl::unexpected(
         model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
                           fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
-                                      inputs.profile.name(), to_string(gemm)),
+                                      inputs.profile.name(), format),
                           "use a profile that has it, or another format"));
   const model::Result<model::CommunicationCost> communication = model::CommunicationCost::make(
-      inputs.profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
+      profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
   if (!communication) {
     const model::Error& error = communication.error();
     if (error.key != "overlap.communication_kernels") return tl::unexpected(error);
@@ -84,10 +87,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   }
   const bool reserved = overlap.communication_sms > 0;
   const model::SmPolicy policy = reserved ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
-  const auto host = TRY(model::HostCost::make(inputs.profile, inputs.cluster, inputs.plan));
+  const auto host = TRY(model::HostCost::make(profile, inputs.cluster, inputs.plan));
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};
-  CostModels costs{kernels, *communication, host, partition, nullptr};
+  CostModels costs{kernels, *communication, host, partition, nullptr, on_device};
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);

@@ -9,6 +9,7 @@
 #include "model/cost/kernel_cost.h"
 #include "model/cost/sm_partition.h"
 #include "model/plan/layout.h"
+#include "model/profile/device_profile.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {
@@ -21,12 +22,15 @@ struct CostModels {
   model::HostCost host;
   model::SmPartition partition;
   std::shared_ptr<const StepLinks> links;  // where the inputs have wiring
+  // The constants behind the costs; indices of constants are those of its parameters.
+  std::shared_ptr<const model::DeviceProfile> profile;
 };
 
-// Makes the cost functions of the inputs' plan, whose layout is `layout`. Returns an input error when the profile lacks
-// a constant, and an infeasible one when communication leaves no SM to compute. overlap.communication_sms = 0 reserves
-// no SMs: communication holds what its kernels need for their full rate while they run, as under the policy none. That
-// is nothing where the profile's communication.needs_sms is 0.
+// Makes the cost functions of the inputs' plan, whose layout is `layout`, with the constants of the profile that hold
+// on the cluster's device (model::profile_on). Returns an input error when the profile lacks a constant or has one that
+// is not allowed, and an infeasible one when communication leaves no SM to compute or the device lacks the plan's
+// number format. overlap.communication_sms = 0 reserves no SMs: communication holds what its kernels need for their
+// full rate while they run, as under the policy none. That is nothing where the profile's communication.needs_sms is 0.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
 }  // namespace plumbline::sim

@@ -15,6 +15,7 @@
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
+#include "sim/predict/result_guard.h"
 
 namespace plumbline::sim {
 
@@ -61,10 +62,9 @@ class Predictor::Parts {
     return memory(program());
   }
 
-  model::Result<PlanLimits> bounds(const model::Plan& plan, Fidelity fidelity) {
+  model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
     TRY(prepare(plan));
-    const PlanBound bound = plan_bound(work_, fidelity == Fidelity::step);
-    return PlanLimits{bound.step.seconds, bound.flops_at_peak_s};
+    return limits(plan_bound(work_, fidelity == Fidelity::step), step_s);
   }
 
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan) {
@@ -93,6 +93,9 @@ class Predictor::Parts {
     result.provenance = accounting.provenance();
     result.memory = memory(whole);
     result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster);
+    TRY(check_estimate(predicted(), result.step, result.memory.peak_bytes));
+    auto limits = TRY(this->limits(bound, result.step.time_s));
+    result.warnings = std::move(limits.warnings);
     simulation.rank_names = rank_names(whole.schedule);
     simulation.events = execution.events;
     simulation.timeline = std::move(execution.timeline);
@@ -117,10 +120,20 @@ class Predictor::Parts {
     cache_.find_states(work_);
     cache_.find_updates(work_);
     fill_costs(work_);
-    return estimate(run_closed_form(false));
+    return TRY(estimate(run_closed_form(false)));
   }
 
  private:
+  Predicted predicted() const { return {cache_.inputs(), *work_.plan, *work_.costs}; }
+
+  model::Result<PlanLimits> limits(const PlanBound& bound, double step_s) const {
+    TRY(check_limits(predicted(), step_s, bound.step.seconds, bound.flops_at_peak_s));
+    PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work_.costs->profile->warnings};
+    for (std::string& sentence : peak_warnings(predicted(), step_s, bound.flops_at_peak_s))
+      limits.warnings.push_back(std::move(sentence));
+    return limits;
+  }
+
   // Finds the parts of the plan and everything that its step consists of.
   model::Result<void> prepare(const model::Plan& plan) {
     TRY(cache_.find(plan, work_));
@@ -161,6 +174,7 @@ class Predictor::Parts {
   }
 
   model::Result<Execution> run_events(const model::StepProgram& program, bool record, Loop* loop) {
+    TRY(check_countable(predicted(), run_step(work_, true, false).step_end));
     ExecutionInput input = execution_input(program, true);
     input.record = record;
     model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
@@ -179,11 +193,12 @@ class Predictor::Parts {
     return step;
   }
 
-  PlanEstimate estimate(const Execution& execution) {
+  model::Result<PlanEstimate> estimate(const Execution& execution) {
     PlanEstimate result;
     result.step = times(StepAccounting(cache_.inputs(), work_, execution), execution);
     result.peak_bytes = peak();
     result.fits = result.peak_bytes <= cache_.inputs().cluster.device.memory.value();
+    TRY(check_estimate(predicted(), result.step, result.peak_bytes));
     return result;
   }
 
@@ -213,8 +228,8 @@ model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loo
 }
 model::Result<model::Memory> Predictor::memory(const model::Plan& plan) { return parts_->memory(plan); }
 model::Result<double> Predictor::peak_bytes(const model::Plan& plan) { return parts_->peak_bytes(plan); }
-model::Result<PlanLimits> Predictor::bounds(const model::Plan& plan, Fidelity fidelity) {
-  return parts_->bounds(plan, fidelity);
+model::Result<PlanLimits> Predictor::limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
+  return parts_->limits(plan, fidelity, step_s);
 }
 model::Result<std::shared_ptr<const StepLinks>> Predictor::links(const model::Plan& plan) {
   return parts_->links(plan);

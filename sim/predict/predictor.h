@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/base/error.h"
@@ -26,14 +27,16 @@ struct PlanEstimate {
 };
 
 struct PlanLimits {
-  double bound_s = 0;          // proven lower bound of the step
-  double flops_at_peak_s = 0;  // as in model::StepResult
+  double bound_s = 0;                 // proven lower bound of the step
+  double flops_at_peak_s = 0;         // as in model::StepResult
+  std::vector<std::string> warnings;  // the same
 };
 
 // For one thread at a time. Several threads use a predictor each and may share the memos of the inputs. Plans may
 // differ in everything but model.* and the hardware in cluster.*, which come from the predictor's inputs. The cache is
 // cleared when it holds more than some hundred distinct graphs. Every function returns the errors of make_layout(),
-// cost_models() and a schedule that deadlocks. A plan that does not fit in memory is no error.
+// cost_models() and a schedule that deadlocks, and refuses results that no computation can have
+// (sim/predict/result_guard.h). A plan that does not fit in memory is no error.
 class Predictor {
  public:
   explicit Predictor(Inputs inputs);  // the plan of `inputs` does not matter
@@ -50,7 +53,8 @@ class Predictor {
 
   model::Result<model::Memory> memory(const model::Plan& plan);
   model::Result<double> peak_bytes(const model::Plan& plan);  // of the fullest rank; times nothing
-  model::Result<PlanLimits> bounds(const model::Plan& plan, Fidelity fidelity);
+  // Returns an error where a step of step_s, as closed_form() or events() return it, is below its limits.
+  model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s);
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan);
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,12 +26,14 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
     const bool meant = parameter.name.starts_with(prefix) && parameter.name.ends_with(suffix);
     if (meant) parameter.value *= factor;
   }
-  return {profile.name(), profile.description(), std::move(parameters)};
+  return {profile.name(), profile.description(), std::move(parameters), profile.devices()};
 }
 
-double closed_form(const Inputs& inputs) {
+// Returns nothing where no prediction is possible, for example at a rate above the device's peak.
+std::optional<double> closed_form(const Inputs& inputs) {
   const auto estimate = Predictor(inputs).closed_form(inputs.plan);
-  return estimate && estimate->fits ? estimate->step.time_s : out;
+  if (!estimate) return std::nullopt;
+  return estimate->fits ? estimate->step.time_s : out;
 }
 
 // The measure of one plan under changes.
@@ -39,13 +42,14 @@ class Contender {
   Contender(const BreakEvenCandidate& candidate, bool same_hardware)
       : candidate_(candidate), same_hardware_(same_hardware) {}
 
-  void prepare() { unchanged_ = closed_form(*candidate_.inputs); }
+  void prepare() { unchanged_ = closed_form(*candidate_.inputs).value_or(out); }
 
   double value(BreakEvenQuantity quantity, double factor) const {
     const double now = candidate_.weight * candidate_.step_s;
     const bool affected = same_hardware_ || quantity == BreakEvenQuantity::imbalance;
     if (!affected || !std::isfinite(unchanged_)) return now;
-    return now * closed_form(changed(*candidate_.inputs, quantity, factor)) / unchanged_;
+    const std::optional<double> then = closed_form(changed(*candidate_.inputs, quantity, factor));
+    return then ? now * *then / unchanged_ : now;
   }
 
  private:

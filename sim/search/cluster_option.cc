@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -168,7 +169,11 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     const PlanCost cost = cost_of(option, simulation->result);
     option.plans.push_back({std::move(plans[i]), std::move(simulation->result), cost});
   }
-  if (option.plans.empty()) option.error = refusal;
+  if (option.plans.empty()) {
+    option.error = refusal;
+  } else {
+    std::ranges::copy(option.plans.front().result.warnings, std::back_inserter(option.notes));
+  }
   std::ranges::stable_sort(option.plans, {}, [](const RankedPlan& ranked_plan) { return ranked_plan.cost.step_s; });
   if (option.plans.size() > options.top)
     option.plans.erase(option.plans.begin() + static_cast<std::ptrdiff_t>(options.top), option.plans.end());

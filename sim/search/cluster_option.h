@@ -41,7 +41,7 @@ struct ClusterOption {
   std::string cluster;
   std::int64_t gpus = 0;
   Inputs inputs;                   // its plan gives what is not searched
-  std::vector<std::string> notes;  // changes made for this cluster
+  std::vector<std::string> notes;  // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
   std::optional<model::Parameter> uncertainty;  // of a step predicted with the profile
   SearchResult search;

@@ -18,10 +18,11 @@ namespace {
 model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
   const model::Plan& plan = inputs.plan;
   auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
-  const auto limits = TRY(predictor.bounds(plan, fidelity));
+  auto limits = TRY(predictor.limits(plan, fidelity, estimate.step.time_s));
   SweepPoint point;
   point.bound_s = limits.bound_s;
   point.flops_at_peak_s = limits.flops_at_peak_s;
+  point.warnings = std::move(limits.warnings);
   point.device = inputs.cluster.device.name;
   point.profile = inputs.profile.name();
   point.peak_bytes = estimate.peak_bytes;

@@ -110,7 +110,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
     EXPECT_EQ(found.exposed_gradient_reduce_s, expected.exposed_gradient_reduce_s) << describe(inputs.plan);
     EXPECT_EQ(found.exposed_parameter_gather_s, expected.exposed_parameter_gather_s) << describe(inputs.plan);
     EXPECT_EQ(found.optimizer_s, expected.optimizer_s) << describe(inputs.plan);
-    const PlanLimits limits = predictor.bounds(inputs.plan, fidelity).value();
+    const PlanLimits limits = predictor.limits(inputs.plan, fidelity, found.time_s).value();
     EXPECT_NEAR(limits.bound_s, *whole->result.bound_s, rounding * limits.bound_s) << describe(inputs.plan);
     // The peaks by schedule, compared with its memory op by op.
     EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes, rounding * whole->result.memory.peak_bytes)

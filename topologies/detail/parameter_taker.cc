@@ -13,6 +13,32 @@ using model::Parameter;
 using model::ParameterFile;
 using model::UnitDimension;
 
+namespace {
+
+// In SI, far from any hardware: what lies beyond makes times infinite.
+struct Range {
+  double low = 0, high = 1e15;
+};
+
+Range range_of(UnitDimension dimension) {
+  switch (dimension) {
+    case UnitDimension::count:
+      return {0, 1e9};
+    case UnitDimension::seconds:
+      return {0, 1e3};
+    case UnitDimension::bytes_per_second:
+      return {1e3, 1e18};
+    case UnitDimension::flops_per_second:
+      return {1e6, 1e21};
+    case UnitDimension::bytes:
+      return {0, 1e18};
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool may_be_zero) {
   return take(name, dimension, may_be_zero, dimension == UnitDimension::count);
 }
@@ -45,17 +71,21 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
          "");
     return 1;
   }
-  const bool too_small = may_be_zero ? parameter.value < 0 : parameter.value <= 0;
-  const bool not_a_count = whole && parameter.value != std::floor(parameter.value);
-  if (too_small || not_a_count || parameter.value > 1e15) {
-    fail(name, number->line, fmt::format("{} {} is out of range", parameter.value, parameter.unit),
-         not_a_count ? "a count is a whole number"
-                     : fmt::format("a value {} is expected", may_be_zero ? "from 0" : "above 0"));
+  const double value = parameter.value * unit->factor;
+  const Range range = range_of(dimension);
+  const bool in_range = (may_be_zero && value == 0) || (value > 0 && value >= range.low && value <= range.high);
+  const bool not_a_count = whole && value != std::floor(value);
+  if (!in_range || not_a_count) {
+    const std::string in_unit = dimension == UnitDimension::count ? "" : " " + parameter.unit;
+    fail(name, number->line, fmt::format("{}{} is out of range", parameter.value, in_unit),
+         in_range ? "a count is a whole number"
+                  : fmt::format("a value {} up to {:.6g}{} is expected", may_be_zero ? "from 0" : "above 0",
+                                range.high / unit->factor, in_unit));
     return 1;
   }
   parameters_.push_back(parameter);
   parameters_.back().name = prefix_ + std::string(name);
-  return parameter.value * unit->factor;
+  return value;
 }
 
 std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {

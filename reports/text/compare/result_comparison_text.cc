@@ -46,6 +46,7 @@ std::string legend(const model::ResultComparison& comparison) {
                                    parallelism(subject.plan));
     if (subject.measured()) what += "; " + measured_steps(subject);
     if (!result.profile.empty()) what += fmt::format("; profile {}, fidelity {}", result.profile, result.fidelity);
+    for (const std::string& sentence : result.warnings) what += fmt::format("; warning: {}", sentence);
     text += wrapped(what, 3);
   }
   return text + '\n';

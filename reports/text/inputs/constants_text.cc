@@ -83,7 +83,9 @@ std::string topology_text(const model::ClusterShape& cluster) {
 }
 
 std::string profile_text(const model::Profile& profile) {
-  return constants_text(profile.name() + ": " + profile.description(), profile.parameters());
+  const std::vector<std::string>& devices = profile.devices();
+  const std::string holds = devices.empty() ? "" : fmt::format("; holds for {}", fmt::join(devices, ", "));
+  return constants_text(fmt::format("{}: {}{}", profile.name(), profile.description(), holds), profile.parameters());
 }
 
 }  // namespace plumbline::reports

@@ -219,7 +219,7 @@ std::vector<model::ProvenanceEntry> StepAccounting::provenance() const {
   for (const auto& [index, seconds] : sum.communication) transfers += seconds;
   const double exposed = total(execution_.ranks[0].exposed);
   std::vector<model::ProvenanceEntry> entries;
-  const auto& parameters = inputs_.profile.parameters();
+  const auto& parameters = work_.costs->profile->profile.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto index = static_cast<std::int32_t>(i);
     double seconds = 0;

@@ -1,0 +1,32 @@
+// A profile on a device: where the profile meets the cluster.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/units.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::model {
+
+struct DeviceProfile {
+  Profile profile;
+  bool holds = false;                 // the profile names the device
+  std::vector<std::string> warnings;  // sentences
+};
+
+// Returns the constants that hold on the device. Where the profile names it, they are the profile's. For another device
+// they are an estimate: rates above its datasheet peaks become those peaks (of GEMMs 2 tile^2 SMs / k_time, of attention
+// on all SMs, of memory), with their former values in `source`. Operators that were measured one by one on the devices
+// that a profile names are left out. Warnings say so. Errors are those of check_constant(), for profiles that were made
+// in code, and a constant that is there twice.
+Result<DeviceProfile> profile_on(const Profile& profile, const Device& device);
+
+// Returns the dense datasheet peak of GEMMs in a format ("bf16", "fp8_tensor", ...), or 0 where the device lacks the
+// format. FP16 and FP32 count as BF16.
+FlopsPerSecond peak_of(const Device& device, std::string_view format);
+
+}  // namespace plumbline::model

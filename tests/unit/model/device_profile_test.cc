@@ -1,0 +1,112 @@
+#include "model/profile/device_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace plumbline::model {
+namespace {
+
+// 100 SMs, 200 TFLOP/s, 1 TB/s.
+Device device() {
+  Device device;
+  device.name = "small";
+  device.sms = 100;
+  device.bf16_peak = FlopsPerSecond(200e12);
+  device.memory_bandwidth = BytesPerSecond(1e12);
+  return device;
+}
+
+Parameter constant(const std::string& name, double value, const std::string& unit) {
+  return {name, value, unit, Evidence::measured, "a table", 0.1};
+}
+
+// A tile of 100 x 100 takes 2 * 100^2 * 100 SMs / 200 TFLOP/s = 10 ns per k at the peak.
+Profile profile(const std::vector<std::string>& devices) {
+  return Profile(
+      "big", "",
+      {constant("gemm.tile", 100, "1"), constant("gemm.bf16.k_time", 2, "ns"),
+       constant("gemm.bf16_weight_gradient.k_time", 12, "ns"), constant("gemm.fp8.k_time", 1, "ns"),
+       constant("attention.reference_sms", 50, "1"), constant("attention.forward_rate", 90, "TFLOP/s"),
+       constant("attention.backward_rate", 150, "TFLOP/s"), constant("memory.default.bandwidth", 3000, "GB/s"),
+       constant("memory.norm.bandwidth", 0.5, "TB/s"), constant("host.memory_bandwidth", 5, "TB/s"),
+       constant("measured.sms100.matmul-F-bf16-8x8-to-8x8", 1, "us")},
+      devices);
+}
+
+const Parameter& of(const DeviceProfile& found, const std::string& name) {
+  return found.profile.parameters()[found.profile.find(name).value()];
+}
+
+TEST(ProfileOn, ANamedDeviceTakesItAsItIs) {
+  const DeviceProfile found = profile_on(profile({"big", "small"}), device()).value();
+  EXPECT_TRUE(found.holds);
+  EXPECT_TRUE(found.warnings.empty());
+  EXPECT_EQ(found.profile, profile({"big", "small"}));
+}
+
+TEST(ProfileOn, RatesOfAnotherDeviceEndAtItsPeaks) {
+  const DeviceProfile found = profile_on(profile({"big"}), device()).value();
+  EXPECT_FALSE(found.holds);
+  EXPECT_DOUBLE_EQ(of(found, "gemm.bf16.k_time").value, 10);
+  EXPECT_DOUBLE_EQ(of(found, "gemm.bf16_weight_gradient.k_time").value, 12);
+  EXPECT_DOUBLE_EQ(of(found, "gemm.fp8.k_time").value, 1);  // no plan computes in FP8 there
+  EXPECT_DOUBLE_EQ(of(found, "attention.forward_rate").value, 90);
+  EXPECT_DOUBLE_EQ(of(found, "attention.backward_rate").value, 100);  // half of the SMs, half of the peak
+  EXPECT_DOUBLE_EQ(of(found, "memory.default.bandwidth").value, 1000);
+  EXPECT_DOUBLE_EQ(of(found, "memory.norm.bandwidth").value, 0.5);
+  EXPECT_DOUBLE_EQ(of(found, "host.memory_bandwidth").value, 5);
+}
+
+TEST(ProfileOn, WhatWasCappedSaysSo) {
+  const DeviceProfile found = profile_on(profile({"big"}), device()).value();
+  const Parameter& k_time = of(found, "gemm.bf16.k_time");
+  EXPECT_EQ(k_time.kind, Evidence::assumed);
+  EXPECT_EQ(k_time.relative_uncertainty, std::nullopt);
+  EXPECT_EQ(k_time.source, "bf16 peak of small; 2 ns of profile big is beyond it: a table");
+  EXPECT_THAT(
+      found.warnings,
+      testing::ElementsAre(
+          "profile big holds for big, not for small",
+          "small cannot reach 3 constants of profile big: its datasheet's rates replace attention.backward_rate, "
+          "gemm.bf16.k_time, memory.default.bandwidth",
+          "operators that profile big has as measured were not measured on small: they take the formulas"));
+}
+
+TEST(ProfileOn, MeasuredOperatorsAreOfTheDevicesNamed) {
+  const std::string measured = "measured.sms100.matmul-F-bf16-8x8-to-8x8";
+  EXPECT_FALSE(profile_on(profile({"big"}), device())->profile.find(measured));
+  EXPECT_TRUE(profile_on(profile({}), device())->profile.find(measured));
+}
+
+TEST(ProfileOn, AProfileThatNamesNoDeviceIsCappedToo) {
+  const DeviceProfile found = profile_on(profile({}), device()).value();
+  EXPECT_DOUBLE_EQ(of(found, "gemm.bf16.k_time").value, 10);
+  EXPECT_EQ(found.warnings.size(), 1);
+}
+
+TEST(ProfileOn, ProfilesMadeInCodeAreChecked) {
+  const auto error = [](std::vector<Parameter> constants) {
+    return to_string(profile_on(Profile("p", "", std::move(constants)), device()).error());
+  };
+  EXPECT_THAT(error({constant("gemm.ramp", -1, "us")}), testing::HasSubstr("gemm.ramp: -1 us is out of range"));
+  EXPECT_THAT(error({constant("gemm.ramp", std::numeric_limits<double>::quiet_NaN(), "us")}),
+              testing::HasSubstr("nan us"));
+  EXPECT_THAT(error({constant("gemm.ramp", 1, "us"), constant("gemm.ramp", 2, "us")}),
+              testing::HasSubstr("gemm.ramp: profile 'p' has it twice"));
+}
+
+TEST(PeakOf, IsThatOfTheFormat) {
+  Device known = device();
+  known.fp8_peak = FlopsPerSecond(400e12);
+  EXPECT_EQ(peak_of(known, "fp16").value(), 200e12);
+  EXPECT_EQ(peak_of(known, "fp32").value(), 200e12);
+  EXPECT_EQ(peak_of(known, "fp8_tensor").value(), 400e12);
+  EXPECT_EQ(peak_of(known, "tf32").value(), 0);
+}
+
+}  // namespace
+}  // namespace plumbline::model
