@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <string_view>
@@ -22,7 +23,7 @@ using components::Record;
 
 constexpr double thinning_tolerance = 0.03;
 
-// A project whose tables are read: how its sources begin, and what its license asks to be said of them.
+// A project whose tables are read: how its sources begin, and the notice that its license asks for.
 struct Repository {
   std::string_view start, name, folder, license;
   std::string_view note;  // on how the times came about; may be empty
@@ -94,8 +95,9 @@ model::Result<void> collect(const std::string& path, const std::string& revision
   }
   for (std::size_t row = 0; row < csv.rows(); ++row) {
     const std::string& name = csv.text(row, "gpu");
-    if (name.empty()) return tl::unexpected(csv.error(row, "gpu", "the cell is empty"));
     const std::string gpu = components::gpu_folder(name);
+    if (name.empty() || !std::ranges::all_of(gpu, [](unsigned char c) { return std::isalnum(c) != 0; }))
+      return tl::unexpected(csv.error(row, "gpu", fmt::format("'{}' is no name of a GPU", name)));
     if (gpu.empty()) continue;
     const auto origin = TRY(origin_of(csv, row, revision));
     Record record = TRY(layout->record(csv, row));

@@ -221,7 +221,8 @@ TEST_F(ComponentImport, WhatIsRefused) {
   expect_refused(gemm_header + gemm("bfloat16", "512,512,512,nan"), 2, "time_us", "'nan' is no number above 0");
   expect_refused(gemm_header + gemm("bfloat16", "512,51.2,512,3"), 2, "n", "no whole number");
   expect_refused(gemm_header + gemm("float64", "512,512,512,3"), 2, "dtype", "unknown format 'float64'");
-  expect_refused(gemm_header + gemm("bfloat16", "512,512,512,3", ""), 2, "gpu", "the cell is empty");
+  expect_refused(gemm_header + gemm("bfloat16", "512,512,512,3", ""), 2, "gpu", "'' is no name of a GPU");
+  expect_refused(gemm_header + gemm("bfloat16", "512,512,512,3", "../h100"), 2, "gpu", "is no name of a GPU");
   expect_refused(gemm_header + "H100,elsewhere,s,k,gemm,bfloat16,512,512,512,3,1,read,\n", 2, "source",
                  "of no repository whose license is known");
   const auto unnamed = import_text(gemm_header + gemm("bfloat16", "512,512,512,3"), "");

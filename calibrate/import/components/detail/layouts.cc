@@ -269,8 +269,8 @@ const std::vector<Layout>& layouts() {
 
 std::string gpu_folder(std::string_view name) {
   if (name.starts_with("MI308X")) return "";
-  if (name.starts_with("MI300X")) return "mi300x";  // aiter's tables do not tell it from the MI325X
-  if (name.starts_with("MI350X")) return "mi355x";  // nor the MI350X from the MI355X
+  if (name.starts_with("MI300X")) return "mi300x";  // one table of aiter holds it and the MI325X
+  if (name.starts_with("MI350X")) return "mi355x";  // another the MI350X and the MI355X
   std::string folder(name.substr(0, name.find_first_of(" /")));
   std::ranges::transform(folder, folder.begin(),
                          [](unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });

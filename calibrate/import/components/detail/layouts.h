@@ -31,8 +31,8 @@ struct Layout {
 // Returns every layout; one whose columns contain those of another stands before it.
 const std::vector<Layout>& layouts();
 
-// Returns the folder of a GPU by its name in the original ("H100 SXM 80GB": h100); an input error for a cell without
-// a name. An empty folder means that the GPU is no product that this project knows.
+// Returns the folder of a GPU by its name in the original ("H100 SXM 80GB": h100), or nothing for a GPU without a
+// device file here.
 std::string gpu_folder(std::string_view name);
 
 }  // namespace plumbline::calibrate::components
