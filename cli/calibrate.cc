@@ -4,16 +4,25 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/nccl_tests.h"
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/measurement/measurement_file.h"
+#include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "topologies/device.h"
 
@@ -32,28 +41,101 @@ struct Arguments {
   std::string profile;  // to make by its recipe, in place of measurements
 };
 
-Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths) {
-  const auto devices = TRY(known_devices());
+// Returns the error of a .json file, which holds no measurements.
+model::Failure not_measurements(const std::string& path, const std::string& text) {
+  if (text.find("traceEvents") != std::string::npos)
+    return model::wrong_input_at(path, 0, "", "is a trace of the PyTorch profiler as it was recorded",
+                                 "plumbline import kineto FILE -o chunk.csv, then calibrate chunk.csv");
+  return model::wrong_input_at(path, 0, "", "is the result of a step; no constant is ever fitted to one",
+                               "plumbline compare PLAN FILE --profile PROFILE shows how well a profile predicts it");
+}
+
+// Reads records of `measure`, output of nccl-tests, or a kernel trace that was imported.
+Result<calibrate::Measurements> load_any(const std::string& path, const std::vector<topologies::KnownDevice>& devices) {
+  const bool lines = path.ends_with(".jsonl"), table = path.ends_with(".csv");
+  if (lines) return calibrate::load_measurements(path, devices);
+  const auto text = TRY(model::read_text_file(path));
+  if (table && calibrate::is_chunk(text)) {
+    const auto classes = TRY(kernel_classes_file("").and_then(calibrate::load_kernel_classes));
+    return calibrate::parse_chunk_records(text, path, classes);
+  }
+  if (path.ends_with(".json") || path.ends_with(".json.gz")) return not_measurements(path, text);
+  if (!table && text.find("# ") != std::string::npos && text.find("algbw") != std::string::npos)
+    return calibrate::parse_nccl_tests(text, path);
+  return calibrate::parse_measurements(text, path, devices);
+}
+
+// Reads all files. A record of a known device that does not state its SMs was taken on all of them.
+Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths,
+                                                      const std::vector<topologies::KnownDevice>& devices) {
   std::vector<calibrate::Measurements> files;
   for (const std::string& path : paths) {
-    auto file = TRY(read_measurements(path, devices));
+    auto file = TRY(load_any(path, devices));
+    for (const std::string& note : file.notes) fmt::print(stderr, "note: {}: {}\n", path, note);
+    for (calibrate::Measurement& m : file.values) {
+      if (auto named = calibrate::check_name(path, m.device, devices); !named)
+        return model::wrong_input_at(path, m.line, named.error().key, named.error().message, named.error().hint);
+      const model::Device* device = topologies::find_device(devices, m.device);
+      if (device != nullptr && !m.sms) m.sms = device->sms;
+    }
     files.push_back(std::move(file));
   }
+  TRY(calibrate::check_repeats(files));
   return files;
 }
 
+// Returns the word that profiles of the device begin with: "h100" of an h100-sxm.
+std::string family(const model::Device& device) { return device.name.substr(0, device.name.find('-')); }
+
 // Returns the profile with the constants that no record determines: the datasheet profile of the device's family
 // ("a100-datasheet" for an a100-sxm) where one is shipped.
-Result<model::Profile> base_of(const FitRecords& records, const std::string& wanted) {
+Result<model::Profile> base_of(const FitRecords& records, const std::string& wanted, const model::Device* device) {
   if (!wanted.empty()) return find_profile(wanted);
   if (records.machine == calibrate::MachineKind::host) return find_profile(host_base);
-  const auto devices = TRY(known_devices());
-  const model::Device* device = topologies::find_device(devices, records.device);
   if (device == nullptr)
     return model::wrong_input("--extends", fmt::format("no datasheet of '{}' is known", records.device),
                               "name the profile whose constants hold where no record measures them");
-  auto own = find_profile(device->name.substr(0, device->name.find('-')) + "-datasheet");
+  auto own = find_profile(family(*device) + "-datasheet");
   return own ? own : find_profile(other_base);
+}
+
+// Returns the shipped profile of measurements of the device's kind, or nullopt.
+std::optional<model::Profile> shipped_of_kind(const model::Device* device) {
+  if (device == nullptr) return std::nullopt;
+  for (const char* suffix : {"", "-public"})
+    if (auto found = find_profile(family(*device) + suffix)) return std::move(*found);
+  return std::nullopt;
+}
+
+// Names the families of a GPU's constants that no record determines.
+void note_missing(const FitRecords& records, const std::string& base) {
+  if (records.machine == calibrate::MachineKind::host) return;
+  std::vector<std::string> missing;
+  const auto need = [&](const char* what, bool there) {
+    if (!there) missing.emplace_back(what);
+  };
+  need("GEMMs", !records.gemms.empty());
+  need("attention", !records.attention.empty());
+  need("memory-bound kernels", !records.memory.empty());
+  need("routers", !records.routers.empty());
+  need("gaps between kernels", records.holds_gaps || !records.launches.empty());
+  need("expert all-to-alls", !records.together.empty() || !records.all_to_alls.empty());
+  need("collectives", !records.collectives.empty());
+  if (!missing.empty())
+    fmt::print(stderr, "note: no record of {}: their constants are those of {}\n", fmt::join(missing, ", "), base);
+}
+
+// Prints how the card compares to others of its kind, where a profile of their measurements is shipped.
+Result<void> print_comparison(const FitRecords& records, const model::Device* device, std::FILE* out) {
+  if (records.machine == calibrate::MachineKind::host || device == nullptr) return {};
+  const auto shipped = shipped_of_kind(device);
+  if (!shipped) {
+    fmt::print(out, "\nIs this card normal? No shipped profile rests on measurements of {} to compare it with.\n", device->name);
+    return {};
+  }
+  const auto comparison = TRY(calibrate::compare_card(records, *shipped, *device));
+  fmt::print(out, "\n{}", reports::card_text(comparison));
+  return {};
 }
 
 std::string file_names(const std::vector<std::string>& paths) {
@@ -68,22 +150,26 @@ Result<void> run(const Arguments& arguments) {
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
   if (arguments.out.empty())
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
-  const auto files = TRY(load_all(arguments.measurements));
+  const auto devices = TRY(known_devices());
+  const auto files = TRY(load_all(arguments.measurements, devices));
   const auto records = TRY(calibrate::fit_records(files, arguments.clock));
-  const auto base = TRY(base_of(records, arguments.extends));
+  const model::Device* device = topologies::find_device(devices, records.device);
+  const auto base = TRY(base_of(records, arguments.extends, device));
   const std::string source =
       fmt::format("{}, {}{}", reports::machine_text(records), records.date.empty() ? "" : records.date + ", ",
                   file_names(arguments.measurements));
   const ProfileFit fit = calibrate::fit_profile(records, base, source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
+  note_missing(records, base.name());
   const bool to_stdout = arguments.out == "-";
   const std::string name =
       to_stdout ? (records.clock.empty() ? "gpu" : "host") : std::filesystem::path(arguments.out).stem().string();
   const std::string description =
       fmt::format("measured on one {}: {}", records.clock.empty() ? "GPU" : "computer", reports::machine_text(records));
   TRY(write_output(arguments.out, calibrate::profile_text(name, description, base.name(), fit.parameters)));
-  fmt::print(to_stdout ? stderr : stdout, "{}", reports::fit_text(fit, records));
-  return {};
+  std::FILE* out = to_stdout ? stderr : stdout;
+  fmt::print(out, "{}", reports::fit_text(fit, records));
+  return print_comparison(records, device, out);
 }
 
 }  // namespace
@@ -92,7 +178,8 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile from measurements of the host or a GPU");
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
-                   "Files of `plumbline measure --backend host` or `measure --plan`, of one device");
+                   "Of one device, in any mix: files of `plumbline measure` (.jsonl, .csv), output of nccl-tests, and\n"
+                   "kernel traces from `import kineto` (.csv)");
   verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout");
   verb->add_option("--profile", arguments->profile,
                    "Make a shipped profile, or all, from the data that ships with plumbline (docs/profiles.md)")
@@ -104,6 +191,9 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       "datasheet profile of its family)");
   verb->footer(
       "Examples:\n"
+      "  plumbline measure -o gpu.jsonl --budget 8m && plumbline calibrate gpu.jsonl -o mine.toml\n"
+      "  plumbline calibrate gpu.jsonl chunk.jsonl all_reduce.txt chunk.csv -o mine.toml\n"
+      "  plumbline plan deepseek-v3 --gpus 2048 --cluster h100-dgx:mine.toml\n"
       "  plumbline measure --backend host -o here.jsonl\n"
       "  plumbline calibrate here.jsonl -o here.toml\n"
       "  plumbline simulate host-tiny-moe --set cluster.profile=here.toml\n"

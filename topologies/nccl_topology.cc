@@ -45,8 +45,8 @@ constexpr std::array known_gpus = {
     KnownGpu{"0x2335", "h200-sxm", "generic-datasheet"}, KnownGpu{"0x2901", "b200-sxm", "b200-datasheet"},
     KnownGpu{"0x74a1", "mi300x", "mi300x-datasheet"},    KnownGpu{"0x74a5", "mi325x", "mi325x-datasheet"},
     KnownGpu{"sm80", "a100-sxm", "a100-datasheet"},      KnownGpu{"sm90", "h100-sxm", "generic-datasheet"},
-    KnownGpu{"sm100", "b200-sxm", "b200-datasheet"},     KnownGpu{"gfx942", "mi300x", "mi300x-datasheet"},
-    KnownGpu{"gfx950", "mi355x", "mi355x-datasheet"},
+    KnownGpu{"sm100", "b200-sxm", "b200-datasheet"},     KnownGpu{"sm103", "b300-sxm", "b300-datasheet"},
+    KnownGpu{"gfx942", "mi300x", "mi300x-datasheet"},    KnownGpu{"gfx950", "mi355x", "mi355x-datasheet"},
 };
 
 Error fault(const std::string& path, int line, std::string message, std::string hint) {

@@ -20,7 +20,7 @@ namespace {
 using model::Error;
 using model::ErrorKind;
 
-constexpr double ps_per_us = 1e6;
+constexpr double ps_per_us = 1e6, us_per_s = 1e6;
 
 enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, columns };
 constexpr std::array<std::string_view, columns> column_names = {"index",    "stream", "class",     "phase", "layer",
@@ -155,6 +155,19 @@ std::string cell(std::string text) {
   return text;
 }
 
+// Returns NAME of "# device: NAME, 132 SMs (device 0 of the trace)"; empty when no line has it.
+std::string device_line(std::string_view text) {
+  constexpr std::string_view key = "# device: ";
+  for (std::string_view line : model::lines_of(text)) {
+    if (!line.starts_with(key)) continue;
+    line.remove_prefix(key.size());
+    const std::string name(line.substr(0, line.find_first_of(",(\r")));
+    const std::string trimmed = name.substr(0, name.find_last_not_of(' ') + 1);
+    return trimmed == "not named" ? "" : trimmed;
+  }
+  return "";
+}
+
 }  // namespace
 
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
@@ -169,6 +182,40 @@ model::Result<model::Timeline> parse_chunk(std::string_view text, const std::str
 model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes) {
   const auto text = TRY(model::read_text_file(path));
   return parse_chunk(text, path, classes);
+}
+
+bool is_chunk(std::string_view text) {
+  for (const std::string_view line : model::lines_of(text))
+    if (!line.empty() && line.front() != '#')
+      return line.find("dur_us") != std::string_view::npos && line.find("grid_ctas") != std::string_view::npos;
+  return false;
+}
+
+model::Result<Measurements> parse_chunk_records(std::string_view text, const std::string& path,
+                                                const KernelClasses& classes) {
+  const auto timeline = TRY(parse_chunk(text, path, classes));
+  Measurements found;
+  found.path = path;
+  Measurement gap;
+  gap.device = device_line(text);
+  if (gap.device.empty())
+    return model::wrong_input_at(path, 0, "", "does not name the device", "add a line '# device: NAME'");
+  std::vector<std::int64_t> gaps;
+  for (const model::Kernel& kernel : timeline.kernels)
+    if (kernel.gap_ps > 0) gaps.push_back(kernel.gap_ps);
+  found.notes.push_back(
+      fmt::format("{} kernels of a trace state no shape: only the pauses between them are used, {} of at most {:g} us",
+                  timeline.kernels.size(), gaps.size(), launch_gap_limit * us_per_s));
+  if (gaps.empty()) return found;
+  const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
+  std::ranges::nth_element(gaps, middle);
+  gap.source = "a trace of the PyTorch profiler";
+  gap.op = "launch";
+  gap.variant = "stream_gap";
+  gap.samples = static_cast<std::int64_t>(gaps.size());
+  gap.time.p50 = static_cast<double>(*middle) / ps_per_us / us_per_s;
+  found.values.push_back(std::move(gap));
+  return found;
 }
 
 std::string to_csv(const model::Timeline& timeline, const std::vector<std::string>& comments) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/import/kernel_classes.h"
+#include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/result/timeline.h"
 
@@ -21,6 +22,15 @@ model::Result<model::Timeline> read_chunk(const std::string& path, const KernelC
 // Parses a kernel trace from text; `path` only appears in errors.
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
                                            const KernelClasses& classes);
+
+// Returns whether a text has the header of a kernel trace.
+bool is_chunk(std::string_view text);
+
+// Parses a kernel trace as measurements: one record of the median pause between kernels (op "launch"). Kernels state no
+// shape, so nothing else can be fitted to them, which is a note. The device is that of the line "# device: NAME", as
+// `import kineto` writes it. Input errors are those of parse_chunk, and a missing device.
+model::Result<Measurements> parse_chunk_records(std::string_view text, const std::string& path,
+                                                const KernelClasses& classes);
 
 // Returns the CSV, with `comments` first, each on a line of its own behind "# ". Times are in microseconds with up to
 // three digits (whole nanoseconds), so that what read_chunk returned is written unchanged. Cells are not quoted: commas

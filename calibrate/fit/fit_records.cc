@@ -9,6 +9,9 @@
 #include <set>
 #include <utility>
 
+#include "calibrate/fit/detail/sweep.h"
+#include "model/cost/collective_cost.h"
+
 namespace plumbline::calibrate {
 namespace {
 
@@ -18,19 +21,12 @@ using model::OperatorKind;
 // Variants of a GPU's operator of a step: timed alone, or while the step's other streams were busy.
 constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_beside";
 
-bool of_gpu(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
+bool of_step(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
 
-bool has_clock(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
+bool of_host(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
-// Returns the clock, which all records of one profile share.
-std::string clock_of(const Measurement& m) { return of_gpu(m) ? "" : m.variant; }
-
-std::optional<OperatorKind> kind_of(std::string_view op) {
-  if (op == "gemm") return OperatorKind::matmul;
-  for (int i = 0; i <= static_cast<int>(OperatorKind::copy_to_device); ++i)
-    if (to_string(static_cast<OperatorKind>(i)) == op) return static_cast<OperatorKind>(i);
-  return std::nullopt;
-}
+// Returns the clock, which all records of one profile share; empty for a GPU.
+std::string clock_of(const Measurement& m) { return of_host(m) ? m.variant : ""; }
 
 // Returns the class, which follows from kind and phase alone, except for casts to formats that no host record has.
 OperatorClass class_of(OperatorKind kind, std::string_view phase) {
@@ -48,9 +44,9 @@ std::string format_in(std::string_view key) {
 
 std::int64_t cores_of(const Measurement& m, OperatorClass type) {
   const std::int64_t all = m.sms.value_or(1), held = m.communication_sms.value_or(0);
-  if (!of_gpu(m)) return all;
+  if (of_host(m)) return all;
   if (type == OperatorClass::exchange) return held;
-  if (m.variant == in_step_overlapped) return all - held;
+  if (m.variant == in_step_overlapped || (!of_step(m) && held > 0)) return all - held;
   const std::int64_t target = m.target_sms.value_or(0);
   return is_gemm(type) && target > 0 ? target : all;
 }
@@ -68,10 +64,28 @@ FitRecord record_of(const Measurement& m, OperatorKind kind, OperatorClass type)
 
 class Sorter {
  public:
-  void add(const Measurement& m) {
+  explicit Sorter(const Sweep& sweep) : sweep_(sweep) {}
+
+  void add(const Measurement& m) { of_host(m) || of_step(m) ? add_operator(m) : add_single(m); }
+
+  FitRecords finish() {
+    for (const auto& [why, by_operation] : left_) {
+      std::vector<std::string> parts;
+      for (const auto& [op, count] : by_operation)
+        parts.push_back(parts.empty() ? fmt::format("{} record{} of {}", count, count == 1 ? "" : "s", op)
+                                      : fmt::format("{} of {}", count, op));
+      found_.notes.push_back(
+          fmt::format("no constant uses {}{}{}", fmt::join(parts, ", "), why.empty() ? "" : ": ", why));
+    }
+    return std::move(found_);
+  }
+
+ private:
+  // Adds an operator of a plan, or of a host.
+  void add_operator(const Measurement& m) {
     if (m.op == "launch") return found_.launches.push_back(&m);
     if (m.op == "message" && extent_of(m, "bytes") > 0) return found_.messages.push_back(&m);
-    const auto kind = kind_of(m.op);
+    const auto kind = named_operator(m.op);
     if (!kind) return leave(m);
     const OperatorClass type = class_of(*kind, m.phase);
     const bool together = type == OperatorClass::exchange || type == OperatorClass::collective;
@@ -86,14 +100,25 @@ class Sorter {
     add_kernel(m, record_of(m, *kind, type));
   }
 
-  FitRecords finish() {
-    for (const auto& [op, count] : left_)
-      found_.notes.push_back(fmt::format("no constant uses {} record{} of {}", count, count == 1 ? "" : "s", op));
-    return std::move(found_);
+  // Adds a kernel that a GPU ran by itself.
+  void add_single(const Measurement& m) {
+    if (const std::string why = sweep_.unused(m); !why.empty()) return leave(m, why);
+    if (m.variant == "alone") return;  // the record in turns with it has its time
+    if (m.op == "launch") return found_.launches.push_back(&m);
+    if (model::parse_collective(m.op)) {
+      if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m, "one rank uses no link");
+      return found_.collectives.push_back(&m);
+    }
+    const auto kind = operator_of(m);
+    if (!kind) return leave(m);
+    FitRecord record = record_of(m, *kind, class_of(*kind, m.phase));
+    record.launches = launches_of(m);
+    record.seconds = sweep_.seconds(m);
+    if (const Measurement* alone = sweep_.alone(m); alone != nullptr) record.alone_seconds = sweep_.seconds(*alone);
+    add_kernel(m, std::move(record));
   }
 
- private:
-  void leave(const Measurement& m) { ++left_[m.op]; }
+  void leave(const Measurement& m, const std::string& why = "") { ++left_[why][m.op]; }
 
   void add_kernel(const Measurement& m, FitRecord record) {
     const bool gemm = is_gemm(record.type);
@@ -104,7 +129,7 @@ class Sorter {
     if (record.type >= OperatorClass::exchange || (!complete && !router)) return leave(m);
     const bool attends = record.type == OperatorClass::attention;
     if (m.communication_sms.value_or(0) > 0) {
-      if (!gemm && !attends && !of_gpu(m)) return leave(m);
+      if (!gemm && !attends && !of_step(m)) return leave(m, of_host(m) ? "" : Sweep::beside_copy);
       return found_.overlapped.push_back(std::move(record));
     }
     (gemm      ? found_.gemms
@@ -114,9 +139,23 @@ class Sorter {
         .push_back(std::move(record));
   }
 
+  const Sweep& sweep_;
   FitRecords found_;
-  std::map<std::string, int> left_;  // records by op that no constant uses
+  std::map<std::string, std::map<std::string, int>> left_;  // records that no constant uses, by reason and operation
 };
+
+// Times of a step's operators hold the gaps before them. Kernels that ran by themselves get theirs where a profile is
+// made of both, so that all mean the same.
+void add_gaps(FitRecords& found) {
+  const auto is_step = [](const FitRecord& record) { return of_step(*record.measurement); };
+  for (const auto* of_class : {&found.gemms, &found.attention, &found.memory, &found.routers, &found.overlapped})
+    found.holds_gaps = found.holds_gaps || std::ranges::any_of(*of_class, is_step);
+  if (!found.holds_gaps || found.launches.empty()) return;
+  const double gap = found.launches.front()->time.p50;
+  for (auto* of_class : {&found.gemms, &found.attention, &found.memory})
+    for (FitRecord& record : *of_class)
+      if (!is_step(record)) record.seconds += record.launches * gap;
+}
 
 }  // namespace
 
@@ -147,9 +186,11 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   std::set<std::string> devices, clocks;
   std::size_t others = 0;
   std::string date;
+  const bool any_host =
+      std::ranges::any_of(files, [](const Measurements& file) { return std::ranges::any_of(file.values, of_host); });
   for (const Measurements& file : files) {
     for (const Measurement& m : file.values) {
-      const bool known = has_clock(m) || of_gpu(m);
+      const bool known = of_host(m) || of_step(m) || !any_host;
       if (known) clocks.insert(clock_of(m));
       if (!known || (!clock.empty() && m.variant != clock)) {
         ++others;
@@ -164,22 +205,28 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   if (chosen.empty())
     return model::wrong_input("",
                               clock.empty()
-                                  ? "no record of a host or of a GPU's step"
+                                  ? "no record of a time"
                                   : fmt::format("no record of a host that was timed by the clock '{}'", clock),
-                              "plumbline measure --backend host -o FILE, or --backend cuda --plan PLAN -o FILE");
+                              "plumbline measure -o FILE on a GPU, or plumbline measure --backend host -o FILE");
   if (devices.size() > 1)
     return model::wrong_input("", fmt::format("records of {} devices: {}", devices.size(), fmt::join(devices, ", ")),
                               "a profile is of one device: give the files of one");
-  if (clock.empty() && clocks.size() > 1)
-    return model::wrong_input("", fmt::format("records of {} clocks: {}", clocks.size(), fmt::join(clocks, ", ")),
-                              "choose by --clock");
-  Sorter sorter;
+  if (clock.empty() && clocks.size() > 1) {
+    const bool gpu = clocks.erase("") > 0;
+    return model::wrong_input(
+        "", fmt::format("records of the clocks {}{}", fmt::join(clocks, ", "), gpu ? ", and of none" : ""),
+        "choose by --clock");
+  }
+  const Sweep sweep(files);
+  Sorter sorter(sweep);
   for (const Measurement* m : chosen) sorter.add(*m);
   FitRecords found = sorter.finish();
   found.device = *devices.begin();
-  found.machine = of_gpu(*chosen.front()) ? MachineKind::gpu : MachineKind::host;
+  found.machine = of_host(*chosen.front()) ? MachineKind::host : MachineKind::gpu;
   found.clock = clock_of(*chosen.front());
   found.date = date;
+  found.highest_mhz = sweep.highest_mhz();
+  if (found.machine == MachineKind::gpu) add_gaps(found);
   if (others > 0)
     found.notes.push_back(
         fmt::format("no constant uses {} record{} of another clock, or of none", others, others == 1 ? "" : "s"));

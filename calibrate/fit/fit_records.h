@@ -1,4 +1,5 @@
-// Records of `plumbline measure` of one host or GPU, sorted by the constants that are fitted to them.
+// Records of one host or GPU, sorted by the constants that are fitted to them: those of `plumbline measure`, of
+// nccl-tests, of traces, and of tables of one's own.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,9 @@ struct FitRecord {  // one measurement with the values that fits use
   // On a host: the cores used. On a GPU: the SMs that a GEMM alone was launched on, the SMs that an all-to-all held,
   // and for all other and all overlapped operators the free SMs.
   std::int64_t cores = 1;
-  double seconds = 0;  // typical_seconds()
+  double seconds = 0;        // of one execution
+  double launches = 0;       // kernels of a GEMM, one behind the other; 0: as the cost functions count them
+  double alone_seconds = 0;  // of an overlapped one: alone, in turns with it; 0: another record has it
 
   double extent(std::string_view name) const { return extent_of(*measurement, name); }
 };
@@ -40,11 +43,14 @@ struct FitRecords {  // all records of one device, by the fit that uses them
   std::vector<FitRecord> overlapped;
   std::vector<FitRecord> together_overlapped;  // expert all-to-alls while operators ran
   std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // not operators of a plan
-  std::vector<std::string> notes;                                                // records that no constant uses
+  double highest_mhz = 0;          // of a GPU: its highest clock; 0: not stated
+  bool holds_gaps = false;         // of a GPU: whether the times of kernels hold the gaps before them
+  std::vector<std::string> notes;  // records that no constant uses
 };
 
-// Sorts the records of `clock` ("wall" or "cpu"; empty: the only clock there is, or a GPU's). Input errors: no record
-// that a profile can be made of, more than one device, more than one clock. The files must outlive what is returned.
+// Sorts the records of `clock` ("wall" or "cpu"; empty: the only clock there is, or a GPU's). Of a kernel that a GPU
+// ran by itself the time counts with its operands in memory, where it was measured so. Input errors: no record, more
+// than one device, more than one clock. The files must outlive what is returned.
 model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock = "");
 
 // Returns the seconds of one execution, for sums over many: the mean of the samples without the slowest twentieth,

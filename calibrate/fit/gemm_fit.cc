@@ -39,6 +39,9 @@ std::string entry_of(const GemmForm& form, const FitRecord& record) {
   return fmt::format("gemm.{}{}", form.format(record), is_weight_gradient(record) ? "_weight_gradient" : "");
 }
 
+// Returns a constant of every base profile in whose unit one with this suffix is written.
+std::string like_of(const std::string& part) { return (part == ".operand_time" ? "gemm" : "gemm.bf16") + part; }
+
 // Returns the written bytes of the result; the FP32 sum of a weight gradient is read and written.
 double written_bytes(const FitRecord& record, bool half) {
   constexpr double single_bytes = 4, half_bytes = 2;
@@ -64,11 +67,13 @@ GemmForm form_of_cores() {
 // FP8 operands have a 16-bit result.
 GemmForm form_of_tiles(double tile, double k_block) {
   const auto format = [](const FitRecord& record) {
+    if (record.format == "fp8" || record.format == "fp8_tensor") return "fp8_tensor";  // one scale per tensor
     return record.format.starts_with("fp8") ? "fp8" : record.format == "fp32" ? "fp32" : "bf16";
   };
   return {{".wave_overhead", ".k_time"}, format, [=](const FitRecord& record) -> Terms {
             const double groups = std::max(1.0, record.extent("groups"));
-            const double launches = is_weight_gradient(record) ? groups : 1;  // one kernel for each expert
+            const double usual = is_weight_gradient(record) ? groups : 1;  // one kernel for each expert
+            const double launches = record.launches > 0 ? record.launches : usual;
             const double of_group = std::ceil(record.extent("m") / tile) * std::ceil(record.extent("n") / tile);
             const double of_launch = of_group * groups / launches;
             const double waves = launches * std::ceil(of_launch / static_cast<double>(record.cores));
@@ -125,7 +130,7 @@ bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& con
   for (std::size_t i = 0; i < problem.entries.size(); ++i)
     for (std::size_t part = 0; part < form.parts.size(); ++part)
       constants.add_fitted(problem.entries[i] + form.parts[part], *fit,
-                           static_cast<Index>(1 + form.parts.size() * i + part), how, "gemm.operand_time");
+                           static_cast<Index>(1 + form.parts.size() * i + part), how, like_of(form.parts[part]));
   return true;
 }
 

@@ -197,8 +197,8 @@ void fit_single_times(const FitRecords& records, ConstantList& constants, Profil
     (record.kind == OperatorKind::router ? forward : backward).push_back(record.measurement);
   fit_one_time("router.forward", forward, constants, result);
   fit_one_time("router.backward", backward, constants, result);
-  fit_one_time("kernel.launch_gap", records.launches, constants, result);
-  if (records.machine == MachineKind::gpu)
+  if (!records.holds_gaps) fit_one_time("kernel.launch_gap", records.launches, constants, result);
+  if (records.holds_gaps)
     constants.add("kernel.launch_gap", 0, std::nullopt, model::Evidence::measured,
                   "the times of operators hold the gaps before them");
 }

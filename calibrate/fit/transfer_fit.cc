@@ -124,7 +124,10 @@ void add_slowdown(const std::string& name, std::vector<double> ratios, ConstantL
 
 void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
   fit_messages(records, constants, result);
-  fit_collectives(records, constants, result);
+  if (records.machine == MachineKind::gpu)
+    fit_gpu_collectives(records, constants, result);
+  else
+    fit_collectives(records, constants, result);
 }
 
 void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
@@ -133,6 +136,12 @@ void fit_interference(const FitRecords& records, ConstantList& constants, Profil
   for (const FitRecord& overlapped : records.overlapped) {
     const bool gemm = is_gemm(overlapped.type);
     if (!gemm && overlapped.type != model::OperatorClass::attention) continue;
+    if (overlapped.alone_seconds > 0) {
+      const double share =
+          static_cast<double>(overlapped.cores) / static_cast<double>(overlapped.measurement->sms.value_or(1));
+      (gemm ? gemms : attention).push_back(overlapped.seconds / overlapped.alone_seconds * share);
+      continue;
+    }
     const FitRecord* free = alone(overlapped, gemm ? records.gemms : records.attention, records.machine);
     if (free == nullptr) {
       ++unpaired;

@@ -67,6 +67,7 @@ struct Measurement : Subject {
   Clock clock;
   std::string algorithm;  // a JSON object
   std::string note;
+  int line = 0;  // of the file that holds the record; 0: of none
 
   // Rates at p50: FLOP/s, and bytes per second.
   std::optional<double> flop_rate() const { return flops ? std::optional(*flops / time.p50) : std::nullopt; }

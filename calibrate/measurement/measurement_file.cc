@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "model/base/text_file.h"
+#include "topologies/device.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -41,6 +46,52 @@ void complete(Record& record) {
   if (!m.bytes && record.stated_byte_rate) m.bytes = *record.stated_byte_rate * m.time.p50;
 }
 
+// Returns the runs of letters and digits of a text, in lower case.
+std::set<std::string> name_words(std::string_view text) {
+  std::set<std::string> words;
+  std::string word;
+  for (const char c : std::string(text) + " ") {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    } else if (!word.empty()) {
+      words.insert(std::exchange(word, ""));
+    }
+  }
+  return words;
+}
+
+// Returns the word that names a model of GPU in names of files: "h100" of "h100-sxm".
+std::string model_word(const std::string& name) { return name.substr(0, name.find('-')); }
+
+struct Place {
+  const Measurements* file;
+  const Measurement* record;
+  std::string text() const { return record->line > 0 ? fmt::format("{}:{}", file->path, record->line) : file->path; }
+};
+
+// A record beside others depends on them, and one of a step on the plan: their times may differ.
+bool comparable(const Measurement& m) {
+  return m.communication_sms.value_or(0) == 0 && !m.variant.starts_with("in_step");
+}
+
+model::Result<void> check_pair(const Place& first, const Place& second) {
+  constexpr double most = 2;
+  const double one = first.record->time.p50, other = second.record->time.p50;
+  Error error{ErrorKind::input, "", second.file->path, second.record->line, "", ""};
+  if (one == other && first.record->date == second.record->date) {
+    error.message = fmt::format("the same record as {}", first.text());
+    error.hint = "give each file once";
+    return tl::unexpected(std::move(error));
+  }
+  if (!comparable(*first.record) || std::max(one, other) <= most * std::min(one, other)) return {};
+  constexpr double per_second = 1e6;
+  error.key = "time_us.p50";
+  error.message = fmt::format("{:.6g} us, but {} has {:.6g} us for the same case", other * per_second, first.text(),
+                              one * per_second);
+  error.hint = "leave out the run that is wrong";
+  return tl::unexpected(std::move(error));
+}
+
 class Reader {
  public:
   Reader(const std::string& path, const std::vector<topologies::KnownDevice>& devices) : devices_(devices) {
@@ -62,6 +113,7 @@ class Reader {
         break;
     }
     complete(*record);
+    m.line = line.number;
     if (auto valid = check(*record, line.number); !valid) return at(valid.error(), result_.path, line.number);
     result_.values.push_back(std::move(m));
     return {};
@@ -88,6 +140,7 @@ class Reader {
       unknown_.insert(m.device);
       return {};
     }
+    TRY(check_name(result_.path, m.device, devices_));
     return detail::check_peaks(m, *device);
   }
 
@@ -138,6 +191,32 @@ model::Result<Measurements> load_measurements(const std::string& path,
                                               const std::vector<topologies::KnownDevice>& devices) {
   const auto text = TRY(model::read_text_file(path));
   return parse_measurements(text, path, devices);
+}
+
+model::Result<void> check_name(const std::string& path, const std::string& device,
+                               const std::vector<topologies::KnownDevice>& devices) {
+  const model::Device* own = topologies::find_device(devices, device);
+  if (own == nullptr) return {};
+  const std::set<std::string> words = name_words(std::filesystem::path(path).stem().string());
+  std::set<std::string> named;
+  for (const topologies::KnownDevice& known : devices)
+    if (const std::string word = model_word(known.device.name); word != "host" && words.contains(word))
+      named.insert(word);
+  if (named.empty() || named.contains(model_word(own->name))) return {};
+  return model::wrong_input("device", fmt::format("'{}', but the file's name says {}", device, fmt::join(named, ", ")),
+                            "rename the file, or take the record out of it");
+}
+
+model::Result<void> check_repeats(const std::vector<Measurements>& files) {
+  std::map<std::string, Place> first;
+  for (const Measurements& file : files) {
+    for (const Measurement& m : file.values) {
+      const Place place{&file, &m};
+      const auto [found, fresh] = first.try_emplace(identity(m), place);
+      if (!fresh) TRY(check_pair(found->second, place));
+    }
+  }
+  return {};
 }
 
 }  // namespace plumbline::calibrate

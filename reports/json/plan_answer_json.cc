@@ -45,6 +45,13 @@ Json uncertainty_of(const sim::ClusterOption& option) {
           {"source", option.uncertainty->source}};
 }
 
+Json families_of(const model::StepResult& result) {
+  Json families = Json::object();
+  for (const FamilyShare& family : family_shares(result))
+    families[family.name] = {{"share_of_step", family.share}, {"measured_share_of_step", family.measured}};
+  return families;
+}
+
 Json price_json(const sim::ClusterOption& option) {
   const auto price = sim::price_of(option);
   Json json = {{"ownership", option.inputs.plan.run.ownership},
@@ -79,6 +86,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                {"no_plan_because", nullptr},
                {"step_uncertainty", uncertainty_of(option)},
                {"measured_share", nullptr},
+               {"measured_by_family", nullptr},
                {"interval", nullptr},
                {"price", price_json(option)},
                {"notes", option.notes},
@@ -96,6 +104,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
   if (answer.dominated[*place]) json["dominated"] = *answer.dominated[*place];
   if (*place > 0) json["reason"] = reason_between(answer.options[answer.order[*place - 1]], option, answer.objective);
   json["measured_share"] = measured_share(option.plans.front().result);
+  json["measured_by_family"] = families_of(option.plans.front().result);
   json["interval"] = interval_of(option.plans.front().cost, answer.objective);
   return json;
 }

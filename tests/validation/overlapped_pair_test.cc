@@ -48,7 +48,7 @@ std::string fitted_profile(const std::string& records_name, const TemporaryDirec
 model::ResultComparison predicted_and_measured(const std::string& name, const std::vector<std::string>& changes) {
   const TemporaryDirectory folder;
   cli::SubjectRequest request;
-  request.subjects = {shipped("examples/h100-chunk.toml"), kept(name + "-step.json")};
+  request.subjects = {shipped("examples/h100-chunk.toml"), kept("steps/" + name + "-step.json")};
   request.overrides = changes;
   request.profile = fitted_profile(name, folder);
   request.timelines = true;

@@ -31,6 +31,7 @@ class ConstantList {
   // Returns the value in SI: as added, else as in the base profile.
   double value(const std::string& name) const;
   bool has(const std::string& name) const;
+  const model::Profile& base() const { return base_; }
 
   std::vector<model::Parameter> take() { return std::move(parameters_); }
 
@@ -50,6 +51,7 @@ void fit_tile_gemms(const FitRecords& records, ConstantList& constants,
 void fit_attention(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void fit_single_times(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void fit_interference(const FitRecords& records, ConstantList& constants, ProfileFit& result);
+void fit_gpu_collectives(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void fit_transfers(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 void add_measured_operators(const FitRecords& records, ConstantList& constants, ProfileFit& result);
 

@@ -246,4 +246,34 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
       fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
 }
 
+std::string card_text(const calibrate::CardComparison& comparison) {
+  constexpr std::size_t width = 110;
+  Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "), 2, width);
+  std::vector<std::string> slower, faster;
+  for (const calibrate::ComparedFamily& family : comparison.families) {
+    table.add({family.name, fmt::format("{}", family.records), fixed(family.median, 3), fixed(family.low, 3),
+               fixed(family.high, 3), fmt::format("{}{}", percent(family.allowed), family.stated ? "" : "*"),
+               family.normal() ? "" : "outside"});
+    if (family.normal()) continue;
+    const std::string off = fmt::format("{} ({})", family.name, signed_percent(family.median - 1));
+    (family.median > 1 ? slower : faster).push_back(off);
+  }
+  std::string verdict;
+  if (slower.empty() && faster.empty())
+    verdict =
+        fmt::format("This card is normal: every family is within the uncertainty of profile {}.", comparison.profile);
+  if (!slower.empty())
+    verdict = fmt::format("This card is slower than profile {} allows for in {}. ", comparison.profile,
+                          fmt::join(slower, ", "));
+  if (!faster.empty())
+    verdict += fmt::format("This card is faster than profile {} allows for in {}.", comparison.profile,
+                           fmt::join(faster, ", "));
+  return fmt::format(
+      "Is this card normal? Its records against profile {}:\n{}\n{}{}", comparison.profile, table.to_string(),
+      paragraph(verdict),
+      paragraph("Allowed: how far the middle may be off, by the uncertainties of the profile's constants and at "
+                "least 5 %; "
+                "* they state none, 10 % is assumed. Software and clocks differ too, not only cards."));
+}
+
 }  // namespace plumbline::reports

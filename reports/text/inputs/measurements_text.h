@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
@@ -31,6 +32,9 @@ std::string machine_text(const calibrate::FitRecords& records);
 
 // Returns the machine, the number of constants, and a table of the families with the errors of their forms.
 std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records);
+
+// Returns a table of the families of a card's records against the shipped profile of its kind, and the verdict.
+std::string card_text(const calibrate::CardComparison& comparison);
 
 // Returns the slowdown of each kernel, its time concurrent with a copy over its time alone, against the copy's SMs.
 // GEMMs have panels by the SMs for which their algorithm was chosen (all, or the free ones) and by what partitions the

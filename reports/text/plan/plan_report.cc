@@ -145,11 +145,15 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
                range ? fmt::format("{} to {}", text(range->low), text(range->high)) : "-",
                percent(measured_share(answer.best(i).result))});
   }
+  std::string families;
+  for (std::size_t i = 0; i < answer.order.size(); ++i)
+    families += paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(answer.options[answer.order[i]]),
+                                      family_words(answer.best(i).result)));
   return heading("How sure", style) + table.to_string() + "\n" +
          paragraph(
              "Off by: one standard deviation of a predicted step; measured: share of the step that rests on "
-             "measured, fitted or published constants.") +
-         profiles_text(answer);
+             "measured, fitted or published constants. By family, with their shares of the step:") +
+         families + profiles_text(answer);
 }
 
 std::string prices_text(const sim::PlanAnswer& answer, Style style) {

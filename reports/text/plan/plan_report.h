@@ -26,6 +26,17 @@ std::vector<std::string> assumptions(const sim::Recipe& recipe);
 double measured_share(const model::StepResult& result);
 bool only_datasheet(const model::StepResult& result);  // whether that share is below a tenth
 
+// The part of a step that depends on the constants of one family.
+struct FamilyShare {
+  std::string name;     // "GEMMs", "attention", ...
+  double share = 0;     // of the step's time
+  double measured = 0;  // of the step's time: on measured, fitted or published constants
+};
+// Returns the families with a hundredth of the step or more, the largest first.
+std::vector<FamilyShare> family_shares(const model::StepResult& result);
+// Returns which families are measured and which are assumed or by datasheet: "measured: GEMMs (45.0 %); ...".
+std::string family_words(const model::StepResult& result);
+
 // Returns why the plan ranks below the one above it on the same cluster, or "tie: ...".
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row);
 // Returns the differences in hardware between two options, their effect on the step, and the prices.

@@ -12,7 +12,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t plan_table_width = 190;
+constexpr std::size_t plan_table_width = 210;
 
 std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
 
@@ -94,14 +94,15 @@ std::string option_remark(const sim::PlanAnswer& answer, std::size_t place) {
 }  // namespace
 
 std::string options_table(const sim::PlanAnswer& answer, Style style) {
-  Table table(with(columns_of("> | cluster | >GPUs"), plan_columns()), 2, plan_table_width);
+  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), plan_columns()), 2, plan_table_width);
   const auto best = sim::measure(answer.best(0).cost, answer.objective);
   std::string reasons;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const auto value = sim::measure(answer.best(i).cost, answer.objective);
     const double over = best && value ? *value / *best - 1 : 0;
-    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, count(option.gpus)},
+    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
+                    percent(measured_share(answer.best(i).result)), count(option.gpus)},
                    plan_cells(answer.best(i), over, option_remark(answer, i))));
     if (i == 0) continue;
     const sim::ClusterOption& above = answer.options[answer.order[i - 1]];

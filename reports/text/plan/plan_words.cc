@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
+#include <string_view>
 
 #include "model/result/waterfall.h"
 #include "reports/text/format.h"
@@ -43,6 +46,30 @@ std::vector<std::string> hardware_differences(const sim::ClusterOption& above, c
   return parts;
 }
 
+struct FamilyOfConstants {
+  std::string_view prefix, name;
+};
+constexpr std::array families = {FamilyOfConstants{"gemm.", "GEMMs"},
+                                 FamilyOfConstants{"attention.", "attention"},
+                                 FamilyOfConstants{"memory.", "memory-bound kernels"},
+                                 FamilyOfConstants{"permute.", "memory-bound kernels"},
+                                 FamilyOfConstants{"kernel.", "launches and short kernels"},
+                                 FamilyOfConstants{"router.", "routers"},
+                                 FamilyOfConstants{"exchange.", "expert all-to-all"},
+                                 FamilyOfConstants{"collective.", "collectives and messages"},
+                                 FamilyOfConstants{"network.", "collectives and messages"},
+                                 FamilyOfConstants{"measured.", "operators measured as such"}};
+
+std::string family_of_constant(std::string_view constant) {
+  const auto found =
+      std::ranges::find_if(families, [&](const FamilyOfConstants& f) { return constant.starts_with(f.prefix); });
+  return found == families.end() ? "other constants" : std::string(found->name);
+}
+
+bool rests_on_measurement(model::Evidence kind) {
+  return kind != model::Evidence::datasheet && kind != model::Evidence::assumed;
+}
+
 }  // namespace
 
 std::string option_name(const sim::ClusterOption& option) {
@@ -52,7 +79,7 @@ std::string option_name(const sim::ClusterOption& option) {
 double measured_share(const model::StepResult& result) {
   double share = 0;
   for (const EvidenceShare& part : evidence_shares(result.provenance)) {
-    if (part.kind != model::Evidence::datasheet && part.kind != model::Evidence::assumed) share += part.share;
+    if (rests_on_measurement(part.kind)) share += part.share;
   }
   return share;
 }
@@ -60,6 +87,39 @@ double measured_share(const model::StepResult& result) {
 bool only_datasheet(const model::StepResult& result) {
   constexpr double nearly_nothing = 0.1;
   return measured_share(result) < nearly_nothing;
+}
+
+std::vector<FamilyShare> family_shares(const model::StepResult& result) {
+  constexpr double shown = 0.01;
+  std::vector<FamilyShare> shares;
+  for (const model::ProvenanceEntry& entry : result.provenance) {
+    if (entry.share_of_step <= 0) continue;
+    const std::string name = family_of_constant(entry.parameter.name);
+    auto found = std::ranges::find(shares, name, &FamilyShare::name);
+    if (found == shares.end()) found = shares.insert(shares.end(), {.name = name});
+    found->share += entry.share_of_step;
+    if (rests_on_measurement(entry.parameter.kind)) found->measured += entry.share_of_step;
+  }
+  std::erase_if(shares, [](const FamilyShare& family) { return family.share < shown; });
+  std::ranges::stable_sort(shares, std::ranges::greater(), &FamilyShare::share);
+  return shares;
+}
+
+std::string family_words(const model::StepResult& result) {
+  constexpr double nearly_all = 0.9, nearly_none = 0.1;
+  std::vector<std::string> measured, partly, not_measured;
+  for (const FamilyShare& family : family_shares(result)) {
+    const double part = family.measured / family.share;
+    (part >= nearly_all   ? measured
+     : part > nearly_none ? partly
+                          : not_measured)
+        .push_back(fmt::format("{} ({})", family.name, percent(family.share)));
+  }
+  std::vector<std::string> words;
+  if (!measured.empty()) words.push_back(fmt::format("measured: {}", fmt::join(measured, ", ")));
+  if (!partly.empty()) words.push_back(fmt::format("partly measured: {}", fmt::join(partly, ", ")));
+  if (!not_measured.empty()) words.push_back(fmt::format("assumed or by datasheet: {}", fmt::join(not_measured, ", ")));
+  return fmt::format("{}", fmt::join(words, "; "));
 }
 
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row) {

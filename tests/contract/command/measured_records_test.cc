@@ -3,15 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/profile_fit.h"
+#include "calibrate/import/nccl_tests.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/measure_records.h"
+#include "model/base/text_file.h"
 #include "real/measure/case_file.h"
+#include "tests/support/costs.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::tests {
@@ -121,7 +126,7 @@ TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {
   const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(shipped("calibrate/measured"))) {
-    if (entry.path().extension() == ".json") continue;  // a step, not records
+    if (entry.is_directory()) continue;  // executed steps, not records
     const auto read = calibrate::load_measurements(entry.path().string(), devices);
     ASSERT_TRUE(read) << to_string(read.error());
     EXPECT_FALSE(read->values.empty()) << entry.path();
@@ -130,6 +135,45 @@ TEST(KeptRecords, AreReadAndNameClockAndEnvironment) {
     ++files;
   }
   EXPECT_GT(files, 0U);
+}
+
+// Fits a profile to files of one device, of its family's datasheet, and returns it.
+calibrate::ProfileFit fitted(const std::vector<std::string>& paths) {
+  const auto devices = topologies::load_devices(shipped("topologies/devices")).value();
+  std::vector<calibrate::Measurements> files;
+  for (const std::string& path : paths) {
+    auto read = path.ends_with(".txt") ? calibrate::parse_nccl_tests(model::read_text_file(path).value(), path)
+                                       : calibrate::load_measurements(path, devices);
+    EXPECT_TRUE(read) << path;
+    if (read) files.push_back(*read);
+  }
+  const auto repeats = calibrate::check_repeats(files);
+  EXPECT_TRUE(repeats) << to_string(repeats.error());
+  const auto records = calibrate::fit_records(files);
+  EXPECT_TRUE(records) << to_string(records.error());
+  const bool host = records && records->machine == calibrate::MachineKind::host;
+  return calibrate::fit_profile(*records, profile(host ? "host-datasheet" : "generic-datasheet"), "a test");
+}
+
+void expect_usable(const calibrate::ProfileFit& fit, const std::string& what) {
+  EXPECT_GT(fit.parameters.size(), 10U) << what;
+  for (const model::Parameter& constant : fit.parameters)
+    EXPECT_TRUE(std::isfinite(constant.value) && constant.value >= 0) << what << ": " << constant.name;
+}
+
+TEST(KeptRecords, EachFileBecomesAProfile) {
+  for (const auto& entry : std::filesystem::directory_iterator(shipped("calibrate/measured")))
+    if (!entry.is_directory()) expect_usable(fitted({entry.path().string()}), entry.path().string());
+}
+
+TEST(KeptRecords, FilesOfOneCardBecomeAProfileInAnyMix) {
+  const std::string sweep = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22.jsonl");
+  const std::string plan = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk.jsonl");
+  const std::string bf16 = shipped("calibrate/measured/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk-bf16.jsonl");
+  const std::string nccl = shipped("tests/golden/inputs/nccl-tests.txt");
+  for (const std::vector<std::string>& mix :
+       std::vector<std::vector<std::string>>{{sweep, plan}, {sweep, nccl}, {plan, bf16}, {sweep, plan, bf16, nccl}})
+    expect_usable(fitted(mix), std::to_string(mix.size()));
 }
 
 }  // namespace

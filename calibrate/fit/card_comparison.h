@@ -1,0 +1,37 @@
+// A card against the shipped profile of its kind, family by family: is this card normal?
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/fit_records.h"
+#include "model/base/error.h"
+#include "model/profile/cluster.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::calibrate {
+
+struct ComparedFamily {
+  std::string name;  // "GEMMs bf16"
+  std::size_t records = 0;
+  double median = 0, low = 0, high = 0;  // measured over predicted: the middle, the 10th and the 90th percentile
+  double allowed = 0;                    // how far the middle may be from 1
+  bool stated = false;                   // whether that is the profile's uncertainty; otherwise it is assumed
+  bool normal() const { return median <= 1 + allowed && median >= 1 - allowed; }
+};
+
+struct CardComparison {
+  std::string profile;
+  std::vector<ComparedFamily> families;
+};
+
+// Predicts every record that was taken without a transfer beside it. A family's allowance is the uncertainty of the
+// profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of cards of
+// one kind are assumed to differ; where they state none, 10 %. A profile whose
+// rates are bursts at the highest clock (it has power.idle, but no power.reference_limit) is slowed down in GEMMs and
+// attention by the clock that a record states. Input errors: a constant that the profile lacks.
+model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
+                                           const model::Device& device);
+
+}  // namespace plumbline::calibrate
