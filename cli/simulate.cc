@@ -20,6 +20,7 @@
 #include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
+#include "sim/whatif/power_span.h"
 
 namespace plumbline::cli {
 
@@ -83,8 +84,9 @@ model::Result<int> run(const Arguments& arguments) {
   const auto changes = TRY(parse_degrade(arguments.degrade));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
-  const auto simulation = TRY(fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, record, changes)
-                                                              : sim::simulate(inputs, fidelity, record));
+  auto simulation = TRY(fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, record, changes)
+                                                        : sim::simulate(inputs, fidelity, record));
+  simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (!arguments.outputs.to_stdout())

@@ -28,6 +28,9 @@ void visit_step(Times& step, Visitor&& visit) {
   visit("exposed_parameter_gather_s", step.exposed_parameter_gather_s, "");
   visit("exposed_input_s", step.exposed_input_s, "");
   visit("exposed_host_s", step.exposed_host_s, "");
+  visit("gpu_power_w", step.gpu_power_w, "W");
+  visit("energy_j", step.energy_j, "J");
+  visit("clock", step.clock, "1");
 }
 
 // Visits the quantities of a run. `Run` is model::RunCost, const or not; phases() is called at the phases' position.

@@ -55,7 +55,7 @@ std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Oper
   const std::string key = operator_key(graph, op);
   const std::int64_t free = occupancy(conditions).free;
   Conditions then_under = conditions;
-  then_under.row_scale = 1;
+  then_under.row_scale = then_under.clock = 1;
   std::optional<Constant> measured;
   if (conditions.co_runner == CoRunner::transferring) measured = measured_.find(key, {free, true});
   if (!measured) {
@@ -148,7 +148,7 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
                    Share{kind.droop.index, count * core.droop}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
   const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
-  return with_gaps(scaled(result, again * slowdown / sustained_clock_), launches);
+  return with_gaps(scaled(result, again * slowdown / (sustained_clock_ * conditions.clock)), launches);
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
@@ -163,7 +163,7 @@ KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const C
                    Share{kind.row_time.index, parts.rows}, Share{kind.tail.index, parts.tail},
                    Share{kv_bandwidth_.index, parts.keys_values}};
   const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
-  return with_gaps(scaled(result, slowdown / sustained_clock_), kernels(graph, op));
+  return with_gaps(scaled(result, slowdown / (sustained_clock_ * conditions.clock)), kernels(graph, op));
 }
 
 // Many small blocks use whatever a co-runner leaves of an SM; a grid sized for the whole GPU needs another round.

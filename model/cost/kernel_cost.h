@@ -42,7 +42,8 @@ class KernelCost {
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
   // operands and results; attention at what its pairs take on every SM, without rows, tail and the reading of keys.
   // Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its constant. A measured
-  // operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all conditions
+  // operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all conditions with a clock of
+  // at most 1
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows, because the slowdowns of a profile are at least 1.

@@ -17,6 +17,7 @@ struct Conditions {
   std::int64_t held = 0;  // SMs of the co-runner
   CoRunner co_runner = CoRunner::none;
   double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
+  double clock = 1;      // over the clock that the profile's rates belong to; slows what the SMs bound
 };
 
 // static: kernels are launched on the SMs that communication leaves, also while it is idle (DeepSeek-V3,

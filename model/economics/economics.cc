@@ -22,7 +22,8 @@ std::optional<double> RunCost::energy_mwh(double hours) const {
   return power_w.value ? std::optional(hours * *power_w.value / watts_per_megawatt) : std::nullopt;
 }
 
-std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster) {
+std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster,
+                                std::optional<double> gpu_power_w) {
   if (!plan.run.tokens) return std::nullopt;
   RunCost run;
   run.tokens = *plan.run.tokens;
@@ -38,10 +39,11 @@ std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const Clus
   for (const RunPhaseCost& phase : run.phases) run.total_gpu_hours += phase.gpu_hours;
   run.ownership = plan.run.ownership;
   run.rent = rent_price(plan, cluster);
-  run.purchase = purchase_price(plan, cluster);
+  run.purchase = purchase_price(plan, cluster, gpu_power_w);
   run.cost_usd = cost(run.gpu_hours, run.price(), &HourlyPrice::value);
   run.total_cost_usd = cost(run.total_gpu_hours, run.price(), &HourlyPrice::value);
-  run.power_w = supplied_power(plan, cluster);
+  run.power_w = supplied_power(plan, cluster, gpu_power_w);
+  run.power_predicted = gpu_power_w.has_value();
   run.fabric = cluster.fabric;
   run.fabric_usd = fabric_price(cluster);
   return run;

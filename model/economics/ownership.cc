@@ -92,26 +92,33 @@ class Fabric {
   const Parameter *nic_, *switch_, *link_;
 };
 
+// Returns the upper estimate of what a GPU draws in W; 0: unknown.
+double most_power(const Plan& plan, const ClusterShape& cluster) {
+  return plan.cluster.power_limit_w.value_or(cluster.device.tdp);
+}
+
 class Power {
  public:
-  Power(const ClusterShape& cluster, const Prices& prices, Needs& needs)
+  Power(const ClusterShape& cluster, const Prices& prices, double gpu_w, Needs& needs)
       : cluster_(cluster),
+        gpu_w_(gpu_w),
         host_(needs(prices.host_power, "power.host")),
         nic_(needs(cluster.fabric.nics, prices.nic_power, "power.nic")),
         switch_(needs(cluster.fabric.switches, prices.switch_power, "power.switch")),
         pue_(needs(prices.pue, "price.pue")) {
-    if (cluster.device.tdp <= 0) needs(std::nullopt, "tdp of its device");
+    if (gpu_w <= 0) needs(std::nullopt, "tdp of its device");
   }
 
   double supplied(End end) const {
     const double fabric = times(cluster_.fabric.nics, nic_, end) + times(cluster_.fabric.switches, switch_, end);
-    const double machines = cluster_.device.tdp + at(*host_, end) / static_cast<double>(cluster_.gpus_per_node) +
+    const double machines = gpu_w_ + at(*host_, end) / static_cast<double>(cluster_.gpus_per_node) +
                             fabric / static_cast<double>(cluster_.gpus);
     return machines * at(*pue_, end);
   }
 
  private:
   const ClusterShape& cluster_;
+  double gpu_w_;
   const Parameter *host_, *nic_, *switch_, *pue_;
 };
 
@@ -128,7 +135,7 @@ Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster) {
   return {HourlyPrice{rent->value, at(*rent, End::cheap), at(*rent, End::dear), rent->kind, rent->source, {}, {}}, ""};
 }
 
-Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster) {
+Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster, std::optional<double> gpu_power_w) {
   const Prices prices = effective(plan, cluster);
   Needs needs;
   const Parameter* server = needs(prices.server, "price.server");
@@ -136,7 +143,7 @@ Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster)
   const Parameter* years = needs(prices.depreciation, "price.depreciation");
   const Parameter* utilization = needs(prices.utilization, "price.utilisation");
   const Parameter* electricity = needs(prices.electricity, "price.electricity");
-  const Power power(cluster, prices, needs);
+  const Power power(cluster, prices, gpu_power_w.value_or(most_power(plan, cluster)), needs);
   if (!needs.complete()) return {std::nullopt, needs.missing(cluster)};
   const auto capital = [&](End end) {
     const double usd = at(*server, end) / static_cast<double>(cluster.gpus_per_node) +
@@ -162,10 +169,10 @@ std::optional<double> fabric_price(const ClusterShape& cluster) {
   return needs.complete() ? std::optional(fabric.usd(End::value)) : std::nullopt;
 }
 
-Known<double> supplied_power(const Plan& plan, const ClusterShape& cluster) {
+Known<double> supplied_power(const Plan& plan, const ClusterShape& cluster, std::optional<double> gpu_power_w) {
   const Prices prices = effective(plan, cluster);
   Needs needs;
-  const Power power(cluster, prices, needs);
+  const Power power(cluster, prices, gpu_power_w.value_or(most_power(plan, cluster)), needs);
   if (!needs.complete()) return {std::nullopt, needs.missing(cluster)};
   return {power.supplied(End::value), ""};
 }

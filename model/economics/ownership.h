@@ -6,7 +6,8 @@
 // with fabric = NICs * nic + switches * switch + links * link of the cluster's fabric. An idle hour costs capital
 // (through the utilisation) but, in this formula, no electricity.
 //
-//   power of a GPU = TDP + host power / GPUs of a node + (NICs * nic power + switches * switch power) / GPUs
+//   power of a GPU = its mean power in the step, where that is known, else the plan's limit or the TDP,
+//                    + host power / GPUs of a node + (NICs * nic power + switches * switch power) / GPUs
 //
 // The range of a price takes every constant at its cheap end together, and every one at its expensive end.
 #pragma once
@@ -38,13 +39,15 @@ struct Known {
 Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster);
 
 // Returns the price of an owned GPU. run.depreciation_years, utilisation, pue and electricity_usd_per_kwh of the plan
-// replace the topology's.
-Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster);
+// replace the topology's. gpu_power_w: mean power of a GPU in W, where that is known.
+Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster,
+                                  std::optional<double> gpu_power_w = std::nullopt);
 
 // Returns the price of all NICs, switches and links in USD.
 std::optional<double> fabric_price(const ClusterShape& cluster);
 
 // Returns the power of a GPU with its share of host and fabric in W, as supplied to the building (with PUE).
-Known<double> supplied_power(const Plan& plan, const ClusterShape& cluster);
+Known<double> supplied_power(const Plan& plan, const ClusterShape& cluster,
+                             std::optional<double> gpu_power_w = std::nullopt);
 
 }  // namespace plumbline::model

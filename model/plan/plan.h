@@ -32,6 +32,7 @@ struct Plan {
     std::int64_t gpus = 0;
     std::optional<std::string> profile;
     std::optional<std::string> device;
+    std::optional<double> power_limit_w;  // of each GPU; default: the device's tdp (model/cost/power_model.h)
     std::optional<std::int64_t> nics_per_node;
     std::optional<double> nic_gbps;  // Gb/s
     std::optional<double> oversubscription;
@@ -186,6 +187,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.gpus", plan.cluster.gpus);
   visit("cluster.profile", plan.cluster.profile);
   visit("cluster.device", plan.cluster.device);
+  visit("cluster.power_limit_w", plan.cluster.power_limit_w);
   visit("cluster.nics_per_node", plan.cluster.nics_per_node);
   visit("cluster.nic_gbps", plan.cluster.nic_gbps);
   visit("cluster.oversubscription", plan.cluster.oversubscription);

@@ -37,6 +37,10 @@ struct StepTimes {
   PerOp slots_mean_s;                                // the same, mean over the pipeline ranks
   PerOp exposed_mean_s;                              // part of those in which compute waits for communication
   PerOp chunk_s;                                     // one chunk of each kind on a middle stage
+  // The following are known where the profile has a power model (model/cost/power_model.h).
+  std::optional<double> gpu_power_w;  // mean over the step and the GPUs
+  std::optional<double> energy_j;     // of all GPUs
+  PerOp clock;                        // in slots, mean over the pipeline ranks: over that of the profile's rates
   // The following are printed only, outside the JSON contract: counts behind slots_s, busy time by class on rank 0.
   std::array<std::int64_t, 5> slot_counts{};
   struct ClassTime {
@@ -90,8 +94,9 @@ struct RunCost {
   std::string ownership;              // "rent" or "purchase": the price behind the costs above
   Known<HourlyPrice> rent, purchase;  // per GPU-hour
   const Known<HourlyPrice>& price() const { return ownership == "purchase" ? purchase : rent; }
-  Known<double> power_w;  // power of a GPU with its share of host, fabric and building, from TDP
-  FabricParts fabric;     // parts of a fabric for the plan's GPUs
+  Known<double> power_w;         // power of a GPU with its share of host, fabric and building
+  bool power_predicted = false;  // the GPU's part is that of the step; else its TDP or the plan's limit
+  FabricParts fabric;            // parts of a fabric for the plan's GPUs
   std::optional<double> fabric_usd;
 
   // The cost of that many GPU-hours at either end of the price's range.
@@ -118,12 +123,13 @@ struct StepResult {
   std::string device;
   std::vector<std::string> warnings;  // sentences about inputs that do not belong together
   StepTimes step;
-  std::optional<double> bound_s;                    // proven lower bound
-  std::string bound_by;                             // the resource that is busy so long: "compute", "NIC (...)", ...
-  std::int64_t bound_rank = 0;                      // pipeline rank of that resource
-  std::vector<LostTime> lost;                       // on that rank; bound and lost times add up to the step's
-  std::optional<double> flops_at_peak_s;            // FLOPs of the busiest rank at the device's peak
-  std::optional<std::array<double, 3>> interval_s;  // p10, p50, p90
+  std::optional<double> bound_s;                      // proven lower bound
+  std::string bound_by;                               // the resource that is busy so long: "compute", "NIC (...)", ...
+  std::int64_t bound_rank = 0;                        // pipeline rank of that resource
+  std::vector<LostTime> lost;                         // on that rank; bound and lost times add up to the step's
+  std::optional<double> flops_at_peak_s;              // FLOPs of the busiest rank at the device's peak
+  std::optional<std::array<double, 3>> interval_s;    // p10, p50, p90
+  std::optional<std::array<double, 2>> power_span_s;  // of the step under a lower power limit (sim/whatif/power_span.h)
   std::optional<RunCost> run;
   Memory memory;
   std::vector<ProvenanceEntry> provenance;

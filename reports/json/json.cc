@@ -238,6 +238,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
   Json json;
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval_s);
+  json["power_span_s"] = result.power_span_s ? Json(*result.power_span_s) : Json(nullptr);
   json["bound"] = bound_of(result);
   json["run"] = run_of(result.run);
   json["memory"] = memory_of(result.memory);

@@ -56,8 +56,9 @@ double peak_seconds(const model::Graph& graph, const model::Operator& op, const 
 // Computes the load of one segment.
 class Loader {
  public:
-  Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::CoRunner co_runner)
-      : graph_(graph), segment_(segment), costs_(costs), co_runner_(co_runner) {}
+  Loader(const model::Graph& graph, const model::Segment& segment, const CostModels& costs, model::CoRunner co_runner,
+         double clock)
+      : graph_(graph), segment_(segment), costs_(costs), co_runner_(co_runner), clock_(clock) {}
 
   Load of(double width) {
     for (const std::uint16_t index : segment_.operators) add(graph_.operators[index], width);
@@ -103,7 +104,11 @@ class Loader {
 
   void add_kernels(const model::Operator& op, double width) {
     const OperatorClass kind = model::operator_class(graph_, op);
-    const model::KernelTime whole = costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms});
+    const double best_clock = std::max(1.0, clock_);  // above 1 under a limit above that of the profile's rates
+    const auto time = [&](double clock) {
+      return costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms, .clock = clock});
+    };
+    const model::KernelTime whole = time(clock_);
     const double ring = kind == OperatorClass::attention
                             ? costs_.communication.ring_attention(graph_, op, whole.seconds) - whole.seconds
                             : 0;
@@ -112,8 +117,11 @@ class Loader {
       load_.loss.recomputation += segment_.share * (whole.seconds + ring);
       return;
     }
-    const double best = costs_.kernels.best(graph_, op) * (is_gemm(kind) ? 1 : width);
-    const double slower = segment_.share * (whole.seconds - whole.gaps - best);
+    const bool clocked = is_gemm(kind) || kind == OperatorClass::attention;
+    const double best = costs_.kernels.best(graph_, op) * (is_gemm(kind) ? 1 : width) / (clocked ? best_clock : 1);
+    const double lost_to_clock = clocked && clock_ < 1 ? whole.seconds - time(1).seconds : 0;
+    const double slower = segment_.share * (whole.seconds - whole.gaps - lost_to_clock - best);
+    load_.loss.clock += segment_.share * lost_to_clock;
     load_.at_best(Resource::compute) += segment_.share * best;
     (is_gemm(kind) ? load_.loss.gemm : load_.loss.memory_bound) += slower;
     load_.loss.gaps += segment_.share * whole.gaps;
@@ -121,7 +129,8 @@ class Loader {
   }
 
   void add_co_runners(const model::Operator& op) {
-    const auto seconds = [&](const model::Conditions& conditions) {
+    const auto seconds = [&](model::Conditions conditions) {
+      conditions.clock = clock_;
       return segment_.share * costs_.kernels.time(graph_, op, conditions).seconds;
     };
     const model::Conditions moving = costs_.partition.overlapped(co_runner_);
@@ -135,6 +144,7 @@ class Loader {
   const model::Segment& segment_;
   const CostModels& costs_;
   model::CoRunner co_runner_;
+  double clock_;
   Load load_;
 };
 
@@ -163,6 +173,7 @@ Load& Load::add(const Load& other, double times) {
   }
   loss.recomputation += times * other.loss.recomputation;
   loss.gemm += times * other.loss.gemm;
+  loss.clock += times * other.loss.clock;
   loss.memory_bound += times * other.loss.memory_bound;
   loss.gaps += times * other.loss.gaps;
   loss.ring += times * other.loss.ring;
@@ -183,24 +194,24 @@ double SegmentLoads::least_width(const model::Segment& segment, bool with_second
          static_cast<double>(costs_.partition.device_sms);
 }
 
-const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double width) {
+const SlotLoad& SegmentLoads::segment(const model::Segment& segment, double width, double clock) {
   if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
   std::deque<Known>& known = known_[segment.block];
   const auto same = [&](const Known& one) {
     return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share &&
-           one.width == width;
+           one.width == width && one.clock == clock;
   };
   const auto found = std::ranges::find_if(known, same);
   if (found != known.end()) return found->load;
   const model::Graph& graph = program_.blocks[segment.block];
-  SlotLoad load{Loader(graph, segment, costs_, *co_runner_).of(width), 0};
+  SlotLoad load{Loader(graph, segment, costs_, *co_runner_, clock).of(width), 0};
   for (const std::uint16_t index : segment.operators)
     load.flop_seconds += segment.share * peak_seconds(graph, graph.operators[index], device_);
-  known.push_back({segment.stream, segment.share, width, segment.operators, load});
+  known.push_back({segment.stream, segment.share, width, clock, segment.operators, load});
   return known.back().load;
 }
 
-SlotLoad SegmentLoads::of(const model::SlotTemplate& slot) {
+SlotLoad SegmentLoads::of(const model::SlotTemplate& slot, double clock) {
   if (!co_runner_) {
     const bool communication = std::ranges::any_of(program_.blocks, [](const model::Graph& graph) {
       return std::ranges::any_of(graph.operators, [&](const model::Operator& op) {
@@ -212,7 +223,7 @@ SlotLoad SegmentLoads::of(const model::SlotTemplate& slot) {
   const Order order(slot);
   SlotLoad sum;
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {
-    const SlotLoad& one = segment(slot.segments[i], least_width(slot.segments[i], order.with_second_stream(i)));
+    const SlotLoad& one = segment(slot.segments[i], least_width(slot.segments[i], order.with_second_stream(i)), clock);
     sum.load.add(one.load);
     sum.flop_seconds += one.flop_seconds;
   }

@@ -39,10 +39,11 @@ std::string_view to_string(Resource resource);
 struct KernelLoss {
   double recomputation = 0;  // all of the recomputed kernels' time
   double gemm = 0;           // ramps, waves and tiles that are not full, results that are written
+  double clock = 0;          // GEMMs and attention below the clock of the best rates
   double memory_bound = 0;   // shortest kernels, scales, row maps
   double gaps = 0;           // between launches
   double ring = 0;           // attention waits for keys and values
-  double total() const { return recomputation + gemm + memory_bound + gaps + ring; }
+  double total() const { return recomputation + gemm + clock + memory_bound + gaps + ring; }
 };
 
 struct Load {                             // seconds
@@ -69,16 +70,16 @@ class SegmentLoads {
   SegmentLoads(const model::StepProgram& program, const CostModels& costs, const model::Device& device)
       : program_(program), costs_(costs), device_(device) {}
 
-  SlotLoad of(const model::SlotTemplate& slot);
+  SlotLoad of(const model::SlotTemplate& slot, double clock);
 
  private:
   struct Known {
     model::Stream stream;
-    double share, width;
+    double share, width, clock;
     std::vector<std::uint16_t> operators;
     SlotLoad load;
   };
-  const SlotLoad& segment(const model::Segment& segment, double width);
+  const SlotLoad& segment(const model::Segment& segment, double width, double clock);
   double least_width(const model::Segment& segment, bool with_second_stream) const;
 
   const model::StepProgram& program_;

@@ -2,8 +2,11 @@
 
 namespace plumbline::sim {
 
-Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
+Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
+                      double clock) {
   Attribution result;
+  model::Conditions alone = costs.partition.overlapped(model::CoRunner::none);
+  alone.clock = clock;
   for (const model::Segment& segment : slot.segments) {
     const model::Graph& graph = program.blocks[segment.block];
     for (std::uint16_t index : segment.operators) {
@@ -25,7 +28,7 @@ Attribution attribute(const model::StepProgram& program, const model::SlotTempla
         continue;
       }
       if (segment.stream == model::Stream::communication) continue;
-      const model::KernelTime time = costs.kernels.time(graph, op, costs.partition.overlapped(model::CoRunner::none));
+      const model::KernelTime time = costs.kernels.time(graph, op, alone);
       result.classes[std::string(model::breakdown_name(kind))] += segment.share * time.seconds;
       for (const model::Share& share : time.shares)
         if (share.index >= 0) result.constants[share.index] += segment.share * share.seconds;

@@ -16,6 +16,8 @@ struct Attribution {
   std::map<std::int32_t, double> communication;  // profile constant -> seconds of transfer
 };
 
-Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs);
+// `clock` is that of the slot (sim/step/slot_power.h).
+Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
+                      double clock);
 
 }  // namespace plumbline::sim

@@ -50,7 +50,8 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   if (known) return *known;
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
-  std::vector<SegmentTime> times = timer_.times(whole);
+  known->power = slot_power(library_.program(), whole, costs_);
+  std::vector<SegmentTime> times = timer_.times(whole, known->power.clock);
   if (!even_ && uses(whole, model::Stream::communication)) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = slot_seed(whole.type);
@@ -64,22 +65,23 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
 const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }
 
 std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
-  const std::vector<double>& waits = timed(slot).waits;
-  std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot));
-  for (std::size_t s = 0; s < waits.size(); ++s) times[s].wait = waits[s];
+  const Timed& known = timed(slot);
+  std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot), known.power.clock);
+  for (std::size_t s = 0; s < known.waits.size(); ++s) times[s].wait = known.waits[s];
   return times;
 }
 
 const SlotLoad& TimedStages::load(std::int32_t slot) {
-  std::optional<SlotLoad>& known = timed(slot).load;
-  if (!known) known = loads_.of(library_.slot_template(slot));
-  return *known;
+  Timed& known = timed(slot);
+  if (!known.load) known.load = loads_.of(library_.slot_template(slot), known.power.clock);
+  return *known.load;
 }
 
 const Attribution& TimedStages::attribution(std::int32_t slot) {
-  std::optional<Attribution>& known = timed(slot).attribution;
-  if (!known) known = attribute(library_.program(), library_.slot_template(slot), costs_);
-  return *known;
+  Timed& known = timed(slot);
+  if (!known.attribution)
+    known.attribution = attribute(library_.program(), library_.slot_template(slot), costs_, known.power.clock);
+  return *known.attribution;
 }
 
 const TimedStages::Account& TimedStages::account(std::int32_t slot) {
@@ -142,6 +144,7 @@ const ShardedStages::Update& ShardedStages::update(const std::vector<std::int32_
   for (const std::int32_t kind : kinds) {
     update.work.add(optimizer_timing(kind), gathers);
     update.average += optimizer_timing(kind).average;
+    update.joules += optimizer_timing(kind).joules;
   }
   return update;
 }

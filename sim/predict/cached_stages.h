@@ -26,6 +26,7 @@
 #include "sim/predict/step_recurrence.h"
 #include "sim/step/optimizer_timing.h"
 #include "sim/step/segment_time.h"
+#include "sim/step/slot_power.h"
 #include "sim/step/stragglers.h"
 #include "sim/step/template_run.h"
 
@@ -60,6 +61,7 @@ class TimedStages {
   // Returns the times of the slot's segments, with waits for stragglers. They are large and so not cached.
   std::vector<SegmentTime> times(std::int32_t slot);
   const SlotLoad& load(std::int32_t slot);
+  const SlotPower& power(std::int32_t slot) { return timed(slot).power; }
   const Attribution& attribution(std::int32_t slot);
   // The exposed waits of a slot, and its busy seconds with and without overlapped communication.
   struct Account {
@@ -73,6 +75,7 @@ class TimedStages {
 
  private:
   struct Timed {
+    SlotPower power;
     TemplateRun run;
     std::vector<double> waits;  // [segment], where ranks are uneven
     std::optional<SlotLoad> load;
@@ -106,6 +109,7 @@ class ShardedStages {
   struct Update {
     RankWork work;
     double average = 0;  // copy of the parameters to the host
+    double joules = 0;   // as in OptimizerTiming
   };
   const Update& update(const std::vector<std::int32_t>& kinds);
   const SlotSync& sync(std::int32_t slot, const TemplateRun& run);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +18,8 @@
 
 namespace plumbline::sim {
 namespace {
+
+constexpr std::string_view limit_key = "cluster.power_limit_w";
 
 model::CommunicationCost::Group expert_group(const Inputs& inputs) {
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
@@ -53,6 +58,22 @@ std::int64_t collective_sms(const Inputs& inputs, const model::CommunicationCost
   return std::min(most, overlap.collective_sms.value_or(usual));
 }
 
+// Returns the power model of the inputs; a limit that no constant gives a meaning is refused.
+model::Result<std::optional<model::PowerModel>> power_model(const Inputs& inputs, const model::Profile& profile) {
+  const std::optional<double> given = inputs.plan.cluster.power_limit_w;
+  auto power = model::PowerModel::make(profile, {given, inputs.cluster.device.tdp, inputs.power_exponent});
+  if (!power && power.error().key == limit_key)
+    return tl::unexpected(model::plan_error(inputs.plan, power.error().kind, std::string(limit_key),
+                                            power.error().message, power.error().hint));
+  if (power && !*power && given)
+    return tl::unexpected(
+        model::plan_error(inputs.plan, model::ErrorKind::input, std::string(limit_key),
+                          fmt::format("profile '{}' does not state what a power limit costs: it has no power.idle",
+                                      inputs.profile.name()),
+                          "leave the key out, or use a profile with a power model"));
+  return power;
+}
+
 }  // namespace
 
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
@@ -88,9 +109,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const bool reserved = overlap.communication_sms > 0;
   const model::SmPolicy policy = reserved ? model::sm_policy(overlap.sm_policy) : model::SmPolicy::none;
   const auto host = TRY(model::HostCost::make(profile, inputs.cluster, inputs.plan));
+  const auto power = TRY(power_model(inputs, profile));
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};
-  CostModels costs{kernels, *communication, host, partition, nullptr, on_device};
+  CostModels costs{kernels, *communication, host, partition, nullptr, on_device, power};
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);

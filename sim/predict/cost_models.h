@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "model/base/error.h"
 #include "model/cost/communication_cost.h"
 #include "model/cost/host_cost.h"
 #include "model/cost/kernel_cost.h"
+#include "model/cost/power_model.h"
 #include "model/cost/sm_partition.h"
 #include "model/plan/layout.h"
 #include "model/profile/device_profile.h"
@@ -24,13 +26,15 @@ struct CostModels {
   std::shared_ptr<const StepLinks> links;  // where the inputs have wiring
   // The constants behind the costs; indices of constants are those of its parameters.
   std::shared_ptr<const model::DeviceProfile> profile;
+  std::optional<model::PowerModel> power = std::nullopt;  // where the profile has one
 };
 
 // Makes the cost functions of the inputs' plan, whose layout is `layout`, with the constants of the profile that hold
 // on the cluster's device (model::profile_on). Returns an input error when the profile lacks a constant or has one that
-// is not allowed, and an infeasible one when communication leaves no SM to compute or the device lacks the plan's
-// number format. overlap.communication_sms = 0 reserves no SMs: communication holds what its kernels need for their
-// full rate while they run, as under the policy none. That is nothing where the profile's communication.needs_sms is 0.
+// is not allowed, or when the plan limits the power and the profile does not say what that costs, and an infeasible one
+// when communication leaves no SM to compute or the device lacks the plan's number format. overlap.communication_sms = 0
+// reserves no SMs: communication holds what its kernels need for their full rate while they run, as under the policy
+// none. That is nothing where the profile's communication.needs_sms is 0.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
 }  // namespace plumbline::sim

@@ -27,8 +27,9 @@ struct Inputs {
   std::optional<topologies::FabricShape> fabric = std::nullopt;  // wiring; without it, links have the cluster's rates
   // Slowdown of expert groups on shared links, for loops that share none. The SimGrid loop needs no table.
   std::shared_ptr<const ContentionTable> contention = nullptr;
-  std::shared_ptr<LinksMemo> links = nullptr;        // all inputs that share it have the same fabric
-  std::shared_ptr<ScheduleTables> tables = nullptr;  // of schedules
+  std::shared_ptr<LinksMemo> links = nullptr;           // all inputs that share it have the same fabric
+  std::shared_ptr<ScheduleTables> tables = nullptr;     // of schedules
+  std::optional<double> power_exponent = std::nullopt;  // model::PowerModel::Limit::exponent
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 

@@ -92,7 +92,7 @@ class Predictor::Parts {
     result.flops_at_peak_s = bound.flops_at_peak_s;
     result.provenance = accounting.provenance();
     result.memory = memory(whole);
-    result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster);
+    result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster, result.step.gpu_power_w);
     TRY(check_estimate(predicted(), result.step, result.memory.peak_bytes));
     auto limits = TRY(this->limits(bound, result.step.time_s));
     result.warnings = std::move(limits.warnings);

@@ -10,8 +10,8 @@ namespace {
 
 // Returns whether both inputs give the same predictions for every plan.
 bool same_predictions(const Inputs& a, const Inputs& b) {
-  return a.every_link == b.every_link && a.contention == b.contention && a.fabric == b.fabric &&
-         a.architecture == b.architecture && a.cluster == b.cluster && a.profile == b.profile;
+  return a.every_link == b.every_link && a.power_exponent == b.power_exponent && a.contention == b.contention &&
+         a.fabric == b.fabric && a.architecture == b.architecture && a.cluster == b.cluster && a.profile == b.profile;
 }
 
 }  // namespace

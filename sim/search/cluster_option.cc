@@ -195,6 +195,7 @@ std::vector<std::string> forget_cluster(model::Plan& plan) {
   };
   forget("cluster.profile", plan.cluster.profile);
   forget("cluster.device", plan.cluster.device);
+  forget("cluster.power_limit_w", plan.cluster.power_limit_w);
   forget("cluster.nics_per_node", plan.cluster.nics_per_node);
   forget("cluster.nic_gbps", plan.cluster.nic_gbps);
   forget("cluster.oversubscription", plan.cluster.oversubscription);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/step/slot_power.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -19,8 +21,9 @@ int launches(const model::Graph& graph, const model::Operator& op, double share)
 KernelSlot take_apart(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
   KernelSlot result;
   std::vector<std::uint16_t> last_kernel;  // of each segment of the template
+  const double clock = slot_power(program, slot, costs).clock;
   const auto append = [&](Segment kernel, std::size_t origin) {
-    result.times.push_back(segment_time(program.blocks[kernel.block], kernel, costs));
+    result.times.push_back(segment_time(program.blocks[kernel.block], kernel, costs, clock));
     result.segments.push_back(std::move(kernel));
     result.origins.push_back(static_cast<std::uint16_t>(origin));
   };

@@ -32,7 +32,7 @@ class Timer {
   }
 
  private:
-  double seconds(const model::Operator& op) const {
+  double seconds(const model::Operator& op) {
     switch (model::operator_class(graph_, op)) {
       case model::OperatorClass::collective:
         return costs_.communication.collective(graph_, op);
@@ -40,8 +40,15 @@ class Timer {
         return costs_.host.copy(graph_, op);
       default:
         if (on_host(op)) return costs_.host.update(graph_, op);
+        timing_.joules += joules(op);
         return operator_seconds(graph_, op, model::Stream::optimizer, costs_);
     }
+  }
+
+  double joules(const model::Operator& op) const {
+    if (!costs_.power) return 0;
+    const model::KernelTime time = costs_.kernels.time(graph_, op, {.sms = costs_.partition.device_sms});
+    return costs_.power->state(costs_.power->window(graph_, op, time)).joules;
   }
 
   double sum(const std::vector<std::uint16_t>& operators) {

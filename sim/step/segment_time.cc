@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/step/slot_power.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -36,7 +38,8 @@ double kernel_seconds(const model::Graph& graph, const model::Operator& op, cons
   return attends ? costs.communication.ring_attention(graph, op, seconds) : seconds;
 }
 
-SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+SegmentTime compute_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
+                            double clock) {
   SegmentTime time;
   MeanRest rest;
   for (std::uint16_t index : segment.operators) {
@@ -44,6 +47,7 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
     const bool persistent = is_gemm(model::operator_class(graph, op));
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.overlapped(static_cast<CoRunner>(state));
+      conditions.clock = clock;
       const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);
       conditions.row_scale = more_rows;
       const double more = segment.share * kernel_seconds(graph, op, conditions, costs);
@@ -116,7 +120,8 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
   return costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
 }
 
-SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
+                         double clock) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
   if (segment.stream == model::Stream::collective)
     return transfer_segment(graph, segment, [&](const model::Operator& op) {
@@ -124,32 +129,33 @@ SegmentTime segment_time(const model::Graph& graph, const model::Segment& segmen
     });
   if (model::on_host_link(segment.stream))
     return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });
-  return compute_segment(graph, segment, costs);
+  return compute_segment(graph, segment, costs, clock);
 }
 
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs) {
-  return SegmentTimer(program, costs).times(slot);
+  return SegmentTimer(program, costs).times(slot, slot_power(program, slot, costs).clock);
 }
 
-std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot) {
+std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot, double clock) {
   std::vector<SegmentTime> times;
   times.reserve(slot.segments.size());
-  for (const model::Segment& segment : slot.segments) times.push_back(time(segment));
+  for (const model::Segment& segment : slot.segments) times.push_back(time(segment, clock));
   return times;
 }
 
 // A linear search suffices: a block has few distinct segments, and most differ in their first operator.
-const SegmentTime& SegmentTimer::time(const model::Segment& segment) {
+const SegmentTime& SegmentTimer::time(const model::Segment& segment, double clock) {
   if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
   std::deque<Known>& known = known_[segment.block];
   const auto same = [&](const Known& one) {
-    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share;
+    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share &&
+           one.clock == clock;
   };
   const auto found = std::ranges::find_if(known, same);
   if (found != known.end()) return found->time;
-  known.push_back({segment.stream, segment.share, segment.operators,
-                   segment_time(program_.blocks[segment.block], segment, costs_)});
+  known.push_back({segment.stream, segment.share, clock, segment.operators,
+                   segment_time(program_.blocks[segment.block], segment, costs_, clock)});
   return known.back().time;
 }
 

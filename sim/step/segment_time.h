@@ -40,26 +40,30 @@ struct SegmentTime {  // seconds
 double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
                         const CostModels& costs);
 
-SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs);
+// `clock` is that of the slot (sim/step/slot_power.h; model::Conditions::clock).
+SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
+                         double clock = 1);
+// Returns the times of the slot's segments at the slot's clock.
 std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
                                        const CostModels& costs);
 
-// segment_times() for many slots of the same blocks. Slots share the segments of equal layers, each timed once.
+// segment_times() for many slots of the same blocks, whose clocks are given. Slots share the segments of equal layers,
+// each timed once per clock.
 class SegmentTimer {
  public:
   // Both arguments must outlive the timer; blocks may be added to the program.
   SegmentTimer(const model::StepProgram& program, const CostModels& costs) : program_(program), costs_(costs) {}
 
-  std::vector<SegmentTime> times(const model::SlotTemplate& slot);
+  std::vector<SegmentTime> times(const model::SlotTemplate& slot, double clock);
 
  private:
   struct Known {
     model::Stream stream;
-    double share;
+    double share, clock;
     std::vector<std::uint16_t> operators;
     SegmentTime time;
   };
-  const SegmentTime& time(const model::Segment& segment);
+  const SegmentTime& time(const model::Segment& segment, double clock);
 
   const model::StepProgram& program_;
   const CostModels& costs_;

@@ -25,6 +25,7 @@ struct OptimizerTiming {  // per stage, seconds
   double to_device = 0;    // of parameters that the host has updated
   double average = 0;      // copy of the parameters to the host for a moving average, overlapped with the step
   double host_update = 0;  // part of `update` on the host
+  double joules = 0;       // of its kernels, where the profile has a power model
 };
 
 // The times, in seconds, when the gradients of one pipeline rank are ready.

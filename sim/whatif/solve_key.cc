@@ -24,6 +24,7 @@ std::string range_hint(const std::string& key) { return fmt::format("give a rang
 std::optional<double> of_cluster(const std::string& key, const Inputs& inputs) {
   const model::ClusterShape& cluster = inputs.cluster;
   if (key == "cluster.nic_gbps") return cluster.nic_bandwidth.value() * gigabit_per_byte;
+  if (key == "cluster.power_limit_w" && cluster.device.tdp > 0) return cluster.device.tdp;
   if (key == "cluster.nics_per_node") return static_cast<double>(cluster.nics_per_node);
   if (key == "cluster.oversubscription" && inputs.fabric) return inputs.fabric->oversubscription;
   return std::nullopt;

@@ -31,7 +31,7 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
     const auto memory = TRY(predictor.memory(plan));
     point.infeasible_reason = model::infeasible_reason(memory);
   }
-  point.run = model::run_cost(plan, estimate.step.time_s, inputs.cluster);
+  point.run = model::run_cost(plan, estimate.step.time_s, inputs.cluster, estimate.step.gpu_power_w);
   point.step = std::move(estimate.step);
   return point;
 }

@@ -176,7 +176,7 @@ TEST(Bound, NoTransferBeatsItsBestRate) {
   const CostModels costs = tests::costs_of(inputs);
   SegmentLoads loads(program, costs, inputs.cluster.device);
   for (const model::SlotTemplate& slot : program.templates) {
-    const Load load = loads.of(slot).load;
+    const Load load = loads.of(slot, 1).load;
     for (std::size_t i = 1; i < resources; ++i)
       EXPECT_LE(load.best[i], load.taken[i]) << to_string(static_cast<Resource>(i));
   }

@@ -89,8 +89,8 @@ std::string html_price_rows(const RunCost& run) {
 
 std::string energy_source(const RunCost& run) {
   if (!run.power_w.value) return run.power_w.missing;
-  return fmt::format("from TDP, an upper estimate: {} W a GPU with its share of host, network and building",
-                     grouped(*run.power_w.value));
+  return fmt::format("from {}: {} W a GPU with its share of host, network and building",
+                     run.power_predicted ? "the step's power" : "TDP, an upper estimate", grouped(*run.power_w.value));
 }
 
 std::string fabric_text(const model::FabricParts& parts, std::optional<double> usd) {

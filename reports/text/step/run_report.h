@@ -14,8 +14,8 @@ std::string run_report(const model::RunCost& run);
 // Returns the body of the page's section.
 std::string run_html(const model::RunCost& run);
 
-// Returns "from TDP, an upper estimate: 1,520 W per GPU with its share of host, network and building", or why the
-// energy is unknown.
+// Returns "from TDP, an upper estimate: 1,520 W a GPU with its share of host, network and building", or "from the
+// step's power: ...", or why the energy is unknown.
 std::string energy_source(const model::RunCost& run);
 
 // Returns "2,048 NICs, 96 switches, 2,048 cables between switches, $11.2 M"; empty when a run needs no fabric.

@@ -55,6 +55,35 @@ std::string headline(const model::StepResult& result) {
   return out;
 }
 
+// Returns "F 91.2 %, B 90.4 %": the clocks of the kinds of slots, over that of the profile's rates.
+std::string clocks(const model::StepTimes& step) {
+  std::string text;
+  for (std::size_t i = 0; i < step.clock.size(); ++i) {
+    if (!step.clock[i] || *step.clock[i] == 1) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", model::to_string(static_cast<model::OpType>(i)),
+                        percent(*step.clock[i]));
+  }
+  return text;
+}
+
+std::string power_section(const model::StepResult& result, const model::Plan& plan) {
+  const model::StepTimes& step = result.step;
+  const auto limit = plan.cluster.power_limit_w;
+  std::string out = paragraph(
+      fmt::format("Average power per GPU: {} W{}. Energy of a step: {} MJ on {} GPUs.", grouped(*step.gpu_power_w),
+                  limit ? fmt::format(" under a limit of {} W", grouped(*limit)) : "", fixed(*step.energy_j / 1e6, 3),
+                  grouped(static_cast<double>(plan.cluster.gpus))));
+  if (const std::string text = clocks(step); !text.empty())
+    out += paragraph(
+        fmt::format("Clock during the kernels that the SMs bound, over that of the profile's rates: {}.", text));
+  if (result.power_span_s)
+    out += paragraph(fmt::format(
+        "How the energy of a FLOP falls with the clock is assumed: with a clock exponent from 0 to 2 the step takes "
+        "{} to {}.",
+        duration((*result.power_span_s)[0]), duration((*result.power_span_s)[1])));
+  return out;
+}
+
 std::string slots_table(const model::StepTimes& step) {
   Table table("part |  | >total | >share | >count | >per chunk");
   const auto share = [&step](double seconds) { return step.time_s > 0 ? percent(seconds / step.time_s) : ""; };
@@ -153,6 +182,7 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (!result.step.breakdown.empty()) {
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);
   }
+  if (result.step.gpu_power_w) out += heading("Power", style) + power_section(result, plan);
   if (result.bound_s && !result.lost.empty())
     out += heading("What the step loses against its bound", style) + lost_section(result);
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);

@@ -1,6 +1,7 @@
 #include "sim/predict/detail/accounting.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -121,6 +122,31 @@ void StepAccounting::fill_chunks(model::StepTimes& step) const {
   }
 }
 
+// A GPU draws what it does without work all the time, and the energy of its kernels. Pipeline ranks stand for as many
+// GPUs each. What links and their engines draw is not counted.
+void StepAccounting::fill_power(model::StepTimes& step) const {
+  const std::optional<model::PowerModel>& power = work_.costs->power;
+  if (!power) return;
+  double joules = 0;
+  std::array<double, 5> seconds{}, clocked{};
+  for (std::size_t rank = 0; rank < work_.counts->size(); ++rank) {
+    joules += work_.updates[rank]->joules;
+    for (const auto& [slot_class, ops] : (*work_.counts)[rank]) {
+      const SlotPower& slot = work_.timed->power(work_.slots[slot_class]);
+      const double taken = static_cast<double>(ops) * work_.step.runs[slot_class]->seconds;
+      const auto type = static_cast<std::size_t>(work_.table->classes[slot_class].type);
+      joules += static_cast<double>(ops) * slot.joules;
+      seconds[type] += taken;
+      clocked[type] += taken * slot.clock;
+    }
+  }
+  for (std::size_t type = 0; type < seconds.size(); ++type)
+    if (seconds[type] > 0) step.clock[type] = clocked[type] / seconds[type];
+  const double drawn = power->idle() + joules / static_cast<double>(work_.counts->size()) / step.time_s;
+  step.gpu_power_w = std::min(drawn, power->drawn_at_limit());
+  step.energy_j = *step.gpu_power_w * step.time_s * static_cast<double>(work_.plan->cluster.gpus);
+}
+
 model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const {
   model::StepTimes step;
   const double input = exposed_input(), average = exposed_average();
@@ -134,6 +160,7 @@ model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const
   fill_slots(step);
   fill_chunks(step);
   fill_rates(metrics, step);
+  fill_power(step);
   return step;
 }
 

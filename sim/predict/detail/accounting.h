@@ -47,6 +47,7 @@ class StepAccounting {
   double bubble() const;           // s of rank 0 between slots
   double compute_seconds() const;  // s of rank 0 in slots while a compute kernel runs
   void fill_rates(const model::ModelMetrics& metrics, model::StepTimes& step) const;
+  void fill_power(model::StepTimes& step) const;
   void fill_slots(model::StepTimes& step) const;
   void fill_chunks(model::StepTimes& step) const;
   Attribution attribution() const;

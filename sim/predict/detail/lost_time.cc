@@ -54,9 +54,10 @@ void add_kernels(const StepAccount& account, List& list) {
   const double all = account.load.lost_to_sms + account.load.lost_to_slowdown;
   double slowdown = all > 0 ? overlapped * account.load.lost_to_slowdown / all : overlapped;
   occupancy += overlapped - slowdown;
-  take_away(filled,
-            {&occupancy, &loss.gemm, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring, &loss.recomputation});
+  take_away(filled, {&occupancy, &loss.gemm, &loss.clock, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring,
+                     &loss.recomputation});
   list.add("GEMM below best rate", loss.gemm, "larger GEMMs (tiles, waves)");
+  list.add("clock under the power limit", loss.clock, "a higher cluster.power_limit_w, or less power per FLOP");
   list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
   list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
   list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");

@@ -1,0 +1,134 @@
+#include "calibrate/fit/power_fit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include "calibrate/fit/detail/robust_fit.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+constexpr std::size_t fewest_rows = 3;
+constexpr double least_energy = 1e-14, most_energy = 1e-10;  // J per FLOP: FP4 needs 0.2e-12, FP64 some 1e-11
+
+struct HeldTime {
+  double seconds, clock;
+};
+
+HeldTime held_time(const HeldGemm& row, double energy, const PowerAssumptions& assumptions) {
+  const model::PowerWindow window{row.sm_seconds, row.other_seconds, energy * row.flops,
+                                  assumptions.energy_per_byte * row.bytes};
+  const double clock = model::clock_under(assumptions.constants, window, row.limit_w);
+  return {row.sm_seconds / clock + row.other_seconds, clock};
+}
+
+// Returns where a function of a positive number is least: the best of points of equal ratios, then golden sections.
+double least_at(const std::function<double(double)>& loss) {
+  constexpr int points = 120, sections = 60;
+  const double ratio = std::pow(most_energy / least_energy, 1.0 / points), golden = (std::sqrt(5.0) - 1) / 2;
+  double best = least_energy, least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i <= points; ++i) {
+    const double at = least_energy * std::pow(ratio, i), now = loss(at);
+    if (now < least) {
+      least = now;
+      best = at;
+    }
+  }
+  double low = std::log(best / ratio), high = std::log(best * ratio);
+  for (int i = 0; i < sections; ++i) {
+    const double left = high - golden * (high - low), right = low + golden * (high - low);
+    if (loss(std::exp(left)) <= loss(std::exp(right)))
+      high = right;
+    else
+      low = left;
+  }
+  return std::exp((low + high) / 2);
+}
+
+double energy_of(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
+  return least_at([&](double energy) {
+    double loss = 0;
+    for (const HeldGemm& row : rows)
+      loss += std::abs(std::log(held_time(row, energy, assumptions).seconds / row.seconds));
+    return loss;
+  });
+}
+
+double energy_of(const PoweredGemm& row, const PowerAssumptions& assumptions) {
+  const double joules =
+      (row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes;
+  return joules / (row.flops * std::pow(row.clock, assumptions.constants.clock_exponent));
+}
+
+double energy_of(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions) {
+  std::vector<double> energies;
+  for (const PoweredGemm& row : rows) energies.push_back(energy_of(row, assumptions));
+  return median(std::move(energies));
+}
+
+// Returns half of the range of energies that the assumptions leave open, over the energy.
+template <class Row>
+double range_of(std::span<const Row> rows, const PowerAssumptions& assumptions, double energy) {
+  double least = energy, most = energy;
+  const auto with = [&](double idle, double energy_per_byte) {
+    PowerAssumptions other = assumptions;
+    other.constants.idle = idle;
+    other.energy_per_byte = energy_per_byte;
+    const double found = energy_of(rows, other);
+    least = std::min(least, found);
+    most = std::max(most, found);
+  };
+  const double idle = assumptions.constants.idle;
+  for (const double sign : {-1.0, 1.0})
+    with(idle * (1 + sign * assumptions.idle_uncertainty), assumptions.energy_per_byte);
+  with(idle, assumptions.energy_per_byte_low);
+  with(idle, assumptions.energy_per_byte_high);
+  return (most - least) / (2 * energy);
+}
+
+// Returns the standard error of the median of these relative deviations.
+double standard_error(const std::vector<double>& deviations) {
+  constexpr double of_median = 1.2533, normal = 1.4826;  // sqrt(pi / 2); standard deviation over median deviation
+  std::vector<double> sizes;
+  for (const double deviation : deviations) sizes.push_back(std::abs(deviation));
+  const auto rows = static_cast<double>(sizes.size());
+  return of_median * normal * median(std::move(sizes)) / std::sqrt(rows);
+}
+
+}  // namespace
+
+std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
+  if (rows.size() < fewest_rows) return std::nullopt;
+  constexpr double least_share = 0.05;
+  PowerFit fit;
+  fit.rows = rows.size();
+  fit.energy_per_flop = energy_of(rows, assumptions);
+  std::vector<double> at_limit;
+  for (const HeldGemm& row : rows) {
+    const HeldTime held = held_time(row, fit.energy_per_flop, assumptions);
+    fit.errors.push_back(held.seconds / row.seconds - 1);
+    if (held.clock < 1) at_limit.push_back(fit.errors.back());
+  }
+  fit.at_limit = at_limit.size();
+  if (fit.at_limit < fewest_rows || static_cast<double>(fit.at_limit) < least_share * static_cast<double>(fit.rows))
+    return std::nullopt;
+  // At the limit the time goes with the energy to 1 / (1 + clock_exponent).
+  const double spread = standard_error(at_limit) * (1 + assumptions.constants.clock_exponent);
+  fit.relative_uncertainty = std::hypot(range_of(rows, assumptions, fit.energy_per_flop), spread);
+  return fit;
+}
+
+std::optional<PowerFit> fit_power(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions) {
+  if (rows.size() < fewest_rows) return std::nullopt;
+  PowerFit fit;
+  fit.rows = fit.at_limit = rows.size();
+  fit.energy_per_flop = energy_of(rows, assumptions);
+  for (const PoweredGemm& row : rows) fit.errors.push_back(fit.energy_per_flop / energy_of(row, assumptions) - 1);
+  fit.relative_uncertainty = std::hypot(range_of(rows, assumptions, fit.energy_per_flop), standard_error(fit.errors));
+  return fit;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,53 @@
+// The energy of a FLOP, from GEMMs that ran long enough for the power limit to hold (docs/power.md).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "model/cost/power_model.h"
+
+namespace plumbline::calibrate {
+
+// A GEMM that was repeated for seconds. All rows of a fit have one number format.
+struct HeldGemm {
+  double flops = 0, bytes = 0;  // of one execution; bytes of memory, each operand once
+  double sm_seconds = 0;        // of a burst at the highest clock, as predicted: the part that the SMs bound
+  double other_seconds = 0;     // the part that they do not: launches, casts
+  double seconds = 0;           // as measured while it was held
+  double limit_w = 0;           // of the board
+};
+
+// A GEMM during which power and clock were read, with readings that had settled.
+struct PoweredGemm {
+  double flops = 0, bytes = 0, seconds = 0;  // of one execution, as measured
+  double power_w = 0;
+  double clock = 1;  // over the highest
+};
+
+// What these fits cannot determine, and how far off it may be.
+struct PowerAssumptions {
+  model::PowerConstants constants;                           // idle, limit_share, clock_exponent
+  double energy_per_byte = 0;                                // J/B
+  double idle_uncertainty = 0.4;                             // relative
+  double energy_per_byte_low = 0, energy_per_byte_high = 0;  // J/B
+};
+
+struct PowerFit {
+  double energy_per_flop = 0;       // J at the highest clock; belongs to the assumed clock_exponent
+  double relative_uncertainty = 0;  // of the assumptions' ranges and of the spread between rows
+  std::size_t rows = 0;
+  std::size_t at_limit = 0;    // rows whose time the limit determines
+  std::vector<double> errors;  // predicted / measured - 1 of each row: of times, or of powers above the idle one
+};
+
+// Finds the energy with the least sum of |log(predicted / measured)| of times. Returns nullopt where fewer than three
+// rows, or fewer than a twentieth of them, are at the limit: the others do not depend on the energy.
+std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
+
+// Takes the median of ((power - idle) seconds - energy of bytes) / (flops clock^clock_exponent). Returns nullopt for
+// fewer than three rows.
+std::optional<PowerFit> fit_power(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,43 @@
+#include "sim/step/slot_power.h"
+
+#include <cmath>
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::OperatorClass;
+
+// Clocks are rounded down to this, so that slots with the same mix of kernels share the times of their segments.
+constexpr double clock_step = 1e-6;
+
+bool runs_kernel(OperatorClass kind) {
+  return kind != OperatorClass::exchange && kind != OperatorClass::collective && kind != OperatorClass::host_link;
+}
+
+// Casts on the communication stream overlap the kernels of the others: they add energy and no time.
+model::PowerWindow window_of(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  model::PowerWindow window;
+  const model::Conditions alone = costs.partition.overlapped(model::CoRunner::none);
+  for (const std::uint16_t index : segment.operators) {
+    const model::Operator& op = graph.operators[index];
+    if (!runs_kernel(model::operator_class(graph, op))) continue;
+    window.add(costs.power->window(graph, op, costs.kernels.time(graph, op, alone)), segment.share);
+  }
+  if (segment.stream == model::Stream::communication) window.sm_seconds = window.other_seconds = 0;
+  return window;
+}
+
+}  // namespace
+
+SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
+  if (!costs.power) return {};
+  model::PowerWindow window;
+  for (const model::Segment& segment : slot.segments)
+    window.add(window_of(program.blocks[segment.block], segment, costs));
+  const model::PowerModel::State state = costs.power->state(window);
+  const double clock = state.clock == 1 ? 1 : std::floor(state.clock / clock_step) * clock_step;
+  return {clock, state.joules};
+}
+
+}  // namespace plumbline::sim
