@@ -32,7 +32,7 @@ void set_lines(Draft& draft, const std::string& algorithm, const std::array<std:
     const Evidence kind = own ? Evidence::fitted : Evidence::assumed;
     draft.set(name + "base", line.base.value, "us", line.base.deviation, kind, source);
     draft.set(name + "nvlink_hop", line.hop.value, "us", line.hop.deviation, kind, source);
-    draft.set(name + "efficiency", std::min(1.0, line.rate.value / link_rate), "1", line.rate.deviation, kind, source);
+    draft.set(name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation, kind, source);
   }
 }
 
@@ -60,7 +60,8 @@ model::Result<void> fit_collective_step(Draft& draft) {
   if (!fit.ring[2]) return draft.wrong("step.fit", draft.cited("collectives") + " never reaches the Simple protocol");
   const std::string how =
       fmt::format("fitted to two thirds of {} collectives on one node ({})", rows.size(), draft.cited("collectives"));
-  const double rate = fit.ring[2]->rate.value;
+  // The lines are shares of the fastest, which is that of the link.
+  const double rate = std::max(fit.ring[2]->rate.value, fit.direct[2] ? fit.direct[2]->rate.value : 0);
   draft.set("network.nvlink_rate", rate, "GB/s", std::max(fit.ring[2]->rate.deviation, 0.04), Evidence::fitted,
             how + "; versions of NCCL differ by 4 %");
   for (const char* scale : {"collective.nvlink_latency_scale", "collective.network_latency_scale"})

@@ -77,6 +77,8 @@ std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std
   return c;
 }
 
+constexpr double backward_dims = 640;  // 3 of queries and keys and 2 of values, of head dimension 128
+
 struct Factor {
   double value = 1, deviation = 0;
 };
@@ -176,12 +178,15 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   };
   const double highest = highest_mhz(records);
   const VectorXd measured = unthrottled(backward, highest);
-  constexpr double share = 0.5, row = 1e-9;
+  // Rows cost as many pairs as forward: few records cannot tell the two apart.
+  const double pair = attention_pair([&](const std::string& of) { return draft.si(of); }).value_or(0);
+  const double rows = pair > 0 ? draft.si("attention.forward.row_time").value_or(0) / pair : 0;
+  const auto row_time = [&](double rate) { return rows * 2 * backward_dims / rate; };
   const Form form = [&](const VectorXd& x) {
-    return seconds_of_phase(backward, {.rate = x[0], .row_time = x[1]}, true);
+    return seconds_of_phase(backward, {.rate = x[0], .row_time = row_time(x[0])}, true);
   };
-  VectorXd start(2);
-  start << share * peak, row;
+  constexpr double share = 0.5;
+  const VectorXd start = VectorXd::Constant(1, share * peak);
   const LogFit fit = log_fit(form, measured, start, {});
   const VectorXd errors = (form(fit.values).array() / measured.array() - 1).abs();
   const auto forward = bursts(records, "attention", "F");
@@ -200,8 +205,8 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
       backward.size(), forward.size(), 100 * errors.maxCoeff(), cited_records(draft));
   const double deviation = std::max(fit.uncertainty[0], errors.mean());
   draft.set("attention.backward_rate", fit.values[0] / factor, "TFLOP/s", deviation, Evidence::fitted, how);
-  draft.set("attention.backward.row_time", fit.values[1] * factor, "ps", std::max(fit.uncertainty[1], deviation),
-            Evidence::fitted, how);
+  draft.set("attention.backward.row_time", row_time(fit.values[0]) * factor, "ps", 2 * deviation, Evidence::assumed,
+            "as many pairs as a row costs forward; " + how);
   const VectorXd held = as_measured(forward);
   for (Index i = 0; i < ratios.size(); ++i) {
     const Measurement& m = forward[static_cast<std::size_t>(i)];

@@ -252,8 +252,10 @@ double operand_bytes(const std::string& format) {
 
 double datasheet_peak(const model::Device& device, const std::string& format) {
   if (format == "bf16") return device.bf16_peak.value();
-  const bool four_bits = format == "nvfp4" || format == "mxfp4";
-  return device.fp8_peak.value() * (four_bits ? 2 : 1);
+  if (format == "fp8" || format == "fp8_block") return device.fp8_peak.value();
+  const double stated = device.nvfp4_peak.value();
+  constexpr double usual = 2;  // over FP8, for a device file that does not state it
+  return stated > 0 ? stated : usual * device.fp8_peak.value();
 }
 
 }  // namespace plumbline::calibrate

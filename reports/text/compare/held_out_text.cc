@@ -7,7 +7,7 @@
 namespace plumbline::reports {
 namespace {
 
-std::string percent(double error) { return fmt::format("{:.1f}", 100 * error); }
+std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * error); }
 
 }  // namespace
 
@@ -18,8 +18,8 @@ std::string held_out_text(const std::string& gpu, const std::vector<calibrate::H
   for (const calibrate::HeldOutSummary& family : summaries) {
     if (!family.table.empty()) continue;
     const auto add = [&](const std::string& name, const calibrate::HeldOutSummary& of) {
-      table.add({name, std::to_string(of.fitted_rows), std::to_string(of.rows), percent(of.median), percent(of.p90),
-                 percent(of.roofline_median), percent(of.roofline_p90)});
+      table.add({name, std::to_string(of.fitted_rows), std::to_string(of.rows), error_percent(of.median),
+                 error_percent(of.p90), error_percent(of.roofline_median), error_percent(of.roofline_p90)});
     };
     add(family.family, family);
     for (const calibrate::HeldOutSummary& of : summaries)
@@ -34,12 +34,12 @@ std::string component_table(const calibrate::ComponentComparison& comparison) {
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       if (!of.table.empty()) continue;
       const calibrate::ComponentGoal* goal = comparison.goal(of.family);
-      table.add({errors.profile, of.family, std::to_string(of.rows), percent(of.median), percent(of.p90),
-                 goal == nullptr ? "" : percent(goal->median),
+      table.add({errors.profile, of.family, std::to_string(of.rows), error_percent(of.median), error_percent(of.p90),
+                 goal == nullptr ? "" : error_percent(goal->median),
                  goal == nullptr             ? ""
                  : of.median <= goal->median ? "met"
                                              : "missed",
-                 percent(of.roofline_median), percent(of.roofline_p90)});
+                 error_percent(of.roofline_median), error_percent(of.roofline_p90)});
     }
   return fmt::format(
       "{}\n{}{}", comparison.definition.name, table.to_string(),

@@ -1,0 +1,228 @@
+// Fits of component tables: made-up tables whose constants are known give them back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/components/attention_table.h"
+#include "calibrate/fit/components/collective_table.h"
+#include "calibrate/fit/components/exchange_table.h"
+#include "calibrate/fit/components/expert_table.h"
+#include "calibrate/fit/components/gemm_table.h"
+#include "calibrate/fit/components/held_out.h"
+#include "calibrate/fit/components/tray_table.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+FitMachine machine() {
+  FitMachine machine;
+  machine.device.sms = 132;
+  machine.device.bf16_peak = model::FlopsPerSecond(989e12);
+  machine.device.fp8_peak = model::FlopsPerSecond(1979e12);
+  machine.device.memory_bandwidth = model::BytesPerSecond(3.35e12);
+  machine.nvlink_rate = 450e9;
+  machine.nic_rate = 50e9;
+  return machine;
+}
+
+std::vector<GemmRow> gemms(const model::GemmConstants& constants, const std::string& format, double launch) {
+  std::vector<GemmRow> rows;
+  for (const std::int64_t m : {512, 2048, 8192, 32768})
+    for (const std::int64_t n : {512, 1024, 3072, 8192, 16384})
+      for (const std::int64_t k : {512, 1536, 4096, 8192, 16384}) {
+        GemmRow row;
+        row.software = "made";
+        row.format = format;
+        row.m = m;
+        row.n = n;
+        row.k = k;
+        const auto rows_m = static_cast<double>(m), inner = static_cast<double>(k);
+        row.seconds =
+            launch +
+            gemm_core_seconds(constants, {1, rows_m, static_cast<double>(n), inner, operand_bytes(format), 2}, 132);
+        if (format != "bf16") row.seconds += rows_m * inner * (2 + operand_bytes(format)) / 2e12;
+        rows.push_back(row);
+      }
+  return rows;
+}
+
+model::GemmConstants hopper() {
+  return {.tile_m = 128,
+          .tile_n = 128,
+          .wave_overhead = 0.5e-6,
+          .wave_share = 0.5,
+          .k_time = 2.0 * 128 * 128 * 132 / 800e12,
+          .memory_bandwidth = 2.5e12,
+          .droop = 0.2,
+          .droop_time = 2e-3};
+}
+
+TEST(ComponentFit, GemmsGiveBackTheirConstants) {
+  const GemmTableFit fit = fit_gemm_table(gemms(hopper(), "bf16", 3e-6), machine());
+  EXPECT_EQ(fit.constants.tile_m, 128);
+  EXPECT_EQ(fit.constants.tile_n, 128);
+  EXPECT_NEAR(fit.rate / 800e12, 1, 0.005);
+  EXPECT_NEAR(fit.constants.memory_bandwidth / 2.5e12, 1, 0.02);
+  EXPECT_NEAR(fit.constants.ramp / 3e-6, 1, 0.02);
+  EXPECT_EQ(fit.held_out.errors.size(), 20U);
+  EXPECT_THAT(fit.held_out.errors, testing::Each(testing::Lt(0.005)));
+}
+
+// A fifth of the rows twice as slow, as on a node that others use, moves nothing.
+TEST(ComponentFit, DisturbedGemmsAreDropped) {
+  auto rows = gemms(hopper(), "bf16", 3e-6);
+  for (std::size_t i = 0; i < rows.size(); i += 7) rows[i].seconds *= 1.6;
+  EXPECT_NEAR(fit_gemm_table(rows, machine()).rate / 800e12, 1, 0.01);
+}
+
+TEST(ComponentFit, TheQuantizingKernelIsApartFromTheGemm) {
+  model::GemmConstants constants = hopper();
+  constants.k_time /= 2;
+  const auto rows = gemms(constants, "fp8_block", 8e-6);
+  const GemmTableFit fit = fit_gemm_table(rows, machine());
+  EXPECT_NEAR(fit.rate / 1600e12, 1, 0.02);
+  EXPECT_NEAR(fit.quantize_bandwidth / 2e12, 1, 0.02);
+  // Another software with the same kernels at another rate.
+  constants.k_time *= 1.1;
+  const GemmTableFit other = fit_gemm_rate(gemms(constants, "fp8_block", 12e-6), machine(), fit);
+  EXPECT_NEAR(other.rate / (1600e12 / 1.1), 1, 0.02);
+  EXPECT_EQ(other.constants.tile_m, fit.constants.tile_m);
+}
+
+TEST(ComponentFit, AttentionGivesBackItsConstants) {
+  const model::AttentionConstants known{.rate = 800e12, .pair_time = 150e-15, .row_time = 250e-12, .tail = 0.5};
+  std::vector<AttentionRow> rows;
+  for (const char* software : {"a", "b"})
+    for (const std::int64_t batch : {1, 4})
+      for (const std::int64_t tokens : {1024, 2048, 4096, 16384})
+        for (const std::int64_t heads : {16, 32, 128})
+          for (const std::int64_t kv_heads : {4, 16})
+            for (const std::int64_t dim : {64, 128}) {
+              AttentionRow row{software, batch, tokens, heads, kv_heads, dim, 0};
+              model::AttentionConstants c = known;
+              c.kv_bandwidth = *software == 'a' ? 2e12 : 1e12;
+              const auto length = static_cast<double>(tokens), width = static_cast<double>(dim);
+              row.seconds = 10e-6 + attention_seconds(c,
+                                                      {.batch_heads = static_cast<double>(batch * heads),
+                                                       .kv_heads_batch = static_cast<double>(batch * kv_heads),
+                                                       .queries = length,
+                                                       .pairs_per_query = length / 2,
+                                                       .qk_dim = width,
+                                                       .v_dim = width},
+                                                      132, 132);
+              rows.push_back(row);
+            }
+  const AttentionTableFit fit = fit_attention_table(rows, machine());
+  EXPECT_NEAR(fit.constants.rate / 800e12, 1, 0.01);
+  EXPECT_NEAR(fit.constants.pair_time / 150e-15, 1, 0.02);
+  EXPECT_NEAR(fit.constants.row_time / 250e-12, 1, 0.02);
+  EXPECT_NEAR(fit.constants.tail / 0.5, 1, 0.05);
+  EXPECT_LT(fit.rate_deviation, 0.01);
+}
+
+TEST(ComponentFit, ExpertsAreNotFasterThanDenseGemms) {
+  std::vector<ExpertRow> rows;
+  for (const std::int64_t tokens : {1024, 4096, 8192, 16384, 32768})
+    for (const std::int64_t parallel : {1, 4, 8})
+      for (const std::int64_t ffn : {768, 1536, 2048}) {
+        ExpertRow row{"made", "kernel", "bf16", "balanced", tokens, 4096, ffn, 8, 128, parallel, 0};
+        const double experts = 128.0 / static_cast<double>(parallel), m = static_cast<double>(tokens) * 8 / 128;
+        const double work = 4096.0 * static_cast<double>(ffn);
+        row.seconds = 20e-6 + experts * std::max(6 * std::ceil(m / 128) * 128 * work / 600e12, 6 * work / 2.8e12);
+        rows.push_back(row);
+      }
+  EXPECT_NEAR(fit_expert_table(rows, machine(), 800e12).rate / 600e12, 1, 0.02);
+  EXPECT_LT(fit_expert_table(rows, machine(), 500e12).rate, 500e12);
+}
+
+TEST(ComponentFit, CollectivesGiveBackTheirLines) {
+  std::vector<CollectiveRow> rows;
+  for (const std::int64_t gpus : {2, 4, 8})
+    for (const char* op : {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+      for (std::int64_t bytes = 512; bytes <= 1 << 29; bytes *= 2) {
+        const double n = static_cast<double>(gpus), size = static_cast<double>(bytes);
+        const bool reduces = std::string(op) == "all_reduce", exchanges = std::string(op) == "all_to_all";
+        const double hops = (reduces ? 2 : 1) * (n - 1), bus = size * hops / n;
+        const double simple = exchanges ? 22e-6 + hops * 1e-6 + bus / 330e9 : 20e-6 + hops * 0.5e-6 + bus / 350e9;
+        const double ll = exchanges ? 7e-6 + hops * 0.2e-6 + bus / 20e9 : 5e-6 + hops * 0.8e-6 + bus / 110e9;
+        CollectiveRow row{"made", op, gpus, bytes, std::min(ll, simple + size / n / 900e9)};
+        rows.push_back(row);
+      }
+  const CollectiveTableFit fit = fit_collective_table(rows, machine(), false);
+  ASSERT_TRUE(fit.ring[2]);
+  EXPECT_NEAR(fit.ring[2]->rate.value / 350e9, 1, 0.05);
+  ASSERT_TRUE(fit.ring[0]);
+  EXPECT_NEAR(fit.ring[0]->base.value / 5e-6, 1, 0.1);
+  EXPECT_FALSE(fit.nvls);
+  EXPECT_LT(summaries({fit.held_out}).front().median, 0.02);
+}
+
+TEST(ComponentFit, ExchangesGiveBackTheRatesOfAnSm) {
+  std::vector<ExchangeRow> rows;
+  const model::ExchangeConstants known{
+      .start = 30e-6, .rank_rate = 30e9, .row_time = 50e-9, .token_time = 400e-9, .nvlink_rate = 350e9};
+  for (const std::int64_t tokens : {512, 1024, 4096, 8192})
+    for (const std::int64_t hidden : {2048, 4096, 7168})
+      for (const std::int64_t top_k : {1, 2, 8})
+        for (const std::int64_t sms : {4, 8, 16, 24}) {
+          ExchangeRow row{"made", "normal", "combine", 1, 8, tokens, hidden, top_k, 256, sms, 0};
+          row.seconds = exchange_seconds(known,
+                                         {.tokens = static_cast<double>(tokens),
+                                          .token_bytes = 2 * static_cast<double>(hidden),
+                                          .ranks_per_token = distinct_groups(8, 256, static_cast<double>(top_k)),
+                                          .nodes_per_token = 1,
+                                          .ranks = 8,
+                                          .nodes = 1},
+                                         static_cast<double>(sms))
+                            .seconds();
+          rows.push_back(row);
+        }
+  const ExchangeTableFit fit = fit_exchange_table(rows, "combine", machine(), 350e9);
+  EXPECT_NEAR(fit.constants.rank_rate / 30e9, 1, 0.02);
+  EXPECT_NEAR(fit.constants.token_time / 400e-9, 1, 0.02);
+  EXPECT_FALSE(fit.several_nodes);
+}
+
+TEST(ComponentFit, TraysGiveBackTheirTwoRates) {
+  std::vector<TrayExchangeRow> rows;
+  for (const std::int64_t ranks : {8, 16, 32, 64})
+    for (std::int64_t tokens = 2; tokens <= 16384; tokens *= 2) {
+      TrayExchangeRow row{"k", "combine", "bf16", ranks, tokens, 0};
+      const double n = static_cast<double>(ranks), remote = distinct_groups(n, 256, 8) * (1 - 1 / n);
+      row.seconds = 10e-6 * std::pow(n, 0.1) + static_cast<double>(tokens) * 7168 * 2 * (remote / 1200e9 + 1 / 120e9);
+      rows.push_back(row);
+    }
+  const TrayTableFit fit = fit_tray_table(rows, "k", "combine", "bf16", machine());
+  EXPECT_NEAR(fit.constants.nvlink_rate / 1200e9, 1, 0.03);
+  EXPECT_NEAR(fit.constants.local_rate / 120e9, 1, 0.03);
+}
+
+TEST(ComponentFit, TopKOfExpertsReachDistinctGroups) {
+  EXPECT_DOUBLE_EQ(distinct_groups(8, 8, 8), 8);
+  EXPECT_NEAR(distinct_groups(8, 256, 1), 1, 1e-9);
+  EXPECT_NEAR(distinct_groups(2, 4, 2), 2 * (1 - 1.0 / 6), 1e-9);
+}
+
+TEST(HeldOut, TheSplitDependsOnTheShapeAlone) {
+  EXPECT_TRUE(is_held_out("1-4096-8-1-128") == is_held_out("1-4096-8-1-128"));
+  std::size_t held = 0;
+  for (int i = 0; i < 3000; ++i) held += is_held_out(std::to_string(i)) ? 1 : 0;
+  EXPECT_NEAR(static_cast<double>(held) / 3000, 1.0 / 3, 0.04);
+}
+
+TEST(HeldOut, FamiliesPoolTheirTables) {
+  const auto all =
+      summaries({{"gemm", "a", 10, {0.1, 0.1}, {0.5, 0.5}}, {"gemm", "b", 5, {0.3}, {0.5}}, {"x", "c", 1, {}, {}}});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0].table, "");
+  EXPECT_EQ(all[0].fitted_rows, 15U);
+  EXPECT_EQ(all[0].rows, 3U);
+  EXPECT_DOUBLE_EQ(all[0].median, 0.1);
+  EXPECT_EQ(all[1].table, "a");
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate

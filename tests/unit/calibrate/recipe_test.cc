@@ -1,0 +1,127 @@
+#include "calibrate/recipe/recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "calibrate/recipe/profile_maker.h"
+#include "model/base/text_file.h"
+#include "model/profile/profile.h"
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+RecipeFolders shipped_folders() {
+  return {.recipes = tests::shipped("calibrate/recipes"),
+          .profiles = tests::shipped("calibrate/profiles"),
+          .components = tests::shipped("calibrate/published/components"),
+          .measured = tests::shipped("calibrate/measured"),
+          .devices = tests::shipped("topologies/devices")};
+}
+
+// A profile is remade by `plumbline calibrate --profile NAME`.
+TEST(Recipe, MakesTheShippedProfilesByteForByte) {
+  ProfileMaker maker(shipped_folders());
+  const auto names = maker.names();
+  EXPECT_THAT(names, testing::IsSupersetOf({"a100", "h100", "h200", "b200", "b300", "gb200", "gb300", "mi300x",
+                                            "mi325x", "mi350x", "mi355x", "h20", "h800"}));
+  for (const std::string& name : names) {
+    const auto made = maker.make(name);
+    ASSERT_TRUE(made) << name << ": " << to_string(made.error());
+    const auto shipped = model::read_text_file(tests::shipped("calibrate/profiles/" + name + ".toml"));
+    ASSERT_TRUE(shipped) << name;
+    EXPECT_EQ((*made)->text, *shipped) << name;
+  }
+}
+
+// What differs from GPU to GPU stands in the file itself; a base gives what does not.
+TEST(Recipe, ProfilesInheritNoRateOfAnotherGpu) {
+  ProfileMaker maker(shipped_folders());
+  for (const std::string& name : maker.names()) {
+    if (name == "h800") continue;  // extends its own public profile
+    const auto profile = model::load_profile(tests::shipped("calibrate/profiles/" + name + ".toml"));
+    ASSERT_TRUE(profile) << name;
+    const auto& own = (*maker.make(name))->constants;
+    const auto in_file = [&](const std::string& constant) {
+      return std::ranges::find(own, constant, &model::Parameter::name) != own.end();
+    };
+    for (const char* constant :
+         {"gemm.bf16.k_time", "gemm.bf16_weight_gradient.k_time", "gemm.fp8.k_time", "gemm.fp8_weight_gradient.k_time",
+          "gemm.fp32.k_time", "attention.forward_rate", "attention.backward_rate", "attention.reference_sms",
+          "memory.default.bandwidth", "memory.default.saturation_sms", "network.nvlink_rate", "network.nic_rate",
+          "network.nvlink_line_rate", "network.nic_line_rate", "exchange.nvlink_rate", "exchange.dispatch.nic_rate",
+          "exchange.combine.nic_rate", "prediction.step_uncertainty"})
+      EXPECT_TRUE(in_file(constant)) << name << ": " << constant;
+  }
+}
+
+class RecipeFile : public testing::Test {
+ protected:
+  // Returns the error of making a profile "x" by this recipe.
+  std::string error_of(const std::string& text) {
+    fs::create_directories(folder_.path() / "stated");
+    folder_.write("x.toml", text);
+    RecipeFolders folders = shipped_folders();
+    folders.recipes = folder_.path().string();
+    ProfileMaker maker(folders);
+    const auto made = maker.make("x");
+    return made ? "" : to_string(made.error());
+  }
+  static std::string with(const std::string& steps, const std::string& device = "h100-sxm") {
+    return "name = \"x\"\ndescription = \"a\"\nextends = \"generic-datasheet\"\nabout = [\"a\"]\ndevices = [\"" +
+           device + "\"]\ntables = \"h100\"\nmeasured = \"nvidia-h100-80gb-hbm3-2026-11-22.jsonl\"\n" + steps;
+  }
+
+  tests::TemporaryDirectory folder_;
+};
+
+TEST_F(RecipeFile, UnknownKeysAndFitsAreRefusedWithTheirLine) {
+  EXPECT_THAT(error_of(with("fitt = 1\n")), HasSubstr("x.toml:8: fitt: unknown key"));
+  EXPECT_THAT(error_of(with("[[step]]\nfit = \"gemmm\"\n")),
+              HasSubstr("x.toml:9: step.fit: unknown fit (did you mean 'gemm'?"));
+  EXPECT_THAT(error_of(with("[[step]]\nkind = \"bf16\"\n")), HasSubstr("x.toml:8: step.fit: a step either fits"));
+}
+
+TEST_F(RecipeFile, MissingDataAreRefusedWithTheirPlace) {
+  EXPECT_THAT(error_of(with("", "h101")), HasSubstr("no device named 'h101'"));
+  EXPECT_THAT(error_of(with("[[step]]\nfit = \"tray\"\nkernel = \"k\"\nformat = \"bf16\"\n")), HasSubstr("nvl72.csv"));
+  EXPECT_THAT(
+      error_of(with("[[step]]\nfit = \"gemm\"\nkind = \"bf16\"\nformat = \"bf16\"\nsoftware = [\"tvm\"]\n")),
+      HasSubstr("x.toml:8: step.software: calibrate/published/components/h100/gemm.csv has no bf16 row of tvm"));
+  EXPECT_THAT(error_of(with("[[step]]\nneighbor = \"h99\"\nconstants = [\"gemm.*\"]\n")),
+              HasSubstr("neither a recipe nor a profile 'h99'"));
+  EXPECT_THAT(error_of(with("[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"gem.*\"]\n")),
+              HasSubstr("x.toml:8: step.constants: generic-datasheet has no constant 'gem.*'"));
+  EXPECT_THAT(error_of(with("[[step]]\nneighbor = \"x\"\nconstants = [\"gemm.*\"]\n")), HasSubstr("needs itself"));
+  EXPECT_THAT(error_of(with("[[step]]\nfit = \"memory\"\nop = \"sort\"\nconstant = \"memory.norm.bandwidth\"\n")),
+              HasSubstr("has no record of sort that moves 64 MB"));
+}
+
+TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
+  ASSERT_EQ(error_of(with("[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"attention.forward_rate\"]\n"
+                          "by = [\"device.memory_bandwidth\"]\nover = [\"device.sms\"]\nuncertainty = 0.2\n",
+                          "h200-sxm")),
+            "");
+  RecipeFolders folders = shipped_folders();
+  folders.recipes = folder_.path().string();
+  ProfileMaker maker(folders);
+  const auto& constants = (*maker.make("x"))->constants;
+  ASSERT_EQ(constants.size(), 1U);
+  EXPECT_NEAR(constants.front().value, 593.0 * 4.8 / 3.35, 0.5);
+  EXPECT_EQ(constants.front().kind, model::Evidence::assumed);
+  EXPECT_EQ(constants.front().relative_uncertainty, 0.2);
+  EXPECT_THAT(constants.front().source,
+              HasSubstr("as generic-datasheet (593 TFLOP/s, assumed), by device.memory_bandwidth"));
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate
