@@ -54,7 +54,7 @@ class KernelCost {
 
  private:
   struct GemmKind {      // GEMMs of one format, of weight gradients or not
-    GemmConstants form;  // what the constants below and those without seconds of their own say
+    GemmConstants form;  // of the constants below and those without seconds of their own
     Constant ramp, wave_overhead, k_time, memory_bandwidth, droop;
     Constant operand_time;        // per element of operands whose layout is changed first
     double grouped_slowdown = 1;  // of a kernel that runs the GEMMs of several experts

@@ -1,6 +1,6 @@
 // The times of GEMM and attention kernels as functions of numbers alone, without a profile, a graph or a device.
 // KernelCost and the fits of a calibration call the same functions, so that a fitted constant means what a prediction
-// takes it for. All quantities are in SI units. Derivations, and what measured kernels say about each term:
+// takes it for. All quantities are in SI units. Derivations, and what measured kernels show of each term:
 // docs/costs.md.
 #pragma once
 
@@ -46,10 +46,10 @@ GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, doub
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);
 
 struct AttentionConstants {
-  double rate = 0;          // FLOP/s of the whole GPU that a pair's GEMMs add; may be above its peak beside a pair_time
-  double pair_time = 0;     // s per (query, key) pair on the whole GPU: exponential and softmax
-  double row_time = 0;      // s per query row and head on the whole GPU: prologue, epilogue, masked halves of tiles
-  double tail = 0;          // the last partial round, in units of the longest block
+  double rate = 0;       // FLOP/s of the whole GPU that a pair's GEMMs add; may be above its peak next to a pair_time
+  double pair_time = 0;  // s per (query, key) pair on the whole GPU: exponential and softmax
+  double row_time = 0;   // s per query row and head on the whole GPU: prologue, epilogue, masked halves of tiles
+  double tail = 0;       // the last partial round, in units of the longest block
   double kv_bandwidth = 0;  // B/s of keys and values; 0: they cost nothing here
   double dim_block = 1;     // head dimensions are computed as multiples of it
 };

@@ -34,7 +34,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/validate/load_case.h", "what `plumbline validate` reads"},
     {"cli/run.h", "what `plumbline run` shares between host and GPU"},
     {"model/cost/host_cost.h", "a cost function, for whoever predicts"},
-    {"model/cost/kernel_shapes.h", "what `plumbline show` lists of a program"},
+    {"model/program/kernel_shapes.h", "what `plumbline show` lists of a program"},
     {"model/graph/offload.h", "a pass over any graph"},
     {"model/megatron/export.h", "what `plumbline export` writes"},
     {"real/cuda/device/watch/clock_sampler.h", "clocks and power, for whoever times a GPU"},

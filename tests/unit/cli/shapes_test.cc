@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <string>
 
-#include "model/cost/kernel_shapes.h"
 #include "model/cost/work.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
+#include "model/program/kernel_shapes.h"
 #include "real/measure/case_file.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

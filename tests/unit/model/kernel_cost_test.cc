@@ -187,7 +187,7 @@ TEST_F(KernelTimes, EachKindOfGemmMayHaveItsTiles) {
   EXPECT_EQ(microseconds(cost, "router", Phase::F), microseconds("router", Phase::F, 132));
 }
 
-TEST_F(KernelTimes, OperandsAndResultsStreamBesideTheTiles) {
+TEST_F(KernelTimes, OperandsAndResultsStreamWithTheTiles) {
   const KernelCost cost = make({}, {number("gemm.fp8.memory_bandwidth", 1, "TB/s")});
   // FP8 rows with scales and blocks of weights are read, BF16 is written, in 1 MB/us.
   const double tiles = 3 * (2 + 7168 * 0.003);

@@ -34,8 +34,8 @@ TEST(GemmForm, TheShareOfWavesInterpolatesTheLastOne) {
   EXPECT_EQ(gemm_core_seconds(soft, {.m = 0, .n = 256, .k = 64}, 100), 0);
 }
 
-TEST(GemmForm, OperandsAndResultsStreamBesideTheTiles) {
-  // One wave of 100 us beside 2 x (256 x 4096 x 2 + 4096 x 4096 x 4) B at 1 TB/s.
+TEST(GemmForm, OperandsAndResultsStreamWithTheTiles) {
+  // One wave of 100 us, and 2 x (256 x 4096 x 2 + 4096 x 4096 x 4) B at 1 TB/s.
   GemmConstants both{.tile_m = 2048, .tile_n = 4096, .k_block = 1, .k_time = 100e-6 / 4096, .memory_bandwidth = 1e12};
   const GemmWork work{.groups = 2, .m = 100, .n = 156, .k = 4096, .operand_bytes = 2, .output_bytes = 4};
   const double compute = 100e-6, memory = 2 * (256.0 * 4096 * 2 + 100 * 156 * 4.0) / 1e12;

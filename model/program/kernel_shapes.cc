@@ -1,4 +1,4 @@
-#include "model/cost/kernel_shapes.h"
+#include "model/program/kernel_shapes.h"
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,8 @@ namespace {
 
 using Extents = std::vector<std::pair<std::string, std::int64_t>>;
 
-constexpr std::array<std::string_view, 6> order = {"gemm", "rmsnorm", "swiglu", "quantise", "permute", "adamw"};
+constexpr std::array<std::string_view, 6> order_of_shapes = {"gemm",     "rmsnorm", "swiglu",
+                                                             "quantise", "permute", "adamw"};
 
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::ceil(value)); }
 
@@ -109,7 +110,7 @@ class Collector {
 
   KernelShapes finish() {
     std::ranges::stable_sort(result_.shapes, {},
-                             [](const KernelShape& shape) { return std::ranges::find(order, shape.op); });
+                             [](const KernelShape& shape) { return std::ranges::find(order_of_shapes, shape.op); });
     return std::move(result_);
   }
 
