@@ -68,8 +68,8 @@ model::ExchangeConstants constants_of(const std::string& prefix, const std::vect
   return c;
 }
 
-// 9 rows each of 16, 32 and 64 ranks with 4, 8 and 16 SMs. The fit with free links leaves 4.3 % (dispatch) and 9.3 %
-// (combine, where one rate is given up because it is not identified).
+// 9 rows each of 16, 32 and 64 ranks with 4, 8 and 16 SMs. The fit with free links leaves 4.3 % (dispatch) and 4.2 %
+// (combine).
 TEST(ExchangeSms, HybridEpIsThePublishedTableOverInfiniBand) {
   const std::vector<Row> rows = rows_of("HybridEP", "H100, IB inter-node", "kernel only");
   ASSERT_EQ(rows.size(), 9u);
