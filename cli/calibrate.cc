@@ -1,6 +1,7 @@
 // plumbline calibrate: makes a profile from measurements of a host or a GPU.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -43,7 +44,7 @@ struct Arguments {
 
 // Returns the error of a .json file, which holds no measurements.
 model::Failure not_measurements(const std::string& path, const std::string& text) {
-  if (text.find("traceEvents") != std::string::npos)
+  if (path.ends_with(".gz") || text.find("traceEvents") != std::string::npos)
     return model::wrong_input_at(path, 0, "", "is a trace of the PyTorch profiler as it was recorded",
                                  "plumbline import kineto FILE -o chunk.csv, then calibrate chunk.csv");
   return model::wrong_input_at(path, 0, "", "is the result of a step; no constant is ever fitted to one",
@@ -90,7 +91,18 @@ std::string family(const model::Device& device) { return device.name.substr(0, d
 // Returns the profile with the constants that no record determines: the datasheet profile of the device's family
 // ("a100-datasheet" for an a100-sxm) where one is shipped.
 Result<model::Profile> base_of(const FitRecords& records, const std::string& wanted, const model::Device* device) {
-  if (!wanted.empty()) return find_profile(wanted);
+  if (!wanted.empty()) {
+    auto base = TRY(find_profile(wanted));
+    // Results stream concurrent with the tiles where a kind of GEMM states memory_bandwidth; the fit adds them to the
+    // time.
+    const bool streams = std::ranges::any_of(base.parameters(), [](const model::Parameter& constant) {
+      return constant.name.starts_with("gemm.") && constant.name.ends_with(".memory_bandwidth");
+    });
+    if (streams && !records.gemms.empty())
+      return model::wrong_input("--extends", fmt::format("GEMMs of profile '{}' have another form", base.name()),
+                                "name a datasheet profile: GEMMs are fitted to the form without memory_bandwidth");
+    return base;
+  }
   if (records.machine == calibrate::MachineKind::host) return find_profile(host_base);
   if (device == nullptr)
     return model::wrong_input("--extends", fmt::format("no datasheet of '{}' is known", records.device),
@@ -130,7 +142,8 @@ Result<void> print_comparison(const FitRecords& records, const model::Device* de
   if (records.machine == calibrate::MachineKind::host || device == nullptr) return {};
   const auto shipped = shipped_of_kind(device);
   if (!shipped) {
-    fmt::print(out, "\nIs this card normal? No shipped profile rests on measurements of {} to compare it with.\n", device->name);
+    fmt::print(out, "\nIs this card normal? No shipped profile rests on measurements of {} to compare it with.\n",
+               device->name);
     return {};
   }
   const auto comparison = TRY(calibrate::compare_card(records, *shipped, *device));

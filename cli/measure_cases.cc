@@ -102,25 +102,34 @@ std::string bound_of(const Subject& subject, double floor, const model::Device& 
   return floor > subject.bytes / device.memory_bandwidth.value() ? "compute" : "memory";
 }
 
-// Returns FLOPs, bytes, floor time and the bounding resource of each case; totals at the end.
+// Returns FLOPs, bytes, floor time and the bounding resource of each case that would end within the budget; totals at
+// the end.
 std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
                           const MeasureArguments& arguments) {
   const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
   std::string table = fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", "GFLOP", "MB", "floor us", "bound", "case");
+  const std::optional<double> budget = arguments.budget_s();
   double floors = 0, seconds = 0;
+  std::size_t listed = 0;
   for (const KernelCase& value : cases) {
     const Subject subject = subjects_of(value).front();
-    const double floor = floor_s(value, device), bytes = is_collective(value) ? 0 : subject.bytes;
+    const double floor = floor_s(value, device);
+    const double needed = floor >= 0 ? real::estimated_seconds(value, floor, arguments.samples) : 0;
+    if (budget && seconds + needed > *budget) continue;
+    const double bytes = is_collective(value) ? 0 : subject.bytes;
     table += fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", quantity(subject.flops * 1e-9), quantity(bytes * 1e-6),
                          quantity(floor * 1e6), bound_of(subject, floor, device), to_line(value));
     floors += std::max(floor, 0.0);
-    if (floor >= 0) seconds += real::estimated_seconds(value, floor, arguments.samples);
+    seconds += needed;
+    ++listed;
   }
+  const std::string passed_over =
+      listed < cases.size() ? fmt::format("; {} more would not end within the budget", cases.size() - listed) : "";
   const auto whole = static_cast<long>(std::ceil(seconds));
   return table + fmt::format(
                      "{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring takes about "
-                     "{}:{:02} min\n",
-                     cases.size(), floors * 1e3, arguments.device, whole / 60, whole % 60);
+                     "{}:{:02} min{}\n",
+                     listed, floors * 1e3, arguments.device, whole / 60, whole % 60, passed_over);
 }
 
 Result<int> dry_run(const MeasureArguments& arguments, const model::Device& device) {

@@ -26,7 +26,7 @@ struct CardComparison {
   std::vector<ComparedFamily> families;
 };
 
-// Predicts every record that was taken without a transfer beside it. A family's allowance is the uncertainty of the
+// Predicts every record that was taken without a concurrent transfer. A family's allowance is the uncertainty of the
 // profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of cards of
 // one kind are assumed to differ; where they state none, 10 %. A profile whose
 // rates are bursts at the highest clock (it has power.idle, but no power.reference_limit) is slowed down in GEMMs and

@@ -13,9 +13,6 @@
 
 namespace plumbline::calibrate {
 
-double extent_of(const Measurement& measurement,
-                 std::string_view name);  // an extent of the shape; 0 when the shape lacks the name
-
 struct FitRecord {  // one measurement with the values that fits use
   const Measurement* measurement = nullptr;
   model::OperatorKind kind = model::OperatorKind::add;
@@ -52,13 +49,5 @@ struct FitRecords {  // all records of one device, by the fit that uses them
 // ran by itself the time counts with its operands in memory, where it was measured so. Input errors: no record, more
 // than one device, more than one clock. The files must outlive what is returned.
 model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock = "");
-
-// Returns the seconds of one execution, for sums over many: the mean of the samples without the slowest twentieth,
-// which interruptions caused. Without samples it is the median.
-double typical_seconds(const Measurement& measurement);
-
-// Returns the relative standard deviation of one execution, from the median of the absolute deviations, which a few
-// disturbed samples do not move, else from the 10th and 90th percentile. It is 0 when the record has neither.
-double relative_spread(const Measurement& measurement);
 
 }  // namespace plumbline::calibrate

@@ -92,6 +92,17 @@ struct Measurements {  // the content of a file
   std::vector<std::string> notes;  // checks that were skipped and records that were left out, as sentences
 };
 
+// Returns an extent of the shape; 0 when the shape lacks the name.
+double extent_of(const Measurement& measurement, std::string_view name);
+
+// Returns the seconds of one execution, for sums over many: the mean of the samples without the slowest twentieth,
+// which interruptions caused. Without samples it is the median.
+double typical_seconds(const Measurement& measurement);
+
+// Returns the relative standard deviation of one execution, from the median of the absolute deviations, which a few
+// disturbed samples do not move, else from the 10th and 90th percentile. It is 0 when the record has neither.
+double relative_spread(const Measurement& measurement);
+
 // Returns the datasheet peak of the format's GEMMs in FLOP/s; nullopt for FP8 on devices without it and for unknown
 // formats.
 std::optional<double> peak_flop_rate(const model::Device& device, std::string_view format);

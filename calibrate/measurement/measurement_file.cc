@@ -69,7 +69,7 @@ struct Place {
   std::string text() const { return record->line > 0 ? fmt::format("{}:{}", file->path, record->line) : file->path; }
 };
 
-// A record beside others depends on them, and one of a step on the plan: their times may differ.
+// The time of a kernel that is overlapped depends on the other one, that of an operator of a step on the plan.
 bool comparable(const Measurement& m) {
   return m.communication_sms.value_or(0) == 0 && !m.variant.starts_with("in_step");
 }

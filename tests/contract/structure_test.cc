@@ -30,7 +30,6 @@ const std::set<std::string> kPlugIns = {"model/schedule/kinds", "cli", "real/cud
 // Headers with one user that are an interface all the same, with the reason. A name that ends in '/' is a folder.
 const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/components/import.h", "what `plumbline import` reads"},
-    {"calibrate/import/nccl_tests.h", "what `plumbline import` reads"},
     {"calibrate/validate/load_case.h", "what `plumbline validate` reads"},
     {"cli/run.h", "what `plumbline run` shares between host and GPU"},
     {"model/cost/host_cost.h", "a cost function, for whoever predicts"},

@@ -100,7 +100,12 @@ TEST_P(EveryTopology, EveryLinkIsOnSomeRoute) {
   for (std::int64_t a = 0; a < fabric_.gpus(); ++a) {
     // In large clusters, all GPUs of the first node send to all, and all GPUs to the first and last group of nodes.
     const std::int64_t step = few || fabric_.node(a) == 0 || fabric_.node(a) + 1 == fabric_.nodes() ? 1 : per_node + 1;
-    for (std::int64_t b = 0; b < fabric_.gpus(); b += fabric_.node(b) == fabric_.node(a) ? 1 : step) {
+    const std::int64_t own = fabric_.node(a) * per_node;  // the first GPU of its node, whose GPUs all are sent to
+    const auto next = [&](std::int64_t b) {
+      if (fabric_.node(b) == fabric_.node(a)) return b + 1;
+      return b < own && own < b + step ? own : b + step;
+    };
+    for (std::int64_t b = 0; b < fabric_.gpus(); b = next(b)) {
       links.clear();
       fabric_.route(a, b, links);
       for (const LinkId id : links) used[id] = true;

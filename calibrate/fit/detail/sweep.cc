@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "calibrate/fit/fit_records.h"
-
 namespace plumbline::calibrate {
 namespace {
 
@@ -54,11 +52,11 @@ Sweep::Sweep(const std::vector<Measurements>& files) {
 std::string Sweep::unused(const Measurement& m) const {
   if (m.check && !m.check->ok) return "wrong results";
   if (m.op == "launch") return m.variant.empty() || m.variant == "stream_gap" ? "" : "other than the gap in a stream";
-  if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : beside_copy;
+  if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
   if (m.variant == "sustained") return "held for seconds";
   if (says(m, "rows_by=zipf")) return "uneven rows";
   if (says(m, "way=grouped")) return "all groups in one call";
-  if (m.communication_sms.value_or(0) > 0) return alone(m) != nullptr && like_transfer(m) ? "" : beside_copy;
+  if (m.communication_sms.value_or(0) > 0) return alone(m) != nullptr && like_transfer(m) ? "" : with_copy;
   if (m.cache == "hot" && cold_.contains(case_of(m)))
     return "operands in the cache, of cases that were measured from memory too";
   return "";

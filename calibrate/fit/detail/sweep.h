@@ -21,7 +21,7 @@ class Sweep {
 
   // Returns the device's highest clock, as a run's environment states it; 0 when none does.
   double highest_mhz() const { return highest_mhz_; }
-  static constexpr const char* beside_copy = "taken beside a copy, or in turns with one";
+  static constexpr const char* with_copy = "overlapped with a copy, or in turns with one";
 
   // Returns why no constant is fitted to a record; empty for a record that is used.
   std::string unused(const Measurement& m) const;
