@@ -65,6 +65,8 @@ Result<void> check_values(const RunArguments& a) {
   if (a.device.value_or(0) < 0) return wrong_input("--device", "must be at least 0");
   if (a.target_sms.value_or(1) < 1) return wrong_input("--sm-target", "must be at least 1");
   if (a.emulated.value_or(0) < 0) return wrong_input("--emulate", "must be at least 0", "it is a pipeline rank");
+  if (!std::isfinite(a.options.learning_rate)) return wrong_input("--learning-rate", "must be a number from 0");
+  if (!std::isfinite(a.options.balance_speed)) return wrong_input("--balance", "must be a number");
   return {};
 }
 
@@ -171,7 +173,8 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
   verb->add_option("--text", options.text, "A file whose bytes are the tokens (default: made-up text)");
   verb->add_option("--learning-rate", options.learning_rate,
-                   "Learning rate of AdamW (default: that of the plan's optimizer)");
+                   "Learning rate of AdamW (default: that of the plan's optimizer)")
+      ->check(CLI::NonNegativeNumber);
   verb->add_option("--balance", options.balance_speed,
                    "Change of routing biases per step, towards an even load of the experts")
       ->capture_default_str();

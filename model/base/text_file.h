@@ -10,7 +10,8 @@
 
 namespace plumbline::model {
 
-// Returns the whole file. A missing file, a folder or an unreadable file is an input error naming the path.
+// Returns the whole file. A missing file, a folder or an unreadable file is an input error naming the path, and so is a
+// JSON, TOML or XML file that is nested deeper than 256 levels, whose parsers would exhaust the stack.
 Result<std::string> read_text_file(const std::string& path);
 
 // Returns the sorted names, without extension, of the files in a folder with that extension; empty if unreadable.

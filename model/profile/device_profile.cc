@@ -107,6 +107,7 @@ std::string first_of(const std::vector<std::string>& names) {
 
 FlopsPerSecond peak_of(const Device& device, std::string_view format) {
   if (format == "fp8" || format == "fp8_tensor" || format == "mxfp8") return device.fp8_peak;
+  if (format == "nvfp4" || format == "mxfp4") return device.nvfp4_peak;
   if (format == "tf32") return device.tf32_peak;
   return device.bf16_peak;
 }

@@ -19,10 +19,10 @@ struct DeviceProfile {
 };
 
 // Returns the constants that hold on the device. Where the profile names it, they are the profile's. For another device
-// they are an estimate: rates above its datasheet peaks become those peaks (of GEMMs 2 tile^2 SMs / k_time, of attention
-// on all SMs, of memory), with their former values in `source`. Operators that were measured one by one on the devices
-// that a profile names are left out. Warnings say so. Errors are those of check_constant(), for profiles that were made
-// in code, and a constant that is there twice.
+// they are an estimate: rates above its datasheet peaks become those peaks (of GEMMs 2 tile^2 SMs / k_time, of
+// attention on all SMs, of memory), with their former values in `source`. Operators that were measured one by one on
+// the devices that a profile names are left out. All of this is in the warnings. Errors are those of check_constant(),
+// for profiles that were made in code, and a constant that is there twice.
 Result<DeviceProfile> profile_on(const Profile& profile, const Device& device);
 
 // Returns the dense datasheet peak of GEMMs in a format ("bf16", "fp8_tensor", ...), or 0 where the device lacks the

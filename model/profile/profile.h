@@ -21,7 +21,7 @@ class Profile {
   const std::string& name() const { return name_; }
   const std::string& description() const { return description_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }  // sorted by name
-  // Names of the devices for which the constants hold; none where the profile does not say.
+  // Names of the devices for which the constants hold; none where the profile names none.
   const std::vector<std::string>& devices() const { return devices_; }
 
   // Returns the index into parameters(), or nullopt. Cost functions look their names up once, at construction.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -206,6 +207,8 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
     error.file = path;
     return tl::unexpected(std::move(error));
   }
+  if (!std::isfinite(result.step.time_s) || result.step.time_s <= 0)
+    return refuse(fmt::format("a step of {} s", result.step.time_s), "step.time_s");
   return stored;
 }
 

@@ -15,7 +15,7 @@
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
-#include "sim/predict/result_guard.h"
+#include "sim/predict/detail/result_guard.h"
 
 namespace plumbline::sim {
 

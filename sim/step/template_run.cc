@@ -1,5 +1,7 @@
 #include "sim/step/template_run.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sim/engine/gpu_loop.h"
@@ -10,6 +12,22 @@ namespace plumbline::sim {
 namespace {
 
 constexpr std::uint32_t next_segment_code = 1;
+constexpr double longest = 1e6;  // s: a ninth of what a Time holds
+
+// Returns an upper bound of the seconds: of every segment after the other, with everything that may slow it down.
+double serial_seconds(const std::vector<SegmentTime>& times) {
+  double sum = 0;
+  for (const SegmentTime& time : times) {
+    sum += std::ranges::max(time.compute) + std::ranges::max(time.compute_per_row) + time.drain;
+    sum += time.prepare + time.prepare_overlapped + time.notify + time.wait + time.transfer + time.transfer_overlapped;
+  }
+  return sum;
+}
+
+// The run of a template that is too long to be counted in picoseconds, or whose times are not numbers.
+TemplateRun endless(std::size_t segments) {
+  return {.seconds = std::numeric_limits<double>::infinity(), .segments = std::vector<SegmentRun>(segments)};
+}
 
 class LoneGpu final : public GpuListener, public Handler {
  public:
@@ -49,6 +67,7 @@ class LoneGpu final : public GpuListener, public Handler {
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms) {
+  if (!(serial_seconds(times) < longest)) return endless(times.size());
   GpuLoop loop;
   return LoneGpu(loop, times).run({.segments = &slot.segments, .times = &times, .device_sms = device_sms});
 }

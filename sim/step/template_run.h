@@ -12,7 +12,7 @@
 namespace plumbline::sim {
 
 struct TemplateRun {
-  double seconds = 0;
+  double seconds = 0;  // infinite where the segments may take more than a million seconds, or are not numbers
   std::vector<SegmentRun> segments;
   Time duration = 0, compute_busy = 0;  // the same time as `seconds`; the part with a compute stream running
 };

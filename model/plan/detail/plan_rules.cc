@@ -16,6 +16,8 @@
 namespace plumbline::model {
 namespace {
 
+constexpr double most_imbalance = 1000;  // that of a million ranks
+
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
   error.message = std::move(message);
@@ -87,6 +89,9 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   }
   if (key == "offload.activations" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
+  if (key == "routing.imbalance" && value > most_imbalance)
+    return refuse(fmt::format("must be at most {}, found {}", most_imbalance, value),
+                  "rows of n ranks vary by at most the square root of n - 1 times their mean");
   if (key == "run.utilisation" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
   if (key == "run.pue" && value < 1)

@@ -1,4 +1,4 @@
-#include "sim/predict/result_guard.h"
+#include "sim/predict/detail/result_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -133,6 +133,19 @@ TEST(ImpossibleConstants, FasterThanThePeakIsInfeasible) {
   EXPECT_EQ(done.error().kind, model::ErrorKind::infeasible);
   EXPECT_THAT(to_string(done.error()),
               testing::AllOf(HasSubstr("h800 (changed)"), HasSubstr("h800-sxm"), HasSubstr("peak")));
+}
+
+// Events are counted in picoseconds of 64 bits, which a longer step overflows.
+TEST(ImpossibleConstants, AStepOfYearsIsRefused) {
+  for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
+    const auto long_sequences = simulate(inputs_with("h800", {"batch.sequence_length=1000000000"}), fidelity, false);
+    ASSERT_FALSE(long_sequences);
+    EXPECT_EQ(long_sequences.error().kind, model::ErrorKind::input);
+    EXPECT_THAT(to_string(long_sequences.error()), HasSubstr("the step takes inf s"));
+  }
+  const auto slow_network = simulate(inputs_with("h800", {"cluster.nic_gbps=1e-9"}), Fidelity::step, false);
+  ASSERT_FALSE(slow_network);
+  EXPECT_THAT(to_string(slow_network.error()), HasSubstr("too long for an event simulation"));
 }
 
 // A profile that no file was read for is checked where it meets the cluster.

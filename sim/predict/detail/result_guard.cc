@@ -1,9 +1,11 @@
-#include "sim/predict/result_guard.h"
+#include "sim/predict/detail/result_guard.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "model/profile/device_profile.h"
 
 namespace plumbline::sim {
 namespace {
