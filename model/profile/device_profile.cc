@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/base/data_type.h"
 #include "model/base/si_unit.h"
 #include "model/profile/constant_rules.h"
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view measured_prefix = "measured.", gemm_prefix = "gemm.", k_time = ".k_time";
 constexpr std::size_t most_named = 3;
+constexpr double widest_heads = 512;  // dimensions of a key and a value: the share of the time per pair is least
 
 Result<void> check_constants(const Profile& profile) {
   const std::vector<Parameter>& constants = profile.parameters();
@@ -54,8 +56,7 @@ class Capping {
     if (name.starts_with(gemm_prefix) && name.ends_with(k_time)) {
       cap_gemm(constant);
     } else if (name == "attention.forward_rate" || name == "attention.backward_rate") {
-      const double share = value({"attention.reference_sms"}, 1) / static_cast<double>(device_.sms);
-      at_most(constant, device_.bf16_peak.value() * share, "BF16 peak");
+      cap_attention(constant);
     } else if (name == "gemm.output_bandwidth" || name.ends_with("memory_bandwidth") ||
                name.ends_with("kv_bandwidth") || (name.starts_with("memory.") && name.ends_with(".bandwidth"))) {
       if (!name.starts_with("host.")) at_most(constant, device_.memory_bandwidth.value(), "memory bandwidth");
@@ -66,7 +67,8 @@ class Capping {
     const std::string_view name = constant.name;
     const std::string kind(name.substr(gemm_prefix.size(), name.size() - gemm_prefix.size() - k_time.size()));
     const std::string format = kind.substr(0, kind.find("_weight_gradient"));
-    const double peak = peak_of(device_, format).value();
+    const Result<Precision> precision = parse_precision(format);
+    const double peak = precision ? model::peak(device_, *precision) : 0;
     if (peak == 0) return;
     const auto side = [&](const char* which) {
       return value({fmt::format("gemm.{}.{}", kind, which), fmt::format("gemm.{}.{}", format, which), "gemm.tile"}, 1);
@@ -74,6 +76,15 @@ class Capping {
     const double least = 2 * side("tile_m") * side("tile_n") * static_cast<double>(device_.sms) / peak;
     const double factor = si_unit(constant.unit)->factor;
     if (constant.value * factor < least) replace(constant, least / factor, fmt::format("{} peak", format));
+  }
+
+  // Beside a time per pair the rate is that of the GEMMs, which alone may exceed the peak: the two together may not.
+  void cap_attention(Parameter& constant) {
+    const bool forward = constant.name == "attention.forward_rate";
+    const double share = value({"attention.reference_sms"}, 1) / static_cast<double>(device_.sms);
+    const double pair = value({forward ? "attention.forward.pair_time" : "attention.backward.pair_time"}, 0);
+    const double least = 1 / (device_.bf16_peak.value() * share) - pair / (2 * widest_heads);
+    if (least > 0) at_most(constant, 1 / least, "BF16 peak");
   }
 
   void at_most(Parameter& constant, double limit, std::string_view what) {
@@ -104,13 +115,6 @@ std::string first_of(const std::vector<std::string>& names) {
 }
 
 }  // namespace
-
-FlopsPerSecond peak_of(const Device& device, std::string_view format) {
-  if (format == "fp8" || format == "fp8_tensor" || format == "mxfp8") return device.fp8_peak;
-  if (format == "nvfp4" || format == "mxfp4") return device.nvfp4_peak;
-  if (format == "tf32") return device.tf32_peak;
-  return device.bf16_peak;
-}
 
 Result<DeviceProfile> profile_on(const Profile& profile, const Device& device) {
   TRY(check_constants(profile));

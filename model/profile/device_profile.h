@@ -25,8 +25,4 @@ struct DeviceProfile {
 // for profiles that were made in code, and a constant that is there twice.
 Result<DeviceProfile> profile_on(const Profile& profile, const Device& device);
 
-// Returns the dense datasheet peak of GEMMs in a format ("bf16", "fp8_tensor", ...), or 0 where the device lacks the
-// format. FP16 and FP32 count as BF16.
-FlopsPerSecond peak_of(const Device& device, std::string_view format);
-
 }  // namespace plumbline::model

@@ -35,7 +35,7 @@ bool peak_is_open(const Predicted& predicted) {
 
 double highest_peak(const Predicted& predicted) {
   const model::Device& device = predicted.inputs.cluster.device;
-  return std::max(device.bf16_peak, model::peak_of(device, to_string(predicted.plan.precision.gemm))).value();
+  return std::max(device.bf16_peak.value(), model::peak(device, predicted.plan.precision.gemm));
 }
 
 bool is_below(double seconds, double limit) { return seconds < limit * (1 - rounding); }

@@ -99,14 +99,5 @@ TEST(ProfileOn, ProfilesMadeInCodeAreChecked) {
               testing::HasSubstr("gemm.ramp: profile 'p' has it twice"));
 }
 
-TEST(PeakOf, IsThatOfTheFormat) {
-  Device known = device();
-  known.fp8_peak = FlopsPerSecond(400e12);
-  EXPECT_EQ(peak_of(known, "fp16").value(), 200e12);
-  EXPECT_EQ(peak_of(known, "fp32").value(), 200e12);
-  EXPECT_EQ(peak_of(known, "fp8_tensor").value(), 400e12);
-  EXPECT_EQ(peak_of(known, "tf32").value(), 0);
-}
-
 }  // namespace
 }  // namespace plumbline::model
