@@ -88,6 +88,16 @@ TEST(ProfileOn, AProfileThatNamesNoDeviceIsCappedToo) {
   EXPECT_EQ(found.warnings.size(), 1);
 }
 
+// With heads of 512 the pair takes 2 * 512 / rate + pair_time, which is 2 * 512 / 200 TFLOP/s = 5.12 ps at the peak.
+TEST(ProfileOn, AttentionIsCappedWithItsTimePerPair) {
+  const std::vector<Parameter> constants = {constant("attention.forward_rate", 1000, "TFLOP/s"),
+                                            constant("attention.forward.pair_time", 3.12, "ps"),
+                                            constant("attention.reference_sms", 100, "1")};
+  const DeviceProfile found = profile_on(Profile("p", "", constants), device()).value();
+  EXPECT_NEAR(of(found, "attention.forward_rate").value, 512, 1e-9);
+  EXPECT_EQ(of(found, "attention.forward.pair_time").value, 3.12);
+}
+
 TEST(ProfileOn, ProfilesMadeInCodeAreChecked) {
   const auto error = [](std::vector<Parameter> constants) {
     return to_string(profile_on(Profile("p", "", std::move(constants)), device()).error());
