@@ -62,14 +62,6 @@ Result<sim::Recipe> unknown(const std::string& wanted) {
                             model::did_you_mean_before(wanted, all, known));
 }
 
-// A limit above the device's own has no effect on a GPU that cannot be set so high.
-void note_power_limit(const model::Plan& plan, const model::Device& device) {
-  const std::optional<double> limit = plan.cluster.power_limit_w;
-  if (limit && device.tdp > 0 && *limit > device.tdp)
-    fmt::print(stderr, "note: cluster.power_limit_w: {:g} W are above the {:g} W of {}\n", *limit, device.tdp,
-               device.name);
-}
-
 Result<std::string> measurement_of_case(const std::string& case_path, const std::string& name) {
   return resolve(Shipped::published, name, case_path);
 }
@@ -166,7 +158,6 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::op
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
-  note_power_limit(plan, topology.cluster.device);
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   const auto profile = TRY(profile_of(plan, named, changes.profile));
   return sim::Inputs{plan, architecture, topology.cluster, profile, nullptr, topology.fabric};

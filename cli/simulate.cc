@@ -77,10 +77,19 @@ model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector
   return changes;
 }
 
+// A limit above the device's own has no effect on a GPU that cannot be set so high.
+void note_power_limit(const model::Plan& plan, const model::Device& device) {
+  const std::optional<double> limit = plan.cluster.power_limit_w;
+  if (limit && device.tdp > 0 && *limit > device.tdp)
+    fmt::print(stderr, "note: cluster.power_limit_w: {:g} W are above the {:g} W of {}\n", *limit, device.tdp,
+               device.name);
+}
+
 model::Result<int> run(const Arguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   inputs.every_link = arguments.every_link;
+  note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = TRY(parse_degrade(arguments.degrade));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");

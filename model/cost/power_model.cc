@@ -22,12 +22,10 @@ struct Kind {
   std::vector<std::string_view> names;  // of constants, the first that a profile has counts
 };
 
-// A format without an energy of its own takes that of the next wider one, which is an upper estimate; FP32 and TF32
-// take that of BF16, which is a lower one.
+// All others take that of BF16. A format without an energy of its own takes that of the next wider one, which is an
+// upper estimate; FP32 and TF32 take that of BF16, which is a lower one.
 std::vector<Kind> kinds() {
-  return {{DataType::bf16, {"bf16"}},
-          {DataType::fp16, {"bf16"}},
-          {DataType::fp32, {"fp32", "bf16"}},
+  return {{DataType::fp32, {"fp32", "bf16"}},
           {DataType::tf32, {"fp32", "bf16"}},
           {DataType::fp8_tile, {"fp8", "bf16"}},
           {DataType::fp8_block, {"fp8", "bf16"}},
@@ -58,7 +56,7 @@ class Reader {
 
 std::optional<Error> check(const PowerModel::Limit& limit, double idle) {
   if (!limit.given || *limit.given > idle) return std::nullopt;
-  return Error{ErrorKind::input,
+  return Error{ErrorKind::infeasible,
                fmt::format("must be above the {:g} W of an idle GPU (power.idle), found {:g}", idle, *limit.given),
                "",
                0,
@@ -101,6 +99,7 @@ Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const
   PowerModel model;
   model.constants_ = {reader.require("power.idle"), reader.optional("power.limit_share").value_or(1),
                       reader.optional("power.clock_exponent").value_or(0)};
+  model.gemm_.fill({reader.energy({"bf16"}, ""), reader.energy({"bf16"}, "_weight_gradient")});
   for (const Kind& kind : kinds())
     model.gemm_[static_cast<std::size_t>(kind.operands)] = {reader.energy(kind.names, ""),
                                                             reader.energy(kind.names, "_weight_gradient")};

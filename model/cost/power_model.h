@@ -50,8 +50,8 @@ class PowerModel {
     // scaled to draw the same at the usual or reference limit.
     std::optional<double> exponent = std::nullopt;
   };
-  // Returns nullopt for a profile without power.idle. Errors are input errors: a constant that is missing (the energy
-  // of BF16 GEMMs), a limit that is not above power.idle (key cluster.power_limit_w).
+  // Returns nullopt for a profile without power.idle. It is an input error where a constant is missing (the
+  // energy of BF16 GEMMs), and infeasible where the limit is not above power.idle (key cluster.power_limit_w).
   static Result<std::optional<PowerModel>> make(const Profile& profile, const Limit& limit);
 
   // Returns the window of one operator that takes `time` under conditions with clock 1.

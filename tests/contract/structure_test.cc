@@ -54,6 +54,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/search/search.h", "the search, for whoever plans"},
+    {"sim/whatif/power_span.h", "how sure a step under a power limit is, for whoever states one"},
     {"topologies/nccl_topology.h", "what `plumbline import` reads"},
     {"topologies/simgrid_platform.h", "what `plumbline export` writes"},
 };

@@ -58,7 +58,7 @@ TEST(PowerFit, IsNotMovedByNoise) {
   EXPECT_GT(fit->relative_uncertainty, fit_power(held_rows(0), assumptions())->relative_uncertainty);
 }
 
-// What compares at one limit cannot tell the exponent, but each exponent has its own energy.
+// Times at one limit do not determine the exponent, but each exponent has its own energy.
 TEST(PowerFit, TheEnergyBelongsToItsExponent) {
   const double at_0 = fit_power(held_rows(0), assumptions(0))->energy_per_flop;
   EXPECT_LT(at_0, 0.98 * energy);
