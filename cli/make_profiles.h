@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "calibrate/recipe/profile_maker.h"
+#include "calibrate/fit/recipe/profile_maker.h"
 #include "model/base/error.h"
 
 namespace plumbline::cli {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/components/held_out.h"
-#include "calibrate/recipe/profile_maker.h"
+#include "calibrate/fit/held_out.h"
+#include "calibrate/fit/recipe/profile_maker.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {

@@ -51,7 +51,7 @@ std::optional<Graph> gemm_graph(const FitRecord& record) {
     return lone_operator(std::move(op), {tensor({k, m}, type), tensor({k, n}, type)}, {tensor({m, n}, DataType::fp32)});
   }
   op.attributes = model::MatmulAttributes{.transpose_b = true};
-  const DataType result = model::is_fp8(type) ? DataType::bf16 : type;
+  const DataType result = model::is_quantized(type) ? DataType::bf16 : type;
   const std::int64_t groups = record.launches > 0 ? 1 : std::max<std::int64_t>(1, whole(record, "groups"));
   if (groups == 1)
     return lone_operator(std::move(op), {tensor({m, k}, type), tensor({n, k}, type)}, {tensor({m, n}, result)});

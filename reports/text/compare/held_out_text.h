@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/components/held_out.h"
+#include "calibrate/fit/held_out.h"
 #include "calibrate/validate/component_case.h"
 
 namespace plumbline::reports {

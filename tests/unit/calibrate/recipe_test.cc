@@ -1,4 +1,4 @@
-#include "calibrate/recipe/recipe.h"
+#include "calibrate/fit/recipe/recipe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "calibrate/recipe/profile_maker.h"
+#include "calibrate/fit/recipe/profile_maker.h"
 #include "model/base/text_file.h"
 #include "model/profile/profile.h"
 #include "tests/support/inputs.h"

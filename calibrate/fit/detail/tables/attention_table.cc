@@ -1,0 +1,156 @@
+#include "calibrate/fit/detail/tables/attention_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/tables/table_rows.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+using model::AttentionConstants;
+
+constexpr double attention_dim = 128;
+
+enum AttentionNumber : Index { per_dim_at, row_at, tail_at, pair_at };  // then launch and bandwidth of each software
+
+model::AttentionWork attention_work(const AttentionRow& row) {
+  const auto tokens = static_cast<double>(row.tokens), dim = static_cast<double>(row.dim);
+  return {.batch_heads = static_cast<double>(row.batch * row.heads),
+          .kv_heads_batch = static_cast<double>(row.batch * row.kv_heads),
+          .queries = tokens,
+          .pairs_per_query = tokens / 2,
+          .qk_dim = dim,
+          .v_dim = dim};
+}
+
+// All softwares of a table. A rate factor of each, where asked for, shows their spread.
+class AttentionForm {
+ public:
+  AttentionForm(const std::vector<AttentionRow>& rows, const std::vector<std::string>& softwares,
+                const FitMachine& machine, std::optional<double> pair_share)
+      : sms_(static_cast<double>(machine.device.sms)),
+        softwares_(static_cast<Index>(softwares.size())),
+        pair_share_(pair_share) {
+    for (const AttentionRow& row : rows) {
+      works_.push_back(attention_work(row));
+      software_.push_back(std::ranges::find(softwares, row.software) - softwares.begin());
+    }
+  }
+
+  // Returns the constants of one software; `x` may end before the rate factors.
+  AttentionConstants constants(const VectorXd& x, Index software) const {
+    AttentionConstants c;
+    const double factor = x.size() > rates() ? x[rates() + software] : 1;
+    c.rate = 2 / x[per_dim_at] * factor;
+    c.row_time = x[row_at];
+    c.tail = x[tail_at];
+    c.pair_time = pair_share_ ? *pair_share_ / (1 - *pair_share_) * 2 * attention_dim * x[per_dim_at] : x[pair_at];
+    c.kv_bandwidth = x[first() + softwares_ + software];
+    return c;
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    std::vector<AttentionConstants> of;
+    for (Index software = 0; software < softwares_; ++software) of.push_back(constants(x, software));
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const auto row = static_cast<std::size_t>(i);
+      const Index software = software_[row];
+      seconds[i] =
+          x[first() + software] + attention_seconds(of[static_cast<std::size_t>(software)], works_[row], sms_, sms_);
+    }
+    return seconds;
+  }
+
+  // Returns a start from the BF16 peak: `pair` and `dim` in seconds times FLOP/s.
+  VectorXd start(double peak) const {
+    constexpr double pair = 60, dim = 1.2, row = 2e5, launch = 12e-6, bandwidth = 2e12;
+    VectorXd x(rates());
+    x[per_dim_at] = dim / peak;
+    x[row_at] = row / peak;
+    x[tail_at] = 0.5;
+    if (!pair_share_) x[pair_at] = pair / peak;
+    x.segment(first(), softwares_).setConstant(launch);
+    x.segment(first() + softwares_, softwares_).setConstant(bandwidth);
+    return x;
+  }
+
+  VectorXd roofline(const model::Device& device) const {
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const model::AttentionWork& w = works_[static_cast<std::size_t>(i)];
+      const double flops = w.batch_heads * w.queries * w.pairs_per_query * 2 * (w.qk_dim + w.v_dim);
+      const double bytes = 2 * w.queries * (w.qk_dim + w.v_dim) * (w.batch_heads + w.kv_heads_batch);
+      seconds[i] = std::max(flops / device.bf16_peak.value(), bytes / device.memory_bandwidth.value());
+    }
+    return seconds;
+  }
+
+  Index rates() const { return first() + 2 * softwares_; }
+
+ private:
+  Index first() const { return pair_share_ ? pair_at : pair_at + 1; }
+
+  std::vector<model::AttentionWork> works_;
+  std::vector<Index> software_;
+  double sms_;
+  Index softwares_;
+  std::optional<double> pair_share_;
+};
+
+// Returns half the range of ln rate over the softwares when each has a rate of its own.
+double half_spread(const AttentionForm& form, const VectorXd& seconds, const VectorXd& fitted, Index softwares) {
+  if (softwares < 2) return 0;
+  VectorXd x(fitted.size() + softwares - 1);
+  x << fitted, VectorXd::Ones(softwares - 1);
+  // The first software keeps the common rate, so that no factor is free.
+  const Form relative = [&](const VectorXd& y) -> VectorXd {
+    VectorXd all(fitted.size() + softwares);
+    all << y.head(fitted.size()), VectorXd::Ones(1), y.tail(softwares - 1);
+    return form(all);
+  };
+  const LogFit fit = log_fit(relative, seconds, x, {});
+  const VectorXd factors = fit.values.tail(softwares - 1).array().log();
+  return (std::max(0.0, factors.maxCoeff()) - std::min(0.0, factors.minCoeff())) / 2;
+}
+
+}  // namespace
+
+AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, const FitMachine& machine,
+                                      std::optional<double> pair_share) {
+  std::vector<std::string> softwares;
+  std::vector<bool> held;
+  for (const AttentionRow& row : rows) {
+    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
+    held.push_back(is_held_out(fmt::format("{}-{}-{}-{}-{}", row.batch, row.tokens, row.heads, row.kv_heads, row.dim)));
+  }
+  const auto training = selected(rows, held, false);
+  const AttentionForm form(training, softwares, machine, pair_share);
+  const VectorXd seconds = seconds_of(training);
+  const LogFit solution = log_fit(form, seconds, form.start(machine.device.bf16_peak.value()), {});
+  AttentionTableFit fit;
+  fit.constants = form.constants(solution.values, 0);
+  fit.constants.kv_bandwidth = 0;
+  const double spread = half_spread(form, seconds, solution.values, static_cast<Index>(softwares.size()));
+  fit.rate_deviation = std::max(solution.uncertainty[per_dim_at], spread);
+  fit.row_deviation = solution.uncertainty[row_at];
+  fit.tail_deviation = solution.uncertainty[tail_at];
+  fit.pair_deviation = pair_share ? std::numeric_limits<double>::infinity() : solution.uncertainty[pair_at];
+  fit.held_out.family = "attention";
+  fit.held_out.table = fmt::format("{}", fmt::join(softwares, ", "));
+  const AttentionForm all(rows, softwares, machine, pair_share);
+  add_errors(all(solution.values), all.roofline(machine.device), seconds_of(rows), held, fit.held_out);
+  return fit;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,199 @@
+#include "calibrate/fit/detail/tables/collective_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/tables/table_rows.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+constexpr Index line_count = 3, line_numbers = 3;          // of each: base, hop, rate
+constexpr Index ring_at = 0, copy_at = 9, direct_at = 10;  // in the fitted numbers
+constexpr Index nvls_base = 19, nvls_rate = 20;
+constexpr Index simple = 2;
+
+struct CollectiveCase {
+  double ranks, bytes, passes, bus;
+  bool exchanges, reduces;
+};
+
+CollectiveCase collective_case(const CollectiveRow& row) {
+  const auto ranks = static_cast<double>(row.gpus);
+  const bool reduces = row.op == "all_reduce";
+  return {ranks,
+          static_cast<double>(row.bytes),
+          reduces ? 2.0 : 1.0,
+          (reduces ? 2 : 1) * (ranks - 1) / ranks,
+          row.op == "all_to_all",
+          reduces};
+}
+
+class CollectiveForm {
+ public:
+  CollectiveForm(const std::vector<CollectiveRow>& rows, bool has_nvls) : has_nvls_(has_nvls) {
+    for (const CollectiveRow& row : rows) cases_.push_back(collective_case(row));
+  }
+
+  Index parameters() const { return has_nvls_ ? nvls_rate + 1 : nvls_base; }
+
+  VectorXd start(double link, double latency) const {
+    constexpr double us = 1e-6;
+    const double nvls_share = link < 500e9 ? 0.57 : 0.49;
+    VectorXd x(nvls_rate + 1);
+    x << 5 * us * latency, 0.8 * us, 0.25 * link,  // ring, LL
+        10 * us, 1.2 * us, 0.4 * link * latency,   // LL128
+        20 * us * latency, 2 * us, 0.8 * link,     // Simple
+        2.5 * link,                                // copies
+        7 * us * latency, 0.2 * us, 0.05 * link,   // direct
+        12 * us, 0.1 * us, 0.4 * link * latency,   //
+        18 * us * latency, us, 0.75 * link,        //
+        50 * us * latency, nvls_share * link;
+    return x.head(parameters());
+  }
+
+  // Returns the seconds on line `line` of the ring or the direct line_count.
+  static double on_line(const VectorXd& x, const CollectiveCase& c, Index line) {
+    const Index at = (c.exchanges ? direct_at : ring_at) + line_numbers * line;
+    const double own_piece = line == simple ? c.bytes / (c.ranks * x[copy_at]) : 0;
+    return x[at] + c.passes * (c.ranks - 1) * x[at + 1] + c.bytes * c.bus / x[at + 2] + own_piece;
+  }
+
+  // Returns the fastest line, 3 for NVLS, and its seconds.
+  std::pair<Index, double> fastest(const VectorXd& x, const CollectiveCase& c) const {
+    std::pair<Index, double> best{0, on_line(x, c, 0)};
+    for (Index line = 1; line < line_count; ++line)
+      if (const double seconds = on_line(x, c, line); seconds < best.second) best = {line, seconds};
+    if (has_nvls_ && c.reduces && c.ranks > 2)
+      if (const double seconds = x[nvls_base] + c.bytes / x[nvls_rate]; seconds < best.second)
+        best = {line_count, seconds};
+    return best;
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    VectorXd seconds(static_cast<Index>(cases_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) seconds[i] = fastest(x, cases_[static_cast<std::size_t>(i)]).second;
+    return seconds;
+  }
+
+  // Returns whether any row is fastest on the line.
+  bool uses(const VectorXd& x, bool direct, Index line) const {
+    return std::ranges::any_of(
+        cases_, [&](const CollectiveCase& c) { return c.exchanges == direct && fastest(x, c).first == line; });
+  }
+
+  VectorXd roofline(double link) const {
+    VectorXd seconds(static_cast<Index>(cases_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const CollectiveCase& c = cases_[static_cast<std::size_t>(i)];
+      seconds[i] = c.bytes * c.bus / link;
+    }
+    return seconds;
+  }
+
+ private:
+  std::vector<CollectiveCase> cases_;
+  bool has_nvls_;
+};
+
+// Returns the rows without those that a shared node disturbed: slower than twice the bytes, or far above both
+// neighbors.
+std::vector<CollectiveRow> undisturbed(const std::vector<CollectiveRow>& rows) {
+  constexpr double above_twice = 1.15, above_neighbors = 1.35;
+  std::map<std::tuple<std::string, std::int64_t, std::string>, std::vector<CollectiveRow>> series;
+  for (const CollectiveRow& row : rows) series[{row.software, row.gpus, row.op}].push_back(row);
+  std::vector<CollectiveRow> kept;
+  for (auto& [key, of] : series) {
+    std::ranges::sort(of, {}, &CollectiveRow::bytes);
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const bool before = i > 0, after = i + 1 < of.size();
+      const bool falls = after && of[i].seconds > above_twice * of[i + 1].seconds;
+      const bool peaks =
+          before && after && of[i].seconds > above_neighbors * std::sqrt(of[i - 1].seconds * of[i + 1].seconds);
+      if (!falls && !peaks) kept.push_back(of[i]);
+    }
+  }
+  return kept;
+}
+
+// Returns one row for each size, with the median of its versions.
+std::vector<CollectiveRow> medians(const std::vector<CollectiveRow>& rows) {
+  std::map<std::tuple<std::string, std::int64_t, std::int64_t>, std::vector<double>> times;
+  for (const CollectiveRow& row : rows) times[{row.op, row.gpus, row.bytes}].push_back(row.seconds);
+  std::vector<CollectiveRow> result;
+  for (auto& [key, of] : times) {
+    const auto& [op, gpus, bytes] = key;
+    CollectiveRow row;
+    row.op = op;
+    row.gpus = gpus;
+    row.bytes = bytes;
+    row.seconds = quantile(of, 0.5);
+    result.push_back(std::move(row));
+  }
+  return result;
+}
+
+CollectiveLine line_of(const LogFit& fit, Index at) {
+  const auto number = [&](Index i) { return FittedNumber{fit.values[i], fit.uncertainty[i]}; };
+  return {number(at), number(at + 1), number(at + 2)};
+}
+
+std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveForm& form, const LogFit& fit, bool direct) {
+  std::array<std::optional<CollectiveLine>, 3> found;
+  for (Index line = 0; line < line_count; ++line)
+    if (form.uses(fit.values, direct, line))
+      found[static_cast<std::size_t>(line)] = line_of(fit, (direct ? direct_at : ring_at) + line_numbers * line);
+  if (found[0] && found[1] && found[0]->base.value > found[1]->base.value) std::swap(found[0], found[1]);
+  return found;
+}
+
+}  // namespace
+
+CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine,
+                                        bool has_nvls) {
+  const auto marks = [](const std::vector<CollectiveRow>& of) {
+    std::vector<bool> held;
+    for (const CollectiveRow& row : of)
+      held.push_back(
+          is_held_out(fmt::format("{}-{}-{}", row.gpus, row.op == "all_to_all" ? "alltoall" : row.op, row.bytes)));
+    return held;
+  };
+  const auto clean = undisturbed(rows);
+  const auto training = medians(selected(clean, marks(clean), false));
+  const CollectiveForm form(training, has_nvls);
+  const VectorXd seconds = seconds_of(training);
+  LogFit best;
+  best.loss = std::numeric_limits<double>::infinity();
+  for (const double latency : {1.0, 0.6, 1.6}) {
+    LogFit fit = log_fit(form, seconds, form.start(machine.nvlink_rate, latency), {});
+    if (fit.loss < best.loss) best = std::move(fit);
+  }
+  CollectiveTableFit result;
+  result.ring = lines_of(form, best, false);
+  result.direct = lines_of(form, best, true);
+  result.copy_bandwidth = {best.values[copy_at], best.uncertainty[copy_at]};
+  const auto reduces = [&](const CollectiveCase& c) { return form.fastest(best.values, c).first == line_count; };
+  if (has_nvls &&
+      std::ranges::any_of(training, [&](const CollectiveRow& row) { return reduces(collective_case(row)); }))
+    result.nvls = {{best.values[nvls_base], best.uncertainty[nvls_base]},
+                   {},
+                   {best.values[nvls_rate], best.uncertainty[nvls_rate]}};
+  result.held_out.family = "collectives";
+  result.held_out.table = "NCCL";
+  const CollectiveForm all(rows, has_nvls);
+  add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows), result.held_out);
+  return result;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,143 @@
+#include "calibrate/fit/detail/tables/exchange_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/tables/table_rows.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+
+enum ExchangeNumber : Index { start_at, rank_at, row_time_at, token_at, exponent_at, node_at, forward_at, nic_at };
+
+model::ExchangeWork exchange_work(const ExchangeRow& row) {
+  constexpr double scaled_fp8 = 1 + 4.0 / 128, bf16 = 2;
+  const auto experts = static_cast<double>(row.experts), top_k = static_cast<double>(row.top_k);
+  const auto ranks = static_cast<double>(row.gpus), nodes = static_cast<double>(row.nodes);
+  return {.tokens = static_cast<double>(row.tokens),
+          .token_bytes = static_cast<double>(row.hidden) * (row.direction == "dispatch" ? scaled_fp8 : bf16),
+          .ranks_per_token = distinct_groups(ranks, experts, top_k),
+          .nodes_per_token = distinct_groups(nodes, experts, top_k),
+          .ranks = ranks,
+          .nodes = nodes};
+}
+
+class ExchangeForm {
+ public:
+  ExchangeForm(const std::vector<ExchangeRow>& rows, double nvlink_rate, bool several_nodes)
+      : nvlink_rate_(nvlink_rate), several_nodes_(several_nodes) {
+    for (const ExchangeRow& row : rows) works_.emplace_back(exchange_work(row), static_cast<double>(row.sms));
+  }
+
+  model::ExchangeConstants constants(const VectorXd& x) const {
+    model::ExchangeConstants c;
+    c.start = x[start_at];
+    c.rank_rate = x[rank_at];
+    c.row_time = x[row_time_at];
+    c.token_time = x[token_at];
+    c.nvlink_rate = nvlink_rate_;
+    if (!several_nodes_) return c;
+    c.start_exponent = x[exponent_at];
+    c.node_rate = x[node_at];
+    c.forward_rate = x[forward_at];
+    c.nic_rate = x[nic_at];
+    return c;
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    const model::ExchangeConstants c = constants(x);
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const auto& [work, sms] = works_[static_cast<std::size_t>(i)];
+      seconds[i] = exchange_seconds(c, work, sms).seconds();
+    }
+    return seconds;
+  }
+
+  VectorXd start() const {
+    constexpr double launch = 20e-6, rank = 30e9, row = 50e-9, token = 400e-9, exponent = 0.3, node = 8e9, nic = 45e9;
+    VectorXd x(several_nodes_ ? nic_at + 1 : token_at + 1);
+    x[start_at] = launch;
+    x[rank_at] = rank;
+    x[row_time_at] = row;
+    x[token_at] = token;
+    if (several_nodes_) x.tail(4) << exponent, node, rank, nic;
+    return x;
+  }
+
+  VectorXd roofline(const FitMachine& machine) const {
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const model::ExchangeWork& work = works_[static_cast<std::size_t>(i)].first;
+      seconds[i] = std::max(work.network_bytes() / machine.nic_rate, work.node_bytes() / machine.nvlink_rate);
+    }
+    return seconds;
+  }
+
+ private:
+  std::vector<std::pair<model::ExchangeWork, double>> works_;  // and SMs
+  double nvlink_rate_;
+  bool several_nodes_;
+};
+
+// With twelve SMs between two nodes the shipped configuration of DeepEP is 1.7 times slower than with eight or sixteen,
+// and on eight nodes times no longer depend on SMs: neither says anything about the GPU.
+bool usable_exchange(const ExchangeRow& row) {
+  constexpr std::int64_t slow_sms = 12, most_nodes = 4;
+  return row.mode == "normal" && row.nodes <= most_nodes && !(row.nodes == 2 && row.sms == slow_sms);
+}
+
+}  // namespace
+
+double distinct_groups(double groups, double experts, double top_k) {
+  const double others = experts - experts / groups;
+  if (others < top_k) return groups;
+  const auto choose = [top_k](double of) {
+    return std::lgamma(of + 1) - std::lgamma(top_k + 1) - std::lgamma(of - top_k + 1);
+  };
+  return groups * (1 - std::exp(choose(others) - choose(experts)));
+}
+
+ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const std::string& direction,
+                                    const FitMachine& machine, double nvlink_rate) {
+  std::vector<ExchangeRow> rows;
+  std::ranges::copy_if(table, std::back_inserter(rows),
+                       [&](const ExchangeRow& row) { return row.direction == direction && usable_exchange(row); });
+  std::vector<bool> held;
+  for (const ExchangeRow& row : rows)
+    held.push_back(
+        is_held_out(fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts)));
+  ExchangeTableFit fit;
+  fit.several_nodes = std::ranges::any_of(rows, [](const ExchangeRow& row) { return row.nodes > 1; });
+  const auto training = selected(rows, held, false);
+  const ExchangeForm form(training, nvlink_rate, fit.several_nodes);
+  const LogFit solution = log_fit(form, seconds_of(training), form.start(), {});
+  fit.constants = form.constants(solution.values);
+  const VectorXd& sd = solution.uncertainty;
+  fit.start = sd[start_at];
+  fit.rank_rate = sd[rank_at];
+  fit.row_time = sd[row_time_at];
+  fit.token_time = sd[token_at];
+  if (fit.several_nodes) {
+    fit.start_exponent = sd[exponent_at];
+    fit.node_rate = sd[node_at];
+    fit.forward_rate = sd[forward_at];
+    fit.nic_rate = sd[nic_at];
+  }
+  fit.held_out.family = "exchange";
+  fit.held_out.table = "DeepEP " + direction;
+  const ExchangeForm all(rows, nvlink_rate, fit.several_nodes);
+  add_errors(all(solution.values), all.roofline(machine), seconds_of(rows), held, fit.held_out);
+  return fit;
+}
+
+}  // namespace plumbline::calibrate

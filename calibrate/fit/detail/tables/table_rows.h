@@ -1,0 +1,33 @@
+// Rows of a table as vectors, and the errors of a fit to them.
+#pragma once
+
+#include <Eigen/Core>
+#include <vector>
+
+#include "calibrate/fit/held_out.h"
+
+namespace plumbline::calibrate {
+
+// Adds the errors of the rows that `held` marks.
+void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
+                const std::vector<bool>& held, HeldOut& result);
+
+// Returns the elements that are, or are not, marked.
+Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted);
+
+template <class Row>
+std::vector<Row> selected(const std::vector<Row>& rows, const std::vector<bool>& marks, bool wanted) {
+  std::vector<Row> found;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (marks[i] == wanted) found.push_back(rows[i]);
+  return found;
+}
+
+template <class Row>
+Eigen::VectorXd seconds_of(const std::vector<Row>& rows) {
+  Eigen::VectorXd seconds(static_cast<Eigen::Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) seconds[static_cast<Eigen::Index>(i)] = rows[i].seconds;
+  return seconds;
+}
+
+}  // namespace plumbline::calibrate

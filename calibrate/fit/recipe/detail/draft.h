@@ -1,0 +1,92 @@
+// A profile while a recipe makes it: its own constants over those of the profile that it extends.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/fit/held_out.h"
+#include "calibrate/fit/recipe/recipe.h"
+#include "calibrate/fit/recipe/recipe_inputs.h"
+#include "calibrate/measurement/measurement.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::calibrate {
+
+class Draft {
+ public:
+  // Reads the base, the device and the stated constants.
+  static model::Result<Draft> begin(const Recipe& recipe, const RecipeInputs& inputs);
+
+  // Adds a value in SI, written in `unit` with four digits, in place of a constant of that name. An uncertainty that is
+  // not finite, or not given, is not written; of a step that states a least uncertainty it is at least that.
+  void set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
+           model::Evidence kind, const std::string& source);
+  void set(model::Parameter parameter);
+
+  // Returns the constant as made so far or as in the base; device figures are "device.<name>". Also known is
+  // derived.attention_pair, the seconds of a (query, key) pair at head dimension 128 forward.
+  std::optional<double> si(const std::string& name) const;
+  const model::Parameter* find(const std::string& name) const;
+  bool has_own(const std::string& name) const { return own_.contains(name); }
+
+  // Returns an error about a key of the step.
+  model::Failure wrong(const std::string& key, const std::string& message, const std::string& hint = "") const;
+  void at(const RecipeStep& step) { step_ = &step; }
+
+  const Recipe& recipe() const { return *recipe_; }
+  const RecipeStep& step() const { return *step_; }
+  const RecipeInputs& inputs() const { return *inputs_; }
+  // Datasheet figures; link rates as the constants made so far state them.
+  FitMachine machine() const;
+  // Returns the path of a component table of the recipe, and how sources name it.
+  std::string table(const std::string& name) const;
+  std::string cited(const std::string& name) const;
+  // Reads the recipe's own records once.
+  model::Result<const Measurements*> measured();
+
+  std::vector<model::Parameter> constants() const;
+
+  std::vector<HeldOut> held_out;
+  std::vector<std::string> notes;  // sentences: what differs between sources
+
+ private:
+  const Recipe* recipe_ = nullptr;
+  const RecipeInputs* inputs_ = nullptr;
+  const RecipeStep* step_ = nullptr;
+  model::Profile base_;
+  model::Device device_;
+  std::vector<model::Parameter> figures_;  // of the device file
+  std::map<std::string, model::Parameter> own_;
+  std::optional<Measurements> measured_;
+};
+
+// Returns the value of a constant, or of a figure of a device file, in SI.
+double si_value(const model::Parameter& parameter);
+
+// Returns the seconds of a (query, key) pair at head dimension 128 of causal attention forward; nullopt without
+// attention.forward_rate. `find` returns constants in SI.
+template <class Find>
+std::optional<double> attention_pair(const Find& find) {
+  constexpr double dims = 256;
+  const std::optional<double> rate = find("attention.forward_rate");
+  if (!rate) return std::nullopt;
+  return find("attention.forward.pair_time").value_or(0) + 2 * dims / *rate;
+}
+
+// The steps: each adds its constants and errors to the draft.
+model::Result<void> fit_gemm_step(Draft& draft);
+model::Result<void> fit_expert_step(Draft& draft);
+model::Result<void> fit_attention_step(Draft& draft);
+model::Result<void> fit_collective_step(Draft& draft);
+model::Result<void> fit_exchange_step(Draft& draft);
+model::Result<void> fit_tray_step(Draft& draft);
+model::Result<void> fit_attention_backward_step(Draft& draft);
+model::Result<void> fit_weight_gradient_step(Draft& draft);
+model::Result<void> fit_memory_step(Draft& draft);
+model::Result<void> fit_launch_gap_step(Draft& draft);
+model::Result<void> fit_power_step(Draft& draft);
+model::Result<void> take_neighbor_step(Draft& draft);
+
+}  // namespace plumbline::calibrate

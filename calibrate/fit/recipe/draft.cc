@@ -1,0 +1,100 @@
+#include "calibrate/fit/recipe/detail/draft.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "model/base/si_unit.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+double to_digits(double value, int digits) {
+  return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
+}
+
+}  // namespace
+
+double si_value(const model::Parameter& parameter) { return parameter.value * model::si_unit(parameter.unit)->factor; }
+
+model::Result<Draft> Draft::begin(const Recipe& recipe, const RecipeInputs& inputs) {
+  Draft draft;
+  draft.recipe_ = &recipe;
+  draft.inputs_ = &inputs;
+  draft.base_ = TRY(inputs.profile(recipe.extends));
+  draft.device_ = TRY(topologies::load_device(inputs.devices, recipe.devices.front(), draft.figures_)).device;
+  if (recipe.stated.empty()) return draft;
+  const auto stated =
+      TRY(model::load_profile((std::filesystem::path(inputs.stated) / (recipe.stated + ".toml")).string()));
+  for (const model::Parameter& parameter : stated.parameters()) draft.set(parameter);
+  return draft;
+}
+
+void Draft::set(model::Parameter parameter) {
+  const std::string name = parameter.name;
+  own_.insert_or_assign(name, std::move(parameter));
+}
+
+void Draft::set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
+                model::Evidence kind, const std::string& source) {
+  constexpr int digits = 4, uncertainty_digits = 2;
+  if (step_ != nullptr && step_->uncertainty) uncertainty = std::max(*step_->uncertainty, uncertainty.value_or(0));
+  model::Parameter parameter;
+  parameter.name = name;
+  parameter.value = to_digits(si / model::si_unit(unit)->factor, digits);
+  parameter.unit = unit;
+  parameter.kind = kind;
+  parameter.source = source;
+  if (step_ != nullptr && !step_->because.empty()) parameter.source += "; " + step_->because;
+  if (uncertainty && std::isfinite(*uncertainty))
+    parameter.relative_uncertainty = to_digits(*uncertainty, uncertainty_digits);
+  set(std::move(parameter));
+}
+
+const model::Parameter* Draft::find(const std::string& name) const {
+  if (const auto found = own_.find(name); found != own_.end()) return &found->second;
+  const auto figure = std::ranges::find(figures_, name, &model::Parameter::name);
+  if (figure != figures_.end()) return &*figure;
+  const auto index = base_.find(name);
+  return index ? &base_.parameters()[*index] : nullptr;
+}
+
+std::optional<double> Draft::si(const std::string& name) const {
+  if (name == "derived.attention_pair") return attention_pair([this](const std::string& of) { return si(of); });
+  const model::Parameter* parameter = find(name);
+  return parameter == nullptr ? std::nullopt : std::optional(si_value(*parameter));
+}
+
+model::Failure Draft::wrong(const std::string& key, const std::string& message, const std::string& hint) const {
+  return model::wrong_input_at(recipe_->path, step_ == nullptr ? 0 : step_->line, key, message, hint);
+}
+
+FitMachine Draft::machine() const {
+  return {device_, si("network.nvlink_line_rate").value_or(0), si("network.nic_line_rate").value_or(0)};
+}
+
+std::string Draft::table(const std::string& name) const {
+  return (std::filesystem::path(inputs_->components) / recipe_->tables / (name + ".csv")).string();
+}
+
+std::string Draft::cited(const std::string& name) const {
+  return fmt::format("calibrate/published/components/{}/{}.csv", recipe_->tables, name);
+}
+
+model::Result<const Measurements*> Draft::measured() {
+  if (!measured_) measured_ = TRY(inputs_->measurements(recipe_->measured));
+  return &*measured_;
+}
+
+std::vector<model::Parameter> Draft::constants() const {
+  std::vector<model::Parameter> all;
+  for (const auto& [name, parameter] : own_) all.push_back(parameter);
+  return all;
+}
+
+}  // namespace plumbline::calibrate

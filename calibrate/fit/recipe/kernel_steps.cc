@@ -1,0 +1,172 @@
+// Steps of a recipe that fit kernels to component tables.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <set>
+
+#include "calibrate/components/load.h"
+#include "calibrate/fit/detail/tables/attention_table.h"
+#include "calibrate/fit/detail/tables/expert_table.h"
+#include "calibrate/fit/detail/tables/gemm_table.h"
+#include "calibrate/fit/recipe/detail/draft.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Evidence;
+
+constexpr double tera = 1e12;
+
+template <class Row>
+std::vector<Row> of_software(const std::vector<Row>& rows, const std::string& software) {
+  std::vector<Row> found;
+  std::ranges::copy_if(rows, std::back_inserter(found),
+                       [&](const Row& row) { return row.software.starts_with(software); });
+  return found;
+}
+
+// Returns the versions of the software that the rows name: "sglang 0.5.14, vllm 0.24".
+template <class Row>
+std::string versions(const std::vector<Row>& rows) {
+  std::set<std::string> names;
+  for (const Row& row : rows) names.insert(row.software);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+struct GemmTables {  // of one format: the software that gives the shape, and those that share the rate
+  std::vector<std::vector<GemmRow>> rows;
+};
+
+model::Result<GemmTables> gemm_tables(const Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto all = TRY(load_gemm_rows(draft.table("gemm")));
+  GemmTables tables;
+  for (const std::string& software : step.software) {
+    auto rows = of_software(all, software);
+    std::erase_if(rows, [&](const GemmRow& row) { return row.format != step.format; });
+    if (rows.empty())
+      return draft.wrong("step.software",
+                         fmt::format("{} has no {} row of {}", draft.cited("gemm"), step.format, software));
+    tables.rows.push_back(std::move(rows));
+  }
+  if (tables.rows.empty()) return draft.wrong("step.software", "required key is missing");
+  return tables;
+}
+
+void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double spread, const std::string& how) {
+  const std::string kind = "gemm." + draft.step().kind;
+  const model::GemmConstants& c = shape.constants;
+  const auto set = [&](const char* name, double value, const char* unit, double deviation) {
+    draft.set(fmt::format("{}.{}", kind, name), value, unit, deviation, Evidence::fitted, how);
+  };
+  const double none = std::numeric_limits<double>::infinity();
+  set("tile_m", c.tile_m, "1", none);
+  set("tile_n", c.tile_n, "1", none);
+  set("k_time", 2 * c.tile_m * c.tile_n * static_cast<double>(draft.machine().device.sms) / rate, "ns",
+      std::max(shape.rate_deviation, spread));
+  set("wave_overhead", c.wave_overhead, "us", shape.wave_overhead_deviation);
+  set("wave_share", c.wave_share, "1", shape.wave_share_deviation);
+  set("memory_bandwidth", c.memory_bandwidth, "TB/s", shape.memory_deviation);
+  set("droop", c.droop, "1", shape.droop_deviation);
+  set("droop_time", c.droop_time, "us", shape.droop_time_deviation);
+  if (draft.step().kind != "bf16") return;
+  const double gap = draft.si("kernel.launch_gap").value_or(0);
+  draft.set("gemm.ramp", std::max(0.0, c.ramp - gap), "us", shape.ramp_deviation * c.ramp / std::max(c.ramp - gap, gap),
+            Evidence::fitted, how + ", less kernel.launch_gap");
+}
+
+}  // namespace
+
+// The first software gives all constants. The rate is the geometric mean of the rates that each software has with them,
+// and half their spread is its uncertainty.
+model::Result<void> fit_gemm_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto tables = TRY(gemm_tables(draft));
+  const FitMachine machine = draft.machine();
+  const GemmTableFit shape = fit_gemm_table(tables.rows.front(), machine, step.quantizes);
+  draft.held_out.push_back(shape.held_out);
+  double product = std::log(shape.rate), least = shape.rate, most = shape.rate;
+  std::string rates = fmt::format("{} {:.4g}", versions(tables.rows.front()), shape.rate / tera);
+  std::size_t rows = tables.rows.front().size();
+  for (std::size_t i = 1; i < tables.rows.size(); ++i) {
+    const GemmTableFit other = fit_gemm_rate(tables.rows[i], machine, shape, step.quantizes);
+    draft.held_out.push_back(other.held_out);
+    product += std::log(other.rate);
+    least = std::min(least, other.rate);
+    most = std::max(most, other.rate);
+    rates += fmt::format(", {} {:.4g}", versions(tables.rows[i]), other.rate / tera);
+    rows += tables.rows[i].size();
+  }
+  if (step.check) return {};
+  const double rate = std::exp(product / static_cast<double>(tables.rows.size()));
+  const std::string how = fmt::format(
+      "fitted to four fifths of {} GEMMs in bursts, {} ({}); {} TFLOP/s{}", rows, step.format, draft.cited("gemm"),
+      rates,
+      tables.rows.size() > 1 ? fmt::format(", their geometric mean; shape dependence of {}", step.software.front())
+                             : "");
+  set_gemm(draft, shape, rate, std::log(most / least) / 2, how);
+  return {};
+}
+
+model::Result<void> fit_expert_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto all = TRY(load_expert_rows(draft.table("experts")));
+  std::vector<ExpertRow> rows;
+  for (const std::string& software : step.software)
+    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
+  std::erase_if(rows, [&](const ExpertRow& row) { return row.format != step.format || row.kernel != step.kernel; });
+  if (std::ranges::count(rows, "balanced", &ExpertRow::distribution) == 0)
+    return draft.wrong("step.kernel", fmt::format("{} has no balanced {} row of {}", draft.cited("experts"),
+                                                  step.format, step.kernel));
+  const std::string kind = "gemm." + step.kind;
+  const auto k_time = draft.si(kind + ".k_time"), m = draft.si(kind + ".tile_m"), n = draft.si(kind + ".tile_n");
+  if (!k_time || !m || !n)
+    return draft.wrong("step.kind", fmt::format("{}.k_time is not fitted yet", kind), "fit gemm before experts");
+  const double dense = 2 * *m * *n * static_cast<double>(draft.machine().device.sms) / *k_time;
+  const ExpertTableFit fit = fit_expert_table(rows, draft.machine(), dense);
+  draft.held_out.push_back(fit.held_out);
+  if (fit.left_series > 0)
+    draft.notes.push_back(fmt::format("{}: {} series of experts are far slower than the others and left out of the fit",
+                                      fit.held_out.table, fit.left_series));
+  if (step.check) return {};
+  const std::string how = fmt::format(
+      "rate of dense GEMMs over that of experts, {:.4g} over {:.4g} TFLOP/s, fitted to balanced rows of {} {} "
+      "({}); experts are not faster than dense GEMMs by assumption",
+      dense / tera, fit.rate / tera, versions(rows), step.kernel, draft.cited("experts"));
+  draft.set(kind + ".grouped_slowdown", std::max(1.0, dense / fit.rate), "1", fit.rate_deviation, Evidence::fitted,
+            how);
+  return {};
+}
+
+model::Result<void> fit_attention_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  auto rows = TRY(load_attention_rows(draft.table("attention")));
+  if (!step.software.empty())
+    std::erase_if(rows, [&](const AttentionRow& row) {
+      return std::ranges::none_of(step.software, [&](const std::string& s) { return row.software.starts_with(s); });
+    });
+  if (rows.empty()) return draft.wrong("step.software", draft.cited("attention") + " has no such row");
+  const FitMachine machine = draft.machine();
+  const AttentionTableFit fit = fit_attention_table(rows, machine, step.share);
+  draft.held_out.push_back(fit.held_out);
+  if (step.check) return {};
+  const model::AttentionConstants& c = fit.constants;
+  const std::string how = fmt::format(
+      "fitted to two thirds of {} prefills in bursts, {} ({}), launches and cache writes of "
+      "the frameworks apart",
+      rows.size(), versions(rows), draft.cited("attention"));
+  draft.set("attention.forward_rate", c.rate, "TFLOP/s", fit.rate_deviation, Evidence::fitted,
+            how + "; of the two GEMMs alone");
+  draft.set("attention.forward.pair_time", c.pair_time, "fs", fit.pair_deviation,
+            step.share ? Evidence::assumed : Evidence::fitted, how);
+  draft.set("attention.forward.row_time", c.row_time, "ps", fit.row_deviation, Evidence::fitted, how);
+  draft.set("attention.forward.tail", c.tail, "1", fit.tail_deviation, Evidence::fitted, how);
+  draft.set("attention.reference_sms", static_cast<double>(machine.device.sms), "1", std::nullopt, Evidence::datasheet,
+            "the rates are for the whole GPU");
+  return {};
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,152 @@
+// Steps of a recipe that fit transfers to component tables.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "calibrate/components/load.h"
+#include "calibrate/fit/detail/tables/collective_table.h"
+#include "calibrate/fit/detail/tables/exchange_table.h"
+#include "calibrate/fit/detail/tables/tray_table.h"
+#include "calibrate/fit/recipe/detail/draft.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Evidence;
+
+constexpr std::array<const char*, 3> protocol_names = {"ll", "ll128", "simple"};
+
+// Writes three lines. One that is fastest nowhere takes the numbers of the first that was identified, so that it never
+// wins.
+void set_lines(Draft& draft, const std::string& algorithm, const std::array<std::optional<CollectiveLine>, 3>& lines,
+               double link_rate, const std::string& how) {
+  const auto known = std::ranges::find_if(lines, [](const auto& line) { return line.has_value(); });
+  if (known == lines.end()) return;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const bool own = lines[i].has_value();
+    const CollectiveLine& line = own ? *lines[i] : **known;
+    const std::string name = fmt::format("collective.{}.{}.", algorithm, protocol_names[i]);
+    const std::string source = own ? how : how + "; fastest at no size, so written as another line";
+    const Evidence kind = own ? Evidence::fitted : Evidence::assumed;
+    draft.set(name + "base", line.base.value, "us", line.base.deviation, kind, source);
+    draft.set(name + "nvlink_hop", line.hop.value, "us", line.hop.deviation, kind, source);
+    draft.set(name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation, kind, source);
+  }
+}
+
+// A tree has no advantage on one node: it starts no earlier than a ring.
+void set_trees(Draft& draft) {
+  for (const char* protocol : protocol_names)
+    for (const char* part : {"base", "nvlink_hop"}) {
+      const std::string ring = fmt::format("collective.ring.{}.{}", protocol, part);
+      const model::Parameter* parameter = draft.find(ring);
+      if (parameter == nullptr) continue;
+      draft.set(fmt::format("collective.tree.{}.{}", protocol, part), si_value(*parameter), "us",
+                parameter->relative_uncertainty, Evidence::assumed,
+                "as " + ring + ": no table shows a tree on one node");
+    }
+}
+
+}  // namespace
+
+model::Result<void> fit_collective_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto rows = TRY(load_collective_rows(draft.table("collectives")));
+  const CollectiveTableFit fit = fit_collective_table(rows, draft.machine(), step.nvls);
+  draft.held_out.push_back(fit.held_out);
+  if (step.check) return {};
+  if (!fit.ring[2]) return draft.wrong("step.fit", draft.cited("collectives") + " never reaches the Simple protocol");
+  const std::string how =
+      fmt::format("fitted to two thirds of {} collectives on one node ({})", rows.size(), draft.cited("collectives"));
+  // The lines are shares of the fastest, which is that of the link.
+  const double rate = std::max(fit.ring[2]->rate.value, fit.direct[2] ? fit.direct[2]->rate.value : 0);
+  draft.set("network.nvlink_rate", rate, "GB/s", std::max(fit.ring[2]->rate.deviation, 0.04), Evidence::fitted,
+            how + "; versions of NCCL differ by 4 %");
+  for (const char* scale : {"collective.nvlink_latency_scale", "collective.network_latency_scale"})
+    draft.set(scale, 1, "1", std::nullopt, Evidence::fitted, "latencies of this profile are measured ones");
+  draft.set("collective.launch", 0, "us", std::nullopt, Evidence::fitted, "base latencies hold the launch");
+  set_lines(draft, "ring", fit.ring, rate, how);
+  set_lines(draft, "direct", fit.direct, rate, how);
+  set_trees(draft);
+  draft.set("collective.copy_bandwidth", fit.copy_bandwidth.value, "GB/s", fit.copy_bandwidth.deviation,
+            Evidence::fitted, how);
+  if (!fit.nvls) return {};
+  draft.set("collective.nvls.available", 1, "1", std::nullopt, Evidence::fitted, how);
+  draft.set("collective.nvls.simple.base", fit.nvls->base.value, "us", fit.nvls->base.deviation, Evidence::fitted, how);
+  draft.set("collective.nvls.simple.nvlink_hop", 0, "us", std::nullopt, Evidence::fitted, "the base holds it");
+  draft.set("collective.nvls.simple.efficiency", fit.nvls->rate.value / rate, "1", fit.nvls->rate.deviation,
+            Evidence::fitted, how + "; bytes of the buffer over those of a ring's link");
+  return {};
+}
+
+model::Result<void> fit_exchange_step(Draft& draft) {
+  const auto rows = TRY(load_exchange_rows(draft.table("exchange")));
+  const auto nvlink = draft.si("network.nvlink_rate");
+  if (!nvlink)
+    return draft.wrong("step.fit", "network.nvlink_rate is not known yet", "fit collectives before exchange");
+  for (const char* direction : {"dispatch", "combine"}) {
+    const ExchangeTableFit fit = fit_exchange_table(rows, direction, draft.machine(), *nvlink);
+    draft.held_out.push_back(fit.held_out);
+    if (draft.step().check) continue;
+    const std::string how =
+        fmt::format("fitted to two thirds of the rows of DeepEP's {} ({})", direction, draft.cited("exchange"));
+    const bool dispatch = std::string(direction) == "dispatch";
+    for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
+      const auto set = [&](const char* part, double value, const char* unit, double deviation) {
+        draft.set(fmt::format("exchange.{}.{}", name, part), value, unit, deviation, Evidence::fitted, how);
+      };
+      const model::ExchangeConstants& c = fit.constants;
+      set("start", c.start, "us", fit.start);
+      set("rank_rate", c.rank_rate, "GB/s", fit.rank_rate);
+      set("row_time", c.row_time, "ns", fit.row_time);
+      set("token_time", c.token_time, "ns", fit.token_time);
+      if (!fit.several_nodes) continue;
+      set("start_exponent", c.start_exponent, "1", fit.start_exponent);
+      set("node_rate", c.node_rate, "GB/s", fit.node_rate);
+      set("forward_rate", c.forward_rate, "GB/s", fit.forward_rate);
+      set("nic_rate", c.nic_rate, "GB/s", fit.nic_rate);
+    }
+  }
+  if (draft.step().check) return {};
+  draft.set("exchange.nvlink_rate", *nvlink, "GB/s", std::nullopt, Evidence::assumed,
+            "as network.nvlink_rate: with the SMs that were measured NVLink limits no row");
+  return {};
+}
+
+// The constants of both directions share the rates of the links: their geometric mean, and half the spread.
+model::Result<void> fit_tray_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto rows = TRY(load_tray_exchange_rows(draft.table("nvl72")));
+  double link = 1, local = 1, links = 0, locals = 0;
+  for (const char* direction : {"dispatch", "combine"}) {
+    const TrayTableFit fit = fit_tray_table(rows, step.kernel, direction, step.format, draft.machine());
+    draft.held_out.push_back(fit.held_out);
+    const bool dispatch = std::string(direction) == "dispatch";
+    links = std::max(
+        {links, fit.nvlink_rate, std::abs(std::log(fit.constants.nvlink_rate / link)) / 2 * (dispatch ? 0 : 1)});
+    locals = std::max(
+        {locals, fit.local_rate, std::abs(std::log(fit.constants.local_rate / local)) / 2 * (dispatch ? 0 : 1)});
+    link = dispatch ? fit.constants.nvlink_rate : std::sqrt(link * fit.constants.nvlink_rate);
+    local = dispatch ? fit.constants.local_rate : std::sqrt(local * fit.constants.local_rate);
+    if (step.check) continue;
+    const std::string how = fmt::format("fitted to two thirds of the rows of {} {}, beyond a tray ({})", step.kernel,
+                                        direction, draft.cited("nvl72"));
+    for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
+      draft.set(fmt::format("exchange.{}.start", name), fit.constants.start, "us", fit.start, Evidence::fitted, how);
+      draft.set(fmt::format("exchange.{}.start_exponent", name), fit.constants.start_exponent, "1", fit.start_exponent,
+                Evidence::fitted, how);
+    }
+  }
+  if (step.check) return {};
+  const std::string how = fmt::format(
+      "fitted to the rows of {} beyond a tray ({}), geometric mean of dispatch and combine; "
+      "the two terms belong together, neither is a link's rate",
+      step.kernel, draft.cited("nvl72"));
+  draft.set("exchange.nvlink_rate", link, "GB/s", links, Evidence::fitted, how);
+  draft.set("exchange.local_rate", local, "GB/s", locals, Evidence::fitted, how);
+  return {};
+}
+
+}  // namespace plumbline::calibrate

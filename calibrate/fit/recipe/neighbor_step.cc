@@ -1,0 +1,95 @@
+// The step of a recipe that takes constants from the profile of another GPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "calibrate/fit/recipe/detail/draft.h"
+#include "model/base/si_unit.h"
+#include "model/profile/constant_change.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+struct Neighbor {
+  std::string name;
+  std::vector<model::Parameter> parameters;  // constants and, where its device is known, device figures
+
+  const model::Parameter* find(const std::string& of) const {
+    const auto found = std::ranges::find(parameters, of, &model::Parameter::name);
+    return found == parameters.end() ? nullptr : &*found;
+  }
+  std::optional<double> si(const std::string& of) const {
+    if (of == "derived.attention_pair") return attention_pair([this](const std::string& part) { return si(part); });
+    const model::Parameter* parameter = find(of);
+    return parameter == nullptr ? std::nullopt : std::optional(si_value(*parameter));
+  }
+};
+
+model::Result<Neighbor> neighbor_of(const Draft& draft) {
+  const std::string& name = draft.step().neighbor;
+  if (name == "self") return Neighbor{name, draft.constants()};
+  const auto profile = TRY(draft.inputs().profile(name));
+  Neighbor neighbor{name.substr(name.rfind('/') + 1), profile.parameters()};
+  if (profile.devices().empty()) return neighbor;
+  std::vector<model::Parameter> figures;
+  TRY(topologies::load_device(draft.inputs().devices, profile.devices().front(), figures));
+  for (model::Parameter& figure : figures) neighbor.parameters.push_back(std::move(figure));
+  return neighbor;
+}
+
+struct Scale {
+  double factor = 1;
+  std::string how;  // ", by device.sms 148/132"
+};
+
+model::Result<Scale> scale_of(const Draft& draft, const Neighbor& neighbor) {
+  Scale scale;
+  const auto add = [&](const std::string& name, bool inverse) -> model::Result<void> {
+    const auto own = draft.si(name), other = neighbor.si(name);
+    if (!own || !other || *own <= 0 || *other <= 0)
+      return draft.wrong(
+          inverse ? "step.over" : "step.by",
+          fmt::format("{} is not known of {}", name, own && *own > 0 ? neighbor.name : draft.recipe().name),
+          "order the steps so that it is, or scale by another one");
+    scale.factor *= inverse ? *other / *own : *own / *other;
+    scale.how += fmt::format(", {} {} {:.4g}/{:.4g}", inverse ? "over" : "by", name, *own, *other);
+    return {};
+  };
+  if (const auto times = draft.step().times) {
+    scale.factor *= *times;
+    scale.how += fmt::format(", times {}", *times);
+  }
+  for (const std::string& name : draft.step().by) TRY(add(name, false));
+  for (const std::string& name : draft.step().over) TRY(add(name, true));
+  return scale;
+}
+
+std::string renamed(const RecipeStep& step, const std::string& name) {
+  if (step.rename.empty() || !name.starts_with(step.rename)) return name;
+  return step.to + name.substr(step.rename.size());
+}
+
+}  // namespace
+
+model::Result<void> take_neighbor_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto neighbor = TRY(neighbor_of(draft));
+  const auto scale = TRY(scale_of(draft, neighbor));
+  for (const std::string& pattern : step.constants) {
+    bool any = false;
+    for (const model::Parameter& parameter : neighbor.parameters) {
+      if (!model::name_fits(parameter.name, pattern) || parameter.name.starts_with("device.")) continue;
+      any = true;
+      const std::string of = neighbor.name == "self" ? parameter.name : neighbor.name;
+      draft.set(renamed(step, parameter.name), si_value(parameter) * scale.factor, parameter.unit,
+                parameter.relative_uncertainty, model::Evidence::assumed,
+                fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
+                            scale.how));
+    }
+    if (!any) return draft.wrong("step.constants", fmt::format("{} has no constant '{}'", neighbor.name, pattern));
+  }
+  return {};
+}
+
+}  // namespace plumbline::calibrate

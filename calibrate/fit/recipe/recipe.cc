@@ -1,0 +1,68 @@
+#include "calibrate/fit/recipe/recipe.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "calibrate/toml/table_reader.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using detail::TableReader;
+
+const std::vector<std::string> fits = {"gemm",      "experts", "attention",          "collectives",     "exchange",
+                                       "tray",      "power",   "attention_backward", "weight_gradient", "memory",
+                                       "launch_gap"};
+
+RecipeStep read_step(TableReader& table) {
+  RecipeStep step;
+  step.line = table.line();
+  step.fit = table.optional_text("fit");
+  step.neighbor = table.optional_text("neighbor");
+  step.kind = table.optional_text("kind");
+  step.format = table.optional_text("format");
+  step.software = table.optional_texts("software");
+  step.kernel = table.optional_text("kernel");
+  step.op = table.optional_text("op");
+  step.constant = table.optional_text("constant");
+  step.quantizes = table.flag("quantizes", true);
+  step.nvls = table.flag("nvls", false);
+  step.check = table.flag("check", false);
+  step.share = table.optional_positive("share");
+  step.uncertainty = table.optional_positive("uncertainty");
+  step.constants = table.optional_texts("constants");
+  step.by = table.optional_texts("by");
+  step.over = table.optional_texts("over");
+  step.times = table.optional_positive("times");
+  step.rename = table.optional_text("rename");
+  step.to = table.optional_text("to");
+  step.because = table.optional_text("because");
+  if (step.fit.empty() == step.neighbor.empty())
+    table.fail("fit", step.line, "a step either fits or takes constants of a neighbor",
+               "give one of fit = \"...\" and neighbor = \"...\"");
+  if (!step.fit.empty() && std::ranges::find(fits, step.fit) == fits.end())
+    table.fail("fit", table.line_of("fit"), "unknown fit", model::known_names(step.fit, fits));
+  if (!step.neighbor.empty()) table.require("constants");
+  return step;
+}
+
+}  // namespace
+
+model::Result<Recipe> load_recipe(const std::string& path) {
+  Recipe recipe;
+  recipe.path = path;
+  TRY(detail::read_table_file(path, [&](TableReader& file) {
+    recipe.name = file.text("name");
+    recipe.description = file.text("description");
+    recipe.extends = file.text("extends");
+    recipe.about = file.texts("about");
+    recipe.devices = file.texts("devices");
+    recipe.tables = file.optional_text("tables");
+    recipe.measured = file.optional_text("measured");
+    recipe.stated = file.optional_text("stated");
+    file.optional_tables("step", [&](TableReader& table) { recipe.steps.push_back(read_step(table)); });
+  }));
+  return recipe;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,50 @@
+// A recipe says how a shipped profile is made of data in the tree: calibrate/recipes/<name>.toml. Its steps run in
+// order, and a later step replaces constants of an earlier one. What the steps do: docs/profiles.md.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::calibrate {
+
+struct RecipeStep {
+  int line = 0;
+  // What is fitted: gemm, experts, attention, collectives, exchange, tray, power from component tables;
+  // attention_backward, weight_gradient, memory, launch_gap from records of `measured`. Empty: constants of a neighbor.
+  std::string fit;
+  std::string kind;                          // of GEMMs in the profile: "fp8_tensor" of gemm.fp8_tensor.k_time
+  std::string format;                        // of rows
+  std::vector<std::string> software;         // of rows, how their software begins; the first gives a GEMM's shape
+  std::string kernel, op, constant;          // of rows; of records; what they give
+  bool quantizes = true;                     // whether times of quantized formats hold the quantizing kernel
+  bool nvls = false;                         // whether the switch of the node sums
+  bool check = false;                        // errors are wanted, constants are not
+  std::optional<double> share, uncertainty;  // of pair_time, see fit_attention_table(); the least that is stated
+  // A neighbor: patterns of constants, taken times the ratio own / neighbor of each constant in `by` and the inverse of
+  // each in `over`. Figures of the device file are "device.<name>". `self` is the profile that is made, stated/<name>
+  // the constants that another recipe states.
+  std::string neighbor;
+  std::vector<std::string> constants, by, over;
+  std::optional<double> times;  // one more factor
+  std::string rename, to;       // the beginning of the constants' names, and what stands in its place
+  std::string because;          // ends the source
+};
+
+struct Recipe {
+  std::string path;
+  std::string name, description, extends;
+  std::vector<std::string> about;    // lines of the comment that begins the profile
+  std::vector<std::string> devices;  // that the profile holds for; the first gives datasheet figures
+  std::string tables;                // folder of component tables; may be empty
+  std::string measured;              // file of own records; may be empty
+  std::string stated;                // file of constants that are no result of a fit, in calibrate/recipes/stated
+  std::vector<RecipeStep> steps;
+};
+
+// Input errors name file, line and key: unknown and missing keys, and a step that is neither fit nor neighbor.
+model::Result<Recipe> load_recipe(const std::string& path);
+
+}  // namespace plumbline::calibrate
