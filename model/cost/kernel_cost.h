@@ -8,7 +8,7 @@
 #include <string>
 
 #include "model/cost/constants.h"
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"

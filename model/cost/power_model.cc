@@ -29,7 +29,10 @@ std::vector<Kind> kinds() {
           {DataType::tf32, {"fp32", "bf16"}},
           {DataType::fp8_tile, {"fp8", "bf16"}},
           {DataType::fp8_block, {"fp8", "bf16"}},
-          {DataType::fp8, {"fp8_tensor", "fp8", "bf16"}}};
+          {DataType::fp8, {"fp8_tensor", "fp8", "bf16"}},
+          {DataType::mxfp8, {"mxfp8", "fp8", "bf16"}},
+          {DataType::nvfp4, {"nvfp4", "fp8", "bf16"}},
+          {DataType::mxfp4, {"mxfp4", "nvfp4", "fp8", "bf16"}}};
 }
 
 class Reader {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/base/units.h"
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 #include "model/graph/graph.h"
 
 namespace plumbline::model {

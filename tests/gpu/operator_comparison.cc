@@ -30,7 +30,7 @@ bool is_whole(const Tensor& tensor) {
   return tensor.type == model::DataType::int32 || tensor.type == model::DataType::int64;
 }
 
-bool is_eight_bits(const Tensor& tensor) { return model::is_fp8(tensor.type); }
+bool is_eight_bits(const Tensor& tensor) { return model::is_quantized(tensor.type); }
 
 double difference(const Matrix& actual, const Matrix& expected) {
   if (actual.rows() != expected.rows() || actual.cols() != expected.cols())

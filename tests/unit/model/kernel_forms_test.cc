@@ -1,4 +1,4 @@
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Fits causal attention forward to the form of model/cost/kernel_forms.h: one set of constants for all head dimensions
+// Fits causal attention forward to the form of model/cost/forms/kernel_forms.h: one set of constants for all head dimensions
 // and softwares of a GPU, except for what belongs to a software, its launch and the bandwidth of keys and values. The
 // measured calls of serving frameworks also write keys and values into a paged cache, so that bandwidth holds for
 // serving alone.
@@ -9,7 +9,7 @@
 
 #include "calibrate/components/rows.h"
 #include "calibrate/fit/held_out.h"
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 

@@ -1,4 +1,4 @@
-// Fits GEMMs of one software and format to the form of model/cost/kernel_forms.h. The times of quantized formats hold
+// Fits GEMMs of one software and format to the form of model/cost/forms/kernel_forms.h. The times of quantized formats hold
 // a kernel that quantizes the 16-bit activation; it has two constants of its own,
 //   quantize = m k (2 + operand bytes) / quantize_bandwidth + k quantize_k_time,
 // and belongs to the software that was measured, not to the GPU. Rows slower than 1.15 times the fit are dropped twice:
@@ -10,7 +10,7 @@
 
 #include "calibrate/components/rows.h"
 #include "calibrate/fit/held_out.h"
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 
