@@ -18,8 +18,8 @@ struct FitMachine {  // what the fits and rooflines take from datasheets
 
 // Errors on the rows of a table that were left out of its fit, row by row.
 struct HeldOut {
-  std::string family;  // "gemm", "attention", "experts", "collectives", "exchange", "tray"
-  std::string table;   // what tells tables of a family apart: "sglang bf16"
+  std::string family;  // "gemm", "attention", "experts"
+  std::string table;   // the software and format of the rows: "sglang bf16"
   std::size_t fitted_rows = 0;
   std::vector<double> errors;    // |predicted / measured - 1| with the fitted constants
   std::vector<double> roofline;  // the same of a datasheet roofline

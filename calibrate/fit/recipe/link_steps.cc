@@ -54,7 +54,7 @@ void set_trees(Draft& draft) {
 model::Result<void> fit_collective_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto rows = TRY(load_collective_rows(draft.table("collectives")));
-  const CollectiveTableFit fit = fit_collective_table(rows, draft.machine(), step.nvls);
+  const CollectiveTableFit fit = fit_collective_table(rows, draft.machine(), step.switch_sums);
   draft.held_out.push_back(fit.held_out);
   if (step.check) return {};
   if (!fit.ring[2]) return draft.wrong("step.fit", draft.cited("collectives") + " never reaches the Simple protocol");
@@ -72,11 +72,12 @@ model::Result<void> fit_collective_step(Draft& draft) {
   set_trees(draft);
   draft.set("collective.copy_bandwidth", fit.copy_bandwidth.value, "GB/s", fit.copy_bandwidth.deviation,
             Evidence::fitted, how);
-  if (!fit.nvls) return {};
+  if (!fit.in_switch) return {};
   draft.set("collective.nvls.available", 1, "1", std::nullopt, Evidence::fitted, how);
-  draft.set("collective.nvls.simple.base", fit.nvls->base.value, "us", fit.nvls->base.deviation, Evidence::fitted, how);
+  draft.set("collective.nvls.simple.base", fit.in_switch->base.value, "us", fit.in_switch->base.deviation,
+            Evidence::fitted, how);
   draft.set("collective.nvls.simple.nvlink_hop", 0, "us", std::nullopt, Evidence::fitted, "the base holds it");
-  draft.set("collective.nvls.simple.efficiency", fit.nvls->rate.value / rate, "1", fit.nvls->rate.deviation,
+  draft.set("collective.nvls.simple.efficiency", fit.in_switch->rate.value / rate, "1", fit.in_switch->rate.deviation,
             Evidence::fitted, how + "; bytes of the buffer over those of a ring's link");
   return {};
 }

@@ -178,7 +178,7 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   };
   const double highest = highest_mhz(records);
   const VectorXd measured = unthrottled(backward, highest);
-  // Rows cost as many pairs as forward: few records cannot tell the two apart.
+  // Rows cost as many pairs as forward: few records do not determine both.
   const double pair = attention_pair([&](const std::string& of) { return draft.si(of); }).value_or(0);
   const double rows = pair > 0 ? draft.si("attention.forward.row_time").value_or(0) / pair : 0;
   const auto row_time = [&](double rate) { return rows * 2 * backward_dims / rate; };

@@ -26,7 +26,7 @@ RecipeStep read_step(TableReader& table) {
   step.op = table.optional_text("op");
   step.constant = table.optional_text("constant");
   step.quantizes = table.flag("quantizes", true);
-  step.nvls = table.flag("nvls", false);
+  step.switch_sums = table.flag("switch_sums", false);
   step.check = table.flag("check", false);
   step.share = table.optional_positive("share");
   step.uncertainty = table.optional_positive("uncertainty");

@@ -1,4 +1,4 @@
-// A recipe says how a shipped profile is made of data in the tree: calibrate/recipes/<name>.toml. Its steps run in
+// A recipe is how a shipped profile is made of data in the tree: calibrate/recipes/<name>.toml. Its steps run in
 // order, and a later step replaces constants of an earlier one. What the steps do: docs/profiles.md.
 #pragma once
 
@@ -12,15 +12,15 @@ namespace plumbline::calibrate {
 
 struct RecipeStep {
   int line = 0;
-  // What is fitted: gemm, experts, attention, collectives, exchange, tray, power from component tables;
-  // attention_backward, weight_gradient, memory, launch_gap from records of `measured`. Empty: constants of a neighbor.
+  // The fit, from component tables or from records of `measured`: a row of the table in docs/profiles.md. Empty:
+  // constants of a neighbor.
   std::string fit;
   std::string kind;                          // of GEMMs in the profile: "fp8_tensor" of gemm.fp8_tensor.k_time
   std::string format;                        // of rows
   std::vector<std::string> software;         // of rows, how their software begins; the first gives a GEMM's shape
   std::string kernel, op, constant;          // of rows; of records; what they give
   bool quantizes = true;                     // whether times of quantized formats hold the quantizing kernel
-  bool nvls = false;                         // whether the switch of the node sums
+  bool switch_sums = false;                  // whether the switch of a node sums
   bool check = false;                        // errors are wanted, constants are not
   std::optional<double> share, uncertainty;  // of pair_time, see fit_attention_table(); the least that is stated
   // A neighbor: patterns of constants, taken times the ratio own / neighbor of each constant in `by` and the inverse of

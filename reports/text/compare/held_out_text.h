@@ -9,10 +9,11 @@
 
 namespace plumbline::reports {
 
-// Returns a table of one GPU's families, each with its tables, beside a datasheet roofline; empty without rows.
+// Returns a table of one GPU's families, each with its tables and the errors of a datasheet roofline; empty without
+// rows.
 std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables);
 
-// Returns the families of every profile beside their goals.
+// Returns the families of every profile with their goals.
 std::string component_table(const calibrate::ComponentComparison& comparison);
 
 }  // namespace plumbline::reports

@@ -21,7 +21,7 @@ struct AttentionTableFit {
 };
 
 // `pair_share`: pair_time over the time of a pair at head dimension 128, where the rows have one dimension only and
-// cannot tell the two apart; nullopt: fitted. Requires rows.
+// do not determine both; nullopt: fitted. Requires rows.
 AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, const FitMachine& machine,
                                       std::optional<double> pair_share = std::nullopt);
 

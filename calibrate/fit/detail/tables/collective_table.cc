@@ -19,9 +19,9 @@ namespace {
 using Eigen::Index;
 using Eigen::VectorXd;
 
-constexpr Index line_count = 3, line_numbers = 3;          // of each: base, hop, rate
+constexpr Index line_count = 3, line_numbers = 3;          // of each: base latency, time per step, rate
 constexpr Index ring_at = 0, copy_at = 9, direct_at = 10;  // in the fitted numbers
-constexpr Index nvls_base = 19, nvls_rate = 20;
+constexpr Index switch_base = 19, switch_rate = 20;
 constexpr Index simple = 2;
 
 struct CollectiveCase {
@@ -42,16 +42,16 @@ CollectiveCase collective_case(const CollectiveRow& row) {
 
 class CollectiveForm {
  public:
-  CollectiveForm(const std::vector<CollectiveRow>& rows, bool has_nvls) : has_nvls_(has_nvls) {
+  CollectiveForm(const std::vector<CollectiveRow>& rows, bool switch_sums) : switch_sums_(switch_sums) {
     for (const CollectiveRow& row : rows) cases_.push_back(collective_case(row));
   }
 
-  Index parameters() const { return has_nvls_ ? nvls_rate + 1 : nvls_base; }
+  Index parameters() const { return switch_sums_ ? switch_rate + 1 : switch_base; }
 
   VectorXd start(double link, double latency) const {
     constexpr double us = 1e-6;
-    const double nvls_share = link < 500e9 ? 0.57 : 0.49;
-    VectorXd x(nvls_rate + 1);
+    const double switch_share = link < 500e9 ? 0.57 : 0.49;
+    VectorXd x(switch_rate + 1);
     x << 5 * us * latency, 0.8 * us, 0.25 * link,  // ring, LL
         10 * us, 1.2 * us, 0.4 * link * latency,   // LL128
         20 * us * latency, 2 * us, 0.8 * link,     // Simple
@@ -59,7 +59,7 @@ class CollectiveForm {
         7 * us * latency, 0.2 * us, 0.05 * link,   // direct
         12 * us, 0.1 * us, 0.4 * link * latency,   //
         18 * us * latency, us, 0.75 * link,        //
-        50 * us * latency, nvls_share * link;
+        50 * us * latency, switch_share * link;
     return x.head(parameters());
   }
 
@@ -70,13 +70,13 @@ class CollectiveForm {
     return x[at] + c.passes * (c.ranks - 1) * x[at + 1] + c.bytes * c.bus / x[at + 2] + own_piece;
   }
 
-  // Returns the fastest line, 3 for NVLS, and its seconds.
+  // Returns the fastest line, 3 for sums in the switch, and its seconds.
   std::pair<Index, double> fastest(const VectorXd& x, const CollectiveCase& c) const {
     std::pair<Index, double> best{0, on_line(x, c, 0)};
     for (Index line = 1; line < line_count; ++line)
       if (const double seconds = on_line(x, c, line); seconds < best.second) best = {line, seconds};
-    if (has_nvls_ && c.reduces && c.ranks > 2)
-      if (const double seconds = x[nvls_base] + c.bytes / x[nvls_rate]; seconds < best.second)
+    if (switch_sums_ && c.reduces && c.ranks > 2)
+      if (const double seconds = x[switch_base] + c.bytes / x[switch_rate]; seconds < best.second)
         best = {line_count, seconds};
     return best;
   }
@@ -104,7 +104,7 @@ class CollectiveForm {
 
  private:
   std::vector<CollectiveCase> cases_;
-  bool has_nvls_;
+  bool switch_sums_;
 };
 
 // Returns the rows without those that a shared node disturbed: slower than twice the bytes, or far above both
@@ -161,7 +161,7 @@ std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveForm& form
 }  // namespace
 
 CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine,
-                                        bool has_nvls) {
+                                        bool switch_sums) {
   const auto marks = [](const std::vector<CollectiveRow>& of) {
     std::vector<bool> held;
     for (const CollectiveRow& row : of)
@@ -171,7 +171,7 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
   };
   const auto clean = undisturbed(rows);
   const auto training = medians(selected(clean, marks(clean), false));
-  const CollectiveForm form(training, has_nvls);
+  const CollectiveForm form(training, switch_sums);
   const VectorXd seconds = seconds_of(training);
   LogFit best;
   best.loss = std::numeric_limits<double>::infinity();
@@ -184,14 +184,14 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
   result.direct = lines_of(form, best, true);
   result.copy_bandwidth = {best.values[copy_at], best.uncertainty[copy_at]};
   const auto reduces = [&](const CollectiveCase& c) { return form.fastest(best.values, c).first == line_count; };
-  if (has_nvls &&
+  if (switch_sums &&
       std::ranges::any_of(training, [&](const CollectiveRow& row) { return reduces(collective_case(row)); }))
-    result.nvls = {{best.values[nvls_base], best.uncertainty[nvls_base]},
-                   {},
-                   {best.values[nvls_rate], best.uncertainty[nvls_rate]}};
+    result.in_switch = {{best.values[switch_base], best.uncertainty[switch_base]},
+                        {},
+                        {best.values[switch_rate], best.uncertainty[switch_rate]}};
   result.held_out.family = "collectives";
   result.held_out.table = "NCCL";
-  const CollectiveForm all(rows, has_nvls);
+  const CollectiveForm all(rows, switch_sums);
   add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows), result.held_out);
   return result;
 }

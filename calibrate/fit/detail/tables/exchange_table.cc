@@ -90,7 +90,7 @@ class ExchangeForm {
 };
 
 // With twelve SMs between two nodes the shipped configuration of DeepEP is 1.7 times slower than with eight or sixteen,
-// and on eight nodes times no longer depend on SMs: neither says anything about the GPU.
+// and on eight nodes times no longer depend on SMs: neither belongs to the GPU.
 bool usable_exchange(const ExchangeRow& row) {
   constexpr std::int64_t slow_sms = 12, most_nodes = 4;
   return row.mode == "normal" && row.nodes <= most_nodes && !(row.nodes == 2 && row.sms == slow_sms);

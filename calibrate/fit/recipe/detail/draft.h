@@ -29,7 +29,6 @@ class Draft {
   // derived.attention_pair, the seconds of a (query, key) pair at head dimension 128 forward.
   std::optional<double> si(const std::string& name) const;
   const model::Parameter* find(const std::string& name) const;
-  bool has_own(const std::string& name) const { return own_.contains(name); }
 
   // Returns an error about a key of the step.
   model::Failure wrong(const std::string& key, const std::string& message, const std::string& hint = "") const;
