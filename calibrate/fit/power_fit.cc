@@ -57,21 +57,8 @@ double energy_of(std::span<const HeldGemm> rows, const PowerAssumptions& assumpt
   });
 }
 
-double energy_of(const PoweredGemm& row, const PowerAssumptions& assumptions) {
-  const double joules =
-      (row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes;
-  return joules / (row.flops * std::pow(row.clock, assumptions.constants.clock_exponent));
-}
-
-double energy_of(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions) {
-  std::vector<double> energies;
-  for (const PoweredGemm& row : rows) energies.push_back(energy_of(row, assumptions));
-  return median(std::move(energies));
-}
-
 // Returns half of the range of energies that the assumptions leave open, over the energy.
-template <class Row>
-double range_of(std::span<const Row> rows, const PowerAssumptions& assumptions, double energy) {
+double range_of(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions, double energy) {
   double least = energy, most = energy;
   const auto with = [&](double idle, double energy_per_byte) {
     PowerAssumptions other = assumptions;
@@ -118,16 +105,6 @@ std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAss
   // At the limit the time goes with the energy to 1 / (1 + clock_exponent).
   const double spread = standard_error(at_limit) * (1 + assumptions.constants.clock_exponent);
   fit.relative_uncertainty = std::hypot(range_of(rows, assumptions, fit.energy_per_flop), spread);
-  return fit;
-}
-
-std::optional<PowerFit> fit_power(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions) {
-  if (rows.size() < fewest_rows) return std::nullopt;
-  PowerFit fit;
-  fit.rows = fit.at_limit = rows.size();
-  fit.energy_per_flop = energy_of(rows, assumptions);
-  for (const PoweredGemm& row : rows) fit.errors.push_back(fit.energy_per_flop / energy_of(row, assumptions) - 1);
-  fit.relative_uncertainty = std::hypot(range_of(rows, assumptions, fit.energy_per_flop), standard_error(fit.errors));
   return fit;
 }
 

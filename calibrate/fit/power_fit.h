@@ -19,13 +19,6 @@ struct HeldGemm {
   double limit_w = 0;           // of the board
 };
 
-// A GEMM during which power and clock were read, with readings that had settled.
-struct PoweredGemm {
-  double flops = 0, bytes = 0, seconds = 0;  // of one execution, as measured
-  double power_w = 0;
-  double clock = 1;  // over the highest
-};
-
 // What these fits cannot determine, and how far off it may be.
 struct PowerAssumptions {
   model::PowerConstants constants;                           // idle, limit_share, clock_exponent
@@ -39,15 +32,11 @@ struct PowerFit {
   double relative_uncertainty = 0;  // of the assumptions' ranges and of the spread between rows
   std::size_t rows = 0;
   std::size_t at_limit = 0;    // rows whose time the limit determines
-  std::vector<double> errors;  // predicted / measured - 1 of each row: of times, or of powers above the idle one
+  std::vector<double> errors;  // of times, predicted / measured - 1 of each row
 };
 
 // Finds the energy with the least sum of |log(predicted / measured)| of times. Returns nullopt where fewer than three
 // rows, or fewer than a twentieth of them, are at the limit: the others do not depend on the energy.
 std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
-
-// Takes the median of ((power - idle) seconds - energy of bytes) / (flops clock^clock_exponent). Returns nullopt for
-// fewer than three rows.
-std::optional<PowerFit> fit_power(std::span<const PoweredGemm> rows, const PowerAssumptions& assumptions);
 
 }  // namespace plumbline::calibrate

@@ -1,10 +1,8 @@
-// Steps of a recipe that fit the energy of a FLOP: to GEMMs that were held for seconds, or to own records with power
-// and clock.
+// Steps of a recipe that fit the energy of a FLOP: to GEMMs that were held for seconds, by others or in own records.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
@@ -15,6 +13,8 @@ namespace plumbline::calibrate {
 namespace {
 
 using model::Evidence;
+using model::GemmConstants;
+using model::GemmWork;
 
 // The constants that no record determines, as the recipe states them.
 model::Result<PowerAssumptions> power_assumptions(const Draft& draft) {
@@ -37,27 +37,53 @@ void set_energy(Draft& draft, const PowerFit& fit, const std::string& how) {
             fmt::format("{}; belongs to power.clock_exponent {}", how, draft.si("power.clock_exponent").value_or(0)));
 }
 
-// The records of the sweep whose meter had settled at the power limit.
+// Returns the constants of the step's kind as the recipe has made them.
+GemmConstants constants_of(const Draft& draft) {
+  const auto value = [&](const std::string& name) { return draft.si(name); };
+  const auto own = [&](const char* what) { return value(fmt::format("gemm.{}.{}", draft.step().kind, what)); };
+  const double tile = value("gemm.tile").value_or(0);
+  return {.tile_m = own("tile_m").value_or(tile),
+          .tile_n = own("tile_n").value_or(tile),
+          .k_block = value("gemm.k_block").value_or(1),
+          .ramp = own("ramp").value_or(value("gemm.ramp").value_or(0)),
+          .wave_overhead = own("wave_overhead").value_or(0),
+          .wave_share = own("wave_share").value_or(1),
+          .k_time = own("k_time").value_or(0),
+          .memory_bandwidth = own("memory_bandwidth").value_or(0),
+          .droop = own("droop").value_or(0),
+          .droop_time = own("droop_time").value_or(0)};
+}
+
+// The records of the sweep whose meter had settled at the power limit. The clock is that of the profile's own GEMMs, as
+// the simulation finds it: their bursts are not free of the limit, so the clock that was recorded is another scale.
 model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumptions) {
   const RecipeStep& step = draft.step();
   const Measurements& records = *TRY(draft.measured());
-  constexpr double settled = 690;  // W, of a limit of 700
-  double highest = 0;
-  for (const Environment& environment : records.environments) {
-    const auto properties = nlohmann::json::parse(environment.properties, nullptr, false);
-    if (properties.is_object() && properties.contains("highest_sm_mhz")) highest = properties["highest_sm_mhz"];
+  const FitMachine machine = draft.machine();
+  const GemmConstants constants = constants_of(draft);
+  constexpr double settled = 0.985, least_seconds = 300e-6;
+  const double limit = machine.device.tdp;
+  std::vector<HeldGemm> rows;
+  for (const Measurement& m : records.values) {
+    if (m.op != "gemm" || m.format != step.format || m.phase == "W" || m.clock.power_w.value_or(0) < settled * limit ||
+        !m.flops || !m.bytes || m.communication_sms.value_or(0) > 0 || m.time.p50 < least_seconds)
+      continue;
+    const GemmWork work{std::max(1.0, extent_of(m, "groups")), extent_of(m, "m"), extent_of(m, "n"), extent_of(m, "k"),
+                        operand_bytes(step.format == "fp8_tensor" ? "fp8" : step.format)};
+    rows.push_back({.flops = *m.flops,
+                    .bytes = *m.bytes,
+                    .sm_seconds = gemm_core_seconds(constants, work, static_cast<double>(machine.device.sms)),
+                    .other_seconds = constants.ramp,
+                    .seconds = m.time.p50,
+                    .limit_w = limit});
   }
-  std::vector<PoweredGemm> rows;
-  for (const Measurement& m : records.values)
-    if (m.op == "gemm" && m.format == step.format && m.clock.power_w.value_or(0) > settled && m.clock.sm_mhz &&
-        m.flops && m.bytes && m.communication_sms.value_or(0) == 0)
-      rows.push_back({*m.flops, *m.bytes, m.time.p50, *m.clock.power_w, *m.clock.sm_mhz / highest});
   const auto fit = fit_power(rows, assumptions);
   if (!fit)
     return draft.wrong("step.format", fmt::format("three records of {} at the power limit are needed", step.format));
   set_energy(draft, *fit,
-             fmt::format("median of {} own records above {:g} W, with their clocks (calibrate/measured/{})", fit->rows,
-                         settled, draft.recipe().measured));
+             fmt::format("fitted to the times of {} own records at the limit of {:g} W, {} of them slower than this "
+                         "profile's bursts (calibrate/measured/{})",
+                         fit->rows, limit, fit->at_limit, draft.recipe().measured));
   return {};
 }
 

@@ -72,24 +72,5 @@ TEST(PowerFit, NeedsRowsAtTheLimit) {
   EXPECT_FALSE(fit_power(few, assumptions()));
 }
 
-TEST(PowerFit, ReadsPowerAndClock) {
-  std::vector<PoweredGemm> rows;
-  for (double clock = 0.7; clock < 0.91; clock += 0.05) {
-    PoweredGemm row;
-    row.flops = 1e12;
-    row.bytes = 1e9;
-    row.seconds = 1e12 / (750e12 * clock);
-    row.clock = clock;
-    row.power_w = 120 + (energy * row.flops * std::pow(clock, 0.8) + 60e-12 * row.bytes) / row.seconds;
-    rows.push_back(row);
-  }
-  const auto fit = fit_power(rows, assumptions());
-  ASSERT_TRUE(fit);
-  EXPECT_NEAR(fit->energy_per_flop / energy, 1, 1e-9);
-  EXPECT_GT(fit->relative_uncertainty, 0);
-  rows.resize(2);
-  EXPECT_FALSE(fit_power(rows, assumptions()));
-}
-
 }  // namespace
 }  // namespace plumbline::calibrate
