@@ -100,7 +100,6 @@ model::Result<void> fit_gemm_step(Draft& draft) {
     rates += fmt::format(", {} {:.4g}", versions(tables.rows[i]), other.rate / tera);
     rows += tables.rows[i].size();
   }
-  if (step.check) return {};
   const double rate = std::exp(product / static_cast<double>(tables.rows.size()));
   const std::string how = fmt::format(
       "fitted to four fifths of {} GEMMs in bursts, {} ({}); {} TFLOP/s{}", rows, step.format, draft.cited("gemm"),
@@ -131,7 +130,6 @@ model::Result<void> fit_expert_step(Draft& draft) {
   if (fit.left_series > 0)
     draft.notes.push_back(fmt::format("{}: {} series of experts are far slower than the others and left out of the fit",
                                       fit.held_out.table, fit.left_series));
-  if (step.check) return {};
   const std::string how = fmt::format(
       "rate of dense GEMMs over that of experts, {:.4g} over {:.4g} TFLOP/s, fitted to balanced rows of {} {} "
       "({}); experts are not faster than dense GEMMs by assumption",
@@ -152,7 +150,6 @@ model::Result<void> fit_attention_step(Draft& draft) {
   const FitMachine machine = draft.machine();
   const AttentionTableFit fit = fit_attention_table(rows, machine, step.share);
   draft.held_out.push_back(fit.held_out);
-  if (step.check) return {};
   const model::AttentionConstants& c = fit.constants;
   const std::string how = fmt::format(
       "fitted to two thirds of {} prefills in bursts, {} ({}), launches and cache writes of "

@@ -56,7 +56,6 @@ model::Result<void> fit_collective_step(Draft& draft) {
   const auto rows = TRY(load_collective_rows(draft.table("collectives")));
   const CollectiveTableFit fit = fit_collective_table(rows, draft.machine(), step.switch_sums);
   draft.held_out.push_back(fit.held_out);
-  if (step.check) return {};
   if (!fit.ring[2]) return draft.wrong("step.fit", draft.cited("collectives") + " never reaches the Simple protocol");
   const std::string how =
       fmt::format("fitted to two thirds of {} collectives on one node ({})", rows.size(), draft.cited("collectives"));
@@ -90,7 +89,6 @@ model::Result<void> fit_exchange_step(Draft& draft) {
   for (const char* direction : {"dispatch", "combine"}) {
     const ExchangeTableFit fit = fit_exchange_table(rows, direction, draft.machine(), *nvlink);
     draft.held_out.push_back(fit.held_out);
-    if (draft.step().check) continue;
     const std::string how =
         fmt::format("fitted to two thirds of the rows of DeepEP's {} ({})", direction, draft.cited("exchange"));
     const bool dispatch = std::string(direction) == "dispatch";
@@ -110,7 +108,6 @@ model::Result<void> fit_exchange_step(Draft& draft) {
       set("nic_rate", c.nic_rate, "GB/s", fit.nic_rate);
     }
   }
-  if (draft.step().check) return {};
   draft.set("exchange.nvlink_rate", *nvlink, "GB/s", std::nullopt, Evidence::assumed,
             "as network.nvlink_rate: with the SMs that were measured NVLink limits no row");
   return {};
@@ -131,7 +128,6 @@ model::Result<void> fit_tray_step(Draft& draft) {
         {locals, fit.local_rate, std::abs(std::log(fit.constants.local_rate / local)) / 2 * (dispatch ? 0 : 1)});
     link = dispatch ? fit.constants.nvlink_rate : std::sqrt(link * fit.constants.nvlink_rate);
     local = dispatch ? fit.constants.local_rate : std::sqrt(local * fit.constants.local_rate);
-    if (step.check) continue;
     const std::string how = fmt::format("fitted to two thirds of the rows of {} {}, beyond a tray ({})", step.kernel,
                                         direction, draft.cited("nvl72"));
     for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
@@ -140,7 +136,6 @@ model::Result<void> fit_tray_step(Draft& draft) {
                 Evidence::fitted, how);
     }
   }
-  if (step.check) return {};
   const std::string how = fmt::format(
       "fitted to the rows of {} beyond a tray ({}), geometric mean of dispatch and combine; "
       "the two terms belong together, neither is a link's rate",

@@ -27,7 +27,6 @@ RecipeStep read_step(TableReader& table) {
   step.constant = table.optional_text("constant");
   step.quantizes = table.flag("quantizes", true);
   step.switch_sums = table.flag("switch_sums", false);
-  step.check = table.flag("check", false);
   step.share = table.optional_positive("share");
   step.uncertainty = table.optional_positive("uncertainty");
   step.constants = table.optional_texts("constants");

@@ -21,7 +21,6 @@ struct RecipeStep {
   std::string kernel, op, constant;          // of rows; of records; what they give
   bool quantizes = true;                     // whether times of quantized formats hold the quantizing kernel
   bool switch_sums = false;                  // whether the switch of a node sums
-  bool check = false;                        // errors are wanted, constants are not
   std::optional<double> share, uncertainty;  // of pair_time, see fit_attention_table(); the least that is stated
   // A neighbor: patterns of constants, taken times the ratio own / neighbor of each constant in `by` and the inverse of
   // each in `over`. Figures of the device file are "device.<name>". `self` is the profile that is made, stated/<name>

@@ -14,7 +14,7 @@ std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * err
 std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables) {
   const auto summaries = calibrate::summaries(tables);
   if (summaries.empty()) return "";
-  Table table(fmt::format("{} | >fitted | >held out | >median % | >p90 % | >roofline | >p90", gpu));
+  Table table(fmt::format("{} | >fitted | >held out | >median % | >p90 % | >roofline | >p90", gpu), 2, wide_table);
   for (const calibrate::HeldOutSummary& family : summaries) {
     if (!family.table.empty()) continue;
     const auto add = [&](const std::string& name, const calibrate::HeldOutSummary& of) {

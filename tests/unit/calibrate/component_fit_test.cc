@@ -156,7 +156,7 @@ TEST(ComponentFit, CollectivesGiveBackTheirLines) {
   EXPECT_NEAR(fit.ring[2]->rate.value / 350e9, 1, 0.05);
   ASSERT_TRUE(fit.ring[0]);
   EXPECT_NEAR(fit.ring[0]->base.value / 5e-6, 1, 0.1);
-  EXPECT_FALSE(fit.nvls);
+  EXPECT_FALSE(fit.in_switch);
   EXPECT_LT(summaries({fit.held_out}).front().median, 0.02);
 }
 
