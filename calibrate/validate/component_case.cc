@@ -41,6 +41,7 @@ model::Result<ComponentCase> load_component_case(const std::string& path) {
       goal.family = table.text("family");
       goal.median = table.positive("median");
       goal.limit = table.positive("limit");
+      goal.p90 = table.optional_positive("p90");
       definition.goals.push_back(std::move(goal));
     });
   }));

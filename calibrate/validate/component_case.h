@@ -2,6 +2,7 @@
 // shapes that no fit used, family by family. docs/validation.md describes the file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,11 @@ namespace plumbline::calibrate {
 
 struct ComponentGoal {
   std::string family;
-  double median = 0;  // wanted of |predicted / measured - 1|
-  double limit = 0;   // on the median, above which the case fails
+  double median = 0;          // wanted of |predicted / measured - 1|
+  double limit = 0;           // on the median, above which the case fails
+  std::optional<double> p90;  // wanted of the 90th percentile
+
+  bool met_by(const HeldOutSummary& errors) const { return errors.median <= median && errors.p90 <= p90.value_or(1); }
 };
 
 struct ComponentCase {  // the content of a case file

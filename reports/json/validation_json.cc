@@ -153,6 +153,7 @@ Json component_case_json(const calibrate::ComponentComparison& comparison) {
       row["roofline_p90"] = of.roofline_p90;
       const calibrate::ComponentGoal* goal = of.table.empty() ? comparison.goal(of.family) : nullptr;
       row["goal"] = goal == nullptr ? Json() : Json(goal->median);
+      row["goal_p90"] = goal == nullptr || !goal->p90 ? Json() : Json(*goal->p90);
       rows.push_back(std::move(row));
     }
   return json;

@@ -84,7 +84,7 @@ TEST(PublishedSteps, ArePredictedWithinWhatCaseAndProfilesState) {
   expect_errors_that_the_case_tolerates(comparison);
   const auto errors = errors_by_profile(comparison);
   for (const char* profile :
-       {"a100-public", "a100-40gb-public", "v100-datasheet", "h100-public", "h100-500w-torch", "h200-torch"})
+       {"a100", "a100-40gb", "v100-datasheet", "h100", "h100-500w-torch", "h200-torch"})
     expect_stated(profile, errors.at(profile));
 }
 

@@ -9,6 +9,10 @@ namespace {
 
 std::string error_percent(double error) { return fmt::format("{:.1f}", 100 * error); }
 
+std::string goal_text(const calibrate::ComponentGoal& goal) {
+  return error_percent(goal.median) + (goal.p90 ? " / " + error_percent(*goal.p90) : "");
+}
+
 }  // namespace
 
 std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables) {
@@ -29,16 +33,16 @@ std::string held_out_text(const std::string& gpu, const std::vector<calibrate::H
 }
 
 std::string component_table(const calibrate::ComponentComparison& comparison) {
-  Table table("profile | family | >rows | >median % | >p90 % | >goal % | | >roofline | >p90");
+  Table table("profile | family | >rows | >median % | >p90 % | >goal, p90 | | >roofline | >p90");
   for (const calibrate::ComponentErrors& errors : comparison.profiles)
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       if (!of.table.empty()) continue;
       const calibrate::ComponentGoal* goal = comparison.goal(of.family);
       table.add({errors.profile, of.family, std::to_string(of.rows), error_percent(of.median), error_percent(of.p90),
-                 goal == nullptr ? "" : error_percent(goal->median),
-                 goal == nullptr             ? ""
-                 : of.median <= goal->median ? "met"
-                                             : "missed",
+                 goal == nullptr ? "" : goal_text(*goal),
+                 goal == nullptr    ? ""
+                 : goal->met_by(of) ? "met"
+                                    : "missed",
                  error_percent(of.roofline_median), error_percent(of.roofline_p90)});
     }
   return fmt::format(
