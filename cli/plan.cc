@@ -218,7 +218,7 @@ void add_plan(CLI::App& root, int& exit_code) {
       "Ctrl-C prints the best found so far (exit code 130).\n"
       "Examples:\n"
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h800-rail-fat-tree,h100-dgx,h200-hgx\n"
-      "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-public --objective cost --deadline 60d\n"
+      "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 60d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
       "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });

@@ -96,7 +96,7 @@ Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string
     const bool split = colon != std::string::npos;
     if (!clusters.empty() && (name.empty() || colon == 0 || (split && colon + 1 == name.size())))
       return model::wrong_input("--cluster", fmt::format("'{}' is not NAME or NAME:PROFILE", name),
-                                "for example --cluster h800-rail-fat-tree,h100-dgx:h100-public");
+                                "for example --cluster h800-rail-fat-tree,h100-dgx:h100-torch");
     for (const std::int64_t size : sizes) {
       if (!gpus.empty() && size < 1)
         return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),

@@ -27,7 +27,7 @@ struct ClusterChoice {
 };
 
 // Returns every cluster with every number of GPUs, clusters first, each choice once. `cluster` may name its cost
-// profile: "h100-dgx:h100-public".
+// profile: "h100-dgx:h100-torch".
 model::Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
                                                           const std::vector<std::int64_t>& gpus);
 
