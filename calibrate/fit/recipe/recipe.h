@@ -28,6 +28,7 @@ struct RecipeStep {
   std::string neighbor;
   std::vector<std::string> constants, by, over;
   std::optional<double> times;  // one more factor
+  bool same_kernel = false;     // whether the constants are as well known as the neighbor's: their kind is kept
   std::string rename, to;       // the beginning of the constants' names, and what stands in its place
   std::string because;          // ends the source
 };

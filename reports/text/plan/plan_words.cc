@@ -77,11 +77,12 @@ std::string option_name(const sim::ClusterOption& option) {
 }
 
 double measured_share(const model::StepResult& result) {
-  double share = 0;
+  double measured = 0, all = 0;
   for (const EvidenceShare& part : evidence_shares(result.provenance)) {
-    if (rests_on_measurement(part.kind)) share += part.share;
+    all += part.share;
+    if (rests_on_measurement(part.kind)) measured += part.share;
   }
-  return share;
+  return all > 0 ? measured / all : 0;
 }
 
 bool only_datasheet(const model::StepResult& result) {
