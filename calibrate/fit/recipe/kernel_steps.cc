@@ -134,6 +134,10 @@ model::Result<void> fit_expert_step(Draft& draft) {
       "rate of dense GEMMs over that of experts, {:.4g} over {:.4g} TFLOP/s, fitted to balanced rows of {} {} "
       "({}); experts are not faster than dense GEMMs by assumption",
       dense / tera, fit.rate / tera, versions(rows), step.kernel, draft.cited("experts"));
+  if (!step.constant.empty())
+    draft.set(step.constant, fit.weight_bandwidth, "TB/s", fit.weight_bandwidth_deviation, Evidence::fitted,
+              fmt::format("the rate at which few rows of an expert read its weights, fitted to {} {} ({})",
+                          versions(rows), step.kernel, draft.cited("experts")));
   draft.set(kind + ".grouped_slowdown", std::max(1.0, dense / fit.rate), "1", fit.rate_deviation, Evidence::fitted,
             how);
   return {};

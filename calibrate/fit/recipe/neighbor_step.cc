@@ -83,7 +83,7 @@ model::Result<void> take_neighbor_step(Draft& draft) {
       any = true;
       const std::string of = neighbor.name == "self" ? parameter.name : neighbor.name;
       draft.set(renamed(step, parameter.name), si_value(parameter) * scale.factor, parameter.unit,
-                parameter.relative_uncertainty, step.same_kernel ? parameter.kind : model::Evidence::assumed,
+                parameter.relative_uncertainty, step.same ? parameter.kind : model::Evidence::assumed,
                 fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
                             scale.how));
     }

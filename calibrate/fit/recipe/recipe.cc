@@ -35,8 +35,8 @@ RecipeStep read_step(TableReader& table) {
   step.times = table.optional_positive("times");
   step.rename = table.optional_text("rename");
   step.to = table.optional_text("to");
+  step.same = table.flag("same", false);
   step.because = table.optional_text("because");
-  step.same_kernel = table.flag("same_kernel", false);
   if (step.fit.empty() == step.neighbor.empty())
     table.fail("fit", step.line, "a step either fits or takes constants of a neighbor",
                "give one of fit = \"...\" and neighbor = \"...\"");

@@ -28,8 +28,8 @@ struct RecipeStep {
   std::string neighbor;
   std::vector<std::string> constants, by, over;
   std::optional<double> times;  // one more factor
-  bool same_kernel = false;     // whether the constants are as well known as the neighbor's: their kind is kept
   std::string rename, to;       // the beginning of the constants' names, and what stands in its place
+  bool same = false;            // unscaled and of the same kernels or links: kind and uncertainty stay
   std::string because;          // ends the source
 };
 
