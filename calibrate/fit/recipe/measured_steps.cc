@@ -11,7 +11,7 @@
 #include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/recipe/detail/draft.h"
-#include "model/cost/kernel_forms.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -69,7 +69,8 @@ TEST_F(PublishedRows, OfAllToAlls) {
   expect("a,normal,16,4096,7168,8,4,fp8,43,43,RDMA,,21.5,b", "physical_ib_dispatch_gbps", "no number above 0");
 }
 
-// On one node 7/8 of what a GPU receives comes from others, at the profile's 134 GB/s, whatever is sent.
+// On one node 7/8 of what a GPU receives comes from others, at the profile's 134 GB/s, whatever is sent. The SMs, which
+// are not what limits it there, add less than a hundredth.
 TEST(SingleAllToAll, AsksTheCostFunction) {
   const auto inputs = tests::step_inputs(tests::deepseek_plan, "h800-public");
   const auto all_to_alls = SingleAllToAlls::make(inputs.profile, inputs.cluster).value();
@@ -79,9 +80,9 @@ TEST(SingleAllToAll, AsksTheCostFunction) {
                             .hidden = 7168,
                             .experts_per_token = 8,
                             .nodes_per_token = 4};
-  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1);
+  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1.5e9);
   question.direction = AllToAllQuestion::Direction::combine;
-  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1);
+  EXPECT_NEAR(all_to_alls.rate(question), 134e9 * 8 / 7, 1.5e9);
   question.link = AllToAllQuestion::Link::nic;
   EXPECT_EQ(all_to_alls.rate(question), 0);  // nothing leaves the node
   // On 8 nodes, of which a token reaches four, the NIC is the longer leg. It is not when a token reaches two.
