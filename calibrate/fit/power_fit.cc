@@ -1,4 +1,4 @@
-#include "calibrate/fit/power_fit.h"
+#include "calibrate/fit/detail/power_fit.h"
 
 #include <algorithm>
 #include <cmath>

@@ -31,8 +31,8 @@ class Profiles : public testing::TestWithParam<std::string> {
   const model::Profile profile_ = model::load_profile(shipped("calibrate/profiles/" + GetParam() + ".toml")).value();
   const std::vector<model::ClusterShape> clusters_ = clusters();
 
-  // Returns the shapes of clusters of 64 GPUs, or of the largest number that is wired.
-  static std::vector<model::ClusterShape> clusters() {
+  // Returns the shapes of clusters of GPUs that the profile names, of 64 GPUs or of the largest number that is wired.
+  std::vector<model::ClusterShape> clusters() const {
     const auto load = [](const std::string& name) {
       auto topology =
           topologies::load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), {}).value();
@@ -42,7 +42,7 @@ class Profiles : public testing::TestWithParam<std::string> {
     std::vector<model::ClusterShape> found;
     for (const std::string& name : names_in("topologies")) {
       model::ClusterShape cluster = load(name);
-      if (cluster.default_profile == GetParam()) found.push_back(std::move(cluster));
+      if (std::ranges::count(profile_.devices(), cluster.device.name) > 0) found.push_back(std::move(cluster));
     }
     if (found.empty()) found.push_back(load("h800-rail-fat-tree"));
     return found;

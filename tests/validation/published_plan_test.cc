@@ -43,14 +43,14 @@ class PublishedPlan : public testing::Test {
   }
 };
 
-TEST_F(PublishedPlan, IsWithinThreePercentOfTheBestFound) {
+TEST_F(PublishedPlan, IsWithinFourPercentOfTheBestFound) {
   const Inputs published = inputs();
   const double step = simulate(published, Fidelity::step, false)->result.step.time_s;
   const double best = fastest(published, {}, 4);
   RecordProperty("step_s", std::to_string(step));
   RecordProperty("best_step_s", std::to_string(best));
   EXPECT_LE(best, step);  // its own degrees are in the space
-  EXPECT_LE(step, 1.03 * best);
+  EXPECT_LE(step, 1.04 * best);
 }
 
 // arXiv 2505.09343, section 4.2: tensor parallelism is avoided because of the H800's NVLink of 400 GB/s; with the

@@ -6,7 +6,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
-#include "calibrate/fit/power_fit.h"
+#include "calibrate/fit/detail/power_fit.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

@@ -1,5 +1,5 @@
 // Energies per FLOP: those that made the rows are found again.
-#include "calibrate/fit/power_fit.h"
+#include "calibrate/fit/detail/power_fit.h"
 
 #include <gtest/gtest.h>
 

@@ -87,7 +87,7 @@ TEST(SingleAllToAll, AsksTheCostFunction) {
   EXPECT_EQ(all_to_alls.rate(question), 0);  // nothing leaves the node
   // On 8 nodes, of which a token reaches four, the NIC is the longer leg. It is not when a token reaches two.
   question.ranks = 64;
-  EXPECT_NEAR(all_to_alls.rate(question), 43.8e9, 1);
+  EXPECT_NEAR(all_to_alls.rate(question), 43.8e9, 0.4e9);
   question.nodes_per_token = 1;
   EXPECT_LT(all_to_alls.rate(question), 43e9);
   question.experts_per_token = 256;  // more than a node has: all 32 of it
@@ -99,7 +99,7 @@ TEST(SingleAllToAll, AsksTheCostFunction) {
   const model::Profile empty("empty", "", {});
   const auto none = SingleAllToAlls::make(empty, inputs.cluster);
   ASSERT_FALSE(none.has_value());
-  EXPECT_NE(none.error().message.find("exchange.dispatch.nic_rate"), std::string::npos) << to_string(none.error());
+  EXPECT_NE(none.error().message.find("lacks the constant"), std::string::npos) << to_string(none.error());
 }
 
 }  // namespace

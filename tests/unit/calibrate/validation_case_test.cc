@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <string>
 
+#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/detail/alternatives.h"
 #include "calibrate/validate/figure_value.h"
 #include "calibrate/validate/load_case.h"
 #include "calibrate/validate/metric.h"
-#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_case.h"
 #include "model/architecture/load_architecture.h"
 #include "tests/support/inputs.h"

@@ -114,7 +114,7 @@ TEST(PowerModel, WindowsFollowFromOperators) {
 }
 
 TEST(PowerModel, IsAbsentWithoutIdlePower) {
-  EXPECT_FALSE(PowerModel::make(tests::profile("h800"), {std::nullopt, 700}).value());
+  EXPECT_FALSE(PowerModel::make(tests::profile("h800-public"), {std::nullopt, 700}).value());
 }
 
 TEST(PowerModel, RefusesWhatCannotBe) {

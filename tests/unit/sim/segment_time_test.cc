@@ -190,17 +190,18 @@ class WithoutPartition : public SegmentTimes {
 };
 
 TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndGemmsTheWholeGpu) {
-  // DeepEP's kernels need 20 SMs. Only then does a GEMM of 132 blocks have to wait.
+  // DeepEP's kernels need 14 SMs (CommunicationCost). Only then does a GEMM of 132 blocks have to wait.
+  constexpr std::int64_t needed = 14;
   const std::vector<SegmentTime> all = times(OpType::FB);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream == Stream::communication) {
-      EXPECT_EQ(all[i].held, 20);
+      EXPECT_EQ(all[i].held, needed);
       continue;
     }
     EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
-    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, {.sms = 132, .held = 20, .co_runner = CoRunner::transferring}),
-                relative);
+    EXPECT_NEAR(all[i].compute[2],
+                over_kernels(segment, {.sms = 132, .held = needed, .co_runner = CoRunner::transferring}), relative);
     if (all[i].drain > 0) {
       // With a dense collective they leave it an SM for each of its 24 channels.
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 132, 132, 108}));
