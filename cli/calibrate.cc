@@ -161,7 +161,8 @@ Result<void> run(const Arguments& arguments) {
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.measurements.empty())
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
-  if (arguments.out.empty()) return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
+  if (arguments.out.empty())
+    return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto devices = TRY(known_devices());
   const auto files = TRY(load_all(arguments.measurements, devices));
   const auto records = TRY(calibrate::fit_records(files, arguments.clock));

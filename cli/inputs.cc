@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "calibrate/measurement/measurement_file.h"
-#include "calibrate/validate/load_case.h"
 #include "calibrate/validate/component_case.h"
+#include "calibrate/validate/load_case.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"

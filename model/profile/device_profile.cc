@@ -80,7 +80,8 @@ class Capping {
     if (constant.value * factor < least) replace(constant, least / factor, fmt::format("{} peak", format));
   }
 
-  // Where a profile states a time per pair, the rate is that of the GEMMs, which alone may exceed the peak: the two together may not.
+  // Where a profile states a time per pair, the rate is that of the GEMMs, which alone may exceed the peak: the two
+  // together may not.
   void cap_attention(Parameter& constant) {
     const bool forward = constant.name == "attention.forward_rate";
     const double share = value({"attention.reference_sms"}, 1) / static_cast<double>(device_.sms);

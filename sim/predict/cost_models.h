@@ -31,10 +31,10 @@ struct CostModels {
 
 // Makes the cost functions of the inputs' plan, whose layout is `layout`, with the constants of the profile that hold
 // on the cluster's device (model::profile_on). Returns an input error when the profile lacks a constant or has one that
-// is not allowed, or when the plan limits the power and the profile does not state what that costs, and an infeasible one
-// when communication leaves no SM to compute or the device lacks the plan's number format. overlap.communication_sms = 0
-// reserves no SMs: communication holds what its kernels need for their full rate while they run, as under the policy
-// none. That is nothing where the profile's communication.needs_sms is 0.
+// is not allowed, or when the plan limits the power and the profile does not state what that costs, and an infeasible
+// one when communication leaves no SM to compute or the device lacks the plan's number format.
+// overlap.communication_sms = 0 reserves no SMs: communication holds what its kernels need for their full rate while
+// they run, as under the policy none. That is nothing where the profile's communication.needs_sms is 0.
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout);
 
 }  // namespace plumbline::sim

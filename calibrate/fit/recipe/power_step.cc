@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "calibrate/components/load.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/power_fit.h"
+#include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

@@ -22,8 +22,8 @@ std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 
 // Returns the assumptions of a recipe that nobody stated: sentences without full stop.
 std::vector<std::string> assumptions(const sim::Recipe& recipe);
 
-// Returns the share of the step that depends on measured, fitted or published constants. The bubble counts like the rest
-// of the step, whose slots make it.
+// Returns the share of the step that depends on measured, fitted or published constants. The bubble counts like the
+// rest of the step, whose slots make it.
 double measured_share(const model::StepResult& result);
 bool only_datasheet(const model::StepResult& result);  // whether that share is below a tenth
 

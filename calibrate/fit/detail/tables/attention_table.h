@@ -1,7 +1,7 @@
-// Fits causal attention forward to the form of model/cost/forms/kernel_forms.h: one set of constants for all head dimensions
-// and softwares of a GPU, except for what belongs to a software, its launch and the bandwidth of keys and values. The
-// measured calls of serving frameworks also write keys and values into a paged cache, so that bandwidth holds for
-// serving alone.
+// Fits causal attention forward to the form of model/cost/forms/kernel_forms.h: one set of constants for all head
+// dimensions and softwares of a GPU, except for what belongs to a software, its launch and the bandwidth of keys and
+// values. The measured calls of serving frameworks also write keys and values into a paged cache, so that bandwidth
+// holds for serving alone.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Fits GEMMs of one software and format to the form of model/cost/forms/kernel_forms.h. The times of quantized formats hold
-// a kernel that quantizes the 16-bit activation; it has two constants of its own,
+// Fits GEMMs of one software and format to the form of model/cost/forms/kernel_forms.h. The times of quantized formats
+// hold a kernel that quantizes the 16-bit activation; it has two constants of its own,
 //   quantize = m k (2 + operand bytes) / quantize_bandwidth + k quantize_k_time,
 // and belongs to the software that was measured, not to the GPU. Rows slower than 1.15 times the fit are dropped twice:
 // what disturbs a measurement only ever lengthens it.
