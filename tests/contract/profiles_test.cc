@@ -1,5 +1,6 @@
 // Every shipped profile has all constants that the cost functions need, on the shipped topologies that name it and
-// their devices. Profiles that no topology names are tested on the H800 cluster.
+// their devices; no topology defaults to datasheet rates where there are measured ones. Profiles that no topology names
+// are tested on the H800 cluster.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,6 +121,24 @@ INSTANTIATE_TEST_SUITE_P(Shipped, Profiles, testing::ValuesIn(names_in("calibrat
   std::ranges::replace(name, '-', '_');
   return name;
 });
+
+// A GPU of which kernels were measured is not predicted by what its datasheet promises.
+TEST(DefaultProfiles, AreMeasuredWhereTheDeviceHasAMeasuredProfile) {
+  std::set<std::string> measured;  // devices
+  for (const std::string& name : names_in("calibrate/profiles")) {
+    if (name.ends_with("-datasheet")) continue;
+    const model::Profile profile = model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();
+    measured.insert(profile.devices().begin(), profile.devices().end());
+  }
+  EXPECT_GT(measured.size(), 10);
+  for (const std::string& name : names_in("topologies")) {
+    const auto topology =
+        topologies::load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), {}).value();
+    if (measured.contains(topology.cluster.device.name)) {
+      EXPECT_FALSE(topology.cluster.default_profile.ends_with("-datasheet")) << name;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace plumbline::tests
