@@ -11,6 +11,7 @@
 #include "calibrate/fit/detail/record_graph.h"
 #include "model/base/si_unit.h"
 #include "model/cost/kernel_cost.h"
+#include "model/cost/power_model.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -43,10 +44,9 @@ double runs_of(const FitRecord& record) {
 class Comparison {
  public:
   Comparison(const FitRecords& records, const model::Profile& profile, const model::Device& device,
-             const model::KernelCost& cost, const model::CollectiveCost& collectives)
-      : records_(records), profile_(profile), device_(device), cost_(cost), collectives_(collectives) {
-    bursts_ = profile.find("power.idle") && !profile.find("power.reference_limit");
-  }
+             const model::KernelCost& cost, const std::optional<model::PowerModel>& power,
+             const model::CollectiveCost& collectives)
+      : records_(records), profile_(profile), device_(device), cost_(cost), power_(power), collectives_(collectives) {}
 
   CardComparison run() {
     for (const auto* of_class : {&records_.gemms, &records_.attention, &records_.memory})
@@ -75,27 +75,26 @@ class Comparison {
     ratios.uncertain += uncertainty.value_or(0) * predicted;
   }
 
-  // Returns how much longer a kernel takes at the clock of the record than at the card's highest.
-  double clock_factor(const FitRecord& record) const {
-    const bool computes = is_gemm(record.type) || record.type == model::OperatorClass::attention;
-    const auto mhz = record.measurement->clock.sm_mhz;
-    if (!bursts_ || !computes || !mhz || records_.highest_mhz <= 0) return 1;
-    return std::max(1.0, records_.highest_mhz / *mhz);
+  // Returns the time of a kernel that is held: at the clock that the power limit leaves it.
+  model::KernelTime held_time(const model::Graph& graph, std::int64_t sms) const {
+    const model::Operator& op = graph.operators.front();
+    const model::KernelTime burst = cost_.time(graph, op, {.sms = sms});
+    if (!power_) return burst;
+    return cost_.time(graph, op, {.sms = sms, .clock = power_->state(power_->window(graph, op, burst)).clock});
   }
 
   void add_kernel(const FitRecord& record) {
     const auto graph = graph_of(record);
     if (!graph) return;
     const std::int64_t sms = is_gemm(record.type) ? record.cores : device_.sms;
-    const model::KernelTime time = cost_.time(*graph, graph->operators.front(), {.sms = sms});
+    const model::KernelTime time = held_time(*graph, sms);
     double uncertainty = 0;
     for (const model::Share& share : time.shares)
       if (share.index >= 0)
         uncertainty += share.seconds / time.seconds *
                        profile_.parameters()[static_cast<std::size_t>(share.index)].relative_uncertainty.value_or(0);
     const double one = time.seconds - (records_.holds_gaps ? 0 : time.gaps);
-    const double predicted = runs_of(record) * one * clock_factor(record);
-    add(family_of(record), record.seconds, predicted, uncertainty);
+    add(family_of(record), record.seconds, runs_of(record) * one, uncertainty);
   }
 
   static ComparedFamily summary(const std::string& name, Ratios& ratios) {
@@ -115,8 +114,8 @@ class Comparison {
   const model::Profile& profile_;
   const model::Device& device_;
   const model::KernelCost& cost_;
+  const std::optional<model::PowerModel>& power_;
   const model::CollectiveCost& collectives_;
-  bool bursts_ = false;
   std::map<std::string, Ratios> families_;
 };
 
@@ -125,8 +124,9 @@ class Comparison {
 model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
                                            const model::Device& device) {
   const auto cost = TRY(model::KernelCost::make(profile, device));
+  const auto power = TRY(model::PowerModel::make(profile, {.given = std::nullopt, .usual = device.tdp}));
   const auto collectives = TRY(collectives_of(profile));
-  return Comparison(records, profile, device, cost, collectives).run();
+  return Comparison(records, profile, device, cost, power, collectives).run();
 }
 
 }  // namespace plumbline::calibrate

@@ -28,9 +28,9 @@ struct CardComparison {
 
 // Predicts every record that was taken without a concurrent transfer. A family's allowance is the uncertainty of the
 // profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of cards of
-// one kind are assumed to differ; where they state none, 10 %. A profile whose
-// rates are bursts at the highest clock (it has power.idle, but no power.reference_limit) is slowed down in GEMMs and
-// attention by the clock that a record states. Input errors: a constant that the profile lacks.
+// one kind are assumed to differ; where they state none, 10 %. A sweep repeats
+// each kernel: where the profile has a power model, GEMMs and attention have the clock that the device's limit leaves
+// each of them when it is held. Input errors: a constant that the profile lacks.
 model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
                                            const model::Device& device);
 

@@ -202,7 +202,6 @@ model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, co
   found.machine = of_host(*chosen.front()) ? MachineKind::host : MachineKind::gpu;
   found.clock = clock_of(*chosen.front());
   found.date = date;
-  found.highest_mhz = sweep.highest_mhz();
   if (found.machine == MachineKind::gpu) add_gaps(found);
   if (others > 0)
     found.notes.push_back(

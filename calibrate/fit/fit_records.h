@@ -40,7 +40,6 @@ struct FitRecords {  // all records of one device, by the fit that uses them
   std::vector<FitRecord> overlapped;
   std::vector<FitRecord> together_overlapped;  // expert all-to-alls while operators ran
   std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // not operators of a plan
-  double highest_mhz = 0;          // of a GPU: its highest clock; 0: not stated
   bool holds_gaps = false;         // of a GPU: whether the times of kernels hold the gaps before them
   std::vector<std::string> notes;  // records that no constant uses
 };

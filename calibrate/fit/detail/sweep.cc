@@ -40,7 +40,6 @@ Sweep::Sweep(const std::vector<Measurements>& files) {
   for (const Measurements& file : files) {
     constexpr double microsecond = 1e-6;
     const double events = environment_number(file, "event_pair_us") * microsecond;
-    highest_mhz_ = std::max(highest_mhz_, environment_number(file, "highest_sm_mhz"));
     for (const Measurement& m : file.values) {
       if (m.cache == "cold") cold_.insert(case_of(m));
       if (m.cache == "cold" && events < m.time.p50 / 2) events_[&m] = events;

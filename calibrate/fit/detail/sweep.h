@@ -19,8 +19,6 @@ class Sweep {
   // The files must outlive the object.
   explicit Sweep(const std::vector<Measurements>& files);
 
-  // Returns the device's highest clock, as a run's environment states it; 0 when none does.
-  double highest_mhz() const { return highest_mhz_; }
   static constexpr const char* with_copy = "overlapped with a copy, or in turns with one";
 
   // Returns why no constant is fitted to a record; empty for a record that is used.
@@ -32,7 +30,6 @@ class Sweep {
   double seconds(const Measurement& m) const;
 
  private:
-  double highest_mhz_ = 0;
   std::set<std::string> cold_;                       // cases that were measured with their operands in memory
   std::map<std::string, const Measurement*> alone_;  // by case line
   std::map<const Measurement*, double> events_;      // seconds of a pair of events, which cold records hold

@@ -263,11 +263,11 @@ std::string card_text(const calibrate::CardComparison& comparison) {
     verdict =
         fmt::format("This card is normal: every family is within the uncertainty of profile {}.", comparison.profile);
   if (!slower.empty())
-    verdict = fmt::format("This card is slower than profile {} allows for in {}. ", comparison.profile,
+    verdict = fmt::format("This card is slower than profile {} allows for in {}.", comparison.profile,
                           fmt::join(slower, ", "));
   if (!faster.empty())
-    verdict += fmt::format("This card is faster than profile {} allows for in {}.", comparison.profile,
-                           fmt::join(faster, ", "));
+    verdict += fmt::format("{}This card is faster than profile {} allows for in {}.", verdict.empty() ? "" : " ",
+                           comparison.profile, fmt::join(faster, ", "));
   return fmt::format(
       "Is this card normal? Its records against profile {}:\n{}\n{}{}", comparison.profile, table.to_string(),
       paragraph(verdict),
