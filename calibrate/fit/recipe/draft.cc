@@ -97,4 +97,24 @@ std::vector<model::Parameter> Draft::constants() const {
   return all;
 }
 
+std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind) {
+  model::GemmConstants c;
+  const auto take = [&](const std::string& name, double& value) {
+    const auto found = draft.si(name);
+    value = found.value_or(value);
+    return found.has_value();
+  };
+  const auto own = [&](const char* what, double& value) { return take(fmt::format("gemm.{}.{}", kind, what), value); };
+  if (!own("k_time", c.k_time) || !own("tile_m", c.tile_m) || !own("tile_n", c.tile_n)) return std::nullopt;
+  take("gemm.k_block", c.k_block);
+  take("gemm.ramp", c.ramp);
+  own("ramp", c.ramp);
+  own("wave_overhead", c.wave_overhead);
+  own("wave_share", c.wave_share);
+  own("memory_bandwidth", c.memory_bandwidth);
+  own("droop", c.droop);
+  own("droop_time", c.droop_time);
+  return c;
+}
+
 }  // namespace plumbline::calibrate

@@ -61,22 +61,6 @@ model::Failure none(const Draft& draft, const std::string& what) {
   return draft.wrong("step.fit", fmt::format("{} has no {}", cited_records(draft), what));
 }
 
-std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind) {
-  model::GemmConstants c;
-  const auto take = [&](const char* name, double& value) {
-    const auto found = draft.si(fmt::format("gemm.{}.{}", kind, name));
-    value = found.value_or(value);
-    return found.has_value();
-  };
-  if (!take("k_time", c.k_time) || !take("tile_m", c.tile_m) || !take("tile_n", c.tile_n)) return std::nullopt;
-  take("wave_overhead", c.wave_overhead);
-  take("wave_share", c.wave_share);
-  take("memory_bandwidth", c.memory_bandwidth);
-  take("droop", c.droop);
-  take("droop_time", c.droop_time);
-  return c;
-}
-
 constexpr double backward_dims = 640;  // 3 of queries and keys and 2 of values, of head dimension 128
 
 struct Factor {

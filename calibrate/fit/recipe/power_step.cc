@@ -37,30 +37,15 @@ void set_energy(Draft& draft, const PowerFit& fit, const std::string& how) {
             fmt::format("{}; belongs to power.clock_exponent {}", how, draft.si("power.clock_exponent").value_or(0)));
 }
 
-// Returns the constants of the step's kind as the recipe has made them.
-GemmConstants constants_of(const Draft& draft) {
-  const auto value = [&](const std::string& name) { return draft.si(name); };
-  const auto own = [&](const char* what) { return value(fmt::format("gemm.{}.{}", draft.step().kind, what)); };
-  const double tile = value("gemm.tile").value_or(0);
-  return {.tile_m = own("tile_m").value_or(tile),
-          .tile_n = own("tile_n").value_or(tile),
-          .k_block = value("gemm.k_block").value_or(1),
-          .ramp = own("ramp").value_or(value("gemm.ramp").value_or(0)),
-          .wave_overhead = own("wave_overhead").value_or(0),
-          .wave_share = own("wave_share").value_or(1),
-          .k_time = own("k_time").value_or(0),
-          .memory_bandwidth = own("memory_bandwidth").value_or(0),
-          .droop = own("droop").value_or(0),
-          .droop_time = own("droop_time").value_or(0)};
-}
-
 // The records of the sweep whose meter had settled at the power limit. The clock is that of the profile's own GEMMs, as
 // the simulation finds it: their bursts are not free of the limit, so the clock that was recorded is another scale.
 model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumptions) {
   const RecipeStep& step = draft.step();
   const Measurements& records = *TRY(draft.measured());
   const FitMachine machine = draft.machine();
-  const GemmConstants constants = constants_of(draft);
+  const auto found = gemm_constants(draft, step.kind);
+  if (!found) return draft.wrong("step.kind", fmt::format("no step has made gemm.{}", step.kind), "put the fit first");
+  const GemmConstants& constants = *found;
   constexpr double settled = 0.985, least_seconds = 300e-6;
   const double limit = machine.device.tdp;
   std::vector<HeldGemm> rows;

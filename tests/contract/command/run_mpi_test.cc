@@ -101,7 +101,7 @@ TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
   while (job.running() && real::latest_checkpoint(saved).value_or(0) < 3)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ASSERT_TRUE(job.running()) << model::read_text_file(errors).value();
-  if (!std::filesystem::exists(numbers + "1")) GTEST_SKIP() << "this MPI does not say ranks as Open MPI does";
+  if (!std::filesystem::exists(numbers + "1")) GTEST_SKIP() << "this MPI sets no OMPI_COMM_WORLD_RANK";
   ::kill(std::stoi(model::read_text_file(numbers + "1").value()), SIGKILL);
   const int status = job.wait();
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 0);

@@ -10,6 +10,7 @@
 #include "calibrate/fit/recipe/recipe.h"
 #include "calibrate/fit/recipe/recipe_inputs.h"
 #include "calibrate/measurement/measurement.h"
+#include "model/cost/forms/kernel_forms.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
@@ -63,6 +64,9 @@ class Draft {
 
 // Returns the value of a constant, or of a figure of a device file, in SI.
 double si_value(const model::Parameter& parameter);
+
+// Returns the constants of a kind of GEMMs as made so far, in SI; nullopt without its k_time and tile.
+std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind);
 
 // Returns the seconds of a (query, key) pair at head dimension 128 of causal attention forward; nullopt without
 // attention.forward_rate. `find` returns constants in SI.
