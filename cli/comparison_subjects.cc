@@ -42,6 +42,7 @@ Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectReques
 }
 
 struct Prediction {
+  model::Plan plan;  // with the settings of its stack
   sim::Simulation simulation;
   std::map<std::string, std::string> operator_classes;
   model::Timeline baseline;
@@ -63,7 +64,7 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
 Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
   const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
   auto simulation = TRY(simulated(inputs, request, shared));
-  Prediction prediction{std::move(simulation), {}, {}};
+  Prediction prediction{inputs.plan, std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;
   prediction.operator_classes = operator_classes(inputs);
   if (!request.baseline) return prediction;
@@ -84,6 +85,7 @@ ComparisonSubject predicted_subject(NamedPlan named, Result<Prediction> done, co
     subject.result = tl::unexpected(std::move(done.error()));
     return subject;
   }
+  subject.plan = std::move(done->plan);
   subject.result = std::move(done->simulation.result);
   subject.timeline = std::move(done->simulation.timeline);
   subject.rank_names = std::move(done->simulation.rank_names);

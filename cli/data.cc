@@ -43,6 +43,7 @@ const Collection& collection_of(Shipped kind) {
                                                {"model", "examples/models", ".json"},
                                                {"topology", "topologies", ".toml"},
                                                {"profile", "profiles", ".toml"},
+                                               {"stack", "stacks", ".toml"},
                                                {"validation case", "cases", ".toml"},
                                                {"measurement", "published", ".csv"},
                                                {"file of cases to measure", "gpu-cases", ".toml"},
@@ -89,6 +90,13 @@ model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name
   if (!named_in.empty() && is_file(adjacent)) return adjacent.lexically_normal().string();
   if (is_file(path_or_name)) return path_or_name;
   return find_shipped(kind, path_or_name);
+}
+
+model::Result<std::vector<std::string>> shipped_names(Shipped kind) {
+  const Collection& collection = collection_of(kind);
+  return data_folder().map([&](const std::string& root) {
+    return model::names_in_folder(fs::path(root) / collection.folder, collection.extension);
+  });
 }
 
 model::Result<std::string> kernel_classes_file(const std::string& path) {

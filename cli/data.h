@@ -22,12 +22,15 @@ std::optional<std::string> find_program(const std::string& name);
 model::Result<std::string> data_folder();
 
 // The kinds of shipped data, each a folder of files with one extension.
-enum class Shipped { plan, model, topology, profile, validation_case, published, gpu_cases, host_cases };
+enum class Shipped { plan, model, topology, profile, stack, validation_case, published, gpu_cases, host_cases };
 
 // Returns the path of an existing file, or of a shipped one by its name with or without extension. When another file
 // (`named_in`) names it, that file's folder is searched first. A miss is an input error with the nearest shipped name
 // and the list of them.
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in = "");
+
+// Returns the names of the shipped files of a kind.
+model::Result<std::vector<std::string>> shipped_names(Shipped kind);
 
 // Returns the given file of kernel classes, or the shipped one when `path` is empty.
 model::Result<std::string> kernel_classes_file(const std::string& path);

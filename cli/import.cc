@@ -130,12 +130,13 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
 model::Result<void> import_megatron(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto options = TRY(options_of(arguments));
-  const auto imported = TRY(megatron::import_script(text, arguments.file, options));
+  auto imported = TRY(megatron::import_script(text, arguments.file, options));
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
     TRY(write_output(path, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
+  if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
   TRY(write_output(arguments.out, to_toml(imported.plan)));
   for (const megatron::Note& note : imported.notes) {
     const std::string place = note.line > 0 ? fmt::format("{}:{}", arguments.file, note.line) : arguments.file;

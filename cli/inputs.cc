@@ -78,6 +78,12 @@ Result<model::Profile> find_profile(const std::string& path_or_name, const std::
   return model::load_profile(path, data + "/profiles");
 }
 
+Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in) {
+  const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
+  const auto data = TRY(data_folder());
+  return model::load_stack(path, data + "/stacks");
+}
+
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   return resolve(Shipped::plan, path_or_name).and_then([&](const std::string& path) {
     return model::load_plan(path, overrides);
@@ -124,9 +130,22 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
   return changes;
 }
 
-Result<model::Profile> InputsReader::profile_of(const model::Plan& plan, const std::string& name,
+Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
                                                 const std::vector<model::ConstantChange>& changes) {
-  const auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
+  auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
+  const std::string named = plan.stack.name.value_or(profile.stack());
+  if (named.empty() || named == model::no_stack) {
+    profile = model::with_stack(profile, {});
+  } else {
+    const bool given = plan.stack.name.has_value();
+    const auto stack = stacks_.find({named, plan.file}, [&] { return find_stack(named, given ? plan.file : ""); });
+    if (!stack && given && stack.error().file.empty())
+      return tl::unexpected(
+          model::plan_error(plan, stack.error().kind, "stack.name", stack.error().message, stack.error().hint));
+    if (!stack) return tl::unexpected(stack.error());
+    TRY(model::apply_stack(*stack, plan));
+    profile = model::with_stack(profile, *stack);
+  }
   return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
 }
 
@@ -159,8 +178,9 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::op
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
-  const auto profile = TRY(profile_of(plan, named, changes.profile));
-  return sim::Inputs{plan, architecture, topology.cluster, profile, nullptr, topology.fabric};
+  model::Plan stacked = plan;
+  const auto profile = TRY(profile_of(stacked, named, changes.profile));
+  return sim::Inputs{std::move(stacked), architecture, topology.cluster, profile, nullptr, topology.fabric};
 }
 
 Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus) {

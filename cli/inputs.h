@@ -15,6 +15,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/constant_change.h"
 #include "model/profile/profile.h"
+#include "model/profile/stack.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/recipe.h"
 #include "topologies/device.h"
@@ -29,6 +30,9 @@ struct ConstantChanges {  // changes of constants, by the file that has them
 // Loads a profile by path (from the working directory, else from the folder of `plan_file`) or by the name of a shipped
 // one. The profiles that it extends are in its folder or shipped.
 model::Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file = "");
+
+// Loads a stack by path or by the name of a shipped one; `named_in` is the file that names it.
+model::Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in = "");
 
 // Loads a plan by path or by the name of a shipped one, with overrides of its own keys.
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
@@ -47,11 +51,12 @@ model::Result<calibrate::Measurements> read_measurements(const std::string& path
 // Moves the changes of constants out of the overrides; those of plan keys stay.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
 
-// Reads the inputs of several plans, each profile and each variation of a topology once. It is safe for several
+// Reads the inputs of several plans, each profile, stack and each variation of a topology once. It is safe for several
 // threads.
 class InputsReader {
  public:
-  // Resolves and reads plan, model, cluster and profile. `profile` overrides the plan's choice. An override is
+  // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the
+  // plan's, else the profile's: the plan has its settings, the profile its constants. An override is
   // KEY=VALUE with a key of the plan, or with a constant: profile.NAME=VALUE or topology.NAME=VALUE
   // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
@@ -61,12 +66,14 @@ class InputsReader {
                                      const ConstantChanges& changes = {});
 
  private:
-  model::Result<model::Profile> profile_of(const model::Plan& plan, const std::string& name,
+  // Returns the profile with the constants of the stack, and gives the plan the settings of the stack.
+  model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes);
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
+  model::Memo<std::pair<std::string, std::string>, model::Result<model::Stack>> stacks_;      // by name and plan file
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
 };
 

@@ -56,6 +56,17 @@ model::Result<std::string> show_profile(const Arguments& arguments) {
   return find_profile(arguments.name).map(reports::profile_text);
 }
 
+// Returns the stack of that name, or the list of the shipped ones.
+model::Result<std::string> show_stack(const Arguments& arguments) {
+  if (!arguments.name.empty()) return find_stack(arguments.name).map(reports::stack_text);
+  std::vector<model::Stack> stacks;
+  for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
+    auto stack = TRY(find_stack(name));
+    stacks.push_back(std::move(stack));
+  }
+  return reports::stacks_text(stacks);
+}
+
 // Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
 model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
   constexpr std::int64_t usual_gpus = 2048;
@@ -126,8 +137,10 @@ model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "topology") return show_topology(arguments);
   if (arguments.kind == "measurements") return show_measurements(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
-  return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
-                            model::known_names(arguments.kind, {"model", "topology", "profile", "measurements"}));
+  if (arguments.kind == "stack") return show_stack(arguments);
+  return model::wrong_input(
+      "", fmt::format("cannot show '{}'", arguments.kind),
+      model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "measurements"}));
 }
 
 // Refuses options that belong to another kind.
@@ -143,6 +156,7 @@ model::Result<void> check(const Arguments& arguments) {
   if (const char* option = arguments.collectives.misplaced(arguments.kind))
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
+  if (arguments.name.empty() && arguments.kind != "stack") return model::wrong_input("NAME", "is required");
   if (!arguments.overrides.empty() && !arguments.shapes) return only_for("--set", "show model --shapes");
   return {};
 }
@@ -166,11 +180,12 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 }  // namespace
 
 void add_show(CLI::App& root, int& exit_code) {
-  CLI::App* verb =
-      root.add_subcommand("show", "Print the contents of a model, a cluster, a cost profile or a file of measurements");
+  CLI::App* verb = root.add_subcommand(
+      "show", "Print the contents of a model, a cluster, a cost profile, a software stack or a file of measurements");
   const auto arguments = std::make_shared<Arguments>();
-  verb->add_option("KIND", arguments->kind, "model | topology | profile | measurements")->required();
-  verb->add_option("NAME", arguments->name, "A shipped name or a file")->required();
+  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | measurements")->required();
+  verb->add_option("NAME", arguments->name,
+                   "A shipped name or a file; of stacks, nothing lists those that are shipped");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
@@ -192,7 +207,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show measurements h200.jsonl --svg roofline.svg --partition partition.svg\n"
       "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
-      "  plumbline show profile h800");
+      "  plumbline show profile h800\n"
+      "  plumbline show stack megatron-core-2025");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

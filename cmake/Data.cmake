@@ -1,4 +1,4 @@
-# Shipped data: plans, models, clusters, profiles, validation cases. The command looks for them in
+# Shipped data: plans, models, clusters, profiles, stacks, validation cases. The command looks for them in
 # share/plumbline beside its own binary, then in the install prefix; so the build tree gets links.
 function(plumbline_install_data)
   install(${ARGN})
@@ -15,6 +15,7 @@ set(plumbline_data
   examples   examples
   topologies topologies
   profiles   calibrate/profiles
+  stacks     calibrate/stacks
   recipes    calibrate/recipes
   measured   calibrate/measured
   cases      calibrate/cases

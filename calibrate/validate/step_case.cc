@@ -21,7 +21,9 @@ StepReading read_reading(TableReader& reader) {
   reading.set = reader.text("set");
   reading.variant = reader.optional_text("variant");
   reading.hardware = reader.optional_text("hardware");
+  reading.cluster = reader.optional_text("cluster");
   reading.profile = reader.optional_text("profile");
+  reading.stack = reader.optional_text("stack");
   reading.plan = reader.optional_texts("plan");
   reading.missing = reader.optional_texts("missing");
   reading.source = reader.text("source");

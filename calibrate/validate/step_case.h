@@ -20,7 +20,8 @@ struct StepHardware {
 struct StepReading {
   std::string set;                   // its rows only
   std::string variant, hardware;     // only rows whose variant contains this, or on this hardware; empty: all
-  std::string profile;               // overrides the hardware's profile; empty: no override
+  std::string cluster, profile;      // override the hardware's topology and profile; empty: no override
+  std::string stack;                 // the software; empty: the profile's
   std::vector<std::string> plan;     // "overlap.gradient_reduce=false", as on the command line
   std::vector<std::string> missing;  // features of these rows that a plan cannot express
   std::string source;

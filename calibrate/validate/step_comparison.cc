@@ -156,7 +156,9 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     if (!matches(reading, step)) continue;
     changes.insert(changes.end(), reading.plan.begin(), reading.plan.end());
     made.missing.insert(made.missing.end(), reading.missing.begin(), reading.missing.end());
+    if (!reading.cluster.empty()) changes.push_back("cluster.topology=" + quoted(reading.cluster));
     if (!reading.profile.empty()) made.profile = reading.profile;
+    if (!reading.stack.empty()) changes.push_back("stack.name=" + quoted(reading.stack));
   }
   changes.push_back("cluster.profile=" + quoted(made.profile));
   auto plan = model::read_plan("", step.id, changes);

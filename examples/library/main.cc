@@ -4,7 +4,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
-#include "model/profile/profile.h"
+#include "model/profile/stack.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/plan_answer.h"
 #include "topologies/topology.h"
@@ -25,7 +25,13 @@ model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
   const std::string name = plan.cluster.profile.value_or(topology->cluster.default_profile);
   const auto profile = model::load_profile(data + "/profiles/" + name + ".toml");
   if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{plan, *architecture, topology->cluster, *profile, nullptr, topology->fabric};
+  const std::string software = plan.stack.name.value_or(profile->stack());
+  const auto stack = model::load_stack(data + "/stacks/" + software + ".toml");
+  if (!stack) return tl::unexpected(stack.error());
+  model::Plan stacked = plan;
+  if (const auto applied = model::apply_stack(*stack, stacked); !applied) return tl::unexpected(applied.error());
+  return sim::Inputs{stacked, *architecture,   topology->cluster, with_stack(*profile, *stack),
+                     nullptr, topology->fabric};
 }
 
 model::Result<double> step_seconds(const std::string& name) {

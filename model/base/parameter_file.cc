@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,20 +17,26 @@ namespace plumbline::model {
 namespace {
 
 const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
+const std::vector<std::string> setting_keys = {"key", "value", "kind", "source"};
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
 // Reads one file. Methods return false once `error_` holds the first problem found.
 class Reader {
  public:
-  Reader(ParameterFile& file, const std::vector<std::string>& text_keys, const std::vector<std::string>& list_keys)
-      : file_(file), text_keys_(text_keys), list_keys_(list_keys) {}
+  Reader(ParameterFile& file, const std::vector<std::string>& text_keys, const std::vector<std::string>& list_keys,
+         ParameterForm form)
+      : file_(file), text_keys_(text_keys), list_keys_(list_keys), is_stack_(form == ParameterForm::stack) {
+    if (is_stack_) entry_keys_.emplace_back("rows");
+  }
 
   bool read_root(const toml::table& root) {
     for (const auto& [key, node] : root) {
       const std::string name(key.str());
       const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
-      if (!(is_list_key ? read_list(name, node) : read_node(name, node))) return false;
+      const bool is_setting = is_stack_ && name == "setting";
+      if (!(is_list_key ? read_list(name, node) : is_setting ? read_settings(node) : read_node(name, node)))
+        return false;
     }
     std::ranges::sort(file_.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
     return true;
@@ -64,7 +71,7 @@ class Reader {
     const toml::table* table = node.as_table();
     if (table == nullptr) return fail_not_table(name, node);
     // Any of its keys marks an entry, so that one without a value is still found.
-    const bool is_entry = table->is_inline() || std::ranges::any_of(entry_keys, [&](const std::string& key) {
+    const bool is_entry = table->is_inline() || std::ranges::any_of(entry_keys_, [&](const std::string& key) {
                             const toml::node* inner = table->get(key);
                             return inner != nullptr && !inner->is_table();
                           });
@@ -85,9 +92,9 @@ class Reader {
 
   bool read_entry(const std::string& name, const toml::table& table) {
     for (const auto& [key, inner] : table) {
-      if (std::ranges::find(entry_keys, key.str()) != entry_keys.end()) continue;
+      if (std::ranges::find(entry_keys_, key.str()) != entry_keys_.end()) continue;
       return fail(name + "." + std::string(key.str()), line_of(inner), "unknown key",
-                  did_you_mean(key.str(), entry_keys, fmt::format("an entry has {}", fmt::join(entry_keys, ", "))));
+                  did_you_mean(key.str(), entry_keys_, fmt::format("an entry has {}", fmt::join(entry_keys_, ", "))));
     }
     ParameterFile::Number number;
     number.parameter.name = name;
@@ -95,15 +102,61 @@ class Reader {
     std::string kind;
     if (!read_value(name, table, number.parameter.value) || !read_word(name, table, "unit", number.parameter.unit) ||
         !read_word(name, table, "kind", kind) || !read_word(name, table, "source", number.parameter.source) ||
-        !read_uncertainty(name, table, number.parameter) || !read_range(name, table, number.parameter)) {
+        !read_uncertainty(name, table, number.parameter) || !read_range(name, table, number.parameter) ||
+        !read_evidence(name, table, kind, number.parameter.kind) || !read_rows(name, table, number.parameter)) {
       return false;
     }
-    const auto evidence = parse_evidence(kind);
-    if (!evidence) {
-      return fail(name + ".kind", line_of(*table.get("kind")), evidence.error().message, evidence.error().hint);
-    }
-    number.parameter.kind = *evidence;
     file_.numbers.push_back(std::move(number));
+    return true;
+  }
+
+  bool read_evidence(const std::string& name, const toml::table& table, const std::string& word, Evidence& kind) {
+    const auto evidence = parse_evidence(word);
+    if (!evidence)
+      return fail(name + ".kind", line_of(*table.get("kind")), evidence.error().message, evidence.error().hint);
+    kind = *evidence;
+    return true;
+  }
+
+  bool read_rows(const std::string& name, const toml::table& table, Parameter& parameter) {
+    const toml::node* node = table.get("rows");
+    if (node == nullptr) return true;
+    const std::string key = name + ".rows";
+    if (parameter.kind != Evidence::fitted)
+      return fail(key, line_of(*node), "only a fitted constant rests on rows", "write kind = \"fitted\"");
+    const toml::array* list = node->as_array();
+    if (list == nullptr || list->empty() || !list->is_homogeneous<std::string>())
+      return fail(key, line_of(*node), "expected a list of sets of measured steps", "write their names in brackets");
+    for (const toml::node& item : *list) parameter.rows.push_back(*item.value<std::string>());
+    return true;
+  }
+
+  bool read_settings(const toml::node& node) {
+    const toml::array* list = node.as_array();
+    if (list == nullptr || !list->is_array_of_tables())
+      return fail("setting", line_of(node), "expected a list of tables", "write each setting under [[setting]]");
+    return std::ranges::all_of(*list, [&](const toml::node& item) { return read_setting(*item.as_table()); });
+  }
+
+  bool read_setting(const toml::table& table) {
+    for (const auto& [key, inner] : table) {
+      if (std::ranges::find(setting_keys, key.str()) != setting_keys.end()) continue;
+      return fail(
+          "setting." + std::string(key.str()), line_of(inner), "unknown key",
+          did_you_mean(key.str(), setting_keys, fmt::format("a setting has {}", fmt::join(setting_keys, ", "))));
+    }
+    ParameterFile::Setting setting;
+    setting.line = line_of(table);
+    std::string kind;
+    if (!read_word("setting", table, "key", setting.key) || !read_word("setting", table, "kind", kind) ||
+        !read_word("setting", table, "source", setting.source) || !read_evidence("setting", table, kind, setting.kind))
+      return false;
+    const toml::node* value = table.get("value");
+    if (value == nullptr) return fail(setting.key, setting.line, "lacks 'value'", "a setting has one");
+    std::ostringstream text;
+    value->visit([&text](const auto& alternative) { text << alternative; });
+    setting.value = text.str();
+    file_.settings.push_back(std::move(setting));
     return true;
   }
 
@@ -120,7 +173,8 @@ class Reader {
     const toml::node* node = table.get(key);
     if (node == nullptr) {
       return fail(name, line_of(table), fmt::format("lacks '{}'", key),
-                  "every constant has value, unit, kind and source");
+                  name == "setting" ? "a setting has key, value, kind and source"
+                                    : "every constant has value, unit, kind and source");
     }
     const auto value = node->value_exact<std::string>();
     if (!value || value->empty()) {
@@ -161,6 +215,8 @@ class Reader {
   ParameterFile& file_;
   const std::vector<std::string>& text_keys_;
   const std::vector<std::string>& list_keys_;
+  bool is_stack_;
+  std::vector<std::string> entry_keys_ = entry_keys;
   Error error_;
 };
 
@@ -189,11 +245,11 @@ std::vector<Parameter*> constants_of(ParameterFile& file) {
 }
 
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
-                                          const std::vector<std::string>& list_keys) {
+                                          const std::vector<std::string>& list_keys, ParameterForm form) {
   const auto text = TRY(read_text_file(path));
   ParameterFile file;
   file.path = path;
-  Reader reader(file, text_keys, list_keys);
+  Reader reader(file, text_keys, list_keys, form);
   try {
     if (!reader.read_root(toml::parse(text, path))) return tl::unexpected(reader.error());
   } catch (const toml::parse_error& failure) {

@@ -22,9 +22,18 @@ struct ParameterFile {
     int line = 0;
   };
 
+  struct Setting {  // a table of [[setting]]
+    std::string key;
+    std::string value;  // as TOML
+    Evidence kind = Evidence::assumed;
+    std::string source;
+    int line = 0;
+  };
+
   std::string path;
   std::vector<Number> numbers;  // in order of name
   std::vector<Text> texts;
+  std::vector<Setting> settings;  // in order of the file
 
   const Number* number(std::string_view name) const;  // nullptr when the file does not have it
   const Text* text(std::string_view key) const;       // the first of that key
@@ -35,10 +44,16 @@ struct ParameterFile {
 // Returns pointers to the file's numbers, to change them.
 std::vector<Parameter*> constants_of(ParameterFile& file);
 
+enum class ParameterForm {
+  constants,
+  stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind and source
+};
+
 // Reads the file. `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array
 // of strings (each becomes its own Text). Syntax errors, unknown keys and entries without value, unit, kind or source
 // are input errors with file, line and key.
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
-                                          const std::vector<std::string>& list_keys = {});
+                                          const std::vector<std::string>& list_keys = {},
+                                          ParameterForm form = ParameterForm::constants);
 
 }  // namespace plumbline::model

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/base/error.h"
 
@@ -23,6 +24,8 @@ struct Parameter {
   // The range around the value that one or more sources state, in `unit`; none: they state one value.
   std::optional<double> low = std::nullopt;
   std::optional<double> high = std::nullopt;
+  std::vector<std::string> rows = {};  // sets of measured steps that a fitted constant of a stack rests on
+  std::string stack = "";              // name of the stack that it comes from; empty: a profile or a topology
   bool operator==(const Parameter&) const = default;
 };
 

@@ -107,6 +107,7 @@ Plan comparable(Plan plan) {
   plan.model = {};
   plan.model.config = "model";
   plan.run.phases.clear();
+  plan.places.clear();
   return plan;
 }
 

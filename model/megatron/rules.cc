@@ -80,6 +80,24 @@ void write_experts(const RuleWriter& out) {
     out.out.put("--expert-tensor-parallel-size", std::to_string(degrees.expert_tensor));
 }
 
+// Megatron's default gathers all tokens; flex is DeepEP unless another backend is named.
+void read_dispatcher(const RuleReader& in) {
+  if (!in.shape.experts) return;
+  const std::string type = in.given.value("--moe-token-dispatcher-type").value_or("allgather");
+  const bool hybrid = in.given.value("--moe-flex-dispatcher-backend").value_or("deepep") == "hybridep";
+  in.plan.stack.dispatcher = type == "flex"           ? (hybrid ? "hybridep" : "deepep")
+                             : type == "alltoall_seq" ? "alltoall"
+                                                      : type;
+}
+
+void write_dispatcher(const RuleWriter& out) {
+  const std::string& dispatcher = out.plan.stack.dispatcher;
+  if (!out.shape.experts) return;
+  const bool flexible = dispatcher == "deepep" || dispatcher == "hybridep";
+  if (flexible) out.out.put("--moe-flex-dispatcher-backend", dispatcher);
+  if (dispatcher != "allgather") out.out.put("--moe-token-dispatcher-type", flexible ? "flex" : dispatcher);
+}
+
 double gradient_bytes(const Plan& plan) {
   if (plan.precision.gradients == Precision::fp32) return 4;
   return plan.precision.gradients == Precision::fp8 ? 1 : 2;
@@ -124,11 +142,12 @@ void RuleReader::note(std::string_view argument, std::string text) const {
 Rule sharding_rule() { return {read_sharding, write_sharding}; }
 Rule batch_rule() { return {read_batch, write_batch}; }
 Rule expert_rule() { return {read_experts, write_experts}; }
+Rule dispatcher_rule() { return {read_dispatcher, write_dispatcher}; }
 Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
-  return {sharding_rule(), batch_rule(),     expert_rule(),  precision_rule(),
-          overlap_rule(),  recompute_rule(), schedule_rule()};
+  return {sharding_rule(),  batch_rule(),   expert_rule(),    dispatcher_rule(),
+          precision_rule(), overlap_rule(), recompute_rule(), schedule_rule()};
 }
 
 Plan megatron_defaults() {

@@ -39,6 +39,7 @@ Rule schedule_rule();
 Rule recompute_rule();
 Rule overlap_rule();
 Rule expert_rule();
+Rule dispatcher_rule();
 
 // Returns the plan of a script without arguments: Megatron's defaults where plumbline's differ.
 Plan megatron_defaults();

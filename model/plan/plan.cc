@@ -157,7 +157,7 @@ std::optional<Error> read_fields(const Document& document, Plan& plan) {
     const toml::node* node = node_of(document, key);
     if (failure || node == nullptr) return;
     const Error place = located(document, key, node->source(), {});
-    plan.places[place.key] = {place.file, place.line};
+    plan.places[place.key] = {place.file, place.line, ""};
     if (auto error = read_value(key, *node, field)) failure = located(document, key, node->source(), *error);
   });
   return failure;
@@ -273,6 +273,29 @@ Result<Document> parse_plan(std::string_view text, const std::string& path) {
   }
 }
 
+// Returns whether software decides about a key.
+bool is_of_software(std::string_view key) {
+  constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "run.", "search.", "stack.name"};
+  return std::ranges::none_of(others, [&](std::string_view other) { return key.starts_with(other); });
+}
+
+Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
+  const auto refuse = [&](const Error& error) {
+    return wrong_input_at(setting.place.file, setting.place.line, setting.key, error.message, error.hint);
+  };
+  if (!is_of_software(setting.key))
+    return refuse(problem("no stack decides about this key", "it belongs into the plan"));
+  const auto value = parse_override_value(setting.value);
+  if (!value) return refuse(value.error());
+  std::optional<Error> failure = problem("unknown key of a plan", plan_key_hint(setting.key));
+  visit_fields(plan, [&](std::string_view key, auto& field) {
+    if (key == setting.key) failure = read_value(key, *value->get("value"), field);
+  });
+  if (failure) return refuse(*failure);
+  plan.places[setting.key] = setting.place;
+  return {};
+}
+
 }  // namespace
 
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -292,6 +315,17 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
   if (const auto error = read_phases(document, plan)) return tl::unexpected(*error);
   return plan;
+}
+
+Result<void> check_setting(const PlanSetting& setting) {
+  Plan plan;
+  return apply_setting(setting, plan);
+}
+
+Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan) {
+  for (const PlanSetting& setting : settings)
+    if (!plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
+  return {};
 }
 
 }  // namespace plumbline::model

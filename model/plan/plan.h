@@ -13,6 +13,7 @@
 #include "model/architecture/config_value.h"
 #include "model/base/data_type.h"
 #include "model/base/error.h"
+#include "model/base/provenance.h"
 
 namespace plumbline::model {
 
@@ -108,6 +109,10 @@ struct Plan {
     std::vector<std::int64_t> rows_per_rank;          // rows of one layer, one count per expert-parallel rank
   } routing;
   struct {
+    std::optional<std::string> name;    // name or file of a stack, or none (docs/stacks.md); default: the profile's
+    std::string dispatcher = "deepep";  // deepep | hybridep | alltoall | allgather: how tokens reach their experts
+  } stack;
+  struct {
     double bytes_per_token = 4;
     std::optional<double> loader_gbps;  // Gb/s of a node's data loaders; default: never the limit
     bool prefetch = true;               // load the next step's tokens during the step
@@ -138,8 +143,18 @@ struct Plan {
   struct Place {
     std::string file;  // "--set" for an override
     int line = 0;
+    std::string implied_by = "";  // what gives the key, for people; empty: the plan does
   };
   std::map<std::string, Place, std::less<>> places;  // where each given key was set
+};
+
+// The value of a key that a stack implies.
+struct PlanSetting {
+  std::string key;
+  std::string value;  // as TOML
+  Evidence kind = Evidence::assumed;
+  std::string source;
+  Plan::Place place;
 };
 
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).
@@ -227,6 +242,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
   visit("routing.imbalance", plan.routing.imbalance);
   visit("routing.rows_per_rank", plan.routing.rows_per_rank);
+  visit("stack.name", plan.stack.name);
+  visit("stack.dispatcher", plan.stack.dispatcher);
   visit("input.bytes_per_token", plan.input.bytes_per_token);
   visit("input.loader_gbps", plan.input.loader_gbps);
   visit("input.prefetch", plan.input.prefetch);
@@ -259,6 +276,13 @@ Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& 
 
 // Reads a plan from text; errors name `path`.
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides);
+
+// Returns an input error at the setting's place where it is not of a key and value that a stack may imply: software
+// decides neither about model, cluster, batch and run nor about a search.
+Result<void> check_setting(const PlanSetting& setting);
+
+// Sets those keys that the plan does not give.
+Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan);
 
 // Returns the effective plan as TOML with every default written out; load_plan reads it back to the same plan.
 std::string to_toml(const Plan& plan);

@@ -56,7 +56,11 @@ std::string to_toml(const Plan& plan) {
     if (section != current) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     current = section;
     const std::string name(key.substr(dot + 1));
-    text += line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // a dot would mean a table
+    std::string line = line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // no table
+    const auto place = plan.places.find(key);
+    if (place != plan.places.end() && !place->second.implied_by.empty())
+      line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
+    text += line;
   });
   for (const RunPhase& phase : plan.run.phases) {
     text += "\n[[run.phase]]\n" + line_of("name", phase.name) + line_of("gpu_hours", phase.gpu_hours) +

@@ -139,7 +139,7 @@ Result<DeviceProfile> profile_on(const Profile& profile, const Device& device) {
         fmt::format("operators that profile {} has as measured were not measured on {}: "
                     "they take the formulas",
                     profile.name(), device.name));
-  result.profile = Profile(profile.name(), profile.description(), capping.take(), devices);
+  result.profile = Profile(profile.name(), profile.description(), capping.take(), devices, profile.stack());
   return result;
 }
 

@@ -120,6 +120,7 @@ struct ProvenanceEntry {
 struct StepResult {
   std::string fidelity;  // closed-form | step | cluster
   std::string profile;
+  std::string stack;  // of the software; empty: none
   std::string device;
   std::vector<std::string> warnings;  // sentences about inputs that do not belong together
   StepTimes step;

@@ -159,8 +159,8 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
                     const std::vector<std::string>& rank_names, const std::vector<Comparison>& comparisons) {
   const std::string name = escape_html(model_name(plan));
   std::string out = head(fmt::format("{}: predicted training cost", name)) + "<body>\n";
-  out += fmt::format("<h1>What training {} costs</h1>\n<p class=\"soft\">{}; fidelity {}, profile {}</p>\n<p>{}</p>\n",
-                     name, escape_html(parallelism(plan)), escape_html(result.fidelity), escape_html(result.profile),
+  out += fmt::format("<h1>What training {} costs</h1>\n<p class=\"soft\">{}; fidelity {}, {}</p>\n<p>{}</p>\n", name,
+                     escape_html(parallelism(plan)), escape_html(result.fidelity), escape_html(constants_words(result)),
                      lead_sentences(result, plan));
   for (const std::string& sentence : result.warnings)
     out += fmt::format("<p class=\"warning\">{}.</p>\n", escape_html(sentence));

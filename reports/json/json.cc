@@ -197,7 +197,8 @@ Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
                     {"kind", model::to_string(entry.parameter.kind)},
                     {"source", entry.parameter.source},
                     {"share_of_step", entry.share_of_step},
-                    {"relative_uncertainty", value_of(entry.parameter.relative_uncertainty)}});
+                    {"relative_uncertainty", value_of(entry.parameter.relative_uncertainty)},
+                    {"stack", text_or_null<Json>(entry.parameter.stack)}});
   }
   return json;
 }
@@ -245,6 +246,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
   json["provenance"] = provenance_of(result.provenance);
   json["basis"] = {{"fidelity", result.fidelity},
                    {"profile", result.profile},
+                   {"stack", text_or_null<Json>(result.stack)},
                    {"device", result.device},
                    {"warnings", result.warnings}};
   json["plan"] = plan_of(plan);

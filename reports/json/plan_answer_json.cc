@@ -80,6 +80,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
   Json json = {{"cluster", option.cluster},
                {"gpus", option.gpus},
                {"profile", text_or_null<Json>(option.inputs.profile.name())},
+               {"stack", text_or_null<Json>(option.inputs.profile.stack())},
                {"rank", nullptr},
                {"dominated", nullptr},
                {"reason", nullptr},

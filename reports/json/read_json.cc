@@ -196,6 +196,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   reader.read("memory.fits", result.memory.fits);
   reader.read("basis.fidelity", result.fidelity);
   reader.read("basis.profile", result.profile);
+  reader.read("basis.stack", result.stack);
   reader.read("basis.device", result.device);
   read_plan(reader, stored.plan);
   reader.read("training.clock", stored.clock);

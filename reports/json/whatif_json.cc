@@ -44,8 +44,10 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
   json["memory"] = {{"peak_bytes", point->peak_bytes},
                     {"capacity_bytes", point->capacity_bytes},
                     {"fits", point->infeasible_reason.empty()}};
-  json["basis"] = {
-      {"fidelity", sim::to_string(result.fidelity)}, {"profile", point->profile}, {"device", point->device}};
+  json["basis"] = {{"fidelity", sim::to_string(result.fidelity)},
+                   {"profile", point->profile},
+                   {"stack", text_or_null<Json>(point->stack)},
+                   {"device", point->device}};
   return json;
 }
 

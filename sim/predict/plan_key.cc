@@ -30,7 +30,8 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
   key.add(bytes_per_token, loader_gbps, prefetch);
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
-          plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w);
+          plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
+          plan.stack.dispatcher);
   if (!wired) return;
   add_parallelism(plan, key);
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);

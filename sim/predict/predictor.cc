@@ -83,6 +83,7 @@ class Predictor::Parts {
     model::StepResult& result = simulation.result;
     result.fidelity = to_string(options.fidelity);
     result.profile = cache_.inputs().profile.name();
+    result.stack = cache_.inputs().profile.stack();
     result.device = cache_.inputs().cluster.device.name;
     result.step = times(accounting, execution);
     result.bound_s = bound.step.seconds;

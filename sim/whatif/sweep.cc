@@ -25,6 +25,7 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
   point.warnings = std::move(limits.warnings);
   point.device = inputs.cluster.device.name;
   point.profile = inputs.profile.name();
+  point.stack = inputs.profile.stack();
   point.peak_bytes = estimate.peak_bytes;
   point.capacity_bytes = inputs.cluster.device.memory.value();
   if (!estimate.fits) {
@@ -118,6 +119,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   model::StepResult result;
   result.fidelity = to_string(fidelity);
   result.profile = point.profile;
+  result.stack = point.stack;
   result.device = point.device;
   result.step = point.step;
   result.bound_s = point.bound_s;

@@ -22,7 +22,7 @@ struct SweepPoint {
   std::optional<double> bound_s;          // proven lower bound, seconds
   std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::vector<std::string> warnings;      // the same
-  std::string device, profile;
+  std::string device, profile, stack;
   double peak_bytes = 0, capacity_bytes = 0;
   std::string infeasible_reason;      // why it does not fit in memory; "" when it does
   std::optional<model::RunCost> run;  // nothing without run.tokens

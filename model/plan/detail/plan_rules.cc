@@ -106,6 +106,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
   if (key == "attention.kernel" || key == "loss.kernel") return check_word(value, {"fused", "unfused"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
+  if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {

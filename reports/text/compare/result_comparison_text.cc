@@ -45,7 +45,7 @@ std::string legend(const model::ResultComparison& comparison) {
     std::string what = fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result),
                                    parallelism(subject.plan));
     if (subject.measured()) what += "; " + measured_steps(subject);
-    if (!result.profile.empty()) what += fmt::format("; profile {}, fidelity {}", result.profile, result.fidelity);
+    if (!result.profile.empty()) what += fmt::format("; {}, fidelity {}", constants_words(result), result.fidelity);
     for (const std::string& sentence : result.warnings) what += fmt::format("; warning: {}", sentence);
     text += wrapped(what, 3);
   }

@@ -85,7 +85,31 @@ std::string topology_text(const model::ClusterShape& cluster) {
 std::string profile_text(const model::Profile& profile) {
   const std::vector<std::string>& devices = profile.devices();
   const std::string holds = devices.empty() ? "" : fmt::format("; holds for {}", fmt::join(devices, ", "));
-  return constants_text(fmt::format("{}: {}{}", profile.name(), profile.description(), holds), profile.parameters());
+  const std::string stack = profile.stack().empty() ? "" : fmt::format("; software stack {}", profile.stack());
+  return constants_text(fmt::format("{}: {}{}{}", profile.name(), profile.description(), holds, stack),
+                        profile.parameters());
+}
+
+std::string stack_text(const model::Stack& stack) {
+  std::string text = constants_text(fmt::format("{}: {}", stack.name, stack.description), stack.parameters);
+  for (const Parameter& parameter : stack.parameters)
+    if (!parameter.rows.empty())
+      text += paragraph(fmt::format("{} is fitted to rows of {}.", parameter.name, fmt::join(parameter.rows, ", ")));
+  if (stack.settings.empty()) return text;
+  Sources sources;
+  Table table("setting | value | kind | >source");
+  for (const model::PlanSetting& setting : stack.settings)
+    table.add({setting.key, setting.value, std::string(model::to_string(setting.kind)),
+               fmt::format("[{}]", sources.number_of(setting.source))});
+  return text + "\nA plan that does not give these keys takes:\n" + table.to_string() + '\n' + sources.to_string();
+}
+
+std::string stacks_text(const std::vector<model::Stack>& stacks) {
+  Table table("stack | >constants | >settings | description");
+  for (const model::Stack& stack : stacks)
+    table.add({stack.name, std::to_string(stack.parameters.size()), std::to_string(stack.settings.size()),
+               stack.description});
+  return table.to_string();
 }
 
 }  // namespace plumbline::reports

@@ -1,14 +1,15 @@
-// A model, a cluster or a cost profile as text: the inputs of a prediction.
+// A model, a cluster, a cost profile or a software stack as text: the inputs of a prediction.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/cost/collective_cost.h"
 #include "model/profile/cluster.h"
-#include "model/profile/profile.h"
+#include "model/profile/stack.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"
 
@@ -26,6 +27,12 @@ std::string topology_text(const model::ClusterShape& cluster);
 
 // Returns every constant by name with value, unit, kind, uncertainty and source, and the number of each kind.
 std::string profile_text(const model::Profile& profile);
+
+// Returns the constants of a stack as those of a profile, and its settings.
+std::string stack_text(const model::Stack& stack);
+
+// Returns a table of stacks: name, numbers of constants and settings, description.
+std::string stacks_text(const std::vector<model::Stack>& stacks);
 
 struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;

@@ -61,7 +61,9 @@ std::string limit_words(const sim::PlanAnswer& answer) {
 
 std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Choice", style) + paragraph(choice_words(answer));
-  text += paragraph(fmt::format("Plan 1 of {}: {}.", option_name(answer.first()), split_words(answer.best(0).plan)));
+  const std::string& stack = answer.first().inputs.profile.stack();
+  text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer.first()), split_words(answer.best(0).plan),
+                                stack.empty() ? "" : "; software stack " + stack));
   if (const std::string words = limit_words(answer); !words.empty()) text += paragraph(words);
   std::vector<sim::PlanCost> candidates;
   for (std::size_t i = 0; i < answer.order.size(); ++i) candidates.push_back(answer.best(i).cost);

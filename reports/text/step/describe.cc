@@ -39,6 +39,25 @@ std::string hardware(const model::Plan& plan, const model::StepResult& result) {
   return fmt::format("{} {} ({})", gpus, result.device, plan.cluster.topology);
 }
 
+std::string constants_words(const model::StepResult& result) {
+  return fmt::format("profile {}{}{}", result.profile, result.stack.empty() ? "" : ", stack ", result.stack);
+}
+
+std::string stack_share(const std::vector<model::ProvenanceEntry>& provenance) {
+  std::string name;
+  std::size_t constants = 0;
+  double share = 0;
+  for (const model::ProvenanceEntry& entry : provenance) {
+    if (entry.parameter.stack.empty()) continue;
+    name = entry.parameter.stack;
+    share += entry.share_of_step;
+    ++constants;
+  }
+  if (constants == 0) return "";
+  return fmt::format("Software stack {}: {} ({} {}).", name, percent(share), constants,
+                     constants == 1 ? "constant" : "constants");
+}
+
 std::string parallelism(const model::Plan& plan) {
   std::string text = plan.schedule.kind;
   const auto degree = [&](const char* name, std::int64_t value) {

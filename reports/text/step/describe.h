@@ -16,6 +16,7 @@ using model::model_name;
 
 std::string_view describe(model::OpType type);                                   // "forward", "overlapped pair", ...
 std::string hardware(const model::Plan& plan, const model::StepResult& result);  // "2,048 H800 (h800-...)"
+std::string constants_words(const model::StepResult& result);                    // "profile h800, stack deepseek-v3"
 std::string parallelism(const model::Plan& plan);       // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
 std::string stage_list(const model::RankMemory& rank);  // "3, 12"
 
@@ -28,6 +29,9 @@ struct EvidenceShare {
 
 // Returns the kinds that occur, from measured to assumed.
 std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance);
+
+// Returns "Software stack x: 3.1 % (4 constants)." of the constants that come from a stack; empty where none does.
+std::string stack_share(const std::vector<model::ProvenanceEntry>& provenance);
 
 // Returns the constants without a measurement (datasheet or assumed), largest share first, ties in the given order.
 std::vector<model::ProvenanceEntry> unmeasured(const std::vector<model::ProvenanceEntry>& provenance);

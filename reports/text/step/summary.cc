@@ -27,7 +27,7 @@ std::string title(const model::StepResult& result, const model::Plan& plan, Styl
     out += style.color ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
   }
   for (const std::string& line : wrap(parallelism(plan), terminal_width)) out += line + '\n';
-  const std::string basis = fmt::format("fidelity {}, profile {}", result.fidelity, result.profile);
+  const std::string basis = fmt::format("fidelity {}, {}", result.fidelity, constants_words(result));
   for (const std::string& line : wrap(basis, terminal_width)) out += line + '\n';
   for (const std::string& sentence : result.warnings)
     for (const std::string& line : wrap(fmt::format("warning: {}", sentence), terminal_width)) out += line + '\n';
@@ -148,6 +148,7 @@ std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenan
                         share.constants, share.constants == 1 ? "constant" : "constants");
   }
   std::string out = paragraph(text + ".");
+  if (const std::string stack = stack_share(provenance); !stack.empty()) out += paragraph(stack);
   const auto entries = unmeasured(provenance);
   if (entries.empty()) return out;
   const std::size_t shown = std::min(entries.size(), most_unmeasured);

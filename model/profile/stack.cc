@@ -1,0 +1,55 @@
+#include "model/profile/stack.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "model/profile/detail/constants_chain.h"
+
+namespace plumbline::model {
+namespace {
+
+// Adds the settings of a file whose keys no earlier file sets.
+Result<void> add_settings(const ParameterFile& file, Stack& stack) {
+  const std::size_t earlier = stack.settings.size();
+  for (const ParameterFile::Setting& setting : file.settings) {
+    const auto known = std::ranges::find(stack.settings, setting.key, &PlanSetting::key);
+    const auto at = static_cast<std::size_t>(known - stack.settings.begin());
+    if (known != stack.settings.end() && at >= earlier)
+      return wrong_input_at(file.path, setting.line, setting.key, "is set twice", "remove one");
+    PlanSetting made{
+        setting.key, setting.value, setting.kind, setting.source, {file.path, setting.line, "stack " + stack.name}};
+    TRY(check_setting(made));
+    if (known == stack.settings.end()) stack.settings.push_back(std::move(made));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Stack> load_stack(const std::string& path, const std::string& shipped) {
+  auto chain = TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack}));
+  Stack stack{stated_name(chain), chain.front().text_or_empty("description"), {}, {}};
+  if (stack.name == no_stack)
+    return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
+  for (const ParameterFile& file : chain) TRY(add_settings(file, stack));
+  stack.parameters = take_constants(chain);
+  for (Parameter& parameter : stack.parameters) parameter.stack = stack.name;
+  return stack;
+}
+
+Result<void> apply_stack(const Stack& stack, Plan& plan) {
+  if (!plan.stack.name) plan.places["stack.name"] = {"", 0, "the profile's"};
+  plan.stack.name = stack.name;
+  return apply_settings(stack.settings, plan);
+}
+
+Profile with_stack(const Profile& profile, const Stack& stack) {
+  std::vector<Parameter> parameters = stack.parameters;
+  std::ranges::copy_if(profile.parameters(), std::back_inserter(parameters), [&](const Parameter& parameter) {
+    return !std::ranges::binary_search(stack.parameters, parameter.name, {}, &Parameter::name);
+  });
+  return {profile.name(), profile.description(), std::move(parameters), profile.devices(), stack.name};
+}
+
+}  // namespace plumbline::model

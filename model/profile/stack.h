@@ -1,0 +1,35 @@
+// A software stack: what the framework around the kernels adds to a step (docs/stacks.md). Its constants replace or
+// complete those of a profile; its settings are plan keys that the software implies.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/base/provenance.h"
+#include "model/plan/plan.h"
+#include "model/profile/profile.h"
+
+namespace plumbline::model {
+
+inline constexpr std::string_view no_stack = "none";  // the name that stands for no stack at all
+
+struct Stack {
+  std::string name, description;
+  std::vector<Parameter> parameters;  // sorted by name; each names this stack
+  std::vector<PlanSetting> settings;  // those of the file first, then those of the stacks that it extends
+};
+
+// Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, entries as those of a profile
+// (model/profile/profile.h) and tables `[[setting]]` with the key and value of a plan, kind and source. A key that no
+// stack may set, a value that the plan would refuse and a key that is set twice are input errors with file and line.
+Result<Stack> load_stack(const std::string& path, const std::string& shipped = "");
+
+// Gives the plan the settings that it does not state, and the stack's name.
+Result<void> apply_stack(const Stack& stack, Plan& plan);
+
+// Returns the profile with the constants of the stack, which replace those of the same name.
+Profile with_stack(const Profile& profile, const Stack& stack);
+
+}  // namespace plumbline::model

@@ -1,0 +1,64 @@
+// Every shipped stack can be read, states what it is and where each entry comes from, and its settings make a plan;
+// every profile names a stack that is shipped, or none.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "model/base/text_file.h"
+#include "model/profile/stack.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::tests {
+namespace {
+
+std::vector<std::string> stacks() { return model::names_in_folder(shipped("calibrate/stacks"), ".toml"); }
+
+class Stacks : public testing::TestWithParam<std::string> {
+ protected:
+  const model::Stack stack_ = model::load_stack(shipped("calibrate/stacks/" + GetParam() + ".toml")).value();
+};
+
+TEST_P(Stacks, SaysWhatItIs) {
+  EXPECT_EQ(stack_.name, GetParam());
+  EXPECT_FALSE(stack_.description.empty());
+  for (const model::PlanSetting& setting : stack_.settings) EXPECT_GT(setting.source.size(), 10u) << setting.key;
+  for (const model::Parameter& constant : stack_.parameters) {
+    EXPECT_GT(constant.source.size(), 10u) << constant.name;
+    const bool of_rows = constant.kind == model::Evidence::fitted && constant.source.find("step") != std::string::npos;
+    EXPECT_TRUE(!of_rows || !constant.rows.empty()) << constant.name << " rests on steps and lists no rows";
+  }
+}
+
+TEST_P(Stacks, AppliesToAPlan) {
+  auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {}).value();
+  const auto applied = model::apply_stack(stack_, plan);
+  ASSERT_TRUE(applied) << to_string(applied.error());
+  for (const model::PlanSetting& setting : stack_.settings) EXPECT_TRUE(plan.places.contains(setting.key));
+  const auto again = model::read_plan(model::to_toml(plan), "again.toml", {});
+  EXPECT_TRUE(again) << to_string(again.error());
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, Stacks, testing::ValuesIn(stacks()), [](const auto& test) {
+  std::string name = test.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+TEST(StackFiles, NothingOfDeepSeekIsFitted) {
+  const auto stack = model::load_stack(shipped("calibrate/stacks/deepseek-v3.toml")).value();
+  for (const model::Parameter& constant : stack.parameters) EXPECT_TRUE(constant.rows.empty()) << constant.name;
+}
+
+TEST(StackFiles, EveryProfileNamesOneThatIsShipped) {
+  const std::vector<std::string> names = stacks();
+  for (const std::string& name : model::names_in_folder(shipped("calibrate/profiles"), ".toml")) {
+    const auto profile = model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();
+    EXPECT_TRUE(profile.stack() == model::no_stack || std::ranges::count(names, profile.stack()) == 1)
+        << name << ": '" << profile.stack() << "'";
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::tests

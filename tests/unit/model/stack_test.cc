@@ -1,0 +1,117 @@
+#include "model/profile/stack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::expect_error;
+using tests::TemporaryDirectory;
+
+std::string setting(const std::string& key, const std::string& value) {
+  return "[[setting]]\nkey = \"" + key + "\"\nvalue = " + value + "\nkind = \"published\"\nsource = \"file.py\"\n";
+}
+
+const std::string fitted = R"(value = 2, unit = "us", kind = "fitted", source = "s")";
+
+TEST(Stack, HasConstantsAndSettingsOfThoseThatItExtends) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", "gemm.ramp = { " + fitted + R"(, rows = ["bloom", "mpt"] })" + "\nkernel.launch_gap = { " +
+                                fitted + " }\n" + setting("attention.kernel", "\"unfused\"") +
+                                setting("overlap.prefetch", "3"));
+  const auto path = folder.write("mine.toml",
+                                 "name = \"own\"\ndescription = \"d\"\nextends = \"base\"\n[kernel]\nlaunch_gap = { "
+                                 "value = 9, unit = \"us\", kind = \"measured\", source = \"trace\" }\n" +
+                                     setting("attention.kernel", "\"fused\""));
+  const auto stack = load_stack(path.string());
+  ASSERT_TRUE(stack) << to_string(stack.error());
+  EXPECT_EQ(stack->name, "own");
+  ASSERT_EQ(stack->parameters.size(), 2u);
+  EXPECT_EQ(stack->parameters[0].rows, (std::vector<std::string>{"bloom", "mpt"}));
+  EXPECT_EQ(stack->parameters[0].stack, "own");
+  EXPECT_DOUBLE_EQ(stack->parameters[1].value, 9);
+  ASSERT_EQ(stack->settings.size(), 2u);
+  EXPECT_EQ(stack->settings[0].value, "'fused'");
+  EXPECT_EQ(stack->settings[1].key, "overlap.prefetch");
+}
+
+TEST(Stack, ErrorsNameTheirPlace) {
+  const TemporaryDirectory folder;
+  const auto refused = [&](const std::string& text, int line, const std::string& key, const std::string& word) {
+    const std::string path = folder.write("s.toml", text).string();
+    const auto stack = load_stack(path);
+    ASSERT_FALSE(stack) << text;
+    expect_error(stack.error(), ErrorKind::input, path, line, key, word);
+  };
+  refused("gemm.rampp = { " + fitted + " }\n", 1, "gemm.rampp", "gemm.ramp");
+  refused(setting("attention.kernal", "\"fused\""), 1, "attention.kernal", "attention.kernel");
+  refused(setting("attention.kernel", "\"fussed\""), 1, "attention.kernel", "fused");
+  refused(setting("overlap.prefetch", "true"), 1, "overlap.prefetch", "integer");
+  refused(setting("cluster.gpus", "8"), 1, "cluster.gpus", "belongs into the plan");
+  refused(setting("stack.name", "\"a\""), 1, "stack.name", "belongs into the plan");
+  refused(setting("loss.kernel", "\"fused\"") + setting("loss.kernel", "\"fused\""), 6, "loss.kernel", "twice");
+  refused("[[setting]]\nkeys = \"a\"\n", 2, "setting.keys", "'key'");
+  refused("[setting]\nkey = \"a\"\n", 1, "setting", "[[setting]]");
+  refused("[[setting]]\nkey = \"loss.kernel\"\nkind = \"assumed\"\nsource = \"s\"\n", 1, "loss.kernel", "value");
+  refused("name = \"none\"\n", 0, "name", "another name");
+  refused(R"(gemm.ramp = { value = 1, unit = "us", kind = "assumed", source = "s", rows = ["a"] })", 1,
+          "gemm.ramp.rows", "fitted");
+}
+
+TEST(Stack, RowsAreNoPartOfAProfile) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("p.toml", "gemm.ramp = { " + fitted + R"(, rows = ["a"] })");
+  expect_error(load_profile(path.string()).error(), ErrorKind::input, path.string(), 1, "gemm.ramp.rows", "unknown");
+}
+
+constexpr std::string_view plan_text =
+    "[model]\nconfig = \"m.json\"\n[cluster]\ntopology = \"t\"\ngpus = 1\n[batch]\nsequence_length = 1\n"
+    "micro_batch_size = 1\nglobal_batch_size = 1\n[loss]\nkernel = \"fused\"\n";
+
+TEST(Stack, SetsWhatThePlanDoesNotGive) {
+  const TemporaryDirectory folder;
+  const auto path =
+      folder.write("old.toml", setting("attention.kernel", "\"unfused\"") + setting("loss.kernel", "\"unfused\"") +
+                                   setting("overlap.gradient_reduce", "false"));
+  const auto stack = load_stack(path.string()).value();
+  Plan plan = read_plan(plan_text, "plan.toml", {"overlap.gradient_reduce=true"}).value();
+  ASSERT_TRUE(apply_stack(stack, plan));
+  EXPECT_EQ(plan.attention.kernel, "unfused");
+  EXPECT_EQ(plan.loss.kernel, "fused");
+  EXPECT_TRUE(plan.overlap.gradient_reduce);
+  EXPECT_EQ(plan.stack.name, "old");
+  const std::string text = to_toml(plan);
+  EXPECT_NE(text.find("kernel = \"unfused\"  # stack old\n"), std::string::npos);
+  EXPECT_NE(text.find("name = \"old\"  # the profile's\n"), std::string::npos);
+  const auto again = read_plan(text, "again.toml", {});
+  ASSERT_TRUE(again) << to_string(again.error());
+  EXPECT_EQ(again->attention.kernel, "unfused");
+}
+
+TEST(Stack, ConstantsReplaceThoseOfTheProfile) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("s.toml", "gemm.ramp = { " + fitted + " }\npermute.map = { " + fitted + " }\n");
+  folder.write("p.toml",
+               "stack = \"s.toml\"\ngemm.ramp = { value = 1, unit = \"us\", kind = \"assumed\", source = "
+               "\"p\" }\nkernel.launch_gap = { " +
+                   fitted + " }\n");
+  folder.write("q.toml", "extends = \"p\"\n");
+  const auto profile = load_profile((folder.path() / "q.toml").string()).value();
+  EXPECT_EQ(profile.stack(), path.string());
+  const Profile both = with_stack(profile, load_stack(path.string()).value());
+  EXPECT_EQ(both.stack(), "s");
+  ASSERT_EQ(both.parameters().size(), 3u);
+  const Parameter& ramp = both.parameters()[both.find("gemm.ramp").value()];
+  EXPECT_DOUBLE_EQ(ramp.value, 2);
+  EXPECT_EQ(ramp.stack, "s");
+  EXPECT_EQ(both.parameters()[both.find("kernel.launch_gap").value()].stack, "");
+}
+
+}  // namespace
+}  // namespace plumbline::model
