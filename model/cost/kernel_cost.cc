@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "model/cost/measured_operators.h"
@@ -13,11 +14,35 @@ namespace plumbline::model {
 
 namespace {
 
-// Returns the bytes written per element of the result; an accumulated gradient is also read.
-double output_bytes(const Graph& graph, const Operator& op) {
+bool accumulates(const Operator& op) {
   const auto* attributes = std::get_if<MatmulAttributes>(&op.attributes);
-  const bool accumulates = attributes != nullptr && attributes->accumulate;
-  return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates ? 2 : 1);
+  return attributes != nullptr && attributes->accumulate;
+}
+
+// Returns the bytes written per element of the result. An accumulated gradient is also read, or written in 16 bits for
+// a kernel that accumulates it.
+double output_bytes(const Graph& graph, const Operator& op, bool accumulated_apart) {
+  if (accumulated_apart) return std::max(2.0, bytes_per_element(graph.tensor(op.reads[0]).type));
+  return bytes_per_element(graph.tensor(op.writes[0]).type) * (accumulates(op) ? 2 : 1);
+}
+
+// Returns the largest power of 2 up to 16 that divides the bytes of a row of every tensor; heads of stored scores lie
+// next to each other, so there it is a head's. Rows of quantized formats are padded.
+std::int64_t row_alignment(const Graph& graph, const Operator& op) {
+  std::int64_t alignment = 16;
+  const auto divide = [&](std::int64_t columns, DataType type) {
+    if (is_quantized(type)) return;
+    const auto bytes = columns * static_cast<std::int64_t>(bytes_per_element(type));
+    while (bytes % alignment != 0) alignment /= 2;
+  };
+  if (const auto* batched = std::get_if<BatchedMatmulAttributes>(&op.attributes)) {
+    divide(std::gcd(batched->dim, batched->sequence_length), graph.tensor(op.reads[0]).type);
+    return alignment;
+  }
+  for (const std::size_t i : {0, 1})
+    divide(graph.tensor(op.reads[i]).shape.back().size, graph.tensor(op.reads[i]).type);
+  divide(graph.tensor(op.writes[0]).shape.back().size, graph.tensor(op.writes[0]).type);
+  return alignment;
 }
 
 // Returns the bytes per element of the operands, weighed by their elements.
@@ -30,9 +55,9 @@ bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring
 
 }  // namespace
 
-int KernelCost::kernels(const Graph& graph, const Operator& op) {
-  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
-    return static_cast<int>(gemm_shape(graph, op, 1).groups);
+double KernelCost::launches(const Graph& graph, const Operator& op) const {
+  if (const auto& stated = fusion(op).launches) return stated->value;
+  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W) return gemm_shape(graph, op, 1).groups;
   if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
@@ -65,7 +90,8 @@ std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Oper
   }
   if (!measured) return std::nullopt;
   const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, then_under);
-  const double factor = (now.seconds - now.gaps) / (then.seconds - then.gaps);
+  const double formula = then.seconds - then.gaps;
+  const double factor = formula > 0 ? (now.seconds - now.gaps) / formula : 1;
   KernelTime result;
   result.shares[0] = {measured->index, measured->value};
   return with_gaps(scaled(result, factor), 1);
@@ -115,8 +141,28 @@ const KernelCost::GemmKind& KernelCost::gemm_kind(const Graph& graph, const Oper
   return gemms_[static_cast<std::size_t>(format)][op.phase == Phase::W ? 1 : 0];
 }
 
-bool KernelCost::knows(Precision precision) const {
+bool KernelCost::has_gemm(Precision precision) const {
   return gemms_[static_cast<std::size_t>(gemm_format(activation_type(precision)))][0].k_time.index >= 0;
+}
+
+// The factor of rows that do not begin at multiples of 16 bytes, which kernels load in smaller pieces.
+Constant KernelCost::unaligned(const Graph& graph, const Operator& op) const {
+  switch (row_alignment(graph, op)) {
+    case 16:
+      return {-1, 1};
+    case 8:
+      return unaligned_[0];
+    case 4:
+      return unaligned_[1];
+    default:
+      return unaligned_[2];
+  }
+}
+
+// Where no GEMM accumulates, a memory-bound kernel adds its result to the gradient.
+double KernelCost::accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  const Bytes bytes(graph.tensor(op.writes[0]).elements() * accumulation_bytes_.value);
+  return streaming(memory_[static_cast<std::size_t>(OperatorClass::elementwise)], bytes, occupancy(conditions));
 }
 
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
@@ -127,11 +173,14 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
   const GemmKind& kind = gemm_kind(graph, op);
   GemmConstants form = kind.form;
   if (graph.tensor(op.reads[0]).type == DataType::tf32) form.k_time *= tf32_slowdown_;
+  const Constant slower = unaligned(graph, op);
+  form.k_time *= slower.value;
+  const bool apart = accumulation_bytes_.value > 0 && accumulates(op);
   const bool per_expert = op.phase == Phase::W;
   const double launches = per_expert ? shape.groups : 1;
   const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
-  const GemmWork work{shape.groups / launches, shape.m, shape.n, shape.k, operand_bytes(graph, op, shape),
-                      output_bytes(graph, op)};
+  const GemmWork work{shape.groups / launches,       shape.m, shape.n, shape.k, operand_bytes(graph, op, shape),
+                      output_bytes(graph, op, apart)};
   const auto sms = static_cast<double>(conditions.sms);
   const double tiles = gemm_tiles(form, work), count = launches * (grouped ? kind.grouped_slowdown : 1);
   const GemmSeconds core = gemm_core(form, work, sms);
@@ -141,29 +190,40 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
   KernelTime result;
   result.shares = {Share{kind.ramp.index, launches * form.ramp},
                    Share{kind.wave_overhead.index, count * core.waves},
-                   Share{kind.k_time.index, count * core.tiles},
+                   Share{kind.k_time.index, count * core.tiles / slower.value},
                    streams ? Share{kind.memory_bandwidth.index, count * core.memory}
                            : Share{gemm_output_bandwidth_.index, written / gemm_output_bandwidth_.value},
                    Share{kind.operand_time.index, operands * kind.operand_time.value},
-                   Share{kind.droop.index, count * core.droop}};
+                   Share{kind.droop.index, count * core.droop},
+                   Share{slower.index, count * core.tiles * (1 - 1 / slower.value)}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
   const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
-  return with_gaps(scaled(result, again * slowdown / (sustained_clock_ * conditions.clock)), launches);
+  result = scaled(result, again * slowdown / (sustained_clock_ * conditions.clock));
+  if (apart) {
+    result.shares[7] = {accumulation_bytes_.index, accumulation(graph, op, conditions)};
+    result.seconds += result.shares[7].seconds;
+  }
+  return with_gaps(result, launches * (apart ? 2 : 1));
+}
+
+const KernelCost::AttentionKind& KernelCost::attention_kind(const Operator& op, const AttentionWork& work) const {
+  const auto kernel = static_cast<std::size_t>(std::get<AttentionAttributes>(op.attributes).kernel);
+  return attention_[kernel][work.backward ? 1 : 0];
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
 // backward constants include the auxiliary kernels (row sums of dO and O, conversion of the query gradient).
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const AttentionWork work = attention_work(graph, op, true);
-  const AttentionKind& kind = attention_[work.backward ? 1 : 0];
+  const AttentionKind& kind = attention_kind(op, work);
   const AttentionSeconds parts =
       attention_parts(kind.form, work, attention_sms_, static_cast<double>(occupancy(conditions).free));
   KernelTime result;
   result.shares = {Share{kind.rate.index, parts.gemms}, Share{kind.pair_time.index, parts.pairs},
                    Share{kind.row_time.index, parts.rows}, Share{kind.tail.index, parts.tail},
-                   Share{kv_bandwidth_.index, parts.keys_values}};
+                   Share{kind.kv_bandwidth.index, parts.keys_values}};
   const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
-  return with_gaps(scaled(result, slowdown / (sustained_clock_ * conditions.clock)), kernels(graph, op));
+  return with_gaps(scaled(result, slowdown / (sustained_clock_ * conditions.clock)), launches(graph, op));
 }
 
 // Many small blocks use whatever a co-runner leaves of an SM; a grid sized for the whole GPU needs another round.
@@ -176,15 +236,22 @@ double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupanc
 
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
-  const double seconds = streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions));
+  const auto& [passes, stated] = fusion(op);
+  const double once = streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions));
+  const double seconds = once * passes.value;
+  const double shortest = shortest_kernel_.value * (stated ? stated->value : 1);
   KernelTime result;
-  result.shares[0] = seconds >= shortest_kernel_.value ? Share{memory.bandwidth.index, seconds}
-                                                       : Share{shortest_kernel_.index, shortest_kernel_.value};
+  if (seconds >= shortest) {
+    result.shares[0] = {memory.bandwidth.index, std::min(seconds, once)};
+    result.shares[2] = {passes.index, std::max(0.0, seconds - once)};
+  } else {
+    result.shares[0] = {shortest_kernel_.index, shortest};
+  }
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   const bool lays_out = cast != nullptr && cast->scales_transposed;
   const Constant* extra = lays_out ? &scale_layout_ : op.kind == OperatorKind::permute ? &map_time_ : nullptr;
   if (extra != nullptr) result.shares[1] = {extra->index, extra->value};
-  return with_gaps(scaled(result, 1), kernels(graph, op));
+  return with_gaps(scaled(result, 1), launches(graph, op));
 }
 
 // The router consists of tens of tiny kernels; the constant includes their gaps.

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/cost/constants.h"
 #include "model/cost/forms/kernel_forms.h"
@@ -21,7 +23,7 @@ namespace plumbline::model {
 struct KernelTime {
   double seconds = 0;           // under the given conditions, launch gaps included
   double gaps = 0;              // launch gaps in `seconds`; those of a router are part of its constant
-  std::array<Share, 7> shares;  // the constants that `seconds` depends on; they add up to it
+  std::array<Share, 9> shares;  // the constants that `seconds` depends on; they add up to it
 };
 
 class KernelCost {
@@ -36,7 +38,7 @@ class KernelCost {
 
   // Returns whether the profile has what GEMMs of that format cost. FP8 per tensor and MXFP8 take the constants of
   // block-scaled FP8 where they have none; formats of four bits are known by their own constants only.
-  bool knows(Precision precision) const;
+  bool has_gemm(Precision precision) const;
 
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
@@ -49,8 +51,9 @@ class KernelCost {
   // at the same rows, because the slowdowns of a profile are at least 1.
   double best(const Graph& graph, const Operator& op) const;
 
-  // Returns the number of launches of one operator: weight gradients of e experts are e kernels.
-  static int kernels(const Graph& graph, const Operator& op);
+  // Returns the number of launches of one operator: kernel.<operator>.launches where the profile states it, else what
+  // one fused kernel needs: weight gradients of e experts are e kernels.
+  double launches(const Graph& graph, const Operator& op) const;
 
  private:
   struct GemmKind {      // GEMMs of one format, of weight gradients or not
@@ -61,7 +64,11 @@ class KernelCost {
   };
   struct AttentionKind {
     AttentionConstants form;  // on the SMs that the rate is stated for
-    Constant rate, pair_time, row_time, tail;
+    Constant rate, pair_time, row_time, tail, kv_bandwidth;
+  };
+  struct Fusion {  // what the kernels of an operator do more than one fused kernel
+    Constant passes{-1, 1};
+    std::optional<Constant> launches;
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -80,6 +87,8 @@ class KernelCost {
   double attention_at_best(const Graph& graph, const Operator& op) const;
   KernelTime gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  Constant unaligned(const Graph& graph, const Operator& op) const;
+  double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
@@ -90,14 +99,20 @@ class KernelCost {
   void read_gemms(ConstantReader& reader);
   GemmKind read_gemm(ConstantReader& reader, std::string_view name, const GemmKind* forward) const;
   void read_attention(ConstantReader& reader);
-  AttentionKind read_attention(ConstantReader& reader, std::string_view direction) const;
+  AttentionKind read_attention(ConstantReader& reader, const std::string& kernel, std::string_view direction) const;
+  const AttentionKind& attention_kind(const Operator& op, const AttentionWork& work) const;
+  void read_fusion(ConstantReader& reader);
+  const Fusion& fusion(const Operator& op) const { return fusion_[static_cast<std::size_t>(op.kind)]; }
   void read_memory_classes(ConstantReader& reader);
   void read_free_shares(ConstantReader& reader, const Device& device);
 
   std::array<std::array<GemmKind, 2>, 7> gemms_;  // by GemmFormat and whether it is a weight gradient
-  std::array<AttentionKind, 2> attention_;        // forward, backward
-  double attention_sms_ = 0;                      // SMs that the rates of attention are stated for
-  Constant gemm_output_bandwidth_, kv_bandwidth_;
+  // By AttentionKernel up to triton; forward, backward.
+  std::array<std::array<AttentionKind, 2>, 5> attention_;
+  double attention_sms_ = 0;  // SMs that the rates of attention are stated for
+  Constant gemm_output_bandwidth_, accumulation_bytes_;
+  std::array<Constant, 3> unaligned_;  // factors of rows aligned to 8, 4 and 2 bytes
+  std::vector<Fusion> fusion_;         // by OperatorKind
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;

@@ -78,7 +78,8 @@ struct Suffix {
     return fmt::format("-h{}k{}-d{}v{}-s{}", a.query_heads, a.key_value_heads, a.query_key_dim, a.value_dim,
                        a.sequence_length) +
            (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi") +
-           flag(a.dropout > 0, "dropout") + (a.ring_ranks > 1 ? fmt::format("-ring{}", a.ring_ranks) : "");
+           flag(a.dropout > 0, "dropout") + (a.ring_ranks > 1 ? fmt::format("-ring{}", a.ring_ranks) : "") +
+           flag(a.kernel != AttentionKernel::fused, to_string(a.kernel));
   }
   std::string operator()(const RotaryAttributes& a) const {
     return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length);

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "model/architecture/architecture.h"
 
@@ -15,6 +17,15 @@ enum class OperatorKind : std::uint8_t {
 #include "model/graph/operators.def"
 };
 std::string_view to_string(OperatorKind kind);
+
+// The kernels of attention that a plan can name. `fused` is the one that a profile was measured with; the next four
+// have constants of their own in profiles; `unfused` stores its scores (model/layers/core_attention.h).
+enum class AttentionKernel : std::uint8_t { fused, cudnn, flash2, flash3, triton, unfused };
+std::string_view to_string(AttentionKernel kernel);
+// Returns their names, in order.
+std::vector<std::string> attention_kernels();
+// Returns the kernel of that name, which is one of these.
+AttentionKernel attention_kernel(std::string_view name);
 
 // Groups of operators that a plan can recompute, in the plan's words: rmsnorm is any norm, swiglu any activation.
 // `other` is recomputed under policy "full" only. `gather`, tensors gathered from other ranks' parts, is always
@@ -45,6 +56,7 @@ struct AttentionAttributes {
   // Ranks that share each sequence and pass keys and values around a ring while they compute (arXiv 2310.01889), and
   // the distance in GPUs from one to the next. 1: k and v are complete.
   std::int64_t ring_ranks = 1, ring_stride = 1;
+  AttentionKernel kernel = AttentionKernel::fused;
 };
 // The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {

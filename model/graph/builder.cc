@@ -36,7 +36,8 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .role = Role::parameter,
                 .expert = holding.expert,
                 .divided = holding.divided,
-                .shared = holding.shared};
+                .shared = holding.shared,
+                .cast_once = holding.cast_once};
   const TensorId id = add_tensor(tensor);
   tensor.name = "d_" + name;
   tensor.type = gradient_type_;

@@ -14,7 +14,7 @@ namespace plumbline::model {
 
 // States how the ranks hold a parameter; the fields are those of Tensor.
 struct Holding {
-  bool expert = false, shared = false, divided = false;
+  bool expert = false, shared = false, divided = false, cast_once = false;
 };
 
 class GraphBuilder {

@@ -32,11 +32,12 @@ LayerKind kind_of(const Architecture& a, std::int64_t layer) {
 TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, LayerKind kind) {
   const Architecture& a = c.architecture;
   b.section(Section::attention);
-  const TensorId normalized = normalize_stream(b, c, "attention_norm", x);
+  const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
   const TensorId seen = attention_layer(b, c, normalized, kind.windowed);
   const TensorId attended =
       residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
-  const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended);
+  const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
+                                              kind.moe ? c.stream_type() : c.norm_output());
   if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
   const TensorId y = dense_mlp(b, c, mlp_input);
@@ -127,10 +128,10 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
 TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
                      const LossAttributes& attributes, const std::string& weight, bool shared) {
   b.section(Section::head);
-  const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", x);
+  const TensorId normalized = normalize_stream(b, c, prefix + "final_norm", x, c.stream_type());
   const TensorId entered = enter_tensor_region(b, c, prefix + "output_in", normalized);
   const TensorId logits = column_parallel_linear(b, c, prefix + "output", entered, vocabulary(c) * c.tensor,
-                                                 {.precision = c.unscaled_gemm(), .weight = weight, .shared = shared});
+                                                 {.operands = {c.unscaled_gemm()}, .weight = weight, .shared = shared});
   const Labels labels{b.constant(prefix + "labels", {tokens(c)}, DataType::int32), attributes};
   return c.fused_loss ? fused_loss(b, c, prefix, logits, labels) : stored_loss(b, c, prefix, logits, labels);
 }
@@ -167,7 +168,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   const TensorId joined = concatenate_columns(b, "mtp_join",
                                               {normalize(b, "mtp_stream_norm", x, a.norm_epsilon),
                                                normalize(b, "mtp_embedding_norm", embedded, a.norm_epsilon)});
-  const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.precision = c.gemm});
+  const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.operands = c.operands()});
   const TensorId layer_out = transformer_layer(
       b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
   output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output",

@@ -9,6 +9,12 @@
 
 namespace plumbline::model {
 
+// How the operands of a GEMM are formatted. The flags mean something for fp8_tensor only.
+struct OperandFormat {
+  Precision precision = Precision::bf16;
+  bool delayed_scaling = false, weights_cast_once = false;
+};
+
 struct LayerContext {
   Architecture architecture;
   Precision gemm = Precision::bf16;
@@ -16,7 +22,9 @@ struct LayerContext {
   Precision combine = Precision::bf16;
   DataType gradients = DataType::fp32;  // format of parameter gradients
   RecomputePolicy recompute;
-  bool fused_attention = true;       // one kernel that stores no scores; else three, with the scores between them
+  AttentionKernel attention = AttentionKernel::fused;
+  bool delayed_scaling = false;      // fp8_tensor takes its scales from earlier steps, so producers can write FP8
+  bool weights_cast_once = false;    // a step, for fp8_tensor; else where they are used
   bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
   std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
@@ -30,6 +38,13 @@ struct LayerContext {
   bool shares_embedding = true;         // the last stage's rank also holds the embedding
   double distinct_ranks_per_token = 1;  // expected; determines the tokens that a rank receives
 
+  OperandFormat operands() const {
+    const bool whole = gemm == Precision::fp8_tensor;
+    return {gemm, whole && delayed_scaling, whole && weights_cast_once};
+  }
+  // The format in which a norm writes the input of GEMMs that alone read it.
+  DataType norm_output() const { return operands().delayed_scaling ? activation_type(gemm) : stream_type(); }
+  bool fused_attention() const { return attention != AttentionKernel::unfused; }
   // The format of expert GEMMs. One scale per tensor covers the whole micro-batch; experts, whose rows vary, keep BF16.
   Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
   // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
@@ -51,13 +66,13 @@ struct LayerContext {
 // does not compile until it is visited.
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
-  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, fused_attention, fused_loss, tokens,
-               sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-               shares_embedding, distinct_ranks_per_token] = context;
+  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
+               weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
+               expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
-  each(gemm, dispatch, combine, gradients, fused_attention, fused_loss, tokens, sequence_length, tensor, sequence,
-       context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
-       distinct_ranks_per_token, recompute.size());
+  each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
+       sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+       shares_embedding, distinct_ranks_per_token, recompute.size());
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

@@ -96,7 +96,7 @@ TensorId unfused(GraphBuilder& b, TensorId q, TensorId k, TensorId v, const Atte
 
 TensorId core_attention(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                         const AttentionAttributes& attributes) {
-  return c.fused_attention ? fused(b, q, k, v, attributes) : unfused(b, q, k, v, attributes);
+  return c.fused_attention() ? fused(b, q, k, v, attributes) : unfused(b, q, k, v, attributes);
 }
 
 }  // namespace plumbline::model

@@ -16,6 +16,7 @@ struct Norm {
   OperatorKind forward, backward;
   NormAttributes attributes;
   bool bias = false;
+  DataType type = DataType::bf16;  // of the result
 };
 
 TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const Norm& norm) {
@@ -23,7 +24,7 @@ TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const 
   const GraphBuilder::Shape row = {{b.shape(x)[1].size / norm.attributes.heads}};
   std::vector<TensorId> parameters = {b.parameter(name, row, gain_type(b, x))}, reads = {x, parameters[0]};
   if (norm.bias) reads.push_back(parameters.emplace_back(b.parameter(name + "_bias", row, gain_type(b, x))));
-  const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
+  const TensorId y = b.activation(name + "_out", b.shape(x), norm.type);
   b.emit(norm.forward, name, reads, {y}, norm.attributes);
   b.group(RecomputeGroup::other);
   b.on_backward([&b, name, x, parameters, y, norm] {
@@ -39,17 +40,18 @@ TensorId normalized(GraphBuilder& b, const std::string& name, TensorId x, const 
 }  // namespace
 
 TensorId normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, std::int64_t heads) {
-  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}});
+  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {epsilon, heads}, false, b.tensor(x).type});
 }
 
 TensorId layer_normalize(GraphBuilder& b, const std::string& name, TensorId x, double epsilon, bool bias) {
-  return normalized(b, name, x, {layernorm, layernorm_grad, {epsilon}, bias});
+  return normalized(b, name, x, {layernorm, layernorm_grad, {epsilon}, bias, b.tensor(x).type});
 }
 
-TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, DataType type) {
   const Architecture& a = c.architecture;
-  return a.norm == NormKind::layer ? layer_normalize(b, name, x, a.norm_epsilon, a.norm_bias)
-                                   : normalize(b, name, x, a.norm_epsilon);
+  if (a.norm == NormKind::layer)
+    return normalized(b, name, x, {layernorm, layernorm_grad, {a.norm_epsilon}, a.norm_bias, type});
+  return normalized(b, name, x, {rmsnorm, rmsnorm_grad, {a.norm_epsilon}, false, type});
 }
 
 TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {

@@ -15,8 +15,9 @@ TensorId normalize(GraphBuilder& builder, const std::string& name, TensorId x, d
 // Returns y = gamma * (x - mean(x)) / deviation(x), plus beta with `bias`; x [T, h].
 TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorId x, double epsilon, bool bias);
 
-// Applies the architecture's norm of the residual stream.
-TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+// Applies the architecture's norm of the residual stream; the result has the given format.
+TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                          DataType type);
 
 // Zeroes entries with the given probability, in the current recompute group; returns x itself for probability 0.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);

@@ -15,7 +15,7 @@ struct Parts {
   Dimension tokens;
   std::optional<TensorId> bias;
   CollectiveAttributes sums_gradient;
-  Precision precision;
+  OperandFormat format;
 };
 
 // Adds the gradient of x: its sum over the ranks, where several ranks each have a part.
@@ -31,9 +31,9 @@ void bias_gradient(GraphBuilder& b, const Parts& p) {
   if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
 }
 
-CastAttributes scaled_cast(Precision precision) {
-  const bool whole = precision == Precision::fp8_tensor || precision == Precision::nvfp4;
-  return {.scales_transposed = precision == Precision::fp8, .finds_scale = whole};
+CastAttributes scaled_cast(const OperandFormat& format) {
+  const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
+  return {.scales_transposed = format.precision == Precision::fp8, .finds_scale = whole && !format.delayed_scaling};
 }
 
 // Returns what the name of a tensor gets that is another one in that format.
@@ -42,7 +42,8 @@ std::string suffix(DataType type) { return "_" + std::string(quantized_name(type
 // Returns W as the input gradient reads it.
 TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   const bool stored = is_quantized(b.tensor(p.weight).type);
-  const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.precision);
+  const DataType type = stored ? b.tensor(p.weight).type : activation_type(p.format.precision);
+  if (p.format.weights_cast_once) return b.constant(p.name + "_weight_t", {{p.in}, {p.out}}, type);
   const TensorId transposed = b.activation(p.name + "_weight_t", {{p.in}, {p.out}}, type);
   if (stored)
     b.emit(transpose, "transpose_" + p.name, {p.weight}, {transposed});
@@ -53,16 +54,19 @@ TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
 
 void quantized_gradients(GraphBuilder& b, const Parts& p) {
   const TensorId dy = b.gradient(p.y);
-  const DataType type = activation_type(p.precision);
+  const DataType type = activation_type(p.format.precision);
   const TensorId dy8 = b.activation("d_" + p.name + suffix(type), {p.tokens, {p.out}}, type);
-  b.emit(cast, "cast_d_" + p.name, {dy}, {dy8}, scaled_cast(p.precision));
+  const auto add_transposed = [&] { return b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type); };
+  std::vector<TensorId> layouts = {dy8};
+  if (p.format.delayed_scaling) layouts.push_back(add_transposed());
+  b.emit(cast, "cast_d_" + p.name, {dy}, layouts, scaled_cast(p.format));
   const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
   b.emit(matmul, p.name + "_dgrad", {dy8, transposed}, {dx}, MatmulAttributes{.transpose_b = true});
   give_input_gradient(b, p, dx);
 
-  const TensorId dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type);
-  b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
+  const TensorId dyt = p.format.delayed_scaling ? layouts.back() : add_transposed();
+  if (!p.format.delayed_scaling) b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
   const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, type);
   const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
   b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
@@ -82,27 +86,32 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
 }  // namespace
 
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
-  const bool quantized = is_quantized(options.precision);
+  const bool quantized = is_quantized(options.operands.precision);
   const Dimension tokens = b.shape(x)[0];
   const std::int64_t in = b.shape(x)[1].size;
   TensorId operand = x;
-  const DataType type = activation_type(options.precision);
+  const DataType type = activation_type(options.operands.precision);
   if (quantized && !is_quantized(b.tensor(x).type)) {
     b.group(options.input_group);
     operand = b.activation(name + "_in" + suffix(type), b.shape(x), type);
-    b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(options.precision));
+    b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(options.operands));
   }
   b.group(options.output_group);
-  const TensorId weight =
-      b.parameter(options.weight.empty() ? name : options.weight, {{out}, {in}}, weight_type(options.precision),
-                  {.shared = options.shared, .divided = options.divided});
+  const TensorId weight = b.parameter(
+      options.weight.empty() ? name : options.weight, {{out}, {in}}, weight_type(options.operands.precision),
+      {.shared = options.shared, .divided = options.divided, .cast_once = options.operands.weights_cast_once});
   const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
-  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient, options.precision};
+  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient, options.operands};
   TensorId factor = weight;
   if (quantized && !is_quantized(b.tensor(weight).type)) {
-    factor = b.activation(name + "_weight" + suffix(type), b.shape(weight), type);
-    b.emit(cast, "cast_" + name + "_weight", {weight}, {factor}, scaled_cast(options.precision));
+    const std::string copy = name + "_weight" + suffix(type);
+    if (options.operands.weights_cast_once) {
+      factor = b.constant(copy, b.shape(weight), type);
+    } else {
+      factor = b.activation(copy, b.shape(weight), type);
+      b.emit(cast, "cast_" + name + "_weight", {weight}, {factor}, scaled_cast(options.operands));
+    }
   }
   std::vector<TensorId> reads = {operand, factor};
   if (options.bias)

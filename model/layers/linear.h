@@ -1,7 +1,10 @@
 // Emits y = x W^T + b with W[out, in], its gradients, and the casts of FP8 training (DeepSeek-V3 report, arXiv
 // 2412.19437, section 3.3: activations in 1x128 tiles, weights in 128x128 blocks). In every other quantized format
 // weights are stored in BF16 and cast where they are used, in both layouts. Casts to one scale per tensor, and to
-// NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry.
+// NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With
+// delayed scaling the one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient
+// in both layouts. Weights that are cast once a step are constants of a micro-batch in both layouts
+// (model/program/stage_optimizer.h casts them).
 #pragma once
 
 #include <string>
@@ -12,7 +15,7 @@
 namespace plumbline::model {
 
 struct LinearOptions {
-  Precision precision = Precision::bf16;
+  OperandFormat operands;
   RecomputeGroup input_group = RecomputeGroup::other;   // group of the cast of x
   RecomputeGroup output_group = RecomputeGroup::other;  // group of the GEMM
   bool bias = false;                                    // added by the GEMM kernel as it writes

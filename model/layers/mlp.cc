@@ -15,11 +15,13 @@ TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string&
                       TensorId x, std::int64_t width, const Activation& activation) {
   const bool bias = c.architecture.biases.mlp;
   const TensorId entered = enter_tensor_region(b, c, up + "_in", x);
-  const TensorId wide = column_parallel_linear(
-      b, c, up, entered, width,
-      {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm, .output_group = RecomputeGroup::mlp, .bias = bias});
+  const TensorId wide = column_parallel_linear(b, c, up, entered, width,
+                                               {.operands = c.operands(),
+                                                .input_group = RecomputeGroup::rmsnorm,
+                                                .output_group = RecomputeGroup::mlp,
+                                                .bias = bias});
   return row_parallel_linear(b, c, down, activation(wide), c.architecture.hidden_size,
-                             {.precision = c.gemm, .input_group = RecomputeGroup::swiglu, .bias = bias});
+                             {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias});
 }
 
 }  // namespace

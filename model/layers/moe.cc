@@ -45,7 +45,7 @@ DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t
 Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const Dimension tokens = b.shape(x)[0];
-  const TensorId logits = linear(b, "router", x, e.routed_experts, {.precision = c.unscaled_gemm()});
+  const TensorId logits = linear(b, "router", x, e.routed_experts, {.operands = {c.unscaled_gemm()}});
   const TensorId bias = b.constant("router_bias", {{e.routed_experts}}, DataType::fp32);
   const RouterAttributes attributes{e.routed_experts,    e.experts_per_token,   e.groups,
                                     c.groups_per_token,  e.group_score_experts, e.score,
@@ -251,7 +251,7 @@ TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const MixtureOfExperts& e = c.architecture.experts;
   const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());
   if (!e.shared_gate) return y;
-  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.precision = c.unscaled_gemm()}));
+  return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.operands = {c.unscaled_gemm()}}));
 }
 
 }  // namespace

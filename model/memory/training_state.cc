@@ -31,6 +31,7 @@ class StateCounter {
       return;
     }
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
+    if (tensor.cast_once) bytes.parameters += times * Bytes(2 * tensor.elements() * bytes_per_element(DataType::fp8));
     if (!plan_.offload.optimizer)
       bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
   }

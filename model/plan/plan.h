@@ -72,6 +72,8 @@ struct Plan {
     Precision master_weights = Precision::fp32;
     Precision optimizer_moments = Precision::fp32;
     std::optional<Precision> gradient_reduce;  // format on the wire; default: that of `gradients`
+    std::string scaling = "current";           // current | delayed: where scales of fp8_tensor come from
+    std::string weight_cast = "micro_batch";   // micro_batch | step: how often weights are cast for fp8_tensor
   } precision;
   struct {
     bool gradient_clipping = true;  // the norm of the whole gradient scales the update
@@ -82,7 +84,7 @@ struct Plan {
     double activations = 0;  // share of the kept activations that waits in host memory (model/graph/offload.h)
   } offload;
   struct {
-    std::string kernel = "fused";  // fused | unfused (model/layers/core_attention.h)
+    std::string kernel = "fused";  // fused | cudnn | flash2 | flash3 | triton | unfused (model/graph/attributes.h)
   } attention;
   struct {
     std::string kernel = "fused";  // fused | unfused (model/layers/blocks.cc)
@@ -221,6 +223,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("precision.master_weights", plan.precision.master_weights);
   visit("precision.optimizer_moments", plan.precision.optimizer_moments);
   visit("precision.gradient_reduce", plan.precision.gradient_reduce);
+  visit("precision.scaling", plan.precision.scaling);
+  visit("precision.weight_cast", plan.precision.weight_cast);
   visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
   visit("optimizer.ema", plan.optimizer.ema);
   visit("offload.optimizer", plan.offload.optimizer);

@@ -24,7 +24,8 @@ constexpr ConstantRange power{0, 1e6}, limit{1, 1e6}, exponent{0, 10}, energy{0,
 
 using Words = std::vector<std::string_view>;
 
-// The lists of words by name; "class" has the classes of kernels that have a bandwidth.
+// The lists of words by name; "class" has the classes of kernels that have a bandwidth, "operator" those and the kinds
+// of operators, which have a class of their own where the names are the same.
 std::unordered_map<std::string_view, Words> word_lists() {
   std::unordered_map<std::string_view, Words> lists;
   Words& classes = lists["class"];
@@ -38,6 +39,13 @@ std::unordered_map<std::string_view, Words> word_lists() {
                                            "exchange", "collective",           "host_link"};
     return std::ranges::find(others, name) != std::end(others);
   });
+  Words& operators = lists["operator"];
+  operators.assign(lists["class"].begin() + 1, lists["class"].end());
+  for (const std::string_view kind : {
+#define OPERATOR(kind, ...) std::string_view(#kind),
+#include "model/graph/operators.def"
+       })
+    if (std::ranges::find(operators, kind) == operators.end()) operators.push_back(kind);
 #define CONSTANT_WORDS(name, ...) lists[name] = Words{__VA_ARGS__};
 #define CONSTANT(...)
 #include "model/profile/constants.def"

@@ -57,7 +57,7 @@ class Capping {
     const std::string_view name = constant.name;
     if (name.starts_with(gemm_prefix) && name.ends_with(k_time)) {
       cap_gemm(constant);
-    } else if (name == "attention.forward_rate" || name == "attention.backward_rate") {
+    } else if (name.starts_with("attention.") && name.ends_with("ward_rate")) {
       cap_attention(constant);
     } else if (name == "gemm.output_bandwidth" || name.ends_with("memory_bandwidth") ||
                name.ends_with("kv_bandwidth") || (name.starts_with("memory.") && name.ends_with(".bandwidth"))) {
@@ -83,9 +83,10 @@ class Capping {
   // Where a profile states a time per pair, the rate is that of the GEMMs, which alone may exceed the peak: the two
   // together may not.
   void cap_attention(Parameter& constant) {
-    const bool forward = constant.name == "attention.forward_rate";
+    const bool forward = constant.name.ends_with("forward_rate");
+    const std::string kernel = constant.name.substr(0, constant.name.rfind('.'));
     const double share = value({"attention.reference_sms"}, 1) / static_cast<double>(device_.sms);
-    const double pair = value({forward ? "attention.forward.pair_time" : "attention.backward.pair_time"}, 0);
+    const double pair = value({fmt::format("{}.{}.pair_time", kernel, forward ? "forward" : "backward")}, 0);
     const double least =
         1 / (device_.bf16_peak.value() * share) - pair / (2 * (forward ? widest_forward : widest_backward));
     if (least > 0) at_most(constant, 1 / least, "BF16 peak");

@@ -44,7 +44,10 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.groups_per_token = groups_per_token(plan, experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.shares_embedding = layout.embedding_with_head;
-  c.fused_attention = plan.attention.kernel == "fused";
+  c.attention = attention_kernel(plan.attention.kernel);
+  c.delayed_scaling = plan.precision.scaling == "delayed";
+  // A gathered parameter is gone before the next micro-batch, and so is its copy.
+  c.weights_cast_once = plan.precision.weight_cast == "step" && plan.parallelism.zero_stage < 3;
   c.fused_loss = plan.loss.kernel == "fused";
   return c;
 }

@@ -27,6 +27,9 @@ class OptimizerWriter {
     if (plan_.precision.gemm == Precision::fp16) unscale();
     if (plan_.optimizer.gradient_clipping) norm();
     for (const Shard& shard : shards_) update(shard);
+    for (const StageUnit& unit : units)
+      for (const UnitPiece& piece : unit.pieces) cast_weights(unit, piece);
+    if (plan_.precision.gemm == Precision::fp8_tensor && plan_.precision.scaling == "delayed") share_largest_entries();
     return std::move(result_);
   }
 
@@ -158,6 +161,26 @@ class OptimizerWriter {
     const TensorId parameter = add(shard.name, shard.whole, shard.stored, Role::parameter);
     unit.gather.push_back(emit(OperatorKind::all_gather, "gather_" + shard.name, {updated}, {parameter},
                                CollectiveAttributes{shard.group.shards, shard.group.stride}));
+  }
+
+  // One kernel reads each weight and writes it as the forward GEMM and as that of the input gradient read it.
+  void cast_weights(const StageUnit& unit, const UnitPiece& piece) {
+    if (piece.cast == 0) return;
+    const auto elements = static_cast<std::int64_t>(piece.cast);
+    const DataType type = activation_type(plan_.precision.gemm);
+    const TensorId weights = add("cast_" + unit.name, elements, piece.stored, Role::parameter);
+    const TensorId copy = add(unit.name + "_fp8", elements, type, Role::activation);
+    const TensorId transposed = add(unit.name + "_fp8_t", elements, type, Role::activation);
+    emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, {copy, transposed}, {});
+  }
+
+  // Delayed scaling agrees on the largest entries of all tensors in one message, whose time is latency.
+  void share_largest_entries() {
+    const std::int64_t ranks = plan_.cluster.gpus / plan_.parallelism.pipeline;
+    if (ranks <= 1) return;
+    const TensorId own = add("largest_entries", 1, DataType::fp32, Role::constant);
+    const TensorId all = add("largest_entries_anywhere", 1, DataType::fp32, Role::activation);
+    emit(OperatorKind::all_reduce, "share_largest_entries", {own}, {all}, CollectiveAttributes{ranks, 1});
   }
 
   // Every replica copies its part of the shard to the host.

@@ -101,9 +101,10 @@ class Grouper {
     unit.parameters.push_back({position, owned.parameter});
     if (owned.gradient) unit.gradients.push_back({position, *owned.gradient});
     auto piece = std::ranges::find(unit.pieces, tensor.type, &UnitPiece::stored);
-    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, 0, 0});
+    if (piece == unit.pieces.end()) piece = unit.pieces.insert(piece, {tensor.type, 0, 0, 0});
     piece->elements += tensor.elements();
     if (!tensor.divided && !tensor.expert) piece->whole += tensor.elements();
+    if (tensor.cast_once) piece->cast += tensor.elements();
     owners_.try_emplace({tensor.name, tensor.expert}, index);
   }
 

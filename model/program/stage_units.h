@@ -15,6 +15,7 @@ struct UnitPiece {  // the parameters of one stored format
   DataType stored = DataType::bf16;
   double elements = 0;
   double whole = 0;  // of these, elements that every tensor-parallel rank holds whole
+  double cast = 0;   // of these, elements that are cast to FP8 once a step
 };
 struct StageUnit {
   std::string name;

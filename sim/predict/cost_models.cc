@@ -58,6 +58,15 @@ std::int64_t collective_sms(const Inputs& inputs, const model::CommunicationCost
   return std::min(most, overlap.collective_sms.value_or(usual));
 }
 
+// A kernel of attention that the profile lacks has the constants of the one that it was measured with.
+void add_attention_warning(const model::Plan& plan, model::DeviceProfile& profile) {
+  const std::string& kernel = plan.attention.kernel;
+  if (kernel == "fused" || kernel == "unfused") return;
+  if (profile.profile.find(fmt::format("attention.{}.forward_rate", kernel))) return;
+  profile.warnings.push_back(fmt::format("profile {} has no rates of {} attention: its own fused kernel is priced",
+                                         profile.profile.name(), kernel));
+}
+
 // Returns the power model of the inputs; a limit that no constant gives a meaning is refused.
 model::Result<std::optional<model::PowerModel>> power_model(const Inputs& inputs, const model::Profile& profile) {
   const std::optional<double> given = inputs.plan.cluster.power_limit_w;
@@ -90,10 +99,12 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     return tl::unexpected(model::plan_error(
         inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
         fmt::format("{} states no peak of {}: it lacks the format", device.name, format), "use bf16, fp16 or fp32"));
-  const auto on_device = std::make_shared<const model::DeviceProfile>(TRY(model::profile_on(inputs.profile, device)));
+  model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
+  add_attention_warning(inputs.plan, holds);
+  const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));
   const model::Profile& profile = on_device->profile;
   const auto kernels = TRY(model::KernelCost::make(profile, device));
-  if (!kernels.knows(gemm))
+  if (!kernels.has_gemm(gemm))
     return tl::unexpected(
         model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
                           fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",

@@ -31,7 +31,7 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
-          plan.stack.dispatcher);
+          plan.stack.dispatcher, plan.attention.kernel);
   if (!wired) return;
   add_parallelism(plan, key);
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);
@@ -45,8 +45,9 @@ void add_imbalance(const model::Plan& plan, PlanKey& key) {
 void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
   add_parallelism(plan, key);
   add_overlap(plan, key);
-  const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce] = plan.precision;
-  key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce);
+  const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling,
+               weight_cast] = plan.precision;
+  key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast);
   key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.offload.optimizer,
           layout.two_directions);
 }

@@ -63,6 +63,7 @@ class Timer {
   void add(const model::Operator& op) {
     switch (op.kind) {
       case OperatorKind::adamw:
+      case OperatorKind::cast_transpose:
         timing_.update += seconds(op);
         if (on_host(op)) timing_.host_update += seconds(op);
         return;

@@ -22,7 +22,7 @@ LayerContext gpt3(bool fused, const RecomputePolicy& recompute) {
   context.gemm = Precision::fp16;
   context.tokens = static_cast<std::int64_t>(s * b);
   context.sequence_length = static_cast<std::int64_t>(s);
-  context.fused_attention = fused;
+  context.attention = fused ? AttentionKernel::fused : AttentionKernel::unfused;
   context.recompute = recompute;
   return context;
 }

@@ -176,7 +176,7 @@ model::LayerContext tiny_context(const TinyModel& model, const TinyLayout& layou
           .gemm = layout.precision,
           .dispatch = layout.precision,
           .recompute = layout.recompute,
-          .fused_attention = model.fused_attention,
+          .attention = model.fused_attention ? model::AttentionKernel::fused : model::AttentionKernel::unfused,
           .fused_loss = model.fused_attention,
           .tokens = layout.sequences / layout.ranks * tiny_sequence_length,
           .sequence_length = tiny_sequence_length,

@@ -18,7 +18,7 @@ double KernelCost::gemm_at_best(const Graph& graph, const Operator& op) const {
 
 double KernelCost::attention_at_best(const Graph& graph, const Operator& op) const {
   const AttentionWork work = attention_work(graph, op, true);
-  AttentionConstants form = attention_[work.backward ? 1 : 0].form;
+  AttentionConstants form = attention_kind(op, work).form;
   form.dim_block = 1;
   const AttentionSeconds parts = attention_parts(form, work, attention_sms_, static_cast<double>(device_sms_));
   const double factor = 1 / sustained_clock_;
@@ -31,7 +31,8 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   if (is_gemm(kind)) return gemm_at_best(graph, op);
   if (kind == OperatorClass::router) return router(op).seconds;
   if (kind == OperatorClass::attention) return attention_at_best(graph, op);
-  return streaming(memory_[static_cast<std::size_t>(kind)], bytes_moved(graph, op, 1), occupancy(whole));
+  const Bytes bytes = bytes_moved(graph, op, 1) * fusion(op).passes.value;
+  return streaming(memory_[static_cast<std::size_t>(kind)], bytes, occupancy(whole));
 }
 
 double KernelCost::best(const Graph& graph, const Operator& op) const {

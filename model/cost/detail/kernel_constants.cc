@@ -29,6 +29,10 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.read_gemms(reader);
   cost.gemm_output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
+  cost.accumulation_bytes_ = reader.find("gemm.accumulation_bytes").value_or(Constant{});
+  cost.unaligned_ = {reader.find("gemm.slowdown_aligned_8").value_or(Constant{-1, 1}),
+                     reader.find("gemm.slowdown_aligned_4").value_or(Constant{-1, 1}),
+                     reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};
   cost.read_attention(reader);
   cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
   cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
@@ -40,6 +44,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.router_backward_ = reader.require("router.backward");
   cost.map_time_ = reader.require("permute.map");
   cost.read_memory_classes(reader);
+  cost.read_fusion(reader);
   cost.read_free_shares(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
   auto measured = TRY(MeasuredOperators::read(profile));
@@ -103,24 +108,49 @@ void KernelCost::read_gemms(ConstantReader& reader) {
   }
 }
 
+// A kernel of which the profile has no rate runs as the one that it was measured with.
 void KernelCost::read_attention(ConstantReader& reader) {
   attention_sms_ = reader.require("attention.reference_sms").value;
-  kv_bandwidth_ = reader.find("attention.kv_bandwidth").value_or(Constant{});
-  attention_ = {read_attention(reader, "forward"), read_attention(reader, "backward")};
+  for (std::size_t i = 0; i < attention_.size(); ++i) {
+    const std::string name = i == 0 ? "" : fmt::format("{}.", to_string(static_cast<AttentionKernel>(i)));
+    attention_[i] = attention_[0];
+    if (i == 0 || reader.find(fmt::format("attention.{}forward_rate", name)))
+      attention_[i] = {read_attention(reader, name, "forward"), read_attention(reader, name, "backward")};
+  }
 }
 
-KernelCost::AttentionKind KernelCost::read_attention(ConstantReader& reader, std::string_view direction) const {
+KernelCost::AttentionKind KernelCost::read_attention(ConstantReader& reader, const std::string& kernel,
+                                                     std::string_view direction) const {
+  const auto own = [&](std::string_view what) { return reader.find(fmt::format("attention.{}{}", kernel, what)); };
   const auto optional = [&](std::string_view what) {
-    return reader.find(fmt::format("attention.{}.{}", direction, what)).value_or(Constant{});
+    return own(fmt::format("{}.{}", direction, what)).value_or(Constant{});
   };
-  AttentionKind kind{.rate = reader.require(fmt::format("attention.{}_rate", direction)),
+  AttentionKind kind{.rate = reader.require(fmt::format("attention.{}{}_rate", kernel, direction)),
                      .pair_time = optional("pair_time"),
                      .row_time = optional("row_time"),
-                     .tail = optional("tail")};
-  kind.form = {kind.rate.value,     kind.pair_time.value,
-               kind.row_time.value, kind.tail.value,
-               kv_bandwidth_.value, reader.find("attention.dim_block").value_or(Constant{-1, 1}).value};
+                     .tail = optional("tail"),
+                     .kv_bandwidth = own("kv_bandwidth").value_or(Constant{})};
+  kind.form = {kind.rate.value, kind.pair_time.value,    kind.row_time.value,
+               kind.tail.value, kind.kv_bandwidth.value, own("dim_block").value_or(Constant{-1, 1}).value};
   return kind;
+}
+
+// An operator's own constants come before those of its class.
+void KernelCost::read_fusion(ConstantReader& reader) {
+  static constexpr auto kinds = std::to_array<std::string_view>({
+#define OPERATOR(kind, ...) #kind,
+#include "model/graph/operators.def"
+  });
+  fusion_.resize(kinds.size());
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const OperatorClass kind = class_of(static_cast<OperatorKind>(i));
+    if (!is_memory_class(kind)) continue;
+    const auto constant = [&](std::string_view what) {
+      const auto own = reader.find(fmt::format("kernel.{}.{}", kinds[i], what));
+      return own ? own : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
+    };
+    fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
+  }
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

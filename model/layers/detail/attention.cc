@@ -20,8 +20,9 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
                          AttentionAttributes attributes) {
   attributes.sequence_length = c.sequence_length;
   attributes.dropout = c.architecture.dropout.attention;
+  attributes.kernel = c.attention;
   // Kernels that store scores need all keys at once.
-  const bool passes = c.ring && c.fused_attention;
+  const bool passes = c.ring && c.fused_attention();
   if (c.context > 1 && !passes) {
     k = gather_sequence(b, c, "keys", k);
     v = gather_sequence(b, c, "values", v);
@@ -33,7 +34,7 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
   if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
   b.group(RecomputeGroup::other);
   return row_parallel_linear(b, c, "o", o, c.architecture.hidden_size,
-                             {.precision = c.gemm, .bias = c.architecture.biases.attention_output});
+                             {.operands = c.operands(), .bias = c.architecture.biases.attention_output});
 }
 
 // Returns k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
@@ -70,7 +71,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const std::int64_t heads = a.heads / c.tensor;
 
   TensorId query_latent = x;
-  const LinearOptions down{.precision = c.gemm, .input_group = norm, .bias = biased};
+  const LinearOptions down{.operands = c.operands(), .input_group = norm, .bias = biased};
   if (l.q_lora_rank > 0) query_latent = linear(b, "q_a", x, l.q_lora_rank, down);
   const TensorId kv_latent_and_key =
       enter_tensor_region(b, c, "kv_latent", linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, down));
@@ -79,7 +80,7 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   const TensorId kv_latent = normalize(b, "kv_norm", parts[0], a.norm_epsilon);
 
   query_latent = enter_tensor_region(b, c, "query_latent", query_latent);
-  const LinearOptions options{.precision = c.gemm, .input_group = norm, .output_group = up};
+  const LinearOptions options{.operands = c.operands(), .input_group = norm, .output_group = up};
   const TensorId q = column_parallel_linear(b, c, "q_b", query_latent, a.heads * qk, options);
   const TensorId kv =
       column_parallel_linear(b, c, "kv_b", kv_latent, a.heads * (l.qk_nope_head_dim + l.v_head_dim), options);
@@ -102,7 +103,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   // Where ranks outnumber key-value heads, several ranks hold the same head.
   const TensorId qkv = column_parallel_linear(
       b, c, "qkv", entered, (heads + 2 * kv_heads) * d * c.tensor,
-      {.precision = c.gemm, .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
+      {.operands = c.operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
   const auto parts = split_columns(b, "split_qkv", qkv, {heads * d, kv_heads * d, kv_heads * d});
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/graph/attributes.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -104,7 +105,10 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (value.empty()) return refuse("must not be empty", "");
   if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
   if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
-  if (key == "attention.kernel" || key == "loss.kernel") return check_word(value, {"fused", "unfused"});
+  if (key == "attention.kernel") return check_word(value, attention_kernels());
+  if (key == "loss.kernel") return check_word(value, {"fused", "unfused"});
+  if (key == "precision.scaling") return check_word(value, {"current", "delayed"});
+  if (key == "precision.weight_cast") return check_word(value, {"micro_batch", "step"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});

@@ -218,8 +218,9 @@ TEST_F(KernelTimes, FormatsFallBackOnFp8OrAreUnknown) {
     EXPECT_EQ(q_a(cost_, tensor, phase), q_a(cost_, layer_, phase));
     EXPECT_EQ(q_a(cost_, microscaled, phase), q_a(cost_, layer_, phase));
   }
-  EXPECT_TRUE(cost_.knows(Precision::mxfp8) && cost_.knows(Precision::fp8_tensor) && cost_.knows(Precision::fp16));
-  EXPECT_FALSE(cost_.knows(Precision::nvfp4) || cost_.knows(Precision::mxfp4));
+  EXPECT_TRUE(cost_.has_gemm(Precision::mxfp8) && cost_.has_gemm(Precision::fp8_tensor) &&
+              cost_.has_gemm(Precision::fp16));
+  EXPECT_FALSE(cost_.has_gemm(Precision::nvfp4) || cost_.has_gemm(Precision::mxfp4));
   // With constants of its own a format takes them in both directions, but for a weight gradient's own.
   const KernelCost own =
       make({}, {number("gemm.fp8_tensor.wave_overhead", 1, "us"), number("gemm.fp8_tensor.k_time", 2, "ns"),
@@ -227,7 +228,7 @@ TEST_F(KernelTimes, FormatsFallBackOnFp8OrAreUnknown) {
                 number("gemm.nvfp4_weight_gradient.k_time", 1.5, "ns")});
   EXPECT_NEAR(q_a(own, tensor, Phase::F), 5 + 3 * (1 + 7168 * 0.002) + written(384, 2) + 1, 1e-9);
   EXPECT_NEAR(q_a(own, tensor, Phase::W), 5 + 6 * (1 + 4096 * 0.002) + written(672, 8) + 1, 1e-9);
-  EXPECT_TRUE(own.knows(Precision::nvfp4) && !own.knows(Precision::mxfp4));
+  EXPECT_TRUE(own.has_gemm(Precision::nvfp4) && !own.has_gemm(Precision::mxfp4));
   const Graph four_bits = make_block(BlockKind::dense_layer, deepseek_rank(Precision::nvfp4));
   EXPECT_NEAR(q_a(own, four_bits, Phase::F), 5 + 3 * (1 + 7168 * 0.001) + written(384, 2) + 1, 1e-9);
   EXPECT_NEAR(q_a(own, four_bits, Phase::W), 5 + 6 * (1 + 4096 * 0.0015) + written(672, 8) + 1, 1e-9);

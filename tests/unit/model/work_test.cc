@@ -100,7 +100,7 @@ LayerContext gpt_rank(bool fused) {
   a.window = {.tokens = 512};
   c.tokens = 4096;
   c.sequence_length = 2048;
-  c.fused_attention = fused;
+  c.attention = fused ? AttentionKernel::fused : AttentionKernel::unfused;
   return c;
 }
 

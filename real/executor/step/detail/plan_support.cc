@@ -93,6 +93,16 @@ std::optional<Error> check_formats(const Plan& plan, const Device& device) {
       return refuse(plan, "precision." + use.key,
                     fmt::format("{} is simulated, not executed here", to_string(use.precision)),
                     fmt::format("set it to {}", formats_of(device, use.possible)));
+  const bool scaled = p.gemm == model::Precision::fp8_tensor;
+  if (scaled && p.scaling == "delayed")
+    return refuse(plan, "precision.scaling", "scales of earlier steps are simulated, not executed",
+                  "set it to current");
+  if (scaled && p.weight_cast == "step")
+    return refuse(plan, "precision.weight_cast", "weights are cast where they are used when executed",
+                  "set it to micro_batch");
+  if (plan.attention.kernel != "fused" && plan.attention.kernel != "unfused")
+    return refuse(plan, "attention.kernel", fmt::format("{} is simulated, not executed", plan.attention.kernel),
+                  "set it to fused or unfused");
   return std::nullopt;
 }
 

@@ -159,7 +159,7 @@ constexpr std::array<std::pair<std::string_view, Make>, 11> makers = {{{"rmsnorm
 
 Graph gemm_graph(std::int64_t m, std::int64_t n, std::int64_t k, Precision precision) {
   return of_layer({m, k, precision}, k,
-                  [&](GraphBuilder& b, TensorId x) { return linear(b, "product", x, n, {.precision = precision}); });
+                  [&](GraphBuilder& b, TensorId x) { return linear(b, "product", x, n, {.operands = {precision}}); });
 }
 
 Graph attention_graph(std::int64_t sequence, std::int64_t heads, std::int64_t head_dim, Precision precision) {
