@@ -56,8 +56,13 @@ bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring
 }  // namespace
 
 double KernelCost::launches(const Graph& graph, const Operator& op) const {
-  if (const auto& stated = fusion(op).launches) return stated->value;
-  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W) return gemm_shape(graph, op, 1).groups;
+  const auto& stated = fusion(op).launches;
+  return stated ? stated->value : kernels(graph, op);
+}
+
+int KernelCost::kernels(const Graph& graph, const Operator& op) {
+  if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
+    return static_cast<int>(gemm_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
@@ -247,6 +252,7 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   } else {
     result.shares[0] = {shortest_kernel_.index, shortest};
   }
+  result.passes = passes.value;
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   const bool lays_out = cast != nullptr && cast->scales_transposed;
   const Constant* extra = lays_out ? &scale_layout_ : op.kind == OperatorKind::permute ? &map_time_ : nullptr;

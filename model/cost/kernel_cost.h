@@ -24,6 +24,7 @@ struct KernelTime {
   double seconds = 0;           // under the given conditions, launch gaps included
   double gaps = 0;              // launch gaps in `seconds`; those of a router are part of its constant
   std::array<Share, 9> shares;  // the constants that `seconds` depends on; they add up to it
+  double passes = 1;            // the bytes moved over those of bytes_moved()
 };
 
 class KernelCost {
@@ -51,8 +52,10 @@ class KernelCost {
   // at the same rows, because the slowdowns of a profile are at least 1.
   double best(const Graph& graph, const Operator& op) const;
 
-  // Returns the number of launches of one operator: kernel.<operator>.launches where the profile states it, else what
-  // one fused kernel needs: weight gradients of e experts are e kernels.
+  // Returns the number of launches of one operator where each is as fused as it can be: weight gradients of e experts
+  // are e kernels.
+  static int kernels(const Graph& graph, const Operator& op);
+  // Returns kernel.<operator>.launches where the profile states it, else kernels().
   double launches(const Graph& graph, const Operator& op) const;
 
  private:

@@ -121,7 +121,7 @@ Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const
 PowerWindow PowerModel::window(const Graph& graph, const Operator& op, const KernelTime& time) const {
   const OperatorClass kind = operator_class(graph, op);
   PowerWindow window;
-  window.byte_joules = byte_ * bytes_moved(graph, op, 1).value();
+  window.byte_joules = byte_ * bytes_moved(graph, op, 1).value() * time.passes;
   if (!is_gemm(kind) && kind != OperatorClass::attention) {
     window.other_seconds = time.seconds;
     return window;

@@ -25,7 +25,7 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
   add_sharding(plan, layout, key_.clear().add(&costs));
   for (const model::StageUnit& unit : units) {
     key_.add(unit.expert, unit.pieces.size());
-    for (const auto& [stored, elements, whole] : unit.pieces) key_.add(stored, elements, whole);
+    for (const auto& [stored, elements, whole, cast] : unit.pieces) key_.add(stored, elements, whole, cast);
   }
   std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;

@@ -1,9 +1,13 @@
 // Derives the constants of the public profiles of A100 and H100 again from the published measurements of single kernels
 // and links that they name.
 #include <algorithm>
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "model/base/si_unit.h"
+#include "model/cost/forms/kernel_forms.h"
 #include "tests/support/nccl_fit.h"
 #include "tests/support/profile_constants.h"
 
@@ -60,10 +64,11 @@ TEST_F(PublicProfiles, GemmsOfTheA100) { expect_gemms(profile("a100-public"), "A
 
 TEST_F(PublicProfiles, GemmsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
 
-double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens) {
+double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens,
+                      int head_dim = 128) {
   for (const Row& row : published("attention"))
     if (row.at("kernel") == kernel && row.at("pass") == pass && row.at("causal") == causal &&
-        number(row, "seqlen") == tokens)
+        number(row, "seqlen") == tokens && number(row, "head_dim") == head_dim)
       return number(row, "tflops");
   return 0;
 }
@@ -80,6 +85,42 @@ TEST_F(PublicProfiles, AttentionOfTheH100) {
   };
   expect_kernel("h100-public", "cuDNN", 4096);
   expect_kernel("h100-torch", "FA2", 8192);
+}
+
+// The figures hold 16,384 tokens and 2,048 columns in all. A mask costs the others what it costs the forward pass at
+// head dimension 128.
+TEST_F(PublicProfiles, AttentionByKernelOfTheH100) {
+  const model::Profile from = profile("h100");
+  const auto si = [&](const std::string& name) {
+    const model::Parameter& constant = from.parameters()[from.find(name).value()];
+    return constant.value * model::si_unit(constant.unit)->factor;
+  };
+  for (const auto& [kernel, prefix] : {std::pair("cuDNN", "attention.cudnn."), std::pair("FA2", "attention.flash2."),
+                                       std::pair("FA3", "attention.flash3.")})
+    for (const bool backward : {false, true}) {
+      const std::string direction = backward ? "backward" : "forward", pass = backward ? "bwd" : "fwd";
+      const model::AttentionConstants constants{.rate = si(prefix + direction + "_rate"),
+                                                .pair_time = si(prefix + direction + ".pair_time"),
+                                                .row_time = si(prefix + direction + ".row_time")};
+      std::vector<double> errors;
+      for (const int dim : {64, 128})
+        for (int tokens = 512; tokens <= 16384; tokens *= 2) {
+          const double masked =
+              attention_rate(kernel, "fwd", "yes", tokens) / attention_rate(kernel, "fwd", "no", tokens);
+          const double rate = dim == 128 && !backward ? attention_rate(kernel, pass, "yes", tokens)
+                                                      : masked * attention_rate(kernel, pass, "no", tokens, dim);
+          const model::AttentionWork work{.batch_heads = 2048.0 / dim * 16384 / tokens,
+                                          .queries = static_cast<double>(tokens),
+                                          .pairs_per_query = tokens / 2.0,
+                                          .qk_dim = static_cast<double>(dim),
+                                          .v_dim = static_cast<double>(dim),
+                                          .backward = backward};
+          const double flops = work.batch_heads * work.queries * work.pairs_per_query * 2 * (backward ? 5 : 2) * dim;
+          errors.push_back(std::abs(model::attention_seconds(constants, work, 132, 132) * rate * 1e12 / flops - 1));
+        }
+      std::ranges::sort(errors);
+      EXPECT_LT(errors[errors.size() / 2], 0.04) << prefix << direction;
+    }
 }
 
 // The other memory reaches the same share of the datasheet's rate as that of the A100 of 80 GB.

@@ -1,0 +1,198 @@
+// What software does beyond one fused kernel an operator: several kernels, another kernel of attention, rows that are
+// not aligned, gradients that no GEMM accumulates, and casts to FP8 that are shared or not.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/cost/kernel_cost.h"
+#include "model/cost/work.h"
+#include "model/layers/blocks.h"
+#include "model/memory/training_state.h"
+#include "model/program/stage_optimizer.h"
+#include "model/program/stage_units.h"
+#include "tests/support/costs.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::find;
+using tests::h800_device;
+using tests::profile;
+
+// A layer with SwiGLU and grouped-query attention: 4096 tokens in two sequences, 8 heads, 512 columns.
+LayerContext rank(std::int64_t head_dim = 64) {
+  LayerContext c;
+  c.architecture = {.hidden_size = 8 * head_dim,
+                    .heads = 8,
+                    .key_value_heads = 8,
+                    .head_dim = head_dim,
+                    .intermediate_size = 1024,
+                    .vocabulary = 1000};
+  c.tokens = 4096;
+  c.sequence_length = 2048;
+  return c;
+}
+
+KernelCost cost(std::vector<Parameter> more = {}) {
+  const Profile base = profile("h800");
+  std::vector<Parameter> parameters = base.parameters();
+  for (Parameter& constant : more) parameters.push_back(std::move(constant));
+  return KernelCost::make(Profile("unfused", "", parameters), h800_device()).value();
+}
+
+Parameter number(const std::string& name, double value, const std::string& unit = "1") {
+  return {.name = name, .value = value, .unit = unit};
+}
+
+struct Kernels {  // seconds with and without the gaps between launches
+  double seconds = 0, work = 0;
+};
+Kernels time(const KernelCost& cost, const Graph& graph, const std::string& name, Phase phase = Phase::F) {
+  const KernelTime time = cost.time(graph, find(graph, name, phase), {.sms = 132});
+  return {time.seconds, time.seconds - time.gaps};
+}
+
+TEST(UnfusedKernels, MoveTheirBytesSeveralTimes) {
+  const Graph layer = make_block(BlockKind::dense_layer, rank());
+  const KernelCost fused = cost(),
+                   unfused = cost({number("kernel.swiglu.passes", 5), number("kernel.swiglu.launches", 3)});
+  const Kernels one = time(fused, layer, "swiglu"), several = time(unfused, layer, "swiglu");
+  EXPECT_NEAR(several.work, 5 * one.work, 1e-12);
+  EXPECT_NEAR(several.seconds - several.work, 3 * (one.seconds - one.work), 1e-12);
+  EXPECT_NEAR(unfused.best(layer, find(layer, "swiglu")), 5 * fused.best(layer, find(layer, "swiglu")), 1e-12);
+  // Other classes are as they were.
+  EXPECT_EQ(time(unfused, layer, "swiglu_grad", Phase::I).seconds, time(fused, layer, "swiglu_grad", Phase::I).seconds);
+}
+
+TEST(UnfusedKernels, AnOperatorsConstantsComeBeforeThoseOfItsClass) {
+  const Graph layer = make_block(BlockKind::dense_layer, rank());
+  const KernelCost both = cost(
+      {number("kernel.elementwise.passes", 4), number("kernel.split.passes", 0), number("kernel.split.launches", 0)});
+  EXPECT_NEAR(time(both, layer, "attention_residual").work, 4 * time(cost(), layer, "attention_residual").work, 1e-12);
+  EXPECT_EQ(time(both, layer, "split_qkv").seconds, 0);  // a view is no kernel
+}
+
+TEST(UnfusedKernels, AShortKernelTakesTheShortestTimePerLaunch) {
+  LayerContext few = rank();
+  few.tokens = few.sequence_length = 16;
+  const Graph layer = make_block(BlockKind::dense_layer, few);
+  const KernelCost unfused = cost({number("kernel.swiglu.launches", 3)});
+  EXPECT_NEAR(time(unfused, layer, "swiglu").work, 3 * time(cost(), layer, "swiglu").work, 1e-12);
+}
+
+TEST(UnfusedKernels, AttentionTakesTheConstantsOfItsKernel) {
+  LayerContext c = rank();
+  const KernelCost own = cost(
+      {number("attention.triton.forward_rate", 100, "TFLOP/s"), number("attention.triton.backward_rate", 50, "TFLOP/s"),
+       number("attention.triton.forward.row_time", 1, "ns"), number("attention.triton.dim_block", 128)});
+  const auto attention = [&](AttentionKernel kernel, const std::string& name, Phase phase) {
+    c.attention = kernel;
+    return time(own, make_block(BlockKind::dense_layer, c), name, phase).work;
+  };
+  // 64 columns are computed as 128; 8 heads of 4096 queries see 1024 keys on average. The rates hold on 112 SMs.
+  const double rows = 4096.0 * 8, share = 112.0 / 132;
+  EXPECT_NEAR(attention(AttentionKernel::triton, "attention", Phase::F),
+              rows * share * (1024 * 2 * 256 / 100e12 + 1e-9), 1e-9);
+  EXPECT_NEAR(attention(AttentionKernel::triton, "attention_grad", Phase::I), rows * share * 1024 * 2 * 640 / 50e12,
+              1e-9);
+  // A kernel without constants runs as the one that the profile was measured with.
+  EXPECT_EQ(attention(AttentionKernel::flash3, "attention", Phase::F),
+            attention(AttentionKernel::fused, "attention", Phase::F));
+}
+
+TEST(UnfusedKernels, RowsThatAreNotAlignedSlowGemmsDown) {
+  const KernelCost plain = cost(),
+                   slow = cost({number("gemm.slowdown_aligned_8", 3), number("gemm.slowdown_aligned_4", 5)});
+  const auto factor = [&](std::int64_t head_dim, const std::string& name) {
+    LayerContext c = rank(head_dim);
+    c.attention = AttentionKernel::unfused;
+    const Graph layer = make_block(BlockKind::dense_layer, c);
+    return time(slow, layer, name).work / time(plain, layer, name).work;
+  };
+  // Heads of 112 columns are 224 bytes, 14 times 16; those of 108 are 216, 27 times 8; of 110, 55 times 4.
+  EXPECT_EQ(factor(112, "scores"), 1);
+  EXPECT_GT(factor(108, "scores"), 1.2);
+  EXPECT_GT(factor(110, "scores"), factor(108, "scores"));
+  EXPECT_GT(factor(108, "weigh_values"), 1.2);
+  // Rows of eight such heads are aligned.
+  EXPECT_EQ(factor(108, "qkv"), 1);
+}
+
+TEST(UnfusedKernels, GradientsThatNoGemmAccumulates) {
+  const Graph layer = make_block(BlockKind::dense_layer, rank());
+  const KernelCost apart = cost({number("gemm.accumulation_bytes", 6, "B")});
+  const Kernels with = time(cost(), layer, "down_wgrad", Phase::W),
+                without = time(apart, layer, "down_wgrad", Phase::W);
+  EXPECT_GT(without.work, with.work);
+  EXPECT_NEAR(without.seconds - without.work, 2 * (with.seconds - with.work), 1e-12);
+  EXPECT_EQ(time(apart, layer, "down").seconds, time(cost(), layer, "down").seconds);
+}
+
+double kernel_seconds(const Graph& graph) {
+  const KernelCost kernels = cost();
+  double sum = 0;
+  for (const Operator& op : graph.operators) sum += kernels.time(graph, op, {.sms = 132}).seconds;
+  return sum;
+}
+
+LayerContext quantized(Precision gemm, bool delayed = false, bool once = false) {
+  LayerContext c = rank(128);
+  c.architecture.intermediate_size = 4096;
+  c.gemm = gemm;
+  c.delayed_scaling = delayed;
+  c.weights_cast_once = once;
+  return c;
+}
+
+TEST(Fp8PerTensor, FewerCastsAreFaster) {
+  const auto seconds = [](bool delayed, bool once) {
+    return kernel_seconds(make_block(BlockKind::dense_layer, quantized(Precision::fp8_tensor, delayed, once)));
+  };
+  EXPECT_LT(seconds(true, false), seconds(false, false));
+  EXPECT_LT(seconds(true, true), seconds(true, false));
+  // With the same GEMMs it is not slower than one scale for each tile.
+  EXPECT_LT(seconds(true, true), kernel_seconds(make_block(BlockKind::dense_layer, quantized(Precision::fp8))));
+}
+
+TEST(Fp8PerTensor, DelayedScalesLetNormsWriteFp8) {
+  const Graph layer = make_block(BlockKind::dense_layer, quantized(Precision::fp8_tensor, true));
+  const auto emitted = [&](const std::string& name) {
+    return std::ranges::any_of(layer.operators, [&](const Operator& op) { return op.name == name; });
+  };
+  EXPECT_EQ(layer.tensor(find(layer, "attention_norm").writes[0]).type, DataType::fp8);
+  EXPECT_FALSE(emitted("cast_qkv") || emitted("cast_gate_up"));
+  // Other inputs are cast without a search for the largest entry; gradients are read once for both layouts.
+  EXPECT_EQ(bytes_moved(layer, find(layer, "cast_down"), 1).value(), 4096 * 4096 * 3.0);
+  EXPECT_EQ(bytes_moved(layer, find(layer, "cast_d_down", Phase::I), 1).value(), 4096 * 1024 * 4.0);
+  EXPECT_FALSE(emitted("cast_transpose_d_down"));
+}
+
+TEST(Fp8PerTensor, WeightsAreCastOnceAStep) {
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.precision.gemm = Precision::fp8_tensor;
+  plan.precision.scaling = "delayed";
+  plan.precision.weight_cast = "step";
+  const Graph layer = make_block(BlockKind::dense_layer, quantized(Precision::fp8_tensor, true, true));
+  const StageOptimizer optimizer = make_stage_optimizer(plan, {}, stage_units(plan, {layer}, {{0}}));
+  // Weights of the projections: 4 x 1024^2 in attention, 3 x 1024 x 4096 in the MLP. BF16 is read, FP8 written twice.
+  const double elements = 4 * 1024.0 * 1024 + 3 * 1024.0 * 4096;
+  double bytes = 0;
+  for (const Operator& op : optimizer.graph.operators)
+    if (op.kind == OperatorKind::cast_transpose) bytes += bytes_moved(optimizer.graph, op, 1).value();
+  EXPECT_EQ(bytes, 4 * elements);
+  EXPECT_EQ(std::ranges::count(optimizer.graph.operators, "share_largest_entries", &Operator::name), 1);
+  // Both copies stay in memory.
+  const auto parameters = [&](bool once) {
+    const Graph block = make_block(BlockKind::dense_layer, quantized(Precision::fp8_tensor, true, once));
+    const StageKind kind{{0}};
+    return training_state(plan, {}, {block}, {{&kind, nullptr}}).others.parameters.value();
+  };
+  EXPECT_EQ(parameters(true) - parameters(false), 2 * elements);
+}
+
+}  // namespace
+}  // namespace plumbline::model
