@@ -9,6 +9,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "reports/charts/line_chart.h"
@@ -45,24 +46,27 @@ model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std:
                               fmt::format("ranks are 0 to {}", ranks - 1));
   const std::vector<model::SlotMemory> slots = model::slot_memories(program);
   Account account;
-  account.memory = model::memory(inputs.plan, layout, program, inputs.cluster, slots);
+  account.memory =
+      model::memory(inputs.plan, layout, program, model::with_allocator(inputs.cluster.device, inputs.profile), slots);
   const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
   account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
   if (!account.memory.fits) account.advice = sim::memory_advice(inputs);
   return account;
 }
 
-std::vector<model::Parameter> reserve_constants(const model::ClusterShape& cluster) {
+std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   std::vector<model::Parameter> constants;
-  for (const model::Parameter& parameter : cluster.parameters)
+  for (const model::Parameter& parameter : inputs.cluster.parameters)
     if (parameter.name.starts_with("device.reserve.")) constants.push_back(parameter);
+  for (const model::Parameter& parameter : inputs.profile.parameters())
+    if (parameter.name.starts_with("allocator.")) constants.push_back(parameter);
   return constants;
 }
 
 model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const Account& account) {
   const auto json = [&] {
     const reports::MemoryDetails details{&account.levels, account.advice ? &*account.advice : nullptr,
-                                         reserve_constants(inputs.cluster)};
+                                         reserve_constants(inputs)};
     return reports::memory_to_json(account.memory, inputs.plan, details);
   };
   const auto svg = [&] {

@@ -63,11 +63,18 @@ class Accountant {
     const MemoryMoment& fullest = timeline.ops[timeline.fullest];
     memory.activations_bytes = fullest.activations.value();
     memory.temporary_bytes = fullest.temporary.value();
-    const RankPeak peak =
-        rank_peak(plan_, layout_, device_, Bytes(state_bytes(memory)), Bytes(memory.gradients_bytes), fullest.sum());
+    const RankPeak peak = rank_peak(plan_, layout_, device_,
+                                    {Bytes(state_bytes(memory)), Bytes(memory.gradients_bytes), state.counts,
+                                     fullest.sum(), program_.stage_message * in_flight(rank)});
+    if (device_.reserve.master_shards) memory.parameters_bytes -= state.counts.shards.value();
+    memory.temporary_bytes += peak.software.value();
     memory.communication_bytes = (fullest.communication + peak.buffers).value();
     memory.reserve_bytes = peak.reserve.value();
     memory.peak_bytes = peak.sum().value();
+    memory.low_bytes = peak.low.value();
+    memory.high_bytes = peak.high.value();
+    memory.allocated_bytes = peak.allocated().value();
+    memory.segments_bytes = peak.segments().value();
     memory.activations_peak_bytes = timeline.activations_peak.value();
     memory.peak_operator = describe(program_, slots_, index, fullest);
     memory.largest = largest_item(state, memory);
@@ -75,6 +82,16 @@ class Accountant {
   }
 
  private:
+  // Returns the most micro-batches that wait for their backward.
+  std::int32_t in_flight(std::int32_t rank) const {
+    std::int32_t now = 0, most = 0;
+    for (const ScheduleOp& op : program_.schedule.ranks[static_cast<std::size_t>(rank)]) {
+      if (op.type == OpType::F) most = std::max(most, ++now);
+      if (op.type == OpType::B || op.type == OpType::I) --now;
+    }
+    return most;
+  }
+
   // Stages of one kind hold the same state, and most ranks hold stages of one kind.
   const TrainingState& state_of(const std::vector<std::int64_t>& stages) {
     std::vector<std::int32_t> kinds;
@@ -100,21 +117,21 @@ std::string op_type(const Schedule& schedule, std::size_t rank, std::int32_t op)
 
 }  // namespace
 
-Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device,
               const std::vector<SlotMemory>& slots) {
-  Accountant accountant(plan, layout, program, cluster.device, slots);
+  Accountant accountant(plan, layout, program, device, slots);
   Memory result;
   for (std::int32_t rank = 0; rank < program.schedule.shape.ranks; ++rank) {
     result.ranks.push_back(accountant.of(rank));
     result.peak_bytes = std::max(result.peak_bytes, result.ranks.back().peak_bytes);
   }
-  result.capacity_bytes = cluster.device.memory.value();
+  result.capacity_bytes = device.memory.value();
   result.fits = result.peak_bytes <= result.capacity_bytes;
   return result;
 }
 
-Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster) {
-  return memory(plan, layout, program, cluster, slot_memories(program));
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device) {
+  return memory(plan, layout, program, device, slot_memories(program));
 }
 
 const RankMemory* fullest_rank(const Memory& memory) {

@@ -12,10 +12,10 @@ namespace plumbline::model {
 
 // Returns the memory of all ranks. The peak of a rank is the maximum of its timeline (detail/memory_timeline.h) on top
 // of what stays: parameters, gradients, optimizer states (training_state.h), library buffers and reserves
-// (memory_reserve.h, which sums them).
-Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster);
+// (memory_reserve.h, which sums them; with_allocator() there adds what the software of a profile holds to a device).
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device);
 // Returns the same from slot_memories(program), for callers that have them.
-Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const ClusterShape& cluster,
+Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device,
               const std::vector<SlotMemory>& slots);
 
 // Returns the first rank with the highest peak; nullptr when there is none.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
+#include <utility>
 
 #include "model/plan/layout.h"
 #include "model/program/stage_optimizer.h"
@@ -20,6 +22,7 @@ class StateCounter {
   StateCounter(const Plan& plan, const Layout& layout)
       : plan_(plan),
         zero_(plan.parallelism.zero_stage),
+        copies_(plan.optimizer.gradient_copy == "fp32"),
         expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
         dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)) {}
 
@@ -27,9 +30,11 @@ class StateCounter {
     StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
     const double shards = tensor.expert ? expert_shards_ : dense_shards_;
     if (tensor.role == Role::gradient) {
-      bytes.gradients += times * tensor.bytes() / (zero_ >= 2 ? shards : 1);
+      const Bytes copy(tensor.elements() * (copies_ ? bytes_per_element(DataType::fp32) : 0));
+      bytes.gradients += times * (tensor.bytes() + copy) / (zero_ >= 2 ? shards : 1);
       return;
     }
+    count(tensor, times, shards);
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
     if (tensor.cast_once) bytes.parameters += times * Bytes(2 * tensor.elements() * bytes_per_element(DataType::fp8));
     if (!plan_.offload.optimizer)
@@ -59,6 +64,21 @@ class StateCounter {
   }
 
  private:
+  void count(const Tensor& tensor, double times, double shards) {
+    ParameterCounts& counts = state_.counts;
+    counts.held += times * tensor.elements() / (zero_ >= 3 ? shards : 1);
+    counts.updated += times * tensor.elements() / shards;
+    if (zero_ >= 3 && has_master_weights(plan_, tensor.type)) counts.shards += times * tensor.bytes() / shards;
+    std::vector<std::int64_t> shape;
+    double elements = 1;
+    for (const Dimension& dimension : tensor.shape) shape.push_back(dimension.size);
+    if (tensor.expert && shape.size() > 1) shape.erase(shape.begin());
+    for (const std::int64_t size : shape) elements *= static_cast<double>(size);
+    counts.largest = std::max(counts.largest, elements);
+    const bool table = tensor.name == "embedding" || tensor.name == "positions";
+    if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
+  }
+
   double optimizer_bytes(DataType stored) const {
     const double master =
         has_master_weights(plan_, stored) ? bytes_per_element(activation_type(plan_.precision.master_weights)) : 0;
@@ -78,7 +98,9 @@ class StateCounter {
 
   const Plan& plan_;
   std::int64_t zero_;
+  bool copies_;
   TrainingState state_;
+  std::set<std::vector<std::int64_t>> shapes_;
   Bytes most_parameters_, most_gradients_, most_copied_;
   double expert_shards_, dense_shards_;
 };

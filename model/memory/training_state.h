@@ -13,11 +13,20 @@ namespace plumbline::model {
 
 struct StateBytes {
   Bytes parameters;  // zero_stage 3: the rank's shard and the gathered units
-  Bytes gradients;   // zero_stage 2, 3: the rank's shard and what waits for its reduction
+  Bytes gradients;   // zero_stage 2, 3: the rank's shard and what waits for its reduction; with the FP32 sums of
+                     // optimizer.gradient_copy, which are divided like them
   Bytes optimizer;   // the rank's shard of master weights and two moments; none where the host holds them
+};
+struct ParameterCounts {  // of a rank, in elements where no unit is given
+  double held = 0;        // zero_stage 3: its shards
+  double updated = 0;     // those that its optimizer updates
+  double largest = 0;     // the largest tensor; of experts one
+  Bytes shards;           // zero_stage 3: of the parameters in their own format, where there are master weights
+  double shapes = 0;      // one matrix of each shape, without tables of embeddings
 };
 struct TrainingState {
   StateBytes experts, others;
+  ParameterCounts counts;
   // The following are parts of the bytes above.
   Bytes gathered_parameters;  // zero_stage 3: overlap.prefetch + 1 consecutive units, all without resharding
   Bytes gradients_in_flight;  // zero_stage 2, 3: the unit that is written and the one that is reduced

@@ -76,8 +76,9 @@ struct Plan {
     std::string weight_cast = "micro_batch";   // micro_batch | step: how often weights are cast for fp8_tensor
   } precision;
   struct {
-    bool gradient_clipping = true;  // the norm of the whole gradient scales the update
-    std::string ema = "none";       // none | host: a moving average of the parameters in host memory
+    bool gradient_clipping = true;       // the norm of the whole gradient scales the update
+    std::string ema = "none";            // none | host: a moving average of the parameters in host memory
+    std::string gradient_copy = "none";  // none | fp32: FP32 sums beside the gradients of a micro-batch
   } optimizer;
   struct {
     bool optimizer = false;  // master weights and moments in host memory, updated there
@@ -227,6 +228,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("precision.weight_cast", plan.precision.weight_cast);
   visit("optimizer.gradient_clipping", plan.optimizer.gradient_clipping);
   visit("optimizer.ema", plan.optimizer.ema);
+  visit("optimizer.gradient_copy", plan.optimizer.gradient_copy);
   visit("offload.optimizer", plan.offload.optimizer);
   visit("offload.activations", plan.offload.activations);
   visit("attention.kernel", plan.attention.kernel);

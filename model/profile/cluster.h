@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,15 @@ struct MemoryReserve {
   Bytes communicator;        // buffers of the collective library for one group of ranks
   Bytes all_to_all;          // buffers of the expert all-to-all library
   double fragmentation = 0;  // unused memory of the allocator over the dynamic tensors
+  // What the software adds: constants allocator.* of the profile (docs/memory.md). 0 or false: not counted.
+  double fragmentation_low = 0, fragmentation_high = 0;  // the range of `fragmentation`; 0: none is stated
+  std::optional<Bytes> reduction_buffers{};              // none: two gradient buckets
+  Bytes update_copies{};                                 // per updated parameter
+  Bytes reduced_copies{};                                // per parameter whose gradient has an FP32 copy
+  bool separate_gradients = false;                       // a weight's gradient exists before it is added
+  bool shape_gradients = false;                          // a BF16 buffer for each shape of a weight
+  bool master_shards = false;                            // zero_stage 3: gathers cast the master weights
+  bool stage_outputs = false;                            // outputs of a stage wait for its backward
   bool operator==(const MemoryReserve&) const = default;
 };
 

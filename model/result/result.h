@@ -60,13 +60,17 @@ struct RankMemory {
   double communication_bytes = 0;  // messages, dispatch and combine buffers, gradient buckets, library buffers
   double reserve_bytes = 0;        // driver context, workspaces, unused memory of the allocator
   double peak_bytes = 0;
-  std::string largest;                // the largest single item, in words
-  std::string peak_operator;          // what runs at the highest moment, in words
-  double activations_peak_bytes = 0;  // the most that is kept at any moment
+  double low_bytes = 0, high_bytes = 0;  // the interval of the peak, from what the allocator holds unused
+  double allocated_bytes = 0;            // tensors: what a framework states as allocated
+  double segments_bytes = 0;             // what its allocator holds for them: what it states as reserved
+  std::string largest;                   // the largest single item, in words
+  std::string peak_operator;             // what runs at the highest moment, in words
+  double activations_peak_bytes = 0;     // the most that is kept at any moment
   double buffers_bytes() const { return temporary_bytes + communication_bytes; }
 };
 
 struct Memory {
+  bool measured = false;  // ranks have a peak only: the most bytes in use on a device
   double peak_bytes = 0;
   double capacity_bytes = 0;
   bool fits = true;

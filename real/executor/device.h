@@ -108,6 +108,10 @@ class Device {
   // Waits for all streams. Returns the first error of a kernel or message, after which the device cannot be used.
   virtual model::Result<void> synchronize() = 0;
 
+  // Returns the most bytes in use so far: of tensors in their formats or, where the driver states it, of the device. 0:
+  // unknown.
+  virtual double memory_bytes() { return 0; }
+
   // Returns the device's clock, in seconds; of virtual clocks, the latest of all streams.
   virtual double now() = 0;
   // Returns what has run since the last call. Requires synchronize().

@@ -121,6 +121,26 @@ void add_rates(const model::Plan& plan, const model::Architecture& architecture,
   step.mfu_causal = step.model_tflops_per_gpu_causal / peak;
 }
 
+model::Memory measured_memory(const model::Memory& predicted, const std::vector<RankMeasurement>& ranks,
+                              std::int64_t per_stage) {
+  std::map<std::int64_t, double> peaks;
+  for (const RankMeasurement& rank : ranks) {
+    double& peak = peaks[rank.world_rank / per_stage];
+    peak = std::max(peak, rank.memory_bytes);
+  }
+  model::Memory memory;
+  memory.measured = true;
+  memory.capacity_bytes = predicted.capacity_bytes;
+  for (const auto& [index, peak] : peaks) {
+    model::RankMemory& rank = memory.ranks.emplace_back();
+    rank.rank = index;
+    rank.stages = predicted.ranks[static_cast<std::size_t>(index)].stages;
+    rank.peak_bytes = peak;
+    memory.peak_bytes = std::max(memory.peak_bytes, peak);
+  }
+  return memory;
+}
+
 // Adds the breakdown of a rank's step: kernels by class, in proportion to their busy times, then waits.
 void add_breakdown(const RankSlots& rank, const std::vector<std::pair<std::string, double>>& classes,
                    model::StepTimes& step) {
@@ -150,7 +170,9 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
   model::StepResult& result = measured.result;
   result.fidelity = "measured";
   result.device = cluster.device.name;
-  result.memory = model::memory(plan, layout, program, cluster);
+  result.memory = model::memory(plan, layout, program, cluster.device);
+  if (std::ranges::all_of(ranks, [](const RankMeasurement& rank) { return rank.memory_bytes > 0; }))
+    result.memory = measured_memory(result.memory, ranks, per_stage);
   model::StepTimes& step = result.step;
   step.time_s = seconds;
   add_rates(plan, architecture, cluster, step);
@@ -182,8 +204,9 @@ MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& a
 }
 
 std::string to_text(const RankMeasurement& measurement) {
-  std::string text = fmt::format("{} {} {} {}\n", measurement.world_rank, measurement.timeline.names.size(),
-                                 measurement.timeline.spans.size(), measurement.class_seconds.size());
+  std::string text =
+      fmt::format("{} {} {} {} {}\n", measurement.world_rank, measurement.timeline.names.size(),
+                  measurement.timeline.spans.size(), measurement.class_seconds.size(), measurement.memory_bytes);
   for (const std::string& name : measurement.timeline.names) text += name + "\n";
   for (const Span& s : measurement.timeline.spans)
     text += fmt::format("{} {} {} {} {} {} {} {}\n", s.name, s.rank, static_cast<int>(s.stream), s.layer, s.micro_batch,
@@ -196,7 +219,7 @@ model::Result<RankMeasurement> rank_measurement(const std::string& text) {
   RankMeasurement measurement;
   std::istringstream in(text);
   std::size_t names = 0, spans = 0, classes = 0;
-  in >> measurement.world_rank >> names >> spans >> classes;
+  in >> measurement.world_rank >> names >> spans >> classes >> measurement.memory_bytes;
   in.ignore();
   model::Timeline& timeline = measurement.timeline;
   timeline.names.resize(names);

@@ -23,6 +23,7 @@ struct RankMeasurement {
   std::int32_t world_rank = 0;
   model::Timeline timeline;
   std::vector<std::pair<std::string, double>> class_seconds;
+  double memory_bytes = 0;  // Device::memory_bytes()
 };
 // Convert a measurement to text and back; infeasible where the text cannot be read.
 std::string to_text(const RankMeasurement& measurement);
@@ -34,8 +35,9 @@ struct MeasuredStep {
 };
 
 // Takes the measurements of all ranks, or of one that ran alone; times by kind of slot and by class are the first
-// rank's. `seconds` is the step's duration on the slowest rank. Memory is the model's prediction, not a measurement.
-// Values that a measurement does not give (bound, interval, provenance) stay empty.
+// rank's. `seconds` is the step's duration on the slowest rank. Memory has the peak of each pipeline rank's fullest
+// device; where a device measures none it is the model's prediction, with all its parts. Values that a measurement does
+// not give (bound, interval, provenance) stay empty.
 MeasuredStep measured_step(const model::Plan& plan, const model::Architecture& architecture,
                            const model::Layout& layout, const model::StepProgram& program,
                            const model::ClusterShape& cluster, const std::vector<RankMeasurement>& ranks,

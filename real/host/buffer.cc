@@ -11,18 +11,28 @@ HostBuffer::HostBuffer(Pool& pool, model::DataType type, Index rows, Index colum
   const Pool::Piece piece = pool.take(static_cast<std::size_t>(rows * columns));
   data_ = piece.data;
   capacity_ = piece.capacity;
+  count(rows * columns);
 }
 
 HostBuffer::HostBuffer(float* data, model::DataType type, Index rows, Index columns)
     : type_(type), data_(data), rows_(rows), columns_(columns), capacity_(static_cast<std::size_t>(rows * columns)) {}
 
 HostBuffer::~HostBuffer() {
-  if (pool_) pool_->give_back({data_, capacity_});
+  if (!pool_) return;
+  count(0);
+  pool_->give_back({data_, capacity_});
+}
+
+void HostBuffer::count(Index elements) {
+  const double bytes = static_cast<double>(elements) * model::bytes_per_element(type_);
+  pool_->count(bytes - counted_);
+  counted_ = bytes;
 }
 
 void HostBuffer::resize(Index rows, Index columns) {
   rows_ = rows;
   columns_ = columns;
+  if (pool_) count(rows * columns);
   const auto floats = static_cast<std::size_t>(rows * columns);
   if (floats <= capacity_) return;
   assert(pool_ && "a view cannot grow");

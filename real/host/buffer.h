@@ -61,11 +61,14 @@ class HostBuffer final : public Buffer {
   std::shared_ptr<const DispatchLayout> dispatch_layout;  // only of a router's indices [T, k], after their dispatch
 
  private:
+  void count(Index elements);
+
   Pool* pool_ = nullptr;  // nullptr: a view
   model::DataType type_;
   float* data_ = nullptr;
   Index rows_ = 0, columns_ = 0;
   std::size_t capacity_ = 0;  // floats
+  double counted_ = 0;        // bytes of it in the pool's count
 };
 
 }  // namespace plumbline::real::host

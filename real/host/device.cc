@@ -64,6 +64,8 @@ HostDevice::HostDevice(const DeviceOptions& options) : state_(std::make_unique<S
 
 HostDevice::~HostDevice() = default;
 
+double HostDevice::memory_bytes() { return state_->pool.most_bytes(); }
+
 BufferPointer HostDevice::allocate(const model::Tensor& tensor) {
   const TensorShape shape = matrix_shape(tensor);
   const Index capacity = is_routed(tensor) ? routed_capacity * shape.rows : shape.rows;

@@ -37,6 +37,7 @@ class HostDevice final : public Device {
   Event record(model::Stream stream) override;
   void wait(model::Stream stream, Event event) override;
   model::Result<void> synchronize() override;
+  double memory_bytes() override;
   double now() override;
   std::vector<KernelRecord> take_records() override;
 

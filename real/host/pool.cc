@@ -54,6 +54,17 @@ void Pool::give_back(Piece piece) {
   free_[piece.capacity].push_back(piece.data);
 }
 
+void Pool::count(double bytes) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += bytes;
+  most_bytes_ = std::max(most_bytes_, bytes_);
+}
+
+double Pool::most_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return most_bytes_;
+}
+
 float* Pool::carve(std::size_t floats) {
   const bool staggered = floats >= line * lines_of_page;  // smaller pieces are spread anyway
   const std::size_t needed = floats + (staggered ? line * lines_of_page : 0);

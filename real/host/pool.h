@@ -24,11 +24,15 @@ class Pool {
   // Returns at least `floats` floats, aligned to 64 bytes. Any thread may call it.
   Piece take(std::size_t floats);
   void give_back(Piece piece);
+  // Adds what a tensor takes in its own format, or subtracts it.
+  void count(double bytes);
+  double most_bytes() const;  // the highest sum of count()
 
  private:
   float* carve(std::size_t floats);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  double bytes_ = 0, most_bytes_ = 0;
   std::vector<std::unique_ptr<float[]>> blocks_;
   float* next_ = nullptr;
   std::size_t left_ = 0;                             // free floats from next_ on

@@ -141,6 +141,10 @@ Json memory_of(const model::Memory& memory) {
                       {"reserve_bytes", rank.reserve_bytes},
                       {"free_bytes", memory.capacity_bytes - rank.peak_bytes},
                       {"activations_peak_bytes", rank.activations_peak_bytes},
+                      {"low_bytes", rank.low_bytes},
+                      {"high_bytes", rank.high_bytes},
+                      {"allocated_bytes", rank.allocated_bytes},
+                      {"segments_bytes", rank.segments_bytes},
                       {"largest", rank.largest},
                       {"peak_operator", rank.peak_operator}});
   }
@@ -149,7 +153,8 @@ Json memory_of(const model::Memory& memory) {
           {"capacity_bytes", memory.capacity_bytes},
           {"fits", memory.fits},
           {"stages", stages},
-          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)}};
+          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
+          {"measured", memory.measured}};
 }
 
 Json level_of(const model::MemoryLevel& level) {

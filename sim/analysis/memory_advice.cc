@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/memory/memory.h"
+#include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "sim/predict/memos.h"
@@ -84,7 +85,7 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
   if (!layout) return std::nullopt;
   const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return std::nullopt;
-  const model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster);
+  const model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster.device);
   const model::RankMemory* fullest = model::fullest_rank(memory);
   if (fullest == nullptr) return std::nullopt;
   return MemoryChange{std::move(settings), memory.peak_bytes, fullest->peak_operator};
@@ -94,6 +95,7 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
 
 model::MemoryAdvice memory_advice(const Inputs& given) {
   Inputs inputs = given;
+  inputs.cluster.device = model::with_allocator(std::move(inputs.cluster.device), inputs.profile);
   if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
   std::vector<Settings> changes;
   add_recomputation(inputs.plan, changes);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "model/memory/training_state.h"
 #include "model/program/data_parallel.h"
 
 namespace plumbline::sim {
@@ -131,6 +130,7 @@ const ShardedStages::State& ShardedStages::state(const std::vector<std::int32_t>
   const model::TrainingState whole = model::training_state(plan_, layout_, timed_.stage_library().blocks(), parameters);
   const model::Bytes gradients = whole.experts.gradients + whole.others.gradients;
   state.gradients = gradients;
+  state.counts = whole.counts;
   state.bytes = (whole.experts.parameters + whole.others.parameters).value() + gradients.value() +
                 (whole.experts.optimizer + whole.others.optimizer).value();
   return state;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/memory/training_state.h"
 #include "model/profile/cluster.h"
 #include "model/program/stage_library.h"
 #include "model/program/stage_optimizer.h"
@@ -104,6 +105,7 @@ class ShardedStages {
   struct State {
     double bytes = 0;  // parameters, gradients and optimizer states
     model::Bytes gradients;
+    model::ParameterCounts counts;
   };
   const State& state(const std::vector<std::int32_t>& kinds);
   struct Update {

@@ -48,8 +48,8 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
   const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling,
                weight_cast] = plan.precision;
   key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast);
-  key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.offload.optimizer,
-          layout.two_directions);
+  key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.optimizer.gradient_copy,
+          plan.offload.optimizer, layout.two_directions);
 }
 
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {

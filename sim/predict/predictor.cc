@@ -204,7 +204,7 @@ class Predictor::Parts {
   }
 
   model::Memory memory(const model::StepProgram& program) const {
-    return model::memory(*work_.plan, work_.layout, program, cache_.inputs().cluster);
+    return model::memory(*work_.plan, work_.layout, program, cache_.inputs().cluster.device);
   }
 
   // Copies of activations to the host and back give slots memory that the schedule's moments do not count.

@@ -13,7 +13,7 @@ void memory_of_a_plan(benchmark::State& state, const char* plan) {
   const Layout layout = make_layout(inputs.plan, inputs.architecture).value();
   const StepProgram program = compile(inputs.plan, inputs.architecture, layout).value();
   double bytes = 0;
-  for (auto _ : state) bytes += memory(inputs.plan, layout, program, inputs.cluster).peak_bytes;
+  for (auto _ : state) bytes += memory(inputs.plan, layout, program, inputs.cluster.device).peak_bytes;
   benchmark::DoNotOptimize(bytes);
   state.counters["plans"] = benchmark::Counter(static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }

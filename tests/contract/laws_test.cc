@@ -240,7 +240,7 @@ TEST_P(Laws, StagesHoldTheWholeModel) {
 TEST_P(Laws, ZeroSavesMemory) {
   const auto memory = [](const Inputs& in) {
     const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
-    return model::memory(in.plan, layout, tests::program_of(in), in.cluster);
+    return model::memory(in.plan, layout, tests::program_of(in), in.cluster.device);
   };
   const model::Memory sharded = memory(inputs({"parallelism.zero_stage=1"}));
   const model::Memory whole = memory(inputs({"parallelism.zero_stage=0"}));

@@ -110,7 +110,7 @@ RC_GTEST_PROP(MemoryOverAStep, NeverFallsBelowNothing, ()) {
 
 RC_GTEST_PROP(MemoryOverAStep, ThePeakIsTheSumOfItsParts, ()) {
   const Case c = random_case();
-  const Memory result = memory(c.plan, c.layout, c.program, cluster());
+  const Memory result = memory(c.plan, c.layout, c.program, cluster().device);
   for (const RankMemory& rank : result.ranks) {
     double sum = 0;
     for (const double part : {rank.parameters_bytes, rank.gradients_bytes, rank.optimizer_bytes, rank.activations_bytes,
@@ -135,7 +135,7 @@ RC_GTEST_PROP(MemoryOverAStep, RecomputationNeverKeepsMore, ()) {
     const auto c = build(config, {gemm, kind, "parallelism.pipeline=4", "parallelism.expert=4",
                                   "recompute.policy=" + policy, "recompute.operators=[\"rmsnorm\", \"swiglu\"]"});
     if (!c) RC_DISCARD("no experts to spread");
-    const Memory result = memory(c->plan, c->layout, c->program, cluster());
+    const Memory result = memory(c->plan, c->layout, c->program, cluster().device);
     RC_ASSERT(result.ranks[1].activations_peak_bytes >= before);
     before = result.ranks[1].activations_peak_bytes;
   }

@@ -159,7 +159,7 @@ TEST(DataParallel, TheMoreIsShardedTheLessMemoryIsNeeded) {
     for (const int zero : {0, 1, 2, 3}) {
       const Inputs in = tests::step_inputs(name, "generic-datasheet", {key("parallelism.zero_stage", zero)});
       const model::Layout layout = model::make_layout(in.plan, in.architecture).value();
-      const double bytes = model::memory(in.plan, layout, tests::program_of(in), in.cluster).peak_bytes;
+      const double bytes = model::memory(in.plan, layout, tests::program_of(in), in.cluster.device).peak_bytes;
       EXPECT_LT(bytes, before) << name << " " << zero;
       before = bytes;
     }

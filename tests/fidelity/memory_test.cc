@@ -37,7 +37,7 @@ Predicted predict(const std::string& example, const std::vector<std::string>& ch
   ClusterShape cluster;
   cluster.device.memory = Bytes(84943110144.0);
   cluster.device.reserve = {Bytes(569376768), Bytes(33554432), Bytes(335544320), Bytes(510154752), 0.05};
-  p.memory = memory(p.plan, p.layout, p.program, cluster);
+  p.memory = memory(p.plan, p.layout, p.program, cluster.device);
   return p;
 }
 Predicted deepseek(const std::vector<std::string>& changes = {}) { return predict("deepseek-v3-2048xh800", changes); }

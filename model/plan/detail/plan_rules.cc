@@ -112,6 +112,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
+  if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);

@@ -240,6 +240,12 @@ model::Result<void> CudaDevice::synchronize() {
                     launched ? "with CUDA_LAUNCH_BLOCKING=1 in the environment it names the operator" : "");
 }
 
+double CudaDevice::memory_bytes() {
+  std::size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) cudaGetLastError();
+  return static_cast<double>(total - free);
+}
+
 double CudaDevice::now() {
   double seconds = state_->clock.restarted_at();
   if (!state_->failure.ok()) return seconds;

@@ -43,6 +43,17 @@ std::string verdict(const model::Memory& memory) {
   return text + ".";
 }
 
+// Returns what the software of the fullest rank states, and the interval of its peak; "" where none is known.
+std::string allocator(const model::Memory& memory) {
+  const model::RankMemory* fullest = model::fullest_rank(memory);
+  if (fullest == nullptr || fullest->high_bytes <= fullest->low_bytes) return "";
+  return paragraph(fmt::format(
+      "Of it tensors take {} GB, which a framework prints as allocated, and its allocator holds {} GB, printed as "
+      "reserved; nvidia-smi shows all. By how much of it lies unused the peak is between {} and {} GB.",
+      gigabytes(fullest->allocated_bytes), gigabytes(fullest->segments_bytes), gigabytes(fullest->low_bytes),
+      gigabytes(fullest->high_bytes)));
+}
+
 constexpr std::size_t plot_width = 88, plot_height = 18;
 
 // Items from the bottom up; those that stay allocated come first.
@@ -95,7 +106,7 @@ std::string memory_summary(const model::Memory& memory, Style style) {
   if (ranks.size() < memory.ranks.size()) {
     out += paragraph(fmt::format("The {} fullest of {} ranks.", ranks.size(), memory.ranks.size()));
   }
-  return out + paragraph(verdict(memory));
+  return out + paragraph(verdict(memory)) + allocator(memory);
 }
 
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "model/program/plan_context.h"
@@ -19,6 +20,7 @@ constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
 }  // namespace
 
 PartsCache::PartsCache(Inputs inputs) : inputs_(std::move(inputs)) {
+  inputs_.cluster.device = model::with_allocator(std::move(inputs_.cluster.device), inputs_.profile);
   if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
   if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();

@@ -13,7 +13,8 @@ namespace plumbline::sim {
 
 using model::BlockKind;
 
-MemoryFloor::MemoryFloor(const Inputs& inputs) : inputs_(inputs) {
+MemoryFloor::MemoryFloor(const Inputs& inputs)
+    : inputs_(inputs), device_(model::with_allocator(inputs.cluster.device, inputs.profile)) {
   for (std::int64_t layer = 0; layer < inputs.architecture.layers; ++layer)
     layer_kinds_.push_back(model::layer_kind(inputs.architecture, layer));
 }
@@ -63,7 +64,7 @@ std::vector<double> MemoryFloor::bytes(const model::Plan& plan, const Pipeline& 
     last += static_cast<double>(inputs_.architecture.multi_token_prediction_layers) *
             block_bytes(BlockKind::multi_token_prediction, plan, layout, states);
   // Gradients are not counted twice and activations not at all, so this is at most the peak of the rest.
-  const double reserve = model::rank_peak(plan, layout, inputs_.cluster.device, {}, {}, {}).sum().value();
+  const double reserve = model::rank_peak(plan, layout, device_, {}).sum().value();
   const model::Schedule outline = pipeline.kind->outline(pipeline.shape);
   std::vector<double> floors;
   for (const Split& split : pipeline.splits) {

@@ -34,6 +34,7 @@ class MemoryFloor {
   const model::Graph& graph(model::BlockKind kind, const model::Plan& plan, const model::Layout& layout);
 
   const Inputs& inputs_;
+  model::Device device_;  // with what the software holds
   std::vector<model::BlockKind> layer_kinds_;
   std::map<std::vector<std::int64_t>, model::Graph> graphs_;  // parameters and gradients only
   std::map<std::vector<std::int64_t>, States> states_;        // of one block of each kind, by sharding

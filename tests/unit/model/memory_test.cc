@@ -8,6 +8,7 @@
 
 #include "model/architecture/load_architecture.h"
 #include "model/memory/detail/memory_timeline.h"
+#include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
 #include "model/program/compile.h"
 #include "model/program/slot_template.h"
@@ -228,6 +229,27 @@ TEST(TrainingState, ShardsByTheGroupOfTheParameter) {
   EXPECT_EQ(state.experts.optimizer, Bytes(100 * 8));
 }
 
+TEST(TrainingState, Fp32SumsAreDividedLikeTheGradients) {
+  TinyCase tiny;
+  tiny.plan.optimizer.gradient_copy = "fp32";
+  const StepProgram program = tiny_program("1f1b", 2, 4);
+  TrainingState state = training_state(tiny.plan, tiny.layout, program, {0});
+  EXPECT_EQ(state.others.gradients, Bytes(200 + 50 * 4));
+  EXPECT_EQ(state.experts.gradients, Bytes(400 + 100 * 4));
+  tiny.plan.parallelism.zero_stage = 2;
+  state = training_state(tiny.plan, tiny.layout, program, {0});
+  EXPECT_EQ(state.others.gradients, Bytes((200 + 50 * 4) / 4.0));
+}
+
+TEST(TrainingState, CountsParametersOfARank) {
+  const TinyCase tiny;
+  const ParameterCounts counts = training_state(tiny.plan, tiny.layout, tiny_program("1f1b", 2, 4), {0}).counts;
+  EXPECT_EQ(counts.held, 50 + 100);
+  EXPECT_EQ(counts.updated, 50 / 4.0 + 100 / 2.0);
+  EXPECT_EQ(counts.largest, 100);
+  EXPECT_EQ(counts.shapes, 0);  // neither is a matrix
+}
+
 TEST(TrainingState, SharedParametersCountOnce) {
   const TinyCase tiny;
   Graph borrower;
@@ -242,15 +264,15 @@ TEST(TrainingState, SharedParametersCountOnce) {
   EXPECT_EQ(dense_parameters({borrower, borrower}), Bytes(200));
 }
 
-ClusterShape cluster(double capacity) {
-  ClusterShape shape;
-  shape.device.memory = Bytes(capacity);
-  return shape;
+Device device_of(double capacity) {
+  Device device;
+  device.memory = Bytes(capacity);
+  return device;
 }
 
 TEST(Memory, AddsUpAndComparesWithTheDevice) {
   const TinyCase tiny;
-  const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7700));
+  const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7700));
   ASSERT_EQ(result.ranks.size(), 4u);
   const RankMemory& first = result.ranks[0];
   // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which are no larger than the gradients.
@@ -262,31 +284,99 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   EXPECT_EQ(result.peak_bytes, 7600);
   EXPECT_EQ(fullest_rank(result)->rank, 0);
   EXPECT_TRUE(result.fits);
-  EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), cluster(7599)).fits);
+  EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7599)).fits);
 }
 
 TEST(Memory, ReservesAreTheDevices) {
   TinyCase tiny;
   tiny.plan.parallelism.pipeline = 4;
-  ClusterShape shape = cluster(1e6);
-  shape.device.reserve = {Bytes(1000), Bytes(10), Bytes(50), Bytes(70), 0.5};
+  Device device = device_of(1e6);
+  device.reserve = {Bytes(1000), Bytes(10), Bytes(50), Bytes(70), 0.5};
   const StepProgram program = tiny_program("1f1b", 4, 8);
   // A context and a workspace for each of two streams; half of the 5300 bytes that are allocated and freed.
-  const Memory result = memory(tiny.plan, tiny.layout, program, shape);
+  const Memory result = memory(tiny.plan, tiny.layout, program, device);
   EXPECT_EQ(result.ranks[0].reserve_bytes, 1000 + 2 * 10 + 0.5 * 5300);
   // Connections of two groups (pipeline, gradients), two buckets, a transfer.
   EXPECT_EQ(result.ranks[0].communication_bytes, 2 * 50 + 600 + 100);
   // With experts on several ranks there are also a group for their gradients and the all-to-all.
   tiny.plan.parallelism.expert = 2;
   tiny.layout.experts_per_rank = 1;
-  EXPECT_EQ(memory(tiny.plan, tiny.layout, program, shape).ranks[0].communication_bytes, 3 * 50 + 70 + 600 + 100);
+  EXPECT_EQ(memory(tiny.plan, tiny.layout, program, device).ranks[0].communication_bytes, 3 * 50 + 70 + 600 + 100);
+}
+
+RankHolding holding_of_a_rank() {
+  RankHolding holding;
+  holding.state = Bytes(2000);
+  holding.gradients = Bytes(500);
+  holding.counts = {.held = 100, .updated = 25, .largest = 40, .shards = Bytes(80), .shapes = 60};
+  holding.dynamic = Bytes(1000);
+  holding.outputs = Bytes(300);
+  return holding;
+}
+
+TEST(RankPeak, SoftwareAddsWhatItsConstantsState) {
+  const TinyCase tiny;
+  Device device = device_of(1e6);
+  device.reserve.context = Bytes(1000);
+  device.reserve.fragmentation = 0.5;
+  device.reserve.fragmentation_low = 0.1;
+  device.reserve.fragmentation_high = 1;
+  device.reserve.reduction_buffers = Bytes(70);
+  device.reserve.update_copies = Bytes(6);
+  device.reserve.reduced_copies = Bytes(2);
+  device.reserve.separate_gradients = device.reserve.shape_gradients = device.reserve.stage_outputs = true;
+  RankPeak peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
+  EXPECT_EQ(peak.buffers, Bytes(70));  // instead of two buckets
+  EXPECT_EQ(peak.software, Bytes(40 * 4 + 60 * 2 + 300));
+  EXPECT_EQ(peak.held, Bytes(0.5 * 1000 + 25 * 6));
+  EXPECT_EQ(peak.sum(), Bytes(2000 + 1000 + 70 + 580 + 1000 + 650));
+  EXPECT_EQ(peak.low, Bytes(3650 + 1100));  // the update's copies take the place of the activations
+  EXPECT_EQ(peak.high, Bytes(3650 + 2000 + 150));
+  EXPECT_EQ(peak.allocated(), Bytes(2000 + 1000 + 580 + 70));
+  EXPECT_EQ(peak.segments(), Bytes(3650 + 650));
+  // With FP32 sums the copies are of all parameters.
+  Plan sums = tiny.plan;
+  sums.optimizer.gradient_copy = "fp32";
+  EXPECT_EQ(rank_peak(sums, tiny.layout, device, holding_of_a_rank()).held, Bytes(0.5 * 1000 + 100 * 2));
+  // A full device gets back what is unused, and no more.
+  device.memory = Bytes(5000);
+  peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
+  EXPECT_EQ(peak.sum(), Bytes(5000));
+  device.memory = Bytes(4000);
+  peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
+  EXPECT_EQ(peak.sum(), Bytes(4750));
+  // Shards of parameters that are the master weights count once.
+  device.reserve.master_shards = true;
+  EXPECT_EQ(rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank()).sum(), Bytes(4750 - 80));
+}
+
+TEST(RankPeak, ConstantsOfTheProfileReplaceTheDevices) {
+  Device device = device_of(1e6);
+  device.reserve.context = Bytes(1000);
+  device.reserve.fragmentation = 0.05;
+  EXPECT_EQ(with_allocator(device, Profile()), device);
+  const auto constant = [](const char* name, double value, const char* unit) {
+    return Parameter{.name = name, .value = value, .unit = unit, .source = "test"};
+  };
+  std::vector<Parameter> constants = {
+      constant("allocator.context", 2000, "B"), constant("allocator.fragmentation", 0.4, "1"),
+      constant("allocator.reduction_buffers", 0, "B"), constant("allocator.stage_outputs", 1, "1")};
+  constants[1].relative_uncertainty = 0.5;
+  const Device changed = with_allocator(device, Profile("test", "", constants));
+  EXPECT_EQ(changed.reserve.context, Bytes(2000));
+  EXPECT_EQ(changed.reserve.fragmentation, 0.4);
+  EXPECT_DOUBLE_EQ(changed.reserve.fragmentation_low, 0.2);
+  EXPECT_DOUBLE_EQ(changed.reserve.fragmentation_high, 0.6);
+  EXPECT_EQ(changed.reserve.reduction_buffers, Bytes(0));
+  EXPECT_TRUE(changed.reserve.stage_outputs);
+  EXPECT_FALSE(changed.reserve.separate_gradients);
 }
 
 TEST(Memory, RankLevelsAddUpToThePeak) {
   const TinyCase tiny;
   const StepProgram program = tiny_program("1f1b", 4, 8);
   const std::vector<SlotMemory> slots = slot_memories(program);
-  const Memory result = memory(tiny.plan, tiny.layout, program, cluster(1e5), slots);
+  const Memory result = memory(tiny.plan, tiny.layout, program, device_of(1e5), slots);
   const RankLevels levels = rank_levels(result, program, slots, 0);
   EXPECT_EQ(levels.ops[levels.fullest].total_bytes, result.ranks[0].peak_bytes);
   EXPECT_EQ(levels.ops[levels.fullest].op, "B");
@@ -301,8 +391,8 @@ TEST(Memory, RankLevelsAddUpToThePeak) {
 
 TEST(Memory, DualPipeHoldsEveryStageTwice) {
   const TinyCase tiny;
-  const Memory one = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 12), cluster(1e5));
-  const Memory two = memory(tiny.plan, tiny.layout, tiny_program("dualpipe", 4, 12), cluster(1e5));
+  const Memory one = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 12), device_of(1e5));
+  const Memory two = memory(tiny.plan, tiny.layout, tiny_program("dualpipe", 4, 12), device_of(1e5));
   for (std::size_t rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(two.ranks[rank].stages,
               (std::vector<std::int64_t>{static_cast<std::int64_t>(rank), 3 - static_cast<std::int64_t>(rank)}));
@@ -324,7 +414,7 @@ Shipped deepseek(const std::vector<std::string>& changes) {
   const Architecture architecture = load_architecture(shipped("examples/models/deepseek-v3.json")).value();
   s.layout = make_layout(s.plan, architecture).value();
   s.program = compile(s.plan, architecture, s.layout).value();
-  s.result = memory(s.plan, s.layout, s.program, cluster(84943110144.0));
+  s.result = memory(s.plan, s.layout, s.program, device_of(84943110144.0));
   return s;
 }
 

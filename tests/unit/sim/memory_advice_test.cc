@@ -22,7 +22,7 @@ double peak(const std::string& plan, Settings overrides) {
   const Inputs inputs = step_inputs(plan, "h800", overrides);
   const model::Layout layout = model::make_layout(inputs.plan, inputs.architecture).value();
   const auto program = model::compile(inputs.plan, inputs.architecture, layout, spread_of(inputs)).value();
-  return model::memory(inputs.plan, layout, program, inputs.cluster).peak_bytes;
+  return model::memory(inputs.plan, layout, program, inputs.cluster.device).peak_bytes;
 }
 
 TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
