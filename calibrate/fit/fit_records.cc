@@ -103,7 +103,12 @@ class Sorter {
   void add_single(const Measurement& m) {
     if (const std::string why = sweep_.unused(m); !why.empty()) return leave(m, why);
     if (m.variant == "alone") return;  // the record in turns with it has its time
-    if (m.op == "launch") return found_.launches.push_back(&m);
+    if (m.op == "launch")
+      return (m.variant == "host_call"    ? found_.launch_calls
+              : m.variant == "round_trip" ? found_.round_trips
+                                          : found_.launches)
+          .push_back(&m);
+    if (m.op == "graph" && m.variant == "host_call") return found_.graph_calls.push_back(&m);
     if (model::parse_collective(m.op)) {
       if (extent_of(m, "bytes") <= 0 || extent_of(m, "ranks") < 2) return leave(m, "one rank uses no link");
       return found_.collectives.push_back(&m);

@@ -40,6 +40,8 @@ struct FitRecords {  // all records of one device, by the fit that uses them
   std::vector<FitRecord> overlapped;
   std::vector<FitRecord> together_overlapped;  // expert all-to-alls while operators ran
   std::vector<const Measurement*> launches, messages, all_to_alls, collectives;  // not operators of a plan
+  // What launches cost the host of a GPU: calls for a kernel, calls for a graph, and from a call to the kernel's end.
+  std::vector<const Measurement*> launch_calls, graph_calls, round_trips;
   bool holds_gaps = false;         // of a GPU: whether the times of kernels hold the gaps before them
   std::vector<std::string> notes;  // records that no constant uses
 };

@@ -141,7 +141,7 @@ void fit_one_time(const std::string& name, const std::vector<const Measurement*>
   const Form form = [&](const VectorXd& x) -> VectorXd { return VectorXd::Constant(seconds.size(), x[0]); };
   const auto fit = fit_family(name, form, seconds, VectorXd::Constant(1, seconds.mean()), result);
   constants.add(name, fit->values[0], std::max(fit->uncertainty[0], spread), model::Evidence::measured,
-                fmt::format("middle of {} record{}", times.size(), times.size() == 1 ? "" : "s"));
+                fmt::format("middle of {} record{}", times.size(), times.size() == 1 ? "" : "s"), "kernel.launch_gap");
 }
 
 }  // namespace
@@ -197,6 +197,9 @@ void fit_single_times(const FitRecords& records, ConstantList& constants, Profil
     (record.kind == OperatorKind::router ? forward : backward).push_back(record.measurement);
   fit_one_time("router.forward", forward, constants, result);
   fit_one_time("router.backward", backward, constants, result);
+  fit_one_time("host.launch", records.launch_calls, constants, result);
+  fit_one_time("host.graph_launch", records.graph_calls, constants, result);
+  fit_one_time("host.synchronization", records.round_trips, constants, result);
   if (!records.holds_gaps) fit_one_time("kernel.launch_gap", records.launches, constants, result);
   if (records.holds_gaps)
     constants.add("kernel.launch_gap", 0, std::nullopt, model::Evidence::measured,

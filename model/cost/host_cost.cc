@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "model/cost/kernel_cost.h"
 #include "model/cost/work.h"
 
 namespace plumbline::model {
@@ -20,6 +21,8 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   HostCost cost;
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
+  cost.read_launches(reader);
+  if (plan.parallelism.pipeline == 1) cost.synchronizations_slot_ = 0;
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;
@@ -35,6 +38,60 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
                    fmt::format("no constant gives the rate between {} and its host", cluster.device.name),
                    "add host_bandwidth to the device's file"));
   return cost;
+}
+
+void HostCost::read_launches(ConstantReader& reader) {
+  const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
+  launch_ = read("host.launch");
+  forward_ = read("host.operator.forward");
+  backward_ = read("host.operator.backward");
+  forward_layer_ = read("host.layer.forward");
+  backward_layer_ = read("host.layer.backward");
+  synchronization_ = read("host.synchronization");
+  step_ = read("host.step");
+  graph_launch_ = read("host.graph_launch");
+  graphs_ = read("host.graphs").value > 0;
+  synchronizations_moe_ = read("host.synchronizations.moe").value;
+  synchronizations_slot_ = read("host.synchronizations.slot").value;
+  for (std::size_t i = 0; i < classes; ++i)
+    launches_[i] = read(fmt::format("kernel.{}.launches", to_string(static_cast<OperatorClass>(i)))).value;
+  for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
+    issues_ = issues_ || one.index >= 0;
+}
+
+HostCalls& HostCalls::add(const HostCalls& other) {
+  launches += other.launches;
+  forward += other.forward;
+  backward += other.backward;
+  forward_layers += other.forward_layers;
+  backward_layers += other.backward_layers;
+  synchronizations += other.synchronizations;
+  return *this;
+}
+
+// The host waits where it must know how many tokens each expert gets: it sizes the next tensors and sends by that. The
+// backward pass takes the numbers of the forward pass.
+HostCalls HostCost::calls(const Graph& graph, const Operator& op, double share) const {
+  const double stated = launches_[static_cast<std::size_t>(operator_class(graph, op))];
+  HostCalls calls{.launches = share * (stated > 0 ? stated : KernelCost::kernels(graph, op))};
+  const bool forward = op.phase == Phase::F || op.recomputed;
+  (forward ? calls.forward : calls.backward) = share;
+  if (op.kind == OperatorKind::router) calls.synchronizations = share * synchronizations_moe_;
+  return calls;
+}
+
+std::array<Share, 5> HostCost::issue_shares(const HostCalls& calls) const {
+  if (graphs_) return {Share{graph_launch_.index, graph_launch_.value}};
+  return {Share{launch_.index, calls.launches * launch_.value}, Share{forward_.index, calls.forward * forward_.value},
+          Share{backward_.index, calls.backward * backward_.value},
+          Share{forward_layer_.index, calls.forward_layers * forward_layer_.value},
+          Share{backward_layer_.index, calls.backward_layers * backward_layer_.value}};
+}
+
+double HostCost::issue(const HostCalls& calls) const {
+  double seconds = 0;
+  for (const Share& share : issue_shares(calls)) seconds += share.seconds;
+  return seconds;
 }
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {

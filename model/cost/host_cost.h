@@ -1,15 +1,28 @@
 // HostCost predicts transfers between a GPU and its host and work on the host: offloaded optimizer states and
-// activations, a moving average of the parameters, the tokens of a step. Formulas: docs/parallelism.md.
+// activations, a moving average of the parameters, the tokens of a step (formulas: docs/parallelism.md), and what it
+// costs the host to launch kernels (formulas: docs/costs.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "model/cost/constants.h"
+#include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 
 namespace plumbline::model {
+
+// What the host does to issue a part of a slot.
+struct HostCalls {
+  double launches = 0;               // of kernels, collectives and copies
+  double forward = 0, backward = 0;  // operators of each direction; recomputed ones are forward
+  double forward_layers = 0, backward_layers = 0;
+  double synchronizations = 0;  // waits for the GPU, after which the host is no longer ahead of it
+
+  HostCalls& add(const HostCalls& other);
+};
 
 class HostCost {
  public:
@@ -27,7 +40,31 @@ class HostCost {
   // step. The data loaders of the node and the host link work concurrently, so the slower one counts.
   double input(double rank_tokens, double step_tokens) const;
 
+  // Returns whether the profile states what launching costs. Where it does not, the host is never the limit.
+  bool launches() const { return issues_; }
+  // Returns what an operator of a slot asks of the host; `share` is the part of its work that is launched here.
+  HostCalls calls(const Graph& graph, const Operator& op, double share) const;
+  // Returns what a slot asks of it besides its operators and layers.
+  HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
+  // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
+  // them. Where slots are launched as CUDA graphs, that is one launch for all of it.
+  double issue(const HostCalls& calls) const;
+  std::array<Share, 5> issue_shares(const HostCalls& calls) const;
+  // Returns the seconds in which the GPU has nothing to run because the host waited for it.
+  double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
+  Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
+  // Returns the CPU seconds of an optimizer step that the GPU waits for.
+  double step() const { return step_.value; }
+
  private:
+  void read_launches(ConstantReader& reader);
+
+  // Absent constants are 0.
+  Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;
+  double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
+  bool issues_ = false, graphs_ = false;
+  static constexpr std::size_t classes = static_cast<std::size_t>(OperatorClass::host_link) + 1;
+  std::array<double, classes> launches_{};  // of an operator; 0: as many as KernelCost::kernels()
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown
   double loader_ = 0;  // B/s of a node; 0: never the limit

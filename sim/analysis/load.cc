@@ -177,6 +177,7 @@ Load& Load::add(const Load& other, double times) {
   loss.memory_bound += times * other.loss.memory_bound;
   loss.gaps += times * other.loss.gaps;
   loss.ring += times * other.loss.ring;
+  loss.host += times * other.loss.host;
   lost_to_sms += times * other.lost_to_sms;
   lost_to_slowdown += times * other.lost_to_slowdown;
   return *this;

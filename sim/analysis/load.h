@@ -43,7 +43,8 @@ struct KernelLoss {
   double memory_bound = 0;   // shortest kernels, scales, row maps
   double gaps = 0;           // between launches
   double ring = 0;           // attention waits for keys and values
-  double total() const { return recomputation + gemm + clock + memory_bound + gaps + ring; }
+  double host = 0;           // the GPU waits for the host to launch kernels
+  double total() const { return recomputation + gemm + clock + memory_bound + gaps + ring + host; }
 };
 
 struct Load {                             // seconds

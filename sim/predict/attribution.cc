@@ -1,10 +1,30 @@
 #include "sim/predict/attribution.h"
 
+#include <algorithm>
+
 namespace plumbline::sim {
 
+namespace {
+
+// Late launches rest on what the host takes to issue all of them, and on its waits for the GPU.
+void attribute_host(const SlotHost& host, const model::HostCost& costs, Attribution& result) {
+  if (host.late == 0) return;
+  result.classes["host"] += host.late;
+  const auto add = [&](const model::Share& share, double factor) {
+    if (share.index >= 0) result.constants[share.index] += factor * share.seconds;
+  };
+  const double idle = std::min(host.late, costs.idle(host.calls)), issued = costs.issue(host.calls);
+  add(costs.idle_share(host.calls), 1);
+  if (issued == 0) return;
+  for (const model::Share& share : costs.issue_shares(host.calls)) add(share, (host.late - idle) / issued);
+}
+
+}  // namespace
+
 Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                      double clock) {
+                      double clock, const SlotHost& host) {
   Attribution result;
+  attribute_host(host, costs.host, result);
   model::Conditions alone = costs.partition.overlapped(model::CoRunner::none);
   alone.clock = clock;
   for (const model::Segment& segment : slot.segments) {

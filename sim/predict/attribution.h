@@ -7,6 +7,7 @@
 
 #include "model/program/program.h"
 #include "sim/step/segment_time.h"
+#include "sim/step/slot_host.h"
 
 namespace plumbline::sim {
 
@@ -16,8 +17,8 @@ struct Attribution {
   std::map<std::int32_t, double> communication;  // profile constant -> seconds of transfer
 };
 
-// `clock` is that of the slot (sim/step/slot_power.h).
+// `clock` is that of the slot (sim/step/slot_power.h), `host` what the host adds to it.
 Attribution attribute(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
-                      double clock);
+                      double clock, const SlotHost& host);
 
 }  // namespace plumbline::sim

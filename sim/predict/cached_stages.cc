@@ -57,6 +57,8 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
     known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
     for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
   }
+  known->host = slot_host(library_.program(), whole, costs_, times);
+  add_host(library_.program(), whole, costs_, known->host, times);
   known->run = run_template(whole, times, costs_.partition.device_sms);
   return *known;
 }
@@ -67,6 +69,7 @@ std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
   const Timed& known = timed(slot);
   std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot), known.power.clock);
   for (std::size_t s = 0; s < known.waits.size(); ++s) times[s].wait = known.waits[s];
+  add_host(library_.program(), library_.slot_template(slot), costs_, known.host, times);
   return times;
 }
 
@@ -79,7 +82,8 @@ const SlotLoad& TimedStages::load(std::int32_t slot) {
 const Attribution& TimedStages::attribution(std::int32_t slot) {
   Timed& known = timed(slot);
   if (!known.attribution)
-    known.attribution = attribute(library_.program(), library_.slot_template(slot), costs_, known.power.clock);
+    known.attribution =
+        attribute(library_.program(), library_.slot_template(slot), costs_, known.power.clock, known.host);
   return *known.attribution;
 }
 
@@ -93,6 +97,7 @@ const TimedStages::Account& TimedStages::account(std::int32_t slot) {
   };
   Account& account = one.account.emplace();
   account.exposed = exposure(whole, all, one.run);
+  account.host = one.host.late;
   account.busy = account.undisturbed = busy(one.run, account.exposed);
   if (uses(whole, model::Stream::communication) || uses(whole, model::Stream::collective)) {
     const std::vector<SegmentTime> freed = undisturbed(all);

@@ -27,6 +27,7 @@
 #include "sim/predict/step_recurrence.h"
 #include "sim/step/optimizer_timing.h"
 #include "sim/step/segment_time.h"
+#include "sim/step/slot_host.h"
 #include "sim/step/slot_power.h"
 #include "sim/step/stragglers.h"
 #include "sim/step/template_run.h"
@@ -68,6 +69,7 @@ class TimedStages {
   struct Account {
     Exposure exposed{};
     double busy = 0, undisturbed = 0;  // s
+    double host = 0;                   // s of `undisturbed` in which the GPU waits for the host
   };
   const Account& account(std::int32_t slot);
 
@@ -77,6 +79,7 @@ class TimedStages {
  private:
   struct Timed {
     SlotPower power;
+    SlotHost host;
     TemplateRun run;
     std::vector<double> waits;  // [segment], where ranks are uneven
     std::optional<SlotLoad> load;

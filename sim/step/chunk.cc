@@ -16,6 +16,7 @@
 #include "sim/predict/cost_models.h"
 #include "sim/predict/memos.h"
 #include "sim/step/kernel_slot.h"
+#include "sim/step/slot_host.h"
 #include "sim/step/stragglers.h"
 
 namespace plumbline::sim {

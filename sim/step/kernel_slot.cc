@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/step/slot_host.h"
 #include "sim/step/slot_power.h"
 
 namespace plumbline::sim {
@@ -22,8 +23,10 @@ KernelSlot take_apart(const model::StepProgram& program, const model::SlotTempla
   KernelSlot result;
   std::vector<std::uint16_t> last_kernel;  // of each segment of the template
   const double clock = slot_power(program, slot, costs).clock;
+  const SlotHost host = slot_host(program, slot, costs, SegmentTimer(program, costs).times(slot, clock));
   const auto append = [&](Segment kernel, std::size_t origin) {
     result.times.push_back(segment_time(program.blocks[kernel.block], kernel, costs, clock));
+    for (double& compute : result.times.back().compute) compute += host_seconds(program, kernel, costs, host);
     result.segments.push_back(std::move(kernel));
     result.origins.push_back(static_cast<std::uint16_t>(origin));
   };

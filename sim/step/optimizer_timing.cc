@@ -1,5 +1,6 @@
 #include "sim/step/optimizer_timing.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <variant>
@@ -28,6 +29,9 @@ class Timer {
       timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy)});
     for (std::size_t i = 0; i < graph_.operators.size(); ++i)
       if (!counted_[i]) add(graph_.operators[i]);
+    const double kernels = timing_.check + timing_.update - timing_.host_update;
+    timing_.update += std::max(0.0, costs_.host.issue(calls_) - kernels);
+    timing_.step = costs_.host.step();
     return timing_;
   }
 
@@ -61,6 +65,9 @@ class Timer {
   }
 
   void add(const model::Operator& op) {
+    const OperatorClass kind = model::operator_class(graph_, op);
+    const bool kernel = kind != OperatorClass::collective && kind != OperatorClass::host_link;
+    if (kernel && !on_host(op)) calls_.add(costs_.host.calls(graph_, op, 1));
     switch (op.kind) {
       case OperatorKind::adamw:
       case OperatorKind::cast_transpose:
@@ -84,6 +91,7 @@ class Timer {
   const model::Graph& graph_;
   const CostModels& costs_;
   std::vector<bool> counted_;
+  model::HostCalls calls_;  // of kernels
   OptimizerTiming timing_;
 };
 

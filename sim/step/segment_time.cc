@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sim/step/slot_power.h"
-
 namespace plumbline::sim {
 
 namespace {
@@ -130,11 +128,6 @@ SegmentTime segment_time(const model::Graph& graph, const model::Segment& segmen
   if (model::on_host_link(segment.stream))
     return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });
   return compute_segment(graph, segment, costs, clock);
-}
-
-std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
-                                       const CostModels& costs) {
-  return SegmentTimer(program, costs).times(slot, slot_power(program, slot, costs).clock);
 }
 
 std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot, double clock) {

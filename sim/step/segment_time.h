@@ -43,12 +43,8 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
 // `clock` is that of the slot (sim/step/slot_power.h; model::Conditions::clock).
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
                          double clock = 1);
-// Returns the times of the slot's segments at the slot's clock.
-std::vector<SegmentTime> segment_times(const model::StepProgram& program, const model::SlotTemplate& slot,
-                                       const CostModels& costs);
-
-// segment_times() for many slots of the same blocks, whose clocks are given. Slots share the segments of equal layers,
-// each timed once per clock.
+// Returns the times of the segments of many slots of the same blocks, whose clocks are given. Slots share the segments
+// of equal layers, each timed once per clock.
 class SegmentTimer {
  public:
   // Both arguments must outlive the timer; blocks may be added to the program.

@@ -41,6 +41,7 @@ void RankWork::add(const OptimizerTiming& stage, bool gathers) {
   update += stage.update;
   host_update += stage.host_update;
   to_device += stage.to_device;
+  step = std::max(step, stage.step);
   for (const UnitTiming& unit : stage.units) gather += gathers ? unit.gather : 0;
 }
 
@@ -73,8 +74,10 @@ double step_end(const std::vector<RankWork>& works, const std::vector<GradientsR
     const double back = updated + works[rank].to_device;
     report(rank, "adamw", start, updated);
     report(rank, "parameters from host", updated, back);
-    report(rank, "gather parameters", back, back + works[rank].gather);
-    end = std::max(end, back + works[rank].gather);
+    const double gathered = back + works[rank].gather;
+    report(rank, "gather parameters", back, gathered);
+    if (works[rank].step > 0) report(rank, "host", gathered, gathered + works[rank].step);
+    end = std::max(end, gathered + works[rank].step);
   }
   return end;
 }
@@ -86,6 +89,8 @@ StepTail step_tail(std::vector<RankWork> works, std::vector<GradientsReady> rank
     return before - end;
   };
   StepTail tail;
+  for (RankWork& work : works) work.step = 0;
+  tail.step = earlier();
   for (RankWork& work : works) work.gather = 0;
   tail.gather = earlier();
   for (RankWork& work : works) {

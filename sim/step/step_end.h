@@ -25,6 +25,7 @@ struct OptimizerTiming {  // per stage, seconds
   double to_device = 0;    // of parameters that the host has updated
   double average = 0;      // copy of the parameters to the host for a moving average, overlapped with the step
   double host_update = 0;  // part of `update` on the host
+  double step = 0;         // of the host once a step, while the GPU waits
   double joules = 0;       // of its kernels, where the profile has a power model
 };
 
@@ -43,7 +44,7 @@ GradientsReady gradients_ready(double end, double reduced, std::vector<std::pair
 std::vector<std::vector<std::int32_t>> stages_of(const model::Schedule& schedule);
 
 struct RankWork {  // of all stages of a pipeline rank, s
-  double check = 0, agree = 0, update = 0, to_device = 0, gather = 0;
+  double check = 0, agree = 0, update = 0, to_device = 0, gather = 0, step = 0;
   double host_update = 0;  // part of `update`
 
   double kernels() const { return check + update - host_update; }
@@ -63,11 +64,12 @@ double step_end(const std::vector<RankWork>& works, const std::vector<GradientsR
 
 // The seconds by which the step would end earlier without each part; the parts are removed in this order.
 struct StepTail {
+  double step = 0;    // of the host, once a step
   double gather = 0;  // of parameters after the update
   double host = 0;    // copies to and from the host, and its computation
   double agree = 0;   // of all ranks on the norm, and the wait for the last of them
   double reduce = 0;  // of gradients, after the last slot
-  double total() const { return gather + host + agree + reduce; }
+  double total() const { return step + gather + host + agree + reduce; }
 };
 StepTail step_tail(std::vector<RankWork> works, std::vector<GradientsReady> ranks);
 

@@ -106,6 +106,14 @@ int run_random_plans(const Settings& common, bool experts, std::uint64_t seed, i
     }
     Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", settings);
     if (random.next() % 2 == 0) inputs.profile = tests::with_every_term(inputs.profile);
+    if (random.next() % 2 == 0)
+      inputs.profile = tests::with_host(inputs.profile, {{"launch", 4},
+                                                         {"operator.forward", random.next() % 2 == 0 ? 2 : 200},
+                                                         {"layer.backward", 100},
+                                                         {"synchronization", 30},
+                                                         {"synchronizations.moe", 2},
+                                                         {"synchronizations.slot", 1},
+                                                         {"step", 3000}});
     const auto events = simulate(inputs, Fidelity::step, false);
     if (!events) {
       EXPECT_EQ(events.error().kind, model::ErrorKind::infeasible) << text << to_string(events.error());

@@ -11,6 +11,7 @@
 #include "model/memory/memory.h"
 #include "reports/json/json.h"
 #include "sim/step/segment_time.h"
+#include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"

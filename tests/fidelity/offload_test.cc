@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/step/slot_host.h"
 #include "sim/step/step_executor.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"

@@ -11,6 +11,7 @@
 #include "sim/predict/predictor.h"
 #include "sim/search/search.h"
 #include "sim/step/segment_time.h"
+#include "sim/step/slot_host.h"
 #include "sim/step/slot_power.h"
 #include "sim/whatif/power_span.h"
 #include "tests/support/cost_models.h"

@@ -73,6 +73,16 @@ inline model::Profile with_every_term(const model::Profile& profile) {
   return model::Profile(profile.name() + " with every term", profile.description(), parameters);
 }
 
+// Returns the profile with these times of the host, by name after "host.": microseconds, but for counts and flags.
+inline model::Profile with_host(const model::Profile& profile, const std::map<std::string, double>& values) {
+  std::vector<model::Parameter> parameters = profile.parameters();
+  for (const auto& [name, value] : values) {
+    const bool counts = name == "graphs" || name.starts_with("synchronizations.");
+    parameters.push_back({.name = "host." + name, .value = value, .unit = counts ? "1" : "us"});
+  }
+  return model::Profile(profile.name() + " with a host", profile.description(), parameters);
+}
+
 // One micro-batch of DeepSeek-V3 on one of 64 expert-parallel ranks, with the published recomputation.
 inline model::LayerContext deepseek_rank(model::Precision gemm) {
   model::LayerContext c;

@@ -50,7 +50,8 @@ Sweep::Sweep(const std::vector<Measurements>& files) {
 
 std::string Sweep::unused(const Measurement& m) const {
   if (m.check && !m.check->ok) return "wrong results";
-  if (m.op == "launch") return m.variant.empty() || m.variant == "stream_gap" ? "" : "other than the gap in a stream";
+  if (m.op == "launch" && m.variant == "graph_node") return "gaps in a graph";
+  if (m.op == "launch") return "";
   if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
   if (m.variant == "sustained") return "held for seconds";
   if (says(m, "rows_by=zipf")) return "uneven rows";

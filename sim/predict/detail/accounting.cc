@@ -19,6 +19,7 @@ Execution mean_of(Execution reducing, const Execution& local, double share) {
   blend(reducing.pipeline_end, local.pipeline_end);
   blend(reducing.step_end, local.step_end);
   blend(reducing.exposed_reduce, local.exposed_reduce);
+  blend(reducing.tail.step, local.tail.step);
   blend(reducing.tail.gather, local.tail.gather);
   blend(reducing.tail.host, local.tail.host);
   blend(reducing.tail.agree, local.tail.agree);
@@ -217,6 +218,7 @@ StepAccount StepAccounting::account_of(const PlanBound& bound) const {
     for (std::size_t i = 0; i < wait_kinds; ++i) account.exposure[i] += times * slot.exposed[i];
     account.undisturbed += times * slot.undisturbed;
     account.busy += times * slot.busy;
+    account.load.loss.host += times * slot.host;
   }
   const RankTimes& times = execution_.ranks[rank];
   account.gather_wait = times.gather_wait;

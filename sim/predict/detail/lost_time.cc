@@ -55,12 +55,13 @@ void add_kernels(const StepAccount& account, List& list) {
   double slowdown = all > 0 ? overlapped * account.load.lost_to_slowdown / all : overlapped;
   occupancy += overlapped - slowdown;
   take_away(filled, {&occupancy, &loss.gemm, &loss.clock, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring,
-                     &loss.recomputation});
+                     &loss.recomputation, &loss.host});
   list.add("GEMM below best rate", loss.gemm, "larger GEMMs (tiles, waves)");
   list.add("clock under the power limit", loss.clock, "a higher cluster.power_limit_w, or less power per FLOP");
   list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
   list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
   list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");
+  list.add("host", loss.host, "fewer launches (fused or compiled kernels, CUDA graphs), larger micro-batches");
   list.add("recomputation", loss.recomputation, "memory for what it saves");
   list.add("SMs given to communication", occupancy, "communication on fewer SMs");
   list.add("slowdown during transfers", slowdown, "transfers during no kernels");
@@ -96,6 +97,7 @@ void add_end(const StepAccount& account, List& list) {
   list.add("late gradient reduction", account.tail.reduce, "overlap.gradient_reduce or a faster network");
   list.add("agreement on the norm", account.tail.agree, "no clipping of the whole gradient");
   list.add("optimizer on the host", account.tail.host, "optimizer states on the GPU");
+  list.add("host between steps", account.tail.step, "fewer values that the host reads back each step");
   list.add("late parameter gather", account.tail.gather, "overlap.parameter_gather");
 }
 

@@ -139,14 +139,24 @@ TEST_F(SweepFits, TheSlowdownIsThatAgainstTheSameKernelInTurns) {
   EXPECT_NEAR(value_of(fit, "gemm.slowdown_beside_transfer").value(), 1.25, 1e-4);
 }
 
-TEST_F(SweepFits, TheGapIsThatOfAStream) {
-  for (const char* variant : {"host_call", "stream_gap", "graph_node"}) {
-    Measurement m = record("launch", "launch", (variant[0] == 's' ? 1.8 : 9) * us);
+TEST_F(SweepFits, LaunchesCostTheStreamAndTheHost) {
+  const auto add_time = [&](const std::string& op, const std::string& variant, double seconds) {
+    Measurement m = record(op, op, seconds);
     m.variant = variant;
     m.cache = "";
     add(m);
-  }
-  EXPECT_NEAR(value_of(fit_profile(records(), base_, "a test"), "kernel.launch_gap").value(), 1.8 * us, 1e-9);
+  };
+  add_time("launch", "host_call", 4 * us);
+  add_time("launch", "stream_gap", 1.8 * us);
+  add_time("launch", "graph_node", 0.8 * us);
+  add_time("launch", "round_trip", 13 * us);
+  add_time("graph", "host_call", 1.5 * us);
+  add_time("graph", "replay", 90 * us);
+  const ProfileFit fit = fit_profile(records(), base_, "a test");
+  EXPECT_NEAR(value_of(fit, "kernel.launch_gap").value(), 1.8 * us, 1e-9);
+  EXPECT_NEAR(value_of(fit, "host.launch").value(), 4 * us, 1e-9);
+  EXPECT_NEAR(value_of(fit, "host.synchronization").value(), 13 * us, 1e-9);
+  EXPECT_NEAR(value_of(fit, "host.graph_launch").value(), 1.5 * us, 1e-9);
 }
 
 TEST_F(SweepFits, TimesOfAStepHoldTheirGapsAndOthersGetThem) {

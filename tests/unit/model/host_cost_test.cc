@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "model/layers/blocks.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::model {
@@ -60,6 +65,49 @@ TEST(HostCost, TokensWaitForTheSlowerOfLinkAndLoaders) {
   EXPECT_DOUBLE_EQ(HostCost::make(round_profile(), two_nodes(100), plan)->input(100, 1600), 160);
   plan.input.bytes_per_token = 0;
   EXPECT_EQ(HostCost::make(round_profile(), two_nodes(100), plan)->input(100, 1600), 0);
+}
+
+// Launches take 4 us, operators 10 and 5 us besides, layers 100 and 50 us.
+Profile host_profile(const std::map<std::string, double>& more = {}) {
+  std::map<std::string, double> values = {{"launch", 4},          {"operator.forward", 10}, {"operator.backward", 5},
+                                          {"layer.forward", 100}, {"layer.backward", 50},   {"synchronization", 20}};
+  values.insert(more.begin(), more.end());
+  return tests::with_host(tests::profile("h800"), values);
+}
+
+TEST(HostCost, ALaunchCostsTheHostWhatTheProfileStates) {
+  EXPECT_FALSE(HostCost::make(round_profile(), two_nodes(100), {})->launches());
+  const HostCost cost = HostCost::make(host_profile(), two_nodes(100), {}).value();
+  EXPECT_TRUE(cost.launches());
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  HostCalls calls = cost.calls(block, tests::find(block, "q_a"), 1);
+  EXPECT_DOUBLE_EQ(cost.issue(calls), 14e-6);
+  // The weight gradients of four experts are four kernels of one operator. Half of them run on another stream.
+  calls = cost.calls(block, tests::find(block, "experts_down_wgrad", Phase::W), 0.5);
+  EXPECT_DOUBLE_EQ(calls.launches, 2);
+  EXPECT_DOUBLE_EQ(cost.issue(calls), 2 * 4e-6 + 0.5 * 5e-6);
+  // Recomputed operators are those of the forward pass.
+  const auto recomputed = std::ranges::find_if(block.operators, &Operator::recomputed);
+  ASSERT_NE(recomputed, block.operators.end());
+  EXPECT_EQ(cost.calls(block, *recomputed, 1).forward, 1);
+  EXPECT_DOUBLE_EQ(cost.issue({.forward_layers = 2, .backward_layers = 1}), 250e-6);
+  double shares = 0;
+  for (const Share& share : cost.issue_shares(calls)) shares += share.seconds;
+  EXPECT_DOUBLE_EQ(shares, cost.issue(calls));
+}
+
+TEST(HostCost, TheHostWaitsForTheRouterOnly) {
+  const HostCost cost = HostCost::make(host_profile({{"synchronizations.moe", 2}}), two_nodes(100), {}).value();
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  HostCalls all;
+  for (const Operator& op : block.operators) all.add(cost.calls(block, op, 1));
+  EXPECT_EQ(all.synchronizations, 2);
+  EXPECT_DOUBLE_EQ(cost.idle(all), 40e-6);
+}
+
+TEST(HostCost, AGraphIsOneLaunch) {
+  const HostCost cost = HostCost::make(host_profile({{"graphs", 1}, {"graph_launch", 7}}), two_nodes(100), {}).value();
+  EXPECT_DOUBLE_EQ(cost.issue({.launches = 100, .forward = 80, .forward_layers = 4}), 7e-6);
 }
 
 TEST(HostCost, AnUnknownLinkCarriesNoStates) {

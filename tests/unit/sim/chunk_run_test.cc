@@ -9,6 +9,7 @@
 
 #include "model/result/timeline_summary.h"
 #include "sim/step/chunk.h"
+#include "sim/step/slot_host.h"
 #include "sim/step/step_executor.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/inputs.h"

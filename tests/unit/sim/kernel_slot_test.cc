@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"
 

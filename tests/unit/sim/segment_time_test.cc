@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
+#include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
