@@ -139,6 +139,7 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   }
   cost.nvlink_rate_.value *= nvlink_scale;
   cost.expert_parallel_ = group.expert_parallel;
+  cost.expert_stride_ = group.stride;
   cost.ranks_per_node_ =
       std::min(group.expert_parallel, std::max<std::int64_t>(1, cluster.gpus_per_node / group.stride));
   cost.ranks_on_node_ = cluster.gpus_per_node;
@@ -150,7 +151,10 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.collectives_ = collectives;
   cost.communication_sms_ = kernels.sms;
   cost.chosen_sms_ = kernels.sms > 0;
-  if (needs_sms && kernels.sms == 0) cost.communication_sms_ = cost.saturation(group, cluster.device.sms);
+  if (needs_sms && kernels.sms == 0)
+    cost.communication_sms_ = is_collective(kernels.dispatcher)
+                                  ? std::min(cost.collective_sms(), cluster.device.sms / 2)
+                                  : cost.saturation(group, cluster.device.sms);
   return cost;
 }
 
@@ -212,6 +216,7 @@ AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& o
   }
   if (expert_parallel_ == 1) return time;
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  if (is_collective(attributes.dispatcher)) return exchange_by_collective(graph, op);
   const ExchangeWork sent = work(rows_of(graph, op), static_cast<double>(attributes.token_bytes));
   const Direction& by = direction(op.kind);
   const double sms = needs_sms_ ? static_cast<double>(communication_sms_) : 0;
@@ -233,6 +238,41 @@ AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& o
   time.share = {(by_sms ? by.rank_rate : link).index, time.overlapped};
   time.notify = notify_.value;
   if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
+  return time;
+}
+
+// A gather's buffer holds the tokens of all ranks. Its transpose is a reduce-scatter of the experts' sums.
+CommunicationCost::Call CommunicationCost::exchange_call(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const CollectiveGroup group = group_of(expert_parallel_, expert_stride_);
+  const Bytes rows(rows_of(graph, op) * static_cast<double>(attributes.token_bytes));
+  if (attributes.dispatcher == Dispatcher::alltoall) return {Collective::all_to_all, group, rows};
+  const bool sends = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::combine_grad;
+  return {sends ? Collective::all_gather : Collective::reduce_scatter, group,
+          rows * static_cast<double>(expert_parallel_)};
+}
+
+// The weights of copies travel in an all-to-all of their own, whose bytes are in token_bytes. Where counts differ, each
+// rank gathers those of all experts from all ranks, four bytes each, before the dispatch.
+AllToAllTime CommunicationCost::exchange_by_collective(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const auto [kind, group, bytes] = exchange_call(graph, op);
+  const bool weighs = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::dispatch_grad;
+  AllToAllTime time;
+  time.alone = collectives_.time(kind, group, bytes);
+  if (weighs) time.alone += collectives_.time(kind, group, Bytes(0));
+  time.overlapped = time.alone;
+  if (attributes.counts_rows && op.kind == OperatorKind::dispatch)
+    time.prepare = collectives_.time(Collective::all_gather, group,
+                                     Bytes(4.0 * static_cast<double>(attributes.experts * expert_parallel_)));
+  const bool across = group.nodes() > 1;
+  (across ? time.network : time.node) = time.alone;
+  time.network_overlapped = time.network;
+  const auto ranks = static_cast<double>(group.ranks), on_node = static_cast<double>(group.ranks_per_node);
+  const double others = kind == Collective::all_to_all ? 1 : on_node;  // ranks whose pieces a NIC brings once
+  time.network_bytes = across ? bytes.value() * (ranks - on_node) / (ranks * others) : 0;
+  time.node_bytes = across ? 0 : bytes.value() * (on_node - 1) / ranks;
+  time.share = {(across ? nic_rate_ : nvlink_rate_).index, time.alone};
   return time;
 }
 
@@ -290,6 +330,11 @@ CommunicationCost::LinkSeconds CommunicationCost::collective_at_best(const Graph
 CommunicationCost::LinkSeconds CommunicationCost::all_to_all_at_best(const Graph& graph, const Operator& op) const {
   if (expert_parallel_ == 1 || measured(graph, op, true)) return {};
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  if (is_collective(attributes.dispatcher)) {
+    const auto [kind, group, bytes] = exchange_call(graph, op);
+    const double seconds = collectives_.best(kind, group, bytes);
+    return group.nodes() > 1 ? LinkSeconds{seconds, 0} : LinkSeconds{0, seconds};
+  }
   const Direction& by = direction(op.kind);
   const Constant& faster = by.alone.value > by.overlapped.value ? by.alone : by.overlapped;
   const ExchangeSeconds best =

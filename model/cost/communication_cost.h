@@ -47,13 +47,16 @@ class CommunicationCost {
     // 0: the fewest with which they do not limit (exchange_saturation()), at most half of the device's; none where the
     // profile states that no SMs move the bytes
     std::int64_t sms = 0;
+    // The collectives of NCCL (alltoall, allgather) hold the SMs of its channels where `sms` is 0.
+    Dispatcher dispatcher = Dispatcher::deepep;
   };
   static Result<CommunicationCost> make(const Profile& profile, const ClusterShape& cluster, const Group& group,
                                         const Kernels& kernels);
 
   // Returns the time of dispatch, dispatch_grad, combine or combine_grad: a two-step all-to-all, deduplicated per node,
   // with a network leg to the same-index GPU of each target node and an NVLink leg from there. A time that the profile
-  // has measured for as many ranks and SMs is used instead, for `overlapped` one measured so, if any.
+  // has measured for as many ranks and SMs is used instead, for `overlapped` one measured so, if any. Operators whose
+  // dispatcher is alltoall or allgather are NCCL's collectives over the group, whose ranks may first gather counts.
   AllToAllTime all_to_all(const Graph& graph, const Operator& op) const;
 
   // Returns the seconds of the two legs at the highest rates of their kernels, with all SMs that these can use and
@@ -107,6 +110,8 @@ class CommunicationCost {
   };
   std::optional<Constant> measured(const Graph& graph, const Operator& op, bool overlapped = false) const;
   Call call_of(const Graph& graph, const Operator& op) const;
+  Call exchange_call(const Graph& graph, const Operator& op) const;
+  AllToAllTime exchange_by_collective(const Graph& graph, const Operator& op) const;
   const Direction& direction(OperatorKind kind) const;
   ExchangeWork work(double tokens, double token_bytes) const;
   std::int64_t saturation(const Group& group, std::int64_t device_sms) const;
@@ -118,7 +123,7 @@ class CommunicationCost {
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride
-  std::int64_t expert_parallel_ = 1;
+  std::int64_t expert_parallel_ = 1, expert_stride_ = 1;
   std::int64_t ranks_per_node_ = 1;  // ranks of the expert-parallel group on a node
   std::int64_t ranks_on_node_ = 1;   // GPUs per node
   std::int64_t communication_sms_ = 0;

@@ -51,6 +51,47 @@ double operand_bytes(const Graph& graph, const Operator& op, const GemmShape& sh
   return (shape.m * bytes(0) + shape.n * bytes(1)) / (shape.m + shape.n);
 }
 
+std::int64_t ring_ranks(const Operator& op) {
+  const auto* attributes = std::get_if<AttentionAttributes>(&op.attributes);
+  return attributes == nullptr ? 1 : attributes->ring_ranks;
+}
+
+// Returns the seconds of the kernels of a ring of n ranks, each of which holds a piece from the front of the sequence
+// and one from its back: one kernel over the rank's own keys, then n - 1 over half a rank's keys each. A rank whose own
+// pieces come first in the ring runs some of them with half of its queries and all keys; the last one, for which the
+// others wait, never does.
+AttentionSeconds ring_parts(const AttentionConstants& form, const AttentionWork& work, double ranks, double sms,
+                            double free_sms) {
+  AttentionWork own = work;
+  own.pairs_per_query /= ranks;
+  own.keys /= ranks;
+  own.longest = std::min(own.longest, own.keys);
+  AttentionWork other = own;
+  other.keys /= 2;
+  other.longest = std::min(other.longest, other.keys);
+  AttentionSeconds sum = attention_parts(form, own, sms, free_sms);
+  const AttentionSeconds each = attention_parts(form, other, sms, free_sms);
+  const auto add = [ranks](double& to, double one) { to += (ranks - 1) * one; };
+  add(sum.gemms, each.gemms);
+  add(sum.pairs, each.pairs);
+  add(sum.rows, each.rows);
+  add(sum.tail, each.tail);
+  add(sum.keys_values, each.keys_values);
+  return sum;
+}
+
+// Returns the bytes that merging the results of a ring's kernels moves: forward every partial output is scaled and
+// added, backward the gradients of all kernels after the first are added to what is there (Transformer Engine,
+// context_parallel.py: flash_attn_fwd_out_correction and the sums of dq and dkv).
+Bytes merged_bytes(const Graph& graph, const Operator& op) {
+  const auto ranks = static_cast<double>(ring_ranks(op));
+  constexpr double passes = 3;  // two reads and a write
+  if (op.kind == OperatorKind::attention) return passes * ranks * graph.tensor(op.writes[0]).bytes();
+  Bytes gradients(0);
+  for (const TensorId id : op.writes) gradients += graph.tensor(id).bytes();
+  return passes * (ranks - 1) * gradients;
+}
+
 bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring || co_runner == CoRunner::collective; }
 
 }  // namespace
@@ -63,7 +104,10 @@ double KernelCost::launches(const Graph& graph, const Operator& op) const {
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
   if (op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W)
     return static_cast<int>(gemm_shape(graph, op, 1).groups);
-  if (op.kind == OperatorKind::attention_grad) return 3;  // row sums, main kernel, query-gradient conversion
+  const auto pieces = static_cast<int>(ring_ranks(op));
+  if (op.kind == OperatorKind::attention && pieces > 1) return 3 * pieces;  // each with two merging kernels
+  // row sums, main kernel, query-gradient conversion; in a ring two sums after each but the first
+  if (op.kind == OperatorKind::attention_grad) return 3 * pieces + 2 * (pieces - 1);
   if (op.kind == OperatorKind::rmsnorm_grad || op.kind == OperatorKind::layernorm_grad)
     return 3;  // main kernel, two reductions of the scale's gradient
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
@@ -217,16 +261,23 @@ const KernelCost::AttentionKind& KernelCost::attention_kind(const Operator& op, 
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
-// backward constants include the auxiliary kernels (row sums of dO and O, conversion of the query gradient).
+// backward constants include the auxiliary kernels (row sums of dO and O, conversion of the query gradient). A ring
+// runs one kernel for each rank's keys and merges the results.
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const AttentionWork work = attention_work(graph, op, true);
   const AttentionKind& kind = attention_kind(op, work);
-  const AttentionSeconds parts =
-      attention_parts(kind.form, work, attention_sms_, static_cast<double>(occupancy(conditions).free));
+  const auto ranks = static_cast<double>(ring_ranks(op));
+  const auto free = static_cast<double>(occupancy(conditions).free);
+  const AttentionSeconds parts = ranks > 1 ? ring_parts(kind.form, work, ranks, attention_sms_, free)
+                                           : attention_parts(kind.form, work, attention_sms_, free);
   KernelTime result;
   result.shares = {Share{kind.rate.index, parts.gemms}, Share{kind.pair_time.index, parts.pairs},
                    Share{kind.row_time.index, parts.rows}, Share{kind.tail.index, parts.tail},
                    Share{kind.kv_bandwidth.index, parts.keys_values}};
+  if (ranks > 1) {
+    const Memory& merging = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
+    result.shares[5] = {merging.bandwidth.index, streaming(merging, merged_bytes(graph, op), occupancy(conditions))};
+  }
   const double slowdown = moves_data(conditions.co_runner) ? attention_slowdown_ : 1;
   return with_gaps(scaled(result, slowdown / (sustained_clock_ * conditions.clock)), launches(graph, op));
 }

@@ -90,9 +90,22 @@ struct RouterAttributes {
   bool normalize = false;
   double scaling_factor = 1.0;
 };
+// How tokens reach the experts of other ranks.
+//   deepep     kernels that send a token once to each rank and node (DeepEP); hybridep is another family of them
+//   alltoall   an all-to-all of NCCL between the ranks, of rows that were copied once per expert
+//   allgather  every rank gets the tokens of all ranks; the results are reduce-scattered
+// The last two are Megatron's (megatron/core/transformer/moe/token_dispatcher.py): NCCL runs them on the stream of the
+// kernels around them, so that nothing overlaps unless the schedule interleaves two micro-batches.
+enum class Dispatcher : std::uint8_t { deepep, hybridep, alltoall, allgather };
+inline bool is_collective(Dispatcher dispatcher) {
+  return dispatcher == Dispatcher::alltoall || dispatcher == Dispatcher::allgather;
+}
+
 struct DispatchAttributes {  // dispatch, combine and their gradients, permute
   std::int64_t experts = 0, experts_per_rank = 0, experts_per_token = 0;
   std::int64_t token_bytes = 0;  // payload per token on the wire, metadata included
+  Dispatcher dispatcher = Dispatcher::deepep;
+  bool counts_rows = false;  // the ranks first exchange how many rows they send (alltoall, allgather)
 };
 struct CastAttributes {
   bool scales_transposed = false;  // a second kernel writes the tile scales in the layout that the GEMM reads

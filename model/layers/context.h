@@ -37,6 +37,9 @@ struct LayerContext {
   std::int64_t groups_per_token = 1;    // expert groups a token may reach
   bool shares_embedding = true;         // the last stage's rank also holds the embedding
   double distinct_ranks_per_token = 1;  // expected; determines the tokens that a rank receives
+  Dispatcher dispatcher = Dispatcher::deepep;
+  double kept_rows = 1;    // of an expert's rows: those within its capacity, or its capacity where it is filled up
+  bool even_rows = false;  // every expert has as many rows as its capacity
 
   OperandFormat operands() const {
     const bool whole = gemm == Precision::fp8_tensor;
@@ -57,8 +60,9 @@ struct LayerContext {
   CollectiveAttributes tensor_group() const { return {tensor, 1}; }
   CollectiveAttributes context_group() const { return {context, tensor}; }
   CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
-  std::int64_t received_tokens() const;  // expected distinct tokens that a rank receives
-  std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank
+  std::int64_t received_tokens() const;  // expected rows that dispatch brings: distinct tokens, or copies (alltoall)
+  std::int64_t copied_rows() const;      // expected (token, expert) rows of a rank's own tokens
+  std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank's experts
   LayerContext undivided() const;        // the same with undivided parameters
 };
 
@@ -68,11 +72,12 @@ template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
                weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
-               expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token] = context;
+               expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token, dispatcher,
+               kept_rows, even_rows] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
        sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-       shares_embedding, distinct_ranks_per_token, recompute.size());
+       shares_embedding, distinct_ranks_per_token, dispatcher, kept_rows, even_rows, recompute.size());
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

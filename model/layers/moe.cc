@@ -20,12 +20,15 @@ using enum OperatorKind;
 constexpr std::int64_t source_metadata_bytes = 8;
 constexpr std::int64_t routing_bytes_per_expert = 8;
 constexpr std::int64_t weight_gradient_bytes_per_expert = 4;
+// Bytes per token and expert of the model that Megatron's gather brings: a byte of the routing map and a probability.
+constexpr std::int64_t gathered_routing_bytes = 5;
 
 struct Routing {
   TensorId indices, weights;  // [T, k]
 };
 struct Received {
   TensorId tokens, indices, weights;  // [R, H], [R, k], [R, k]
+  TensorId offsets = 0;               // [e+1]; where rows arrive by expert
 };
 struct Rows {
   TensorId rows, map, weights, offsets;  // [N, H], [N], [N], [e+1]
@@ -37,8 +40,18 @@ std::int64_t payload_bytes(const LayerContext& c, DataType type) {
 
 DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
   const MixtureOfExperts& e = c.architecture.experts;
-  return {e.routed_experts, c.experts_per_rank(), e.experts_per_token,
-          payload_bytes(c, type) + source_metadata_bytes + extra_bytes};
+  const bool collective = is_collective(c.dispatcher);
+  return {e.routed_experts,    c.experts_per_rank(),
+          e.experts_per_token, payload_bytes(c, type) + extra_bytes + (collective ? 0 : source_metadata_bytes),
+          c.dispatcher,        collective && !c.even_rows};
+}
+
+// Returns the bytes per token that a dispatch sends with the payload, or that its gradient sends back.
+std::int64_t routing_bytes(const LayerContext& c, bool forward) {
+  const std::int64_t k = c.architecture.experts.experts_per_token;
+  if (c.dispatcher == Dispatcher::alltoall) return weight_gradient_bytes_per_expert;  // of a copy
+  if (c.dispatcher == Dispatcher::allgather) return gathered_routing_bytes * c.architecture.experts.routed_experts;
+  return (forward ? routing_bytes_per_expert : weight_gradient_bytes_per_expert) * k;
 }
 
 // The router is never an FP8 GEMM, and its scores are in FP32. It is recomputed under policy "full" only.
@@ -63,6 +76,31 @@ Routing route(GraphBuilder& b, const LayerContext& c, TensorId x) {
   return routing;
 }
 
+// Copies the rank's tokens to rows in the order of all experts, one for each choice, which the all-to-all of NCCL
+// sends.
+Rows copy_tokens(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
+  b.group(RecomputeGroup::moe);
+  const std::int64_t experts = c.architecture.experts.routed_experts;
+  const Dimension n{c.copied_rows(), Extent::tokens};
+  DispatchAttributes attributes = all_to_all(c, b.tensor(x).type, 0);
+  attributes.experts_per_rank = experts;
+  const Rows copies{b.activation("copies", {n, b.shape(x)[1]}, b.tensor(x).type),
+                    b.activation("copy_map", {n}, DataType::int32),
+                    b.activation("copy_weights", {n, {1}}, DataType::fp32),
+                    b.activation("copy_offsets", {{experts + 1}}, DataType::int32)};
+  b.emit(permute, "copy_tokens", {x, routing.indices, routing.weights},
+         {copies.rows, copies.map, copies.weights, copies.offsets}, attributes);
+  b.on_backward([&b, x, routing, copies, attributes] {
+    const TensorId dx = b.activation("d_copied", b.shape(x), b.activation_gradient_type());
+    const TensorId dw = b.activation("d_chosen_weights", b.shape(routing.weights), DataType::fp32);
+    b.emit(permute_grad, "copy_tokens_grad",
+           {b.gradient(copies.rows), copies.map, b.gradient(copies.weights), routing.indices}, {dx, dw}, attributes);
+    b.add_gradient(x, dx);
+    b.add_gradient(routing.weights, dw);
+  });
+  return copies;
+}
+
 Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
   TensorId payload = x;
   const DataType type = activation_type(c.dispatch);
@@ -72,26 +110,31 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
   }
   b.section(Section::dispatch);
   b.group(RecomputeGroup::moe);
-  const std::int64_t k = c.architecture.experts.experts_per_token;
+  const std::int64_t k = b.shape(routing.weights)[1].size;
   const Dimension received{c.received_tokens(), Extent::received};
-  const Received r{b.activation("received_tokens", {received, {c.architecture.hidden_size}}, type),
-                   b.activation("received_indices", {received, {k}}, DataType::int32),
-                   b.activation("received_weights", {received, {k}}, DataType::fp32)};
-  b.emit(dispatch, "dispatch", {payload, routing.indices, routing.weights}, {r.tokens, r.indices, r.weights},
-         all_to_all(c, type, routing_bytes_per_expert * k));
-  b.on_backward([&b, &c, x, routing, r, k] {
+  Received r{b.activation("received_tokens", {received, {c.architecture.hidden_size}}, type),
+             b.activation("received_indices", {received, {k}}, DataType::int32),
+             b.activation("received_weights", {received, {k}}, DataType::fp32)};
+  std::vector<TensorId> writes = {r.tokens, r.indices, r.weights};
+  if (c.dispatcher == Dispatcher::alltoall) {
+    r.offsets = b.activation("received_offsets", {{c.experts_per_rank() + 1}}, DataType::int32);
+    writes.push_back(r.offsets);
+  }
+  b.emit(dispatch, "dispatch", {payload, routing.indices, routing.weights}, writes,
+         all_to_all(c, type, routing_bytes(c, true)));
+  b.on_backward([&b, &c, x, routing, r] {
     const TensorId dx = b.activation("d_dispatch", b.shape(x), b.activation_gradient_type());
     const TensorId dw = b.activation("d_expert_weights", b.shape(routing.weights), DataType::fp32);
     b.emit(dispatch_grad, "dispatch_grad", {b.gradient(r.tokens), b.gradient(r.weights), routing.indices}, {dx, dw},
-           all_to_all(c, activation_type(c.combine), weight_gradient_bytes_per_expert * k));
+           all_to_all(c, activation_type(c.combine), routing_bytes(c, false)));
     b.add_gradient(x, dx);
     b.add_gradient(routing.weights, dw);
   });
   return r;
 }
 
-// Copies tokens to rows ordered by expert. The rows are dropped after use: the backward pass gathers them again from
-// the received tokens, which are kept once.
+// Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
+// the received tokens, which are kept once. Megatron's other dispatchers keep the rows.
 Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.section(Section::mlp);
   b.group(RecomputeGroup::moe);
@@ -199,17 +242,30 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const Received received{gather_received(b, c, "received_tokens", own.tokens),
                           gather_received(b, c, "received_indices", own.indices, false),
                           gather_received(b, c, "received_weights", own.weights)};
-  const Rows rows = to_rows(b, c, received);
+  // Copies of one expert arrive in its order.
+  const bool arrive_as_rows = c.dispatcher == Dispatcher::alltoall && c.experts_per_rank() == 1 &&
+                              (scaled || b.tensor(own.tokens).type == activation_type(c.expert_gemm()));
+  b.section(Section::mlp);
+  const Rows rows =
+      arrive_as_rows ? Rows{received.tokens, 0, received.weights, received.offsets} : to_rows(b, c, received);
+  const bool keeps_rows = is_collective(c.dispatcher) && !scaled;
   const Dimension n = b.shape(rows.rows)[0];
 
   b.group(RecomputeGroup::moe);
   const auto received_gradient = std::make_shared<TensorId>();  // transposed; set when the backward pass is emitted
-  const auto gathered_gradient = [&b, rows, received_gradient, type, n, hidden] {
+  const auto gathered_gradient = [&b, rows, received_gradient, arrive_as_rows, type, n, hidden] {
+    if (arrive_as_rows) return *received_gradient;
     const TensorId id = b.activation("d_expert_rows_t", {{hidden}, n}, type);
     b.emit_weight_gradient(gather_columns, "gather_expert_gradients", {*received_gradient, rows.map}, {id});
     return id;
   };
-  const auto gathered = [&b, rows, received, scaled, type, n, hidden] {
+  const auto gathered = [&b, rows, received, scaled, keeps_rows, arrive_as_rows, type, n, hidden] {
+    if (keeps_rows) return rows.rows;
+    if (arrive_as_rows) {
+      const TensorId id = b.activation("expert_rows_t", {{hidden}, n}, type);
+      b.emit(cast_transpose, "cast_transpose_expert_rows", {rows.rows}, {id});
+      return id;
+    }
     const TensorId id = scaled ? b.activation("expert_rows_t", {{hidden}, n}, type)
                                : b.activation("expert_rows_again", {n, {hidden}}, b.tensor(rows.rows).type);
     b.emit_weight_gradient(scaled ? permute_transpose : gather_rows, "gather_expert_rows", {received.tokens, rows.map},
@@ -229,15 +285,22 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const TensorId y =
       expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, transposed, gathered_gradient});
 
-  const TensorId sum = b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine));
-  b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
+  const bool sums = !arrive_as_rows || b.tensor(y).type != activation_type(c.combine);
+  const TensorId sum =
+      sums ? b.activation("expert_sum", {b.shape(received.tokens)[0], {hidden}}, activation_type(c.combine)) : y;
+  if (arrive_as_rows && sums) b.emit(cast, "cast_expert_rows", {y}, {sum}, CastAttributes{});
+  if (!arrive_as_rows) b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
   b.group(RecomputeGroup::other);
-  b.on_backward([&b, y, rows, sum, received_gradient, type] {
+  b.on_backward([&b, y, rows, sum, received_gradient, arrive_as_rows, type] {
     const TensorId d_sum = b.gradient(sum);
     if (b.tensor(d_sum).type == type) {
       const auto& shape = b.shape(d_sum);
       *received_gradient = b.activation("d_expert_sum_t", {shape[1], shape[0]}, type);
       b.emit(cast_transpose, "cast_transpose_d_received", {d_sum}, {*received_gradient});
+    }
+    if (arrive_as_rows) {
+      if (sum != y) b.add_gradient(y, d_sum);
+      return;
     }
     const TensorId d_rows = b.activation("d_expert_rows", b.shape(y), b.tensor(d_sum).type);
     b.emit(gather_rows, "unpermute_grad", {d_sum, rows.map}, {d_rows});
@@ -257,31 +320,50 @@ TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
 }  // namespace
 
 TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+  const MixtureOfExperts& e = c.architecture.experts;
+  const bool copies_tokens = c.dispatcher == Dispatcher::alltoall, collective = is_collective(c.dispatcher);
+  std::vector<TensorId> addends = {stream};
+  // The shared experts overlap with DeepEP's dispatch. Megatron runs them before the routing.
+  if (e.shared_experts > 0 && collective) addends.push_back(shared_experts(b, c, x));
   const Routing routing = route(b, c, x);
-  const Received received = send_to_experts(b, c, x, routing);
+  const Rows copies = copies_tokens ? copy_tokens(b, c, x, routing) : Rows{x, 0, 0, 0};
+  const Routing sent = copies_tokens ? Routing{copies.offsets, copies.weights} : routing;
+  const Received received = send_to_experts(b, c, copies.rows, sent);
   b.section(Section::mlp);
   b.group(RecomputeGroup::other);
-  std::vector<TensorId> addends = {stream};
-  const MixtureOfExperts& e = c.architecture.experts;
-  if (e.shared_experts > 0) addends.push_back(shared_experts(b, c, x));
+  if (e.shared_experts > 0 && !collective) addends.push_back(shared_experts(b, c, x));
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);
   const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
-  std::vector<TensorId> reads = {sum, routing.indices};
-  reads.insert(reads.end(), addends.begin(), addends.end());
-  b.emit(combine, "combine", reads, {out}, all_to_all(c, activation_type(c.combine), 0));
-  b.on_backward([&b, &c, routing, addends, sum, out] {
+  const TensorId returned =
+      copies_tokens ? b.activation("returned_copies", b.shape(copies.rows), activation_type(c.combine)) : out;
+  std::vector<TensorId> reads = {sum, sent.indices};
+  if (!copies_tokens) reads.insert(reads.end(), addends.begin(), addends.end());
+  b.emit(combine, "combine", reads, {returned}, all_to_all(c, activation_type(c.combine), 0));
+  if (copies_tokens) {
+    const TensorId token_sum = b.activation("token_sum", b.shape(out), b.tensor(out).type);
+    b.emit(unpermute, "sum_copies", {returned, copies.map}, {token_sum});
+    reads = addends;
+    reads.push_back(token_sum);
+    b.emit(add, "add_moe", reads, {out});
+  }
+  b.on_backward([&b, &c, sent, copies, copies_tokens, returned, addends, sum, out] {
     TensorId d_out = b.gradient(out);
     for (TensorId addend : addends) b.add_gradient(addend, d_out);
+    if (copies_tokens) {
+      const TensorId d_copies = b.activation("d_returned_copies", b.shape(returned), b.tensor(d_out).type);
+      b.emit(gather_rows, "sum_copies_grad", {d_out, copies.map}, {d_copies});
+      d_out = d_copies;
+    }
     const DataType type = activation_type(c.dispatch);
     if (type != b.tensor(d_out).type) {
-      const TensorId payload = b.activation("combine_grad_payload", b.shape(out), type);
+      const TensorId payload = b.activation("combine_grad_payload", b.shape(returned), type);
       b.emit(cast, "cast_combine_grad", {d_out}, {payload}, CastAttributes{});
       d_out = payload;
     }
     const TensorId d_sum = b.activation("d_expert_sum", b.shape(sum), type);
-    b.emit(combine_grad, "combine_grad", {d_out, routing.indices}, {d_sum}, all_to_all(c, type, 0));
+    b.emit(combine_grad, "combine_grad", {d_out, sent.indices}, {d_sum}, all_to_all(c, type, 0));
     b.add_gradient(sum, d_sum);
   });
   return out;

@@ -110,6 +110,8 @@ struct Plan {
     std::optional<std::int64_t> max_nodes_per_token;  // default: topk_group of the model, else unlimited
     double imbalance = 0;                             // coefficient of variation of expert rows between ranks
     std::vector<std::int64_t> rows_per_rank;          // rows of one layer, one count per expert-parallel rank
+    std::optional<double> capacity_factor;            // most rows of an expert over the mean; default: none is dropped
+    std::optional<bool> pad_to_capacity;              // every expert gets as many rows as its capacity; default: no
   } routing;
   struct {
     std::optional<std::string> name;    // name or file of a stack, or none (docs/stacks.md); default: the profile's
@@ -248,6 +250,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("routing.max_nodes_per_token", plan.routing.max_nodes_per_token);
   visit("routing.imbalance", plan.routing.imbalance);
   visit("routing.rows_per_rank", plan.routing.rows_per_rank);
+  visit("routing.capacity_factor", plan.routing.capacity_factor);
+  visit("routing.pad_to_capacity", plan.routing.pad_to_capacity);
   visit("stack.name", plan.stack.name);
   visit("stack.dispatcher", plan.stack.dispatcher);
   visit("input.bytes_per_token", plan.input.bytes_per_token);

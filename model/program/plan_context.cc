@@ -1,5 +1,6 @@
 #include "model/program/plan_context.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -16,6 +17,13 @@ RecomputePolicy recompute_policy(const Plan& plan) {
   if (plan.recompute.policy == "selective")
     for (const std::string& word : plan.recompute.operators) policy.insert(words.at(word));
   return policy;
+}
+
+Dispatcher dispatcher_of(const Plan& plan) {
+  const std::string& name = plan.stack.dispatcher;
+  if (name == "alltoall") return Dispatcher::alltoall;
+  if (name == "allgather") return Dispatcher::allgather;
+  return name == "hybridep" ? Dispatcher::hybridep : Dispatcher::deepep;
 }
 
 LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
@@ -43,6 +51,10 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.expert_tensor = plan.parallelism.expert_tensor;
   c.groups_per_token = groups_per_token(plan, experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
+  c.dispatcher = dispatcher_of(plan);
+  const double capacity = plan.routing.capacity_factor.value_or(1);
+  c.even_rows = plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false);
+  c.kept_rows = c.even_rows ? capacity : std::min(1.0, capacity);
   c.shares_embedding = layout.embedding_with_head;
   c.attention = attention_kernel(plan.attention.kernel);
   c.delayed_scaling = plan.precision.scaling == "delayed";

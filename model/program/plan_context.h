@@ -18,6 +18,9 @@ namespace plumbline::model {
 
 RecomputePolicy recompute_policy(const Plan& plan);
 
+// Returns how the plan's tokens reach their experts: stack.dispatcher, else deepep.
+Dispatcher dispatcher_of(const Plan& plan);
+
 // Returns the context of the plan's layers. plan and layout must belong together.
 LayerContext plan_context(const Plan& plan, const Architecture& architecture, const Layout& layout,
                           const RoutingSpread& spread);

@@ -97,6 +97,16 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
   return {ranks_total / sample_tokens, nodes_total / sample_tokens};
 }
 
+RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {
+  constexpr double usual = 0.15, most = 0.3;  // of one expert
+  const auto& routing = plan.routing;
+  const auto held = std::max<std::int64_t>(1, experts.routed_experts / plan.parallelism.expert);
+  const double even = std::sqrt(static_cast<double>(held));
+  const bool stated = routing.imbalance > 0 || !routing.rows_per_rank.empty() ||
+                      routing.pad_to_capacity.value_or(false) || plan.places.contains("routing.imbalance");
+  return {routing.imbalance, usual / even, 0, most / even, stated};
+}
+
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {
   return std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups);
 }

@@ -21,6 +21,20 @@ struct RoutingSpread {
 RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t groups_per_token,
                              std::int64_t expert_parallel, std::int64_t ranks_per_node);
 
+// How unevenly the rows of experts lie on the ranks of an expert group, as their standard deviation over their mean.
+struct RoutingBalance {
+  double used = 0;  // what a step is predicted with: routing.imbalance, 0 where the plan does not state it
+  // What routing does that balances itself, and the range from forced balance to an auxiliary loss alone.
+  double middle = 0, low = 0, high = 0;
+  bool stated = false;  // else the range holds, and a prediction with `used` is one of forced balance
+};
+
+// Returns the balance of the plan's routing. Its numbers are for one expert and even out over the m experts of a rank
+// by sqrt(m): 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a rank,
+// docs/validation.md), 0.3 from the largest load of an auxiliary loss alone, 0.72 above the mean of 64 experts (arXiv
+// 2408.15664, table 2; calibrate/published/straggler_priors.toml), which is 2.4 standard deviations of 64 normal draws.
+RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts);
+
 // Returns the number of expert groups that a token may use: the plan's limit, else the model's.
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts);
 

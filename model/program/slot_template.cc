@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "model/cost/operator_class.h"
 #include "model/memory/stage_tensors.h"
@@ -14,6 +15,14 @@ namespace plumbline::model {
 namespace {
 
 bool on_communication_stream(Section section) { return section == Section::dispatch || section == Section::combine; }
+
+// Returns whether the block's tokens travel by collectives of NCCL, which run in the order of the kernels around them.
+bool exchanges_by_collectives(const Graph& block) {
+  const auto exchange = std::ranges::find_if(
+      block.operators, [](const Operator& op) { return class_of(op.kind) == OperatorClass::exchange; });
+  return exchange != block.operators.end() &&
+         is_collective(std::get<DispatchAttributes>(exchange->attributes).dispatcher);
+}
 
 bool is_grouped_weight_gradient(const Operator& op) {
   return op.kind == OperatorKind::grouped_matmul && op.phase == Phase::W;
@@ -105,12 +114,22 @@ class Composer {
   void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
     Operators operators = operators_of(place, phase, section, replayed);
     std::erase_if(operators, [&](std::uint16_t op) { return std::ranges::find(done, op) != done.end(); });
-    if (on_communication_stream(section)) {
+    if (on_communication_stream(section) && exchanges_by_collectives(graph(place))) {
+      between_kernels(place, phase, section, operators);
+    } else if (on_communication_stream(section)) {
       append(place, phase, section, Stream::communication, 1, std::move(operators));
     } else if (phase == Phase::W && section == Section::mlp) {
       weight_gradients(place, operators);
     } else {
       computation(place, phase, section, operators);
+    }
+  }
+
+  // Appends collectives of the expert group and the kernels before and after them, which share no stream with them.
+  void between_kernels(const Place& place, Phase phase, Section section, const Operators& operators) {
+    for (const std::uint16_t op : operators) {
+      const bool exchange = class_of(graph(place).operators[op].kind) == OperatorClass::exchange;
+      append(place, phase, section, exchange ? Stream::communication : Stream::compute, 1, {op});
     }
   }
 
@@ -200,15 +219,18 @@ class Composer {
     return found;
   }
 
-  // mlp(W) fills the wait for dispatch(B); attn(W) fills the wait for the next block's combine(B).
+  // mlp(W) fills the wait for dispatch(B); attn(W) fills the wait for the next block's combine(B). Where collectives
+  // run in the order of kernels, both come before the transfer.
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
+    const bool in_order = exchanges_by_collectives(graph(p));
     const auto both = [&](Section s, bool all_to_all_between) {
       if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
       const Operators ahead = gathers_ahead_;
       if (input_gradient) run(p, Phase::I, s);
-      if (input_gradient && all_to_all_between) run(p, Phase::I, Section::dispatch);
+      if (input_gradient && all_to_all_between && !in_order) run(p, Phase::I, Section::dispatch);
       if (weight_gradient) run(p, Phase::W, s, false, gathers_ahead_.empty() ? ahead : Operators{});
       gathers_ahead_.clear();
+      if (input_gradient && all_to_all_between && in_order) run(p, Phase::I, Section::dispatch);
     };
     if (input_gradient) replay_block(p);
     both(Section::head, false);
@@ -320,6 +342,7 @@ class Composer {
     // waiting for its latest writer covers the others.
     using Latest = std::array<std::uint16_t, streams>;
     std::vector<Latest> written(forward.size() + backward.size(), Latest{});
+    Latest launched{};  // the latest segment of each stream, counted from 1
     for (std::size_t i = 0; i < result_.segments.size(); ++i) {
       Segment& s = result_.segments[i];
       const Graph& block = blocks_[s.block];
@@ -330,6 +353,10 @@ class Composer {
           for (std::size_t stream = 0; stream < streams; ++stream)
             last[stream] = std::max(last[stream], latest[stream]);
         }
+      if (in_order(s))
+        for (const Stream before : {Stream::compute, Stream::weight_gradient})
+          last[static_cast<std::size_t>(before)] = launched[static_cast<std::size_t>(before)];
+      launched[static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
       for (std::size_t stream = 0; stream < streams; ++stream)
         if (last[stream] > 0 && stream != static_cast<std::size_t>(s.stream))
           s.waits.push_back(static_cast<std::uint16_t>(last[stream] - 1));
@@ -338,6 +365,13 @@ class Composer {
           written[index(s, id)][static_cast<std::size_t>(s.stream)] = static_cast<std::uint16_t>(i + 1);
       join_weight_gradients(i);
     }
+  }
+
+  // Returns whether a segment is a transfer that waits for all kernels before it. Schedules that pair a forward with a
+  // backward pass run one side's transfers during the kernels of the other.
+  bool in_order(const Segment& s) const {
+    return s.stream == Stream::communication && result_.type != OpType::FB &&
+           exchanges_by_collectives(blocks_[s.block]);
   }
 
   static bool is_concurrent(Stream stream) { return stream == Stream::collective || on_host_link(stream); }

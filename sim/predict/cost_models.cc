@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/program/plan_context.h"
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
 #include "sim/network/links_memo.h"
@@ -41,12 +42,26 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
                                         {layout.expert_group, layout.expert_stride, layout.two_directions}};
   for (const model::RankGroup& group : model::layer_groups(inputs.plan.parallelism))
     patterns.push_back({group.ranks, group.stride});
+  if (is_collective(model::dispatcher_of(inputs.plan))) {
+    const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
+    patterns.push_back({group.ranks, group.stride});
+  }
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;
     const GroupLinks links = memo.group(inputs, fabric, placement, pattern);
     communication.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
   }
   return {};
+}
+
+// Returns the kernels that move tokens; those of hybridep are a family of their own.
+model::CommunicationCost::Kernels exchange_kernels(const model::Plan& plan) {
+  const auto& overlap = plan.overlap;
+  const model::Dispatcher dispatcher = model::dispatcher_of(plan);
+  const bool hybrid = dispatcher == model::Dispatcher::hybridep &&
+                      overlap.communication_kernels == model::Plan().overlap.communication_kernels;
+  return {hybrid ? std::string_view("hybrid-ep") : overlap.communication_kernels, overlap.communication_sms,
+          dispatcher};
 }
 
 // Dense collectives run on the reserved SMs, if there are any, else on as many as their kernels use.
@@ -110,8 +125,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                           fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
                                       inputs.profile.name(), format),
                           "use a profile that has it, or another format"));
-  const model::Result<model::CommunicationCost> communication = model::CommunicationCost::make(
-      profile, inputs.cluster, expert_group(inputs), {overlap.communication_kernels, overlap.communication_sms});
+  const model::Result<model::CommunicationCost> communication =
+      model::CommunicationCost::make(profile, inputs.cluster, expert_group(inputs), exchange_kernels(inputs.plan));
   if (!communication) {
     const model::Error& error = communication.error();
     if (error.key != "overlap.communication_kernels") return tl::unexpected(error);

@@ -38,8 +38,8 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
 }
 
 void add_imbalance(const model::Plan& plan, PlanKey& key) {
-  const auto& [max_nodes_per_token, imbalance, rows_per_rank] = plan.routing;
-  key.add(max_nodes_per_token, imbalance, rows_per_rank, plan.parallelism.expert);
+  const auto& [max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity] = plan.routing;
+  key.add(max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, plan.parallelism.expert);
 }
 
 void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {

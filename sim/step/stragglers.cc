@@ -78,8 +78,9 @@ class Group final : public GpuListener {
   }
 
   double draw_rows(std::int32_t rank) {
-    if (!imbalance_.rank_rows.empty()) return imbalance_.rank_rows[rank];
-    return std::max(0.0, 1 + imbalance_.variation * random_.normal());
+    const double rows = imbalance_.rank_rows.empty() ? 1 + imbalance_.variation * random_.normal()
+                                                     : imbalance_.rank_rows[static_cast<std::size_t>(rank)];
+    return std::clamp(rows, 0.0, imbalance_.most);
   }
 
   void begin(Member& member) {
@@ -145,6 +146,14 @@ std::vector<double> relative_rows(const std::vector<std::int64_t>& rows) {
   for (const std::int64_t count : rows)
     relative.push_back(sum > 0 ? static_cast<double>(count) * static_cast<double>(rows.size()) / sum : 1);
   return relative;
+}
+
+Imbalance imbalance_of(const model::Plan& plan, std::uint64_t seed) {
+  const auto& routing = plan.routing;
+  if (routing.capacity_factor && routing.pad_to_capacity.value_or(false)) return {.seed = seed};
+  Imbalance imbalance{routing.imbalance, relative_rows(routing.rows_per_rank), seed};
+  if (routing.capacity_factor) imbalance.most = std::max(1.0, *routing.capacity_factor);
+  return imbalance;
 }
 
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,

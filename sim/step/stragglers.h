@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
+#include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/schedule/schedule.h"
 #include "sim/step/segment_time.h"
@@ -22,15 +24,19 @@ struct Imbalance {
   double variation = 0;           // of drawn rows, standard deviation over mean
   std::vector<double> rank_rows;  // relative to the expected ones, for each rank; empty: drawn
   std::uint64_t seed = 0;
+  double most = std::numeric_limits<double>::infinity();  // rows that a rank has at most: its experts' capacity
 
   bool even() const { return variation == 0 && rank_rows.empty(); }
 };
 
-// Returns the seed of the draw for a slot type, the same in every plan, so that plans are compared on the same rows.
-std::uint64_t slot_seed(model::OpType type);
-
 // Returns the given rows over their mean.
 std::vector<double> relative_rows(const std::vector<std::int64_t>& rows);
+
+// Returns the rows of the plan's ranks. Experts that are filled up to their capacity all have as many.
+Imbalance imbalance_of(const model::Plan& plan, std::uint64_t seed);
+
+// Returns the seed of the draw for a slot type, the same in every plan, so that plans are compared on the same rows.
+std::uint64_t slot_seed(model::OpType type);
 
 // Runs a few consecutive slots of one template on all ranks of the group. The first slot only couples them.
 GroupRun run_group(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times, std::int64_t ranks,

@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "model/economics/ownership.h"
+#include "model/program/routing.h"
 #include "sim/whatif/tornado.h"
 
 namespace plumbline::sim {
 namespace {
 
-constexpr double usual_change = 0.2;     // without a stated uncertainty
-constexpr double deepest_fall = 0.99;    // for larger uncertainties: no rate is 0
-constexpr double usual_imbalance = 0.1;  // used where the plan has even experts
+constexpr double usual_change = 0.2;   // without a stated uncertainty
+constexpr double deepest_fall = 0.99;  // for larger uncertainties: no rate is 0
 
 // Constants of the profile that change together.
 struct Group {
@@ -107,15 +107,15 @@ void add_links(const Inputs& inputs, std::vector<TornadoInput>& found) {
   }
 }
 
-void add_experts(const model::Plan& plan, std::vector<TornadoInput>& found) {
+void add_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
+  const model::Plan& plan = inputs.plan;
   constexpr std::string_view key = "routing.imbalance";
   if (!plan.routing.rows_per_rank.empty()) return;
   if (plan.routing.imbalance > 0) {
     add_key("uneven experts", key, plan.routing.imbalance, found);
   } else {
-    found.push_back({"uneven experts",
-                     std::string(key),
-                     {{fmt::format("{:.6g}", usual_imbalance), {setting_text(key, usual_imbalance)}}}});
+    const double most = model::routing_balance(plan, inputs.architecture.experts).high;
+    found.push_back({"uneven experts", std::string(key), {{fmt::format("{:.6g}", most), {setting_text(key, most)}}}});
   }
 }
 
@@ -150,7 +150,7 @@ std::vector<TornadoInput> usual_inputs(const Inputs& inputs) {
   add_links(inputs, found);
   for (const Group& group : groups)
     if (experts || !group.of_experts) add_group(inputs, group, found);
-  if (experts) add_experts(plan, found);
+  if (experts) add_experts(inputs, found);
   if (plan.overlap.communication_sms > 0)
     add_whole_key("communication SMs", "overlap.communication_sms", plan.overlap.communication_sms, found);
   if (plan.run.tokens) add_cost(inputs, found);

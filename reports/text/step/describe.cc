@@ -74,6 +74,17 @@ std::string parallelism(const model::Plan& plan) {
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }
 
+std::string routing(const model::Plan& plan) {
+  const auto& stated = plan.routing;
+  if (stated.pad_to_capacity.value_or(false)) return "every expert filled up to its capacity";
+  if (!stated.rows_per_rank.empty()) return "rows of the expert ranks as stated";
+  if (stated.imbalance > 0)
+    return fmt::format("natural routing, rows of expert ranks vary by {:.3g} %", 100 * stated.imbalance);
+  return plan.places.contains("routing.imbalance")
+             ? "routing with forced balance"
+             : "routing with forced balance assumed; natural routing takes longer (routing.imbalance)";
+}
+
 std::string stage_list(const model::RankMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
 
 std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance) {

@@ -117,9 +117,8 @@ void PartsCache::find_stages(PlanWork& work) {
   add_imbalance(plan, key_);
   auto& timed = timed_[key_.bytes()];
   if (!timed)
-    timed = std::make_unique<TimedStages>(
-        *library, *work.costs, inputs_.cluster.device,
-        Imbalance{plan.routing.imbalance, relative_rows(plan.routing.rows_per_rank), 0}, plan.parallelism.expert);
+    timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device, imbalance_of(plan, 0),
+                                          plan.parallelism.expert);
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

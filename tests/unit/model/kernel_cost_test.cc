@@ -468,5 +468,27 @@ TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
   EXPECT_EQ(cost_.time(layer_, rotary, {.sms = 132}).gaps, 1e-6);
 }
 
+// Four ranks share 4,096 tokens: each runs four kernels of 1,024 queries and 128 heads, so that the time of rows counts
+// four times; a kernel has two more that merge its result.
+TEST_F(KernelTimes, ARingIsAKernelForTheKeysOfEachRank) {
+  LayerContext context = deepseek_rank(Precision::fp8);
+  context.context = 4;
+  context.tokens = 1024;
+  const Graph ring = make_block(BlockKind::moe_layer, context);
+  const Operator& op = find(ring, "attention");
+  const KernelCost with_rows = make({}, {{.name = "attention.forward.row_time", .value = 0.1, .unit = "ns"}});
+  const KernelTime without = cost_.time(ring, op, {.sms = 132});
+  EXPECT_NEAR(with_rows.time(ring, op, {.sms = 132}).seconds - without.seconds, 4 * 1024 * 128 * 0.1e-9, 1e-12);
+  EXPECT_EQ(KernelCost::kernels(ring, op), 12);
+  EXPECT_NEAR(without.gaps, 12e-6, 1e-12);
+  // The pairs of query and key are those of a quarter of the whole; merging moves 3 * 4 * 1,024 * 128 * 128 values.
+  const double pairs = cost_.time(layer_, find(layer_, "attention"), {.sms = 132}).seconds - 1e-6;
+  const double merging = without.seconds - without.gaps - pairs / 4;
+  EXPECT_GT(merging, 0);
+  EXPECT_LT(merging, 12 * 1024.0 * 128 * 128 * 2 / 1e12);  // at 1 TB/s
+  EXPECT_GE(without.seconds, cost_.best(ring, op));
+  EXPECT_EQ(KernelCost::kernels(ring, find(ring, "attention_grad", Phase::I)), 3 * 4 + 2 * 3);
+}
+
 }  // namespace
 }  // namespace plumbline::model

@@ -48,6 +48,28 @@ TEST(Layout, DeepSeekV3) {
   EXPECT_EQ(layout->stage_layers[15], (std::vector<std::int64_t>{59, 60}));
 }
 
+// Two tensor ranks hold different tokens under sequence parallelism, so 64 experts fold over 2 * 32 ranks of a stage.
+TEST(Layout, ExpertsFoldOverTensorRanks) {
+  Plan plan = deepseek_plan();
+  plan.schedule = {.kind = "1f1b"};
+  plan.cluster.gpus = 1024;
+  plan.parallelism = {.tensor = 2, .sequence = true, .pipeline = 16, .expert = 64, .zero_stage = 1};
+  const auto layout = make_layout(plan, architecture("deepseek-v3"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(layout->data, 32);
+  EXPECT_EQ(layout->experts_per_rank, 4);
+  EXPECT_EQ(layout->expert_replicas, 1);  // 2 * 32 / 64
+  EXPECT_EQ(layout->dense_group, 32);
+  EXPECT_EQ(layout->dense_stride, 2);
+  EXPECT_EQ(layout->expert_group, 1);
+  EXPECT_EQ(expert_group(plan.parallelism).ranks, 64);
+  EXPECT_EQ(expert_group(plan.parallelism).stride, 1);
+  plan.parallelism.expert = 32;  // of 32 ranks each, two replicas that are 32 ranks apart
+  EXPECT_EQ(make_layout(plan, architecture("deepseek-v3"))->expert_stride, 32);
+  plan.parallelism.sequence = false;  // then both ranks hold all tokens
+  EXPECT_FALSE(make_layout(plan, architecture("deepseek-v3")));
+}
+
 TEST(Layout, OneDirectionIsNotDoubled) {
   Plan plan = deepseek_plan();
   plan.schedule.kind = "1f1b";

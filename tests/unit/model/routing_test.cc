@@ -55,6 +55,23 @@ TEST(Routing, WithoutParallelismOrExpertsNothingSpreads) {
   EXPECT_EQ(routing_spread(experts("llama-3-8b"), 1, 1, 8).ranks_per_token, 0);
 }
 
+// 0.15 and 0.3 of one expert even out over the four experts of a rank.
+TEST(Routing, APlanThatStatesNothingHasARange) {
+  Plan plan = load_plan(tests::shipped("examples/deepseek-v3-2048xh800.toml"), {}).value();
+  const MixtureOfExperts e = experts("deepseek-v3");
+  EXPECT_TRUE(routing_balance(plan, e).stated);
+  EXPECT_DOUBLE_EQ(routing_balance(plan, e).used, 0.075);
+  plan.routing.imbalance = 0;
+  EXPECT_TRUE(routing_balance(plan, e).stated);  // the file gives the key
+  plan.places.clear();
+  const RoutingBalance unknown = routing_balance(plan, e);
+  EXPECT_FALSE(unknown.stated);
+  EXPECT_EQ(unknown.used, 0);
+  EXPECT_EQ(unknown.low, 0);
+  EXPECT_DOUBLE_EQ(unknown.middle, 0.075);
+  EXPECT_DOUBLE_EQ(unknown.high, 0.15);
+}
+
 TEST(Routing, IsTheSameEveryTime) {
   const MixtureOfExperts e = experts("deepseek-v3");
   EXPECT_EQ(routing_spread(e, 4, 64, 8).ranks_per_token, routing_spread(e, 4, 64, 8).ranks_per_token);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/program/plan_context.h"
+
 namespace plumbline::real {
 
 namespace {
@@ -34,6 +36,11 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
   if (degrees.expert_tensor > 1)
     return refuse(plan, "parallelism.expert_tensor", "experts divided by columns are simulated, not executed",
                   "set it to 1");
+  if (is_collective(model::dispatcher_of(plan)))
+    return refuse(plan, "stack.dispatcher", "experts reached by collectives of NCCL are simulated, not executed",
+                  "set it to deepep");
+  if (plan.routing.capacity_factor)
+    return refuse(plan, "routing.capacity_factor", "dropped tokens are simulated, not executed", "remove it");
   if (degrees.synchronization_interval > 1)
     return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
                   "set it to 1");

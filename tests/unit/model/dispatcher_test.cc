@@ -1,0 +1,153 @@
+// How tokens reach experts: what each dispatcher sends, and the kernels before and after it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "model/cost/communication_cost.h"
+#include "model/layers/blocks.h"
+#include "model/plan/plan.h"
+#include "model/program/plan_context.h"
+#include "tests/support/costs.h"
+#include "tests/support/load_cluster.h"
+
+namespace plumbline::model {
+namespace {
+
+using tests::deepseek_rank;
+using tests::find;
+using tests::profile;
+using tests::shipped;
+
+LayerContext rank(Dispatcher dispatcher, Precision precision = Precision::bf16) {
+  LayerContext context = deepseek_rank(precision);
+  context.dispatcher = dispatcher;
+  return context;
+}
+
+Graph layer(const LayerContext& context) { return make_block(BlockKind::moe_layer, context); }
+
+bool has(const Graph& graph, const std::string& name) {
+  return std::ranges::any_of(graph.operators, [&](const Operator& op) { return op.name == name; });
+}
+
+std::size_t position(const Graph& graph, const std::string& name) {
+  const auto found = std::ranges::find(graph.operators, name, &Operator::name);
+  return static_cast<std::size_t>(found - graph.operators.begin());
+}
+
+std::int64_t rows(const Graph& graph, TensorId id) { return graph.tensor(id).shape[0].size; }
+
+CommunicationCost cost(Dispatcher dispatcher, const std::string& name = "h800") {
+  const ClusterShape cluster =
+      tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {.gpus = 2048})
+          .value();
+  return CommunicationCost::make(profile(name), cluster, {{7.5, 4}, 64}, {.dispatcher = dispatcher}).value();
+}
+
+TEST(Dispatcher, AllToAllSendsATokenOncePerExpert) {
+  const Graph graph = layer(rank(Dispatcher::alltoall));
+  const Operator& dispatch = find(graph, "dispatch");
+  EXPECT_EQ(rows(graph, dispatch.reads[0]), 4096 * 8);
+  EXPECT_EQ(rows(graph, dispatch.writes[0]), 4096 * 8);  // as many as the other ranks send to this one
+  // 7168 values of 2 bytes and the weight of a copy.
+  EXPECT_EQ(std::get<DispatchAttributes>(dispatch.attributes).token_bytes, 7168 * 2 + 4);
+  EXPECT_EQ(rows(graph, find(graph, "combine").writes[0]), 4096 * 8);
+  EXPECT_EQ(rows(graph, find(graph, "sum_copies").writes[0]), 4096);
+  EXPECT_EQ(rows(layer(rank(Dispatcher::deepep)), find(layer(rank(Dispatcher::deepep)), "dispatch").reads[0]), 4096);
+}
+
+// Copies arrive by source; with one expert on a rank that is their order, else they are sorted.
+TEST(Dispatcher, RowsAreSortedWhereARankHasSeveralExperts) {
+  EXPECT_TRUE(has(layer(rank(Dispatcher::alltoall)), "permute"));
+  LayerContext alone = rank(Dispatcher::alltoall);
+  alone.expert_parallel = 256;
+  for (const Precision precision : {Precision::bf16, Precision::fp8}) {
+    alone.gemm = alone.dispatch = precision;
+    const Graph graph = layer(alone);
+    EXPECT_FALSE(has(graph, "permute"));
+    EXPECT_TRUE(has(graph, "copy_tokens"));
+    EXPECT_EQ(check(graph), "");
+  }
+}
+
+TEST(Dispatcher, MegatronKeepsTheRowsOfItsExperts) {
+  EXPECT_TRUE(has(layer(rank(Dispatcher::deepep)), "gather_expert_rows"));
+  EXPECT_FALSE(has(layer(rank(Dispatcher::alltoall)), "gather_expert_rows"));
+  EXPECT_FALSE(has(layer(rank(Dispatcher::allgather)), "gather_expert_rows"));
+}
+
+TEST(Dispatcher, SharedExpertsOverlapWithDeepEpOnly) {
+  const Graph deepep = layer(rank(Dispatcher::deepep)), alltoall = layer(rank(Dispatcher::alltoall));
+  EXPECT_GT(position(deepep, "shared_gate_up"), position(deepep, "dispatch"));
+  EXPECT_LT(position(alltoall, "shared_gate_up"), position(alltoall, "router"));
+}
+
+TEST(Dispatcher, GraphsAreSoundInEveryFormat) {
+  for (const Dispatcher dispatcher : {Dispatcher::hybridep, Dispatcher::alltoall, Dispatcher::allgather})
+    for (const Precision precision : {Precision::bf16, Precision::fp8, Precision::mxfp8, Precision::fp8_tensor})
+      for (const std::int64_t expert_tensor : {1, 2}) {
+        LayerContext context = rank(dispatcher, precision);
+        context.expert_tensor = expert_tensor;
+        EXPECT_EQ(check(layer(context)), "");
+        context.dispatch = Precision::bf16;
+        context.recompute.insert(RecomputeGroup::moe);
+        EXPECT_EQ(check(layer(context)), "");
+      }
+}
+
+// 64 ranks on 8 nodes of an H800: an all-to-all of 4096 * 8 rows, a second one for the weights, and counts before it.
+TEST(Dispatcher, AllToAllCostsWhatNcclTakes) {
+  const Graph graph = layer(rank(Dispatcher::alltoall));
+  const CommunicationCost by = cost(Dispatcher::alltoall);
+  const CollectiveGroup group{64, 8};
+  const Bytes sent(4096.0 * 8 * (7168 * 2 + 4)), back(4096.0 * 8 * 7168 * 2);
+  const AllToAllTime dispatch = by.all_to_all(graph, find(graph, "dispatch"));
+  const auto time = [&](Collective kind, Bytes bytes) { return by.collectives().time(kind, group, bytes); };
+  EXPECT_DOUBLE_EQ(dispatch.alone, time(Collective::all_to_all, sent) + time(Collective::all_to_all, Bytes(0)));
+  EXPECT_DOUBLE_EQ(dispatch.network, dispatch.alone);
+  EXPECT_DOUBLE_EQ(dispatch.network_bytes, sent.value() * 56 / 64);
+  EXPECT_DOUBLE_EQ(dispatch.prepare, time(Collective::all_gather, Bytes(4.0 * 256 * 64)));
+  const AllToAllTime combine = by.all_to_all(graph, find(graph, "combine"));
+  EXPECT_DOUBLE_EQ(combine.alone, time(Collective::all_to_all, back));
+  EXPECT_EQ(combine.prepare, 0);
+  EXPECT_LE(by.all_to_all_at_best(graph, find(graph, "combine")).network, combine.alone);
+  // Twice the nodes of the deduplicated transfer, in less than three times its time: 8 copies instead of 4.
+  const Graph other = layer(rank(Dispatcher::deepep));
+  EXPECT_GT(combine.alone, cost(Dispatcher::deepep).all_to_all(other, find(other, "combine")).alone);
+}
+
+TEST(Dispatcher, AGatherBringsTheTokensOfAllRanks) {
+  const Graph graph = layer(rank(Dispatcher::allgather));
+  const Operator& dispatch = find(graph, "dispatch");
+  EXPECT_EQ(rows(graph, dispatch.writes[0]), 4096 * 64);
+  const CommunicationCost by = cost(Dispatcher::allgather);
+  const Bytes all(4096.0 * 64 * 7168 * 2);
+  EXPECT_DOUBLE_EQ(by.all_to_all(graph, find(graph, "combine")).alone,
+                   by.collectives().time(Collective::reduce_scatter, {64, 8}, all));
+}
+
+TEST(Dispatcher, CollectivesHoldTheSmsOfTheirChannels) {
+  const CommunicationCost by = cost(Dispatcher::alltoall);
+  EXPECT_EQ(by.communication_sms(), std::min<std::int64_t>(by.collective_sms(), 66));
+}
+
+// Half of a factor of 0.5 is dropped; a factor of 1.25 pads every expert where the plan pads.
+TEST(Dispatcher, CapacityLimitsRows) {
+  Plan plan = load_plan(shipped("examples/deepseek-v3-2048xh800.toml"), {}).value();
+  const Architecture model = deepseek_rank(Precision::bf16).architecture;
+  const auto rows_of = [&] {
+    return plan_context(plan, model, make_layout(plan, model).value(), {7.5, 4}).expert_rows();
+  };
+  EXPECT_EQ(rows_of(), 4096 * 8);
+  plan.routing.capacity_factor = 0.5;
+  EXPECT_EQ(rows_of(), 4096 * 4);
+  plan.routing.capacity_factor = 1.25;
+  EXPECT_EQ(rows_of(), 4096 * 8);
+  plan.routing.pad_to_capacity = true;
+  EXPECT_EQ(rows_of(), 4096 * 10);
+}
+
+}  // namespace
+}  // namespace plumbline::model
