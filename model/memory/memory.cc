@@ -146,12 +146,13 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
   const MemoryTimeline timeline = memory_timeline(program, slots, rank);
   const MemoryMoment& fullest = timeline.ops[timeline.fullest];
   const double buffers = levels.rank.communication_bytes - fullest.communication.value();
-  const double base = state_bytes(levels.rank) + levels.rank.reserve_bytes + buffers;
+  const double software = levels.rank.temporary_bytes - fullest.temporary.value();
+  const double base = state_bytes(levels.rank) + levels.rank.reserve_bytes + buffers + software;
   const auto level = [&](const MemoryMoment& moment) {
     return MemoryLevel{describe(program, slots, rank, moment),
                        op_type(program.schedule, rank, moment.op),
                        moment.activations.value(),
-                       moment.temporary.value(),
+                       moment.temporary.value() + software,
                        moment.communication.value() + buffers,
                        base + moment.sum().value()};
   };

@@ -45,6 +45,7 @@ double MemoryFloor::block_bytes(BlockKind kind, const model::Plan& plan, const m
   double bytes = 0;
   for (const model::StateBytes& part : {state.experts, state.others})
     bytes += (part.parameters + part.gradients + part.optimizer).value();
+  if (device_.reserve.master_shards) bytes -= state.counts.shards.value();
   known = bytes;
   return bytes;
 }

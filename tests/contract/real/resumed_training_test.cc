@@ -58,6 +58,10 @@ TEST_P(ResumedTraining, IsTheOneThatNeverStopped) {
   losses.insert(losses.end(), second.training.losses.begin(), second.training.losses.end());
   EXPECT_EQ(losses, through.training.losses);
   EXPECT_LT(losses.back(), losses.front());
+  const model::Memory& memory = through.step.result.memory;
+  EXPECT_TRUE(memory.measured);
+  EXPECT_EQ(memory.ranks.size(), static_cast<std::size_t>(GetParam().pipeline));
+  EXPECT_GT(memory.peak_bytes, 0);
   const auto expected = folder_contents(whole.path() / "step-00000006"),
              found = folder_contents(parts.path() / "step-00000006");
   EXPECT_EQ(expected.size(), static_cast<std::size_t>(GetParam().pipeline * GetParam().data + 1));

@@ -150,5 +150,22 @@ TEST(Cores, DivideWorkOnce) {
   }
 }
 
+TEST(Pool, CountsTensorsInTheirFormats) {
+  Pool pool;
+  {
+    HostBuffer half(pool, DataType::bf16, 10, 3);
+    EXPECT_EQ(pool.most_bytes(), 60);
+    HostBuffer whole(pool, DataType::fp32, 5, 1);
+    EXPECT_EQ(pool.most_bytes(), 60 + 20);
+    half.resize(5);  // routing left half of the rows
+    HostBuffer other(pool, DataType::fp32, 2, 1);
+    EXPECT_EQ(pool.most_bytes(), 80);
+    half.resize(20);
+    EXPECT_EQ(pool.most_bytes(), 120 + 20 + 8);
+  }
+  const HostBuffer later(pool, DataType::fp32, 1, 1);
+  EXPECT_EQ(pool.most_bytes(), 148);
+}
+
 }  // namespace
 }  // namespace plumbline::real::host
