@@ -68,31 +68,6 @@ void write_batch(const RuleWriter& out) {
   if (samples >= 1 && samples < 1e18) out.out.put("--train-samples", std::to_string(std::llround(samples)));
 }
 
-// The flexible dispatcher has kernels of its own, DeepEP's unless another backend is named.
-void read_dispatcher(const RuleReader& in) {
-  const auto type = in.given.value("--moe-token-dispatcher-type");
-  auto& dispatcher = in.plan.stack.dispatcher;
-  if (type == "alltoall" || type == "allgather") dispatcher = *type;
-  if (type == "flex" || in.given.has("--moe-enable-deepep"))
-    dispatcher = in.given.value("--moe-flex-dispatcher-backend").value_or("") == "hybridep" ? "hybridep" : "deepep";
-  const auto factor = in.given.value("--moe-expert-capacity-factor");
-  if (const auto number = factor ? parse_decimal(*factor) : std::nullopt; number && number->value() > 0)
-    in.plan.routing.capacity_factor = number->value();
-  if (in.given.has("--moe-pad-expert-input-to-capacity")) in.plan.routing.pad_to_capacity = true;
-}
-
-void write_dispatcher(const RuleWriter& out) {
-  const auto& dispatcher = out.plan.stack.dispatcher;
-  const auto& routing = out.plan.routing;
-  if (dispatcher != Plan().stack.dispatcher) {
-    const bool flexible = dispatcher == "hybridep";
-    out.out.put("--moe-token-dispatcher-type", flexible ? "flex" : dispatcher);
-    if (flexible) out.out.put("--moe-flex-dispatcher-backend", dispatcher);
-  }
-  if (routing.capacity_factor) out.out.put("--moe-expert-capacity-factor", fmt::format("{}", *routing.capacity_factor));
-  if (routing.pad_to_capacity.value_or(false)) out.out.put_flag("--moe-pad-expert-input-to-capacity");
-}
-
 void read_context(const RuleReader& in) {
   const std::string type = in.given.value("--cp-comm-type").value_or("p2p");
   if (type == "all_gather") {
@@ -106,7 +81,6 @@ void read_experts(const RuleReader& in) {
   const auto given = integer(in.given.value("--expert-tensor-parallel-size").value_or(""));
   auto& degrees = in.plan.parallelism;
   degrees.expert_tensor = given ? *given : in.shape.experts ? degrees.tensor : 1;
-  read_dispatcher(in);
   read_context(in);
 }
 
@@ -115,7 +89,6 @@ void write_experts(const RuleWriter& out) {
   const std::int64_t silent = out.shape.experts ? degrees.tensor : 1;
   if (degrees.expert_tensor != silent)
     out.out.put("--expert-tensor-parallel-size", std::to_string(degrees.expert_tensor));
-  write_dispatcher(out);
   if (degrees.context_method == "all-gather") out.out.put("--cp-comm-type", "all_gather");
 }
 
@@ -127,6 +100,10 @@ void read_dispatcher(const RuleReader& in) {
   in.plan.stack.dispatcher = type == "flex"           ? (hybrid ? "hybridep" : "deepep")
                              : type == "alltoall_seq" ? "alltoall"
                                                       : type;
+  const auto factor = in.given.value("--moe-expert-capacity-factor");
+  if (const auto number = factor ? parse_decimal(*factor) : std::nullopt; number && number->value() > 0)
+    in.plan.routing.capacity_factor = number->value();
+  if (in.given.has("--moe-pad-expert-input-to-capacity")) in.plan.routing.pad_to_capacity = true;
 }
 
 void write_dispatcher(const RuleWriter& out) {
@@ -135,6 +112,9 @@ void write_dispatcher(const RuleWriter& out) {
   const bool flexible = dispatcher == "deepep" || dispatcher == "hybridep";
   if (flexible) out.out.put("--moe-flex-dispatcher-backend", dispatcher);
   if (dispatcher != "allgather") out.out.put("--moe-token-dispatcher-type", flexible ? "flex" : dispatcher);
+  const auto& routing = out.plan.routing;
+  if (routing.capacity_factor) out.out.put("--moe-expert-capacity-factor", fmt::format("{}", *routing.capacity_factor));
+  if (routing.pad_to_capacity.value_or(false)) out.out.put_flag("--moe-pad-expert-input-to-capacity");
 }
 
 double gradient_bytes(const Plan& plan) {
