@@ -144,6 +144,7 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
           model::plan_error(plan, stack.error().kind, "stack.name", stack.error().message, stack.error().hint));
     if (!stack) return tl::unexpected(stack.error());
     TRY(model::apply_stack(*stack, plan));
+    if (!given) plan.stack.name = named;  // a file of the profile's, too
     profile = model::with_stack(profile, *stack);
   }
   return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });

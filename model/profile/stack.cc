@@ -39,8 +39,10 @@ Result<Stack> load_stack(const std::string& path, const std::string& shipped) {
 }
 
 Result<void> apply_stack(const Stack& stack, Plan& plan) {
-  if (!plan.stack.name) plan.places["stack.name"] = {"", 0, "the profile's"};
-  plan.stack.name = stack.name;
+  if (!plan.stack.name) {
+    plan.places["stack.name"] = {"", 0, "the profile's"};
+    plan.stack.name = stack.name;
+  }
   return apply_settings(stack.settings, plan);
 }
 

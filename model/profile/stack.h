@@ -26,7 +26,7 @@ struct Stack {
 // stack may set, a value that the plan would refuse and a key that is set twice are input errors with file and line.
 Result<Stack> load_stack(const std::string& path, const std::string& shipped = "");
 
-// Gives the plan the settings that it does not state, and the stack's name.
+// Gives the plan the settings that it does not state, and the stack's name where it names none.
 Result<void> apply_stack(const Stack& stack, Plan& plan);
 
 // Returns the profile with the constants of the stack, which replace those of the same name.

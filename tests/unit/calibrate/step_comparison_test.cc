@@ -29,7 +29,9 @@ source = "a reading"
 [[reading]]
 set = "ours"
 variant = "second"
+cluster = "h800-multi-rail"
 profile = "h800"
+stack = "megatron-2022"
 missing = ["something"]
 source = "a reading of some rows"
 [[demand]]
@@ -69,8 +71,8 @@ TEST_F(StepCases, RefuseWhatIsWrong) {
   expect_refused("steps = \"steps\"", "step = \"steps\"", 0, "steps", "required key is missing");
   expect_refused("mfu = 0.4", "mfu = 0", 4, "naive.mfu", "a number above 0");
   expect_refused("topology =", "topologie =", 6, "hardware.topology", "required key is missing");
-  expect_refused("profile = \"h800\"\n", "profil = \"h800\"\n", 17, "reading.profil", "did you mean 'profile'?");
-  expect_refused("bias = 0.1", "bias = \"0.1\"", 23, "demand.bias", "a number above 0");
+  expect_refused("profile = \"h800\"\n", "profil = \"h800\"\n", 18, "reading.profil", "did you mean 'profile'?");
+  expect_refused("bias = 0.1", "bias = \"0.1\"", 25, "demand.bias", "a number above 0");
 }
 
 TEST_F(StepCases, ReadingsBecomePlanKeysAndLaterOnesWin) {
@@ -90,6 +92,9 @@ TEST_F(StepCases, ReadingsBecomePlanKeysAndLaterOnesWin) {
   EXPECT_TRUE(made->missing.empty());
   const auto second = step_plan(row({{"variant", "the second"}, {"recompute", "rmsnorm+swiglu"}}), load()).value();
   EXPECT_EQ(second.profile, "h800");
+  EXPECT_EQ(second.plan.cluster.topology, "h800-multi-rail");
+  EXPECT_EQ(second.plan.stack.name, "megatron-2022");
+  EXPECT_FALSE(plan.stack.name);
   EXPECT_EQ(second.missing, std::vector<std::string>{"something"});
   EXPECT_EQ(second.plan.recompute.policy, "selective");
   EXPECT_EQ(second.plan.recompute.operators, (std::vector<std::string>{"rmsnorm", "swiglu"}));
