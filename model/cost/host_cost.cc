@@ -69,7 +69,7 @@ HostCalls& HostCalls::add(const HostCalls& other) {
   return *this;
 }
 
-// The host waits where it must know how many tokens each expert gets: it sizes the next tensors and sends by that. The
+// The host waits for the number of tokens of each expert: it sizes the next tensors and what it sends by them. The
 // backward pass takes the numbers of the forward pass.
 HostCalls HostCost::calls(const Graph& graph, const Operator& op, double share) const {
   const double stated = launches_[static_cast<std::size_t>(operator_class(graph, op))];
