@@ -65,9 +65,7 @@ inline model::Profile with_every_term(const model::Profile& profile) {
   add("attention.dim_block", 64, "1");
   add("kernel.norm.passes", 3, "1");
   add("kernel.norm.launches", 4, "1");
-  add("kernel.swiglu_gradient.passes", 0.5, "1");
-  add("kernel.split.passes", 0, "1");
-  add("kernel.split.launches", 0, "1");
+  add("kernel.swiglu_gradient.passes", 1.5, "1");
   add("gemm.accumulation_bytes", 6, "B");
   add("gemm.slowdown_aligned_8", 1.5, "1");
   return model::Profile(profile.name() + " with every term", profile.description(), parameters);
