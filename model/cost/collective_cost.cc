@@ -67,6 +67,15 @@ CollectivePath nvls_path(CollectiveProtocol protocol, const CollectiveGroup& gro
           line.base + line.nvlink_hop + 2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop, per_byte};
 }
 
+// Binomial trees of every rank at once, aggregated while messages are small: as many steps over the network as the
+// logarithm of the ranks, and work for every rank.
+CollectivePath pat_path(CollectiveProtocol protocol, Collective collective, const CollectiveGroup& group,
+                        const CollectiveLine& line) {
+  const auto ranks = static_cast<double>(group.ranks);
+  return {CollectiveAlgorithm::pat, protocol, line.base + ranks * line.nvlink_hop + std::log2(ranks) * line.network_hop,
+          bus_factor(collective, group.ranks) / line.nic_rate};
+}
+
 // Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
 // NIC. A single message between nodes has one NIC.
 CollectivePath direct_path(CollectiveProtocol protocol, Collective collective, const CollectiveGroup& group,
@@ -122,6 +131,8 @@ CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol
       return tree_path(protocol, group, line);
     case CollectiveAlgorithm::nvls:
       return nvls_path(protocol, group, line);
+    case CollectiveAlgorithm::pat:
+      return pat_path(protocol, collective, group, line);
     default:
       return direct_path(protocol, collective, group, line);
   }
@@ -147,6 +158,10 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   }
   cost.copy_bandwidth_ = reader.find("collective.copy_bandwidth").value_or(Constant{}).value;
   cost.nvls_ = pace("collective.nvls.simple");
+  if (const auto base = reader.find("collective.pat.simple.base"))
+    cost.pat_ = {*base, reader.require("collective.pat.simple.rank_time"),
+                 reader.require("collective.pat.simple.network_hop"),
+                 reader.require("collective.pat.simple.efficiency")};
   cost.has_nvls_ = reader.require("collective.nvls.available").value > 0;
   cost.launch_ = reader.require("collective.launch");
   cost.nvlink_latency_scale_ = reader.require("collective.nvlink_latency_scale");
@@ -207,6 +222,13 @@ CollectivePath CollectiveCost::nvls(const CollectiveGroup& group) const {
                          line(nvls_, nvlink_rate_.value * nvls_.efficiency.value, nic_rate(group)));
 }
 
+// The time for every rank is not one of links.
+CollectivePath CollectiveCost::pat(Collective collective, const CollectiveGroup& group) const {
+  CollectiveLine by = line(*pat_, nvlink_rate_.value, nic_rate(group) * pat_->efficiency.value);
+  by.nvlink_hop = pat_->nvlink_step.value;
+  return collective_path(CollectiveAlgorithm::pat, CollectiveProtocol::simple, collective, group, by);
+}
+
 // Without lines of their own, messages have those of rings and start all at once: they count as one transfer.
 CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol protocol,
                                       const CollectiveGroup& group) const {
@@ -240,6 +262,8 @@ std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const C
     found.push_back(ring(collective, protocol, group));
     if (collective == Collective::all_reduce) found.push_back(tree(protocol, group));
   }
+  const bool pieces = collective == Collective::reduce_scatter || collective == Collective::all_gather;
+  if (pat_ && pieces && group.ranks_per_node == 1) found.push_back(pat(collective, group));
   // The sums pay from three GPUs on. Gathers and scatters by multicast are in no measured table faster than rings.
   if (has_nvls_ && collective == Collective::all_reduce && group.ranks_per_node > 2) found.push_back(nvls(group));
   return found;

@@ -18,7 +18,8 @@
 namespace plumbline::model {
 
 enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, send_recv };
-enum class CollectiveAlgorithm { ring, tree, nvls, direct };  // nvls: the switch sums; direct: sends and receives
+// nvls: the switch sums; direct: sends and receives; pat: NCCL's parallel aggregated trees
+enum class CollectiveAlgorithm { ring, tree, nvls, direct, pat };
 enum class CollectiveProtocol { ll, ll128, simple };
 
 std::string_view to_string(Collective collective);
@@ -64,6 +65,8 @@ struct CollectiveLine {
 //            max(2 / nvlink_rate, 2 (N-1)/N / (g nic_rate), 2 / limit)
 //   nvls:    base + nvlink_hop + 2 log2 N network_hop
 //            max(1 / nvlink_rate, 2 (N-1)/N / (g nic_rate))
+//   pat:     base + n nvlink_hop + log2 N network_hop, for gathers and scatters over groups of one rank a node
+//            f / nic_rate
 //   direct:  all-to-all: base + (n - 1) nvlink_hop, and one network_hop between nodes
 //            max((g-1)/n / nvlink_rate, (n-g)/n / min(nic_rate, limit))
 //            send_recv: one transfer over its link, at the rate of that link
@@ -107,12 +110,14 @@ class CollectiveCost {
   CollectivePath ring(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath tree(CollectiveProtocol protocol, const CollectiveGroup& group) const;
   CollectivePath nvls(const CollectiveGroup& group) const;
+  CollectivePath pat(Collective collective, const CollectiveGroup& group) const;
   CollectivePath direct(Collective collective, CollectiveProtocol protocol, const CollectiveGroup& group) const;
   double nic_rate(const CollectiveGroup& group) const { return nic_rate_.value / group.network_slowdown; }
 
   std::array<Pace, protocols> ring_, tree_;
   std::array<std::optional<Pace>, protocols> direct_;  // where the profile has lines of their own
   Pace nvls_;
+  std::optional<Pace> pat_;  // where the profile has it; nvlink_step: for every rank
   Constant nvlink_rate_, nic_rate_;
   Constant launch_, nvlink_latency_scale_, network_latency_scale_;
   Constant channels_, ring_channel_, tree_channel_;

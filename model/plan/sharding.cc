@@ -68,12 +68,14 @@ std::optional<Error> check_sharding(const Plan& plan, const Layout& layout) {
             "every gather and reduction",
             plan.schedule.kind),
         "use 0 or 1, or a schedule of one direction");
-  if (parallelism.synchronization_interval > 1 && parallelism.zero_stage > 0)
+  if (auto error = check_group(plan, layout)) return error;
+  if (parallelism.synchronization_interval > 1 && parallelism.zero_stage > 0 &&
+      shard_group(plan, layout, false).replicas == 1)
     return refuse(plan, "parallelism.synchronisation_interval",
-                  "between two reductions every rank updates all parameters by itself, which sharded states do not "
-                  "allow",
-                  "set it to 1, or parallelism.zero_stage to 0");
-  return check_group(plan, layout);
+                  "between two reductions every replica updates all parameters by itself, and states that are sharded "
+                  "over all ranks have no replicas",
+                  "set it to 1, parallelism.zero_stage to 0, or parallelism.shard_group to the ranks of a replica");
+  return std::nullopt;
 }
 
 }  // namespace plumbline::model

@@ -24,12 +24,27 @@ bool name_fits(std::string_view name, std::string_view pattern) {
   return pattern.find_first_not_of('*', in_pattern) == std::string_view::npos;
 }
 
+namespace {
+
+// gemm.tile, gemm.<kind>.tile_m and .tile_n. The rates of GEMMs are times of one tile.
+bool is_tile(std::string_view name) {
+  return name_fits(name, "gemm.*tile") || name_fits(name, "gemm.*.tile_m") || name_fits(name, "gemm.*.tile_n");
+}
+
+}  // namespace
+
 Result<void> apply_change(const ConstantChange& change, const std::vector<Parameter*>& constants) {
   bool found = false;
   for (Parameter* constant : constants) {
     if (!name_fits(constant->name, change.name)) continue;
     found = true;
     const double before = constant->value;
+    if (const double after = change.is_factor() ? before * change.value : change.value;
+        is_tile(constant->name) && after != before)
+      return wrong_input(
+          change.name,
+          fmt::format("{} cannot change alone: k_time and wave_overhead are times of a tile", constant->name),
+          "change profile.gemm.*.k_time, or give a profile that states the tile with its times");
     constant->value = change.is_factor() ? before * change.value : change.value;
     constant->kind = Evidence::assumed;
     constant->source =

@@ -20,7 +20,8 @@ struct ConstantChange {
 bool name_fits(std::string_view name, std::string_view pattern);
 
 // Makes the change. The kind of the constants becomes assumed, and their source gives their former values. A name that
-// matches nothing is an input error whose key is that name and whose hint is the nearest name.
+// matches nothing is an input error whose key is that name and whose hint is the nearest name. So is the tile of a
+// GEMM, without which its rates mean nothing.
 Result<void> apply_change(const ConstantChange& change, const std::vector<Parameter*>& constants);
 
 }  // namespace plumbline::model

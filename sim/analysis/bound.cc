@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/predict/gather_walk.h"
+#include "sim/predict/step_recurrence.h"
 #include "sim/step/optimizer_timing.h"
 
 namespace plumbline::sim {

@@ -178,6 +178,7 @@ Load& Load::add(const Load& other, double times) {
   loss.gaps += times * other.loss.gaps;
   loss.ring += times * other.loss.ring;
   loss.host += times * other.loss.host;
+  loss.copies += times * other.loss.copies;
   lost_to_sms += times * other.lost_to_sms;
   lost_to_slowdown += times * other.lost_to_slowdown;
   return *this;

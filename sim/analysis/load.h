@@ -44,7 +44,8 @@ struct KernelLoss {
   double gaps = 0;           // between launches
   double ring = 0;           // attention waits for keys and values
   double host = 0;           // the GPU waits for the host to launch kernels
-  double total() const { return recomputation + gemm + clock + memory_bound + gaps + ring + host; }
+  double copies = 0;         // of gathered parameters and of gradients before their reduction
+  double total() const { return recomputation + gemm + clock + memory_bound + gaps + ring + host + copies; }
 };
 
 struct Load {                             // seconds

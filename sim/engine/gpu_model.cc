@@ -250,6 +250,7 @@ void GpuModel::account_compute() {
   else
     compute_busy_ += now_ - busy_since_;
   busy_ = busy;
+  listener_.computing(*this, busy);
 }
 
 void GpuModel::handle(std::uint32_t code, std::uint64_t argument) {

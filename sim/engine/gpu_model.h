@@ -27,6 +27,8 @@ class GpuListener {
   virtual void arrived(GpuModel& gpu, std::uint32_t segment) = 0;
   virtual void slot_ended(GpuModel& gpu) = 0;
   virtual void segment_ended(const GpuModel& gpu, std::uint32_t segment, const SegmentRun& run) = 0;
+  // A compute kernel starts to run, or the last one ends.
+  virtual void computing(const GpuModel& /*gpu*/, bool /*runs*/) {}
   // Called when nothing else keeps a segment from starting. A listener that returns false calls gpu.wake() later.
   virtual bool may_start(const GpuModel& /*gpu*/, std::uint32_t /*segment*/) { return true; }
 

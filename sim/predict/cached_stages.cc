@@ -1,6 +1,7 @@
 #include "sim/predict/cached_stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "model/program/data_parallel.h"
@@ -17,7 +18,30 @@ bool uses(const model::SlotTemplate& slot, model::Stream stream) {
   return std::ranges::find(slot.segments, stream, &model::Segment::stream) != slot.segments.end();
 }
 
+// Adds a kernel that moves so many bytes to a compute segment.
+void add_copy(double bytes, const CostModels& costs, SegmentTime& time) {
+  model::Graph graph;
+  const auto elements = static_cast<std::int64_t>(bytes / 4);  // in 16 bit, read and written
+  for (int i = 0; i < 2; ++i)
+    graph.tensors.push_back({.name = "copy", .shape = {{elements}}, .type = model::DataType::bf16});
+  const model::Operator copy{.kind = model::OperatorKind::concatenate, .name = "copy", .reads = {0}, .writes = {1}};
+  for (std::size_t state = 0; state < communication_states; ++state)
+    time.compute[state] +=
+        costs.kernels.time(graph, copy, costs.partition.overlapped(static_cast<model::CoRunner>(state))).seconds;
+}
+
 }  // namespace
+
+// FP16 gradients are added up as they are written; BF16 ones are cast first where the sum has another format.
+SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs) {
+  const std::int64_t zero = plan.parallelism.zero_stage;
+  const auto& precision = plan.precision;
+  const bool fp32 = precision.gradients == model::Precision::fp32;
+  const bool fp32_wire = precision.gradient_reduce.value_or(precision.gradients) == model::Precision::fp32;
+  const double sums = fp32 && precision.gemm != model::Precision::fp16 ? costs.accumulate_passes : 0;
+  const double copies = fp32_wire ? costs.fp32_reduce_passes : costs.reduce_passes;
+  return {zero == 3 ? costs.gather_passes : 0, sums + (zero >= 2 ? copies : 0)};
+}
 
 TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, const model::Plan& plan,
                                     const model::Layout& layout, const CostModels& costs) {
@@ -34,7 +58,7 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
 }
 
 TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device,
-                         Imbalance imbalance, std::int64_t ranks)
+                         Imbalance imbalance, std::int64_t ranks, std::optional<model::Plan> copying)
     : library_(library),
       costs_(costs),
       device_(device),
@@ -42,7 +66,38 @@ TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, 
       loads_(library.program(), costs, device),
       imbalance_(std::move(imbalance)),
       ranks_(ranks),
-      even_(ranks == 1 || imbalance_.even()) {}
+      even_(ranks == 1 || imbalance_.even()),
+      copying_(std::move(copying)) {}
+
+// Parameters are copied before their unit's first segment, gradients after its last.
+void TimedStages::add_copies(std::int32_t slot, bool forward, bool reduces, std::vector<SegmentTime>& times) {
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  const std::int32_t kind = forward ? whole.f_stage_kind : whole.b_stage_kind;
+  if (kind < 0) return;
+  const model::UnitPlaces& units = library_.units(kind, *copying_);
+  const std::vector<model::SegmentSpan>& spans = library_.spans(slot, forward, units, reduces);
+  const SlotPasses all = passes_in_slots(*copying_, costs_);
+  const double passes = reduces ? all.gradients : all.parameters;
+  if (passes == 0) return;
+  for (std::size_t u = 0; u < spans.size(); ++u) {
+    const std::int32_t segment = reduces ? spans[u].last : spans[u].first;
+    if (segment < 0) continue;
+    double bytes = 0;
+    for (const model::UnitPiece& piece : units.units[u].pieces)
+      bytes += piece.elements * model::bytes_per_element(piece.stored);
+    add_copy(passes * bytes, costs_, times[static_cast<std::size_t>(segment)]);
+  }
+}
+
+std::vector<SegmentTime> TimedStages::times_of(std::int32_t slot, double clock) {
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  std::vector<SegmentTime> times = timer_.times(whole, clock);
+  if (!copying_) return times;
+  if (writes_gradients(whole.type)) add_copies(slot, false, true, times);
+  add_copies(slot, true, false, times);
+  if (whole.type != model::OpType::W) add_copies(slot, false, false, times);
+  return times;
+}
 
 TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   std::unique_ptr<Timed>& known = slots_[slot];
@@ -50,7 +105,7 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   known = std::make_unique<Timed>();
   const model::SlotTemplate& whole = library_.slot_template(slot);
   known->power = slot_power(library_.program(), whole, costs_);
-  std::vector<SegmentTime> times = timer_.times(whole, known->power.clock);
+  std::vector<SegmentTime> times = times_of(slot, known->power.clock);
   if (!even_ && uses(whole, model::Stream::communication)) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = slot_seed(whole.type);
@@ -65,9 +120,21 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
 
 const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }
 
+double TimedStages::collective_slowdown(std::int32_t slot) {
+  Timed& known = timed(slot);
+  const model::SmPartition& partition = costs_.partition;
+  const bool some = partition.collective_sms > 0 && known.run.seconds > 0 && std::isfinite(known.run.seconds);
+  if (!some) return 1;
+  if (!known.with_collective)
+    known.with_collective = std::max(1.0, seconds_with_collective(library_.slot_template(slot), times(slot),
+                                                                  partition.device_sms, partition.collective_sms) /
+                                              known.run.seconds);
+  return *known.with_collective;
+}
+
 std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
   const Timed& known = timed(slot);
-  std::vector<SegmentTime> times = timer_.times(library_.slot_template(slot), known.power.clock);
+  std::vector<SegmentTime> times = times_of(slot, known.power.clock);
   for (std::size_t s = 0; s < known.waits.size(); ++s) times[s].wait = known.waits[s];
   add_host(library_.program(), library_.slot_template(slot), costs_, known.host, times);
   return times;
@@ -75,7 +142,14 @@ std::vector<SegmentTime> TimedStages::times(std::int32_t slot) {
 
 const SlotLoad& TimedStages::load(std::int32_t slot) {
   Timed& known = timed(slot);
-  if (!known.load) known.load = loads_.of(library_.slot_template(slot), known.power.clock);
+  if (known.load) return *known.load;
+  const model::SlotTemplate& whole = library_.slot_template(slot);
+  known.load = loads_.of(whole, known.power.clock);
+  if (!copying_) return *known.load;
+  const std::vector<SegmentTime> with = times_of(slot, known.power.clock);
+  const std::vector<SegmentTime> without = timer_.times(whole, known.power.clock);
+  for (std::size_t s = 0; s < with.size(); ++s)
+    known.load->load.loss.copies += with[s].compute[0] - without[s].compute[0];
   return *known.load;
 }
 
@@ -160,6 +234,7 @@ const SlotSync& ShardedStages::sync(std::int32_t slot, const TemplateRun& run) {
   known = std::make_unique<SlotSync>();
   add_reduces(slot, run, *known);
   add_gathers(slot, *known);
+  known->slowdown = timed_.collective_slowdown(slot);
   return *known;
 }
 
@@ -170,11 +245,12 @@ void ShardedStages::add_reduces(std::int32_t slot, const TemplateRun& run, SlotS
   std::vector<model::SegmentSpan> spans(timings.size());
   if (plan_.overlap.gradient_reduce) spans = timed_.stage_library().spans(slot, false, units(whole.b_stage_kind), true);
   for (std::size_t u = 0; u < timings.size(); ++u)
-    sync.reduces.push_back({spans[u].last, timings[u].reduce, timings[u].copy});
+    sync.reduces.push_back({spans[u].last, timings[u].reduce, timings[u].copy, timings[u].local});
   std::ranges::stable_sort(sync.reduces, {},
                            [](const SlotSync::Part& part) { return part.segment < 0 ? INT32_MAX : part.segment; });
   for (auto part = sync.reduces.rbegin(); part != sync.reduces.rend(); ++part) {
     sync.reduce_seconds += part->seconds;
+    sync.local_seconds += part->local;
     const double at =
         part->segment < 0 ? run.seconds : to_seconds(run.segments[static_cast<std::size_t>(part->segment)].end);
     sync.reduce_tail = std::max(sync.reduce_tail, at + sync.reduce_seconds);
@@ -202,7 +278,7 @@ void ShardedStages::add_gathers(std::int32_t slot, SlotSync& sync) {
   if (whole.f_stage_kind < 0 || plan_.parallelism.zero_stage == 0 || !plan_.overlap.parameter_gather) return;
   const std::vector<UnitTiming>& timings = optimizer_timing(whole.f_stage_kind).units;
   const auto& spans = timed_.stage_library().spans(slot, true, units(whole.f_stage_kind), false);
-  for (std::size_t u = 0; u < spans.size(); ++u) sync.gathers.push_back({spans[u].first, timings[u].gather, 0});
+  for (std::size_t u = 0; u < spans.size(); ++u) sync.gathers.push_back({spans[u].first, timings[u].gather});
   std::ranges::stable_sort(sync.gathers, {}, &SlotSync::Part::segment);
 }
 

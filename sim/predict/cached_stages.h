@@ -52,14 +52,25 @@ class StageOptimizers {
   std::unordered_map<std::string, std::unique_ptr<TimedOptimizer>> known_;
 };
 
+// The bytes that kernels move in every slot, over those of the parameters that it uses: of gathered parameters before
+// their first use, of gradients after they are written.
+struct SlotPasses {
+  double parameters = 0, gradients = 0;
+  bool any() const { return parameters > 0 || gradients > 0; }
+};
+SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs);
+
 class TimedStages {
  public:
-  // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group.
+  // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group. With
+  // a plan whose units are gathered and reduced in every slot, slots have the copies that this costs (passes_in_slots).
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
-              std::int64_t ranks);
+              std::int64_t ranks, std::optional<model::Plan> copying = std::nullopt);
 
   // Returns the run of a slot on a GPU alone.
   const TemplateRun& run(std::int32_t slot);
+  // Returns the factor on the slot's time while a dense collective runs.
+  double collective_slowdown(std::int32_t slot);
   // Returns the times of the slot's segments, with waits for stragglers. They are large and so not cached.
   std::vector<SegmentTime> times(std::int32_t slot);
   const SlotLoad& load(std::int32_t slot);
@@ -81,12 +92,15 @@ class TimedStages {
     SlotPower power;
     SlotHost host;
     TemplateRun run;
-    std::vector<double> waits;  // [segment], where ranks are uneven
+    std::vector<double> waits;              // [segment], where ranks are uneven
+    std::optional<double> with_collective;  // collective_slowdown()
     std::optional<SlotLoad> load;
     std::optional<Attribution> attribution;
     std::optional<Account> account;
   };
   Timed& timed(std::int32_t slot);
+  std::vector<SegmentTime> times_of(std::int32_t slot, double clock);  // without waits
+  void add_copies(std::int32_t slot, bool forward, bool reduces, std::vector<SegmentTime>& times);
 
   model::StageLibrary& library_;
   const CostModels& costs_;
@@ -96,6 +110,7 @@ class TimedStages {
   Imbalance imbalance_;
   std::int64_t ranks_;
   bool even_;
+  std::optional<model::Plan> copying_;
   std::map<std::int32_t, std::unique_ptr<Timed>> slots_;
 };
 

@@ -139,6 +139,18 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};
   CostModels costs{kernels, *communication, host, partition, nullptr, on_device, power};
+  model::ConstantReader reader(profile);
+  const auto optional = [&](std::string_view name, double fallback) {
+    return reader.find(name).value_or(model::Constant{.value = fallback}).value;
+  };
+  costs.gather_passes = optional("sharding.gather_passes", 0);
+  costs.reduce_passes = optional("sharding.reduce_passes", 0);
+  costs.fp32_reduce_passes = optional("sharding.fp32_reduce_passes", costs.reduce_passes);
+  costs.accumulate_passes = optional("sharding.accumulate_passes", 0);
+  if (partition.collective_sms > 0) {
+    costs.collective_slowdown = optional("overlap.collective_slowdown", 1);
+    costs.compute_slowdown = optional("overlap.compute_slowdown", 1);
+  }
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);

@@ -27,6 +27,11 @@ struct CostModels {
   // The constants behind the costs; indices of constants are those of its parameters.
   std::shared_ptr<const model::DeviceProfile> profile;
   std::optional<model::PowerModel> power = std::nullopt;  // where the profile has one
+  double collective_slowdown = 1;                         // factor on a reduction's or gather's time during compute
+  double compute_slowdown = 1;  // factor on compute's time during a reduction or gather, besides its SMs
+  // The bytes that kernels of their own move, over those of the unit's parameters: after each gather, before each
+  // reduction, and to add up the gradients of a micro-batch.
+  double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
 };
 
 // Makes the cost functions of the inputs' plan, whose layout is `layout`, with the constants of the profile that hold

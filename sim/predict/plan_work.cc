@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
-#include "sim/predict/gather_walk.h"
 
 namespace plumbline::sim {
 
@@ -75,15 +74,11 @@ SlotCounts slot_counts(const model::ScheduleTable& table) {
   return counts;
 }
 
-// A pair sends an activation and a gradient over the same link. The waits are the mean ones of a middle rank's chunks.
+// A pair sends an activation and a gradient over the same link.
 void fill_costs(PlanWork& work) {
   const bool pairs = std::ranges::any_of(work.table->classes, [](const auto& one) { return one.type == OpType::FB; });
   const bool pipeline = work.layout.stages > 1;
   work.step.p2p = pipeline ? work.costs->communication.p2p(work.timed->stage_library().p2p(), pairs ? 2 : 1) : 0;
-  work.step.waits = {};
-  if (work.plan->parallelism.zero_stage < 2 || !pipeline) return;
-  const std::size_t middle = work.table->ranks.size() / 2;
-  work.step.waits = work.step.gathers_each ? mean_gather_waits(work.step, middle) : mean_waits(work.step, middle);
 }
 
 void prepare_step(PlanWork& work) {
@@ -98,7 +93,7 @@ void prepare_step(PlanWork& work) {
   work.step.reshard = plan.parallelism.reshard_after_forward;
   work.step.buffers = static_cast<std::size_t>(plan.overlap.prefetch) + 1;
   work.step.reduces = true;
-  work.alone = work.table->ranks.size() == 1;
+  work.step.collective_slowdown = work.costs->collective_slowdown;
 }
 
 std::vector<std::int32_t> distinct_slots(const PlanWork& work) {
@@ -111,27 +106,27 @@ std::vector<std::int32_t> distinct_slots(const PlanWork& work) {
 Execution run_step(PlanWork& work, bool reduces, bool tail) {
   work.step.reduces = reduces;
   StepWalk& walk = work.walk;
-  (work.step.gathers_each ? walk_with_gathers : walk_step)(work.step, work.alone, walk);
-  const std::vector<double> costs = slot_costs(work.step);
+  walk_step(work.step, walk);
   Execution execution;
   execution.ranks.resize(walk.ranks.size());
   std::vector<RankWork> works;
+  std::vector<GradientsReady> ready;
   for (std::size_t rank = 0; rank < walk.ranks.size(); ++rank) {
     RankTimes& times = execution.ranks[rank];
-    for (const auto& [slot_class, ops] : work.counts->at(rank)) {
-      const auto type = static_cast<std::size_t>(work.table->classes[slot_class].type);
-      times.slot_seconds[type] += static_cast<double>(ops) * costs[slot_class];
-      times.slot_counts[type] += ops;
-    }
-    if (work.alone) times.slot_seconds = walk.slot_seconds;
-    times.gather_wait = walk.gather_waits[rank];
-    execution.pipeline_end = std::max(execution.pipeline_end, walk.ranks[rank].end);
+    const StepWalk::Rank& walked = walk.ranks[rank];
+    for (const auto& [slot_class, ops] : work.counts->at(rank))
+      times.slot_counts[static_cast<std::size_t>(work.table->classes[slot_class].type)] += ops;
+    times.slot_seconds = walked.slot_seconds;
+    times.gather_wait = walked.gather_wait;
+    times.slowed = walked.slowed;
+    execution.pipeline_end = std::max(execution.pipeline_end, walked.ready.end);
     works.push_back(work.updates[rank]->work);
+    ready.push_back(walked.ready);
   }
-  for (const GradientsReady& ready : walk.ranks)
-    execution.exposed_reduce = std::max(execution.exposed_reduce, ready.reduced - execution.pipeline_end);
-  execution.step_end = step_end(works, walk.ranks, {});
-  if (tail) execution.tail = step_tail(std::move(works), walk.ranks);
+  for (const GradientsReady& rank : ready)
+    execution.exposed_reduce = std::max(execution.exposed_reduce, rank.reduced - execution.pipeline_end);
+  execution.step_end = step_end(works, ready, {});
+  if (tail) execution.tail = step_tail(std::move(works), std::move(ready));
   return execution;
 }
 

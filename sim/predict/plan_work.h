@@ -35,13 +35,12 @@ struct PlanWork {
   std::vector<const ShardedStages::Update*> updates;  // [rank]
   StepRecurrence step;
   StepWalk walk;
-  bool alone = false;
 };
 
 // Turns plan, table, times and sharding into the recurrence's slots; time_slots() finds their runs and collectives.
 void time_slots(PlanWork& work);
 void prepare_step(PlanWork& work);
-// Sets the seconds of messages between ranks and of waits for parameters.
+// Sets the seconds of messages between ranks.
 void fill_costs(PlanWork& work);
 
 // A search calls the following before it times every slot. find_slots() finds the slots without their durations.

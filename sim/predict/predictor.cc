@@ -165,6 +165,7 @@ class Predictor::Parts {
     for (const std::int32_t slot : distinct_slots(work_)) input.template_times.push_back(work_.timed->times(slot));
     input.device_sms = work_.costs->partition.device_sms;
     input.collective_sms = work_.costs->partition.collective_sms;
+    input.collective_slowdown = work_.costs->collective_slowdown;
     input.p2p_latency = work_.costs->communication.p2p(model::Bytes(0), 1);
     input.stage_message_bytes = program.stage_message.value();
     input.p2p_rate = work_.costs->communication.p2p_rate().value;

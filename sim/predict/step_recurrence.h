@@ -1,13 +1,15 @@
 // The closed form of a step on a schedule's table: the recurrence of its ops, and every rank's slots with the
-// reductions and gathers that depend on them. It equals the event simulation where compute and collectives do not slow
-// each other down:
+// reductions and gathers that depend on them:
 //   start of a collective = max(end of the one before it, end of what it depends on)
 //   start of a segment    = max(its start within its slot, ends of the gathers it needs)
-// sim/predict/gather_walk.h does the same where parameters are gathered before every use.
+// A slot takes longer by the part of it that collectives overlap, times a factor of the whole slot. It equals the event
+// simulation where compute and collectives do not slow each other down.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/schedule/schedule_table.h"
@@ -21,7 +23,8 @@ struct SlotSync {
   struct Part {
     std::int32_t segment = -1;  // whose end starts a reduction, or whose start waits for a gather; -1: the whole slot
     double seconds = 0;
-    double copy = 0;  // of the reduced gradient to the host
+    double copy = 0;   // of the reduced gradient to the host
+    double local = 0;  // of a reduction in a step that does not reduce over replicas
   };
   struct Use {  // of a unit's parameters by the slot
     bool forward = true;
@@ -33,7 +36,9 @@ struct SlotSync {
   std::vector<Part> gathers;  // in the order in which slots need them; all start with the step
   std::vector<Use> uses;      // zero_stage 3: by first segment
   double reduce_seconds = 0;  // of all
+  double local_seconds = 0;   // of all, where they do not reduce over replicas
   double reduce_tail = 0;     // from the start of the slot to the end of its reductions on an idle stream
+  double slowdown = 1;        // factor on the slot's time during collectives
 };
 
 // The inputs of the recurrence for one plan.
@@ -47,11 +52,11 @@ struct StepRecurrence {
   const model::ScheduleTable* table = nullptr;
   std::vector<const TemplateRun*> runs;  // [slot class]
   std::vector<const SlotSync*> syncs;    // [slot class]
-  std::array<double, 5> waits{};         // s by op type that the recurrence adds to slots
   double p2p = 0;                        // s of a message between two ranks
+  double collective_slowdown = 1;        // factor on a collective's time during compute
   Reduce reduce = Reduce::once;
   bool gathers = false;  // parameters are gathered before the first slot that reads them
-  bool reduces = true;   // gradients are reduced in this step
+  bool reduces = true;   // gradients are reduced over replicas in this step
   // zero_stage 3: parameters are gathered before every slot that uses them.
   bool gathers_each = false;
   bool reshard = true;      // false: parameters stay until no micro-batch waits for its backward
@@ -59,19 +64,20 @@ struct StepRecurrence {
 };
 
 struct StepWalk {
-  std::vector<GradientsReady> ranks;  // by the rank's own slots
-  std::vector<double> gather_waits;   // s, [rank] over all slots
-  // For a single rank: s in its slots by op type, waits included. Slots of several ranks take slot_costs().
-  std::array<double, 5> slot_seconds{};
+  struct Rank {
+    GradientsReady ready;
+    std::array<double, 5> slot_seconds{};  // by op type, waits included
+    double gather_wait = 0;                // s over all slots
+    double slowed = 0;                     // s by which collectives made compute longer
+  };
+  std::vector<Rank> ranks;
+  std::vector<double> class_seconds;  // s of all slots of a slot class, waits included
 };
 
-// Returns the seconds of an op in the recurrence, by slot class.
-std::vector<double> slot_costs(const StepRecurrence& step);
+// Overwrites `walk`.
+void walk_step(const StepRecurrence& step, StepWalk& walk);
 
-// Overwrites `walk`, for a step without gathers_each. alone: the slots of the only rank follow each other directly.
-void walk_step(const StepRecurrence& step, bool alone, StepWalk& walk);
-
-// Returns the mean wait of the rank's slots by op type, in seconds, where they run back to back.
-std::array<double, 5> mean_waits(const StepRecurrence& step, std::size_t rank);
+// Returns stage and unit of each gather of a rank in a step with gathers_each, repeats included.
+std::vector<std::pair<std::int32_t, std::int32_t>> gathered_units(const StepRecurrence& step, std::size_t rank);
 
 }  // namespace plumbline::sim

@@ -26,7 +26,7 @@ class Timer {
 
   OptimizerTiming run(const std::vector<model::ShardUnit>& units) {
     for (const model::ShardUnit& unit : units)
-      timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy)});
+      timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy), local(unit.reduce)});
     for (std::size_t i = 0; i < graph_.operators.size(); ++i)
       if (!counted_[i]) add(graph_.operators[i]);
     const double kernels = timing_.check + timing_.update - timing_.host_update;
@@ -62,6 +62,19 @@ class Timer {
       total += seconds(graph_.operators[index]);
     }
     return total;
+  }
+
+  // Returns the seconds of a reduction without the sums of shards over replicas. Without shards there is none.
+  double local(const std::vector<std::uint16_t>& reduce) {
+    double total = 0;
+    bool sharded = false, scattered = false;  // any, just before
+    for (const std::uint16_t index : reduce) {
+      const model::Operator& op = graph_.operators[index];
+      if (!(scattered && op.kind == OperatorKind::all_reduce)) total += seconds(op);
+      scattered = op.kind == OperatorKind::reduce_scatter;
+      sharded = sharded || scattered;
+    }
+    return sharded ? total : 0;
   }
 
   void add(const model::Operator& op) {

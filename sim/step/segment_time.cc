@@ -46,9 +46,11 @@ SegmentTime compute_segment(const model::Graph& graph, const model::Segment& seg
     for (std::size_t state = 0; state < communication_states; ++state) {
       Conditions conditions = costs.partition.overlapped(static_cast<CoRunner>(state));
       conditions.clock = clock;
-      const double expected = segment.share * kernel_seconds(graph, op, conditions, costs);
+      const double part =
+          conditions.co_runner == CoRunner::collective ? segment.share * costs.compute_slowdown : segment.share;
+      const double expected = part * kernel_seconds(graph, op, conditions, costs);
       conditions.row_scale = more_rows;
-      const double more = segment.share * kernel_seconds(graph, op, conditions, costs);
+      const double more = part * kernel_seconds(graph, op, conditions, costs);
       time.compute[state] += expected;
       time.compute_per_row[state] += (more - expected) / (more_rows - 1);
       if (persistent) time.width[state] = conditions.sms;

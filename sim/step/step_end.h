@@ -14,7 +14,8 @@ namespace plumbline::sim {
 
 struct UnitTiming {  // of a shard unit, seconds
   double reduce = 0, gather = 0;
-  double copy = 0;  // of its reduced gradient to the host
+  double copy = 0;   // of its reduced gradient to the host
+  double local = 0;  // of `reduce`, in steps without sums over replicas
 };
 
 struct OptimizerTiming {  // per stage, seconds

@@ -37,7 +37,7 @@ class Executor final : public GpuListener, public Handler {
         messages_(loop_, program_.schedule.ranks.size(), to_time(input.p2p_latency),
                   {input.stage_message_bytes, input.p2p_rate, input.links},
                   [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
-        data_parallel_(loop_, program_, input.optimizers, input.synchronize,
+        data_parallel_(loop_, program_, input.optimizers, input.synchronize, input.collective_slowdown,
                        {[this](std::int32_t rank, bool runs) { gpus_[rank].set_collective(runs); },
                         [this](const Collectives::Run& run) { collective_ended(run); }}) {
     const std::size_t ranks = program_.schedule.ranks.size();
@@ -85,6 +85,8 @@ class Executor final : public GpuListener, public Handler {
     if (recorder_) recorder_->segment(gpu.id(), next_[gpu.id()], segment, run);
     data_parallel_.ended(gpu.id(), static_cast<std::int32_t>(next_[gpu.id()]), static_cast<std::int32_t>(segment));
   }
+
+  void computing(const GpuModel& gpu, bool runs) override { data_parallel_.computing(gpu.id(), runs); }
 
   bool may_start(const GpuModel& gpu, std::uint32_t segment) override {
     const std::int32_t rank = gpu.id();

@@ -27,6 +27,7 @@ struct ExecutionInput {
   std::vector<OptimizerTiming> optimizers;  // [stage]
   bool synchronize = true;                  // gradients are reduced in this step
   std::int64_t collective_sms = 0;          // held by reductions and gathers
+  double collective_slowdown = 1;           // factor on their time while the GPU computes
   bool record = false;                      // fill the timeline
 };
 
@@ -37,6 +38,7 @@ struct RankTimes {
   double end = 0;                             // of the last slot
   double gather_wait = 0;                     // in slots, while compute waits for parameters only
   double reduced = 0;                         // end of the last reduction; 0: none
+  double slowed = 0;                          // in closed form: by how much collectives made compute longer
 };
 
 struct Execution {

@@ -34,6 +34,7 @@ class LoneGpu final : public GpuListener, public Handler {
   LoneGpu(Loop& loop, const std::vector<SegmentTime>& times) : loop_(loop), times_(times), gpu_(loop_, *this, 0) {}
 
   TemplateRun run(const SlotWork& work) {
+    gpu_.set_collective(work.collective_sms > 0);
     result_.segments.resize(work.segments->size());
     gpu_.start(work);
     loop_.run();
@@ -70,6 +71,14 @@ TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<Segm
   if (!(serial_seconds(times) < longest)) return endless(times.size());
   GpuLoop loop;
   return LoneGpu(loop, times).run({.segments = &slot.segments, .times = &times, .device_sms = device_sms});
+}
+
+double seconds_with_collective(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                               std::int64_t device_sms, std::int64_t collective_sms) {
+  GpuLoop loop;
+  return LoneGpu(loop, times)
+      .run({.segments = &slot.segments, .times = &times, .device_sms = device_sms, .collective_sms = collective_sms})
+      .seconds;
 }
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,

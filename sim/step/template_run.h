@@ -19,6 +19,9 @@ struct TemplateRun {
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms);
+// Returns the seconds of the slot where a dense collective runs all the time, on so many SMs.
+double seconds_with_collective(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
+                               std::int64_t device_sms, std::int64_t collective_sms);
 // Runs on the links of a pipeline rank, each transfer as if it were alone on them.
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                          std::int64_t device_sms, const StepLinks& links, std::int32_t rank);

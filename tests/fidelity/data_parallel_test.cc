@@ -36,7 +36,8 @@ Overrides random_plan() {
   const int nodes = *rc::gen::element(1, 2, 3, 8);
   const int gpus = 8 * nodes;
   const int zero = *rc::gen::inRange(0, 4);
-  Overrides plan = {key("cluster.gpus", gpus), key("parallelism.zero_stage", zero),
+  Overrides plan = {key("cluster.gpus", gpus),
+                    key("parallelism.zero_stage", zero),
                     key("batch.global_batch_size", gpus * *rc::gen::inRange(1, 5)),
                     key("overlap.gradient_bucket_bytes", *rc::gen::element(1e6, 40e6, 500e6, 1e11)),
                     key("cluster.nic_gbps", *rc::gen::element(50, 100, 400)),
@@ -45,16 +46,16 @@ Overrides random_plan() {
                     key("overlap.prefetch", *rc::gen::inRange(0, 4)),
                     key("parallelism.reshard_after_forward", *rc::gen::arbitrary<bool>()),
                     key("optimizer.gradient_clipping", *rc::gen::arbitrary<bool>()),
-                    key("offload.optimizer", *rc::gen::arbitrary<bool>()),
-                    // Collectives hold no SMs, so that no kernels contend.
-                    "overlap.collective_sms=0"};
-  if (zero > 0 && *rc::gen::arbitrary<bool>()) plan.push_back(key("parallelism.shard_group", 8));
-  if (zero == 0) plan.push_back(key("parallelism.synchronisation_interval", *rc::gen::inRange(1, 5)));
+                    key("offload.optimizer", *rc::gen::arbitrary<bool>())};
+  const bool group = zero > 0 && nodes > 1 && *rc::gen::arbitrary<bool>();
+  if (group) plan.push_back(key("parallelism.shard_group", 8));
+  if (zero == 0 || group) plan.push_back(key("parallelism.synchronisation_interval", *rc::gen::inRange(1, 5)));
   return plan;
 }
 
 RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
-  const Overrides plan = random_plan();
+  Overrides plan = random_plan();
+  plan.push_back("overlap.collective_sms=0");  // so that no kernels contend
   const model::StepTimes events = times(plan), formula = times(plan, Fidelity::closed_form);
   RC_ASSERT(std::abs(formula.time_s / events.time_s - 1) < 0.001);
   for (const model::StepTimes& step : {events, formula}) {
@@ -62,6 +63,43 @@ RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereNothingContends, ()) {
     RC_ASSERT(step.exposed_parameter_gather_s.value() >= 0);
     RC_ASSERT(step.optimizer_s.value() >= step.exposed_gradient_reduce_s.value() - 1e-9);
   }
+}
+
+// Software under which compute and collectives slow each other down, and which copies what it gathers and reduces.
+Inputs with_software(Inputs inputs) {
+  std::vector<model::Parameter> constants = inputs.profile.parameters();
+  for (const auto& [name, value] : {std::pair("overlap.collective_slowdown", 1.3),
+                                    {"overlap.compute_slowdown", 1.1},
+                                    {"sharding.gather_passes", 2.0},
+                                    {"sharding.reduce_passes", 3.0}})
+    constants.push_back({name, value, "1", model::Evidence::assumed, "a test", std::nullopt});
+  inputs.profile = model::Profile(inputs.profile.name(), "", std::move(constants));
+  return inputs;
+}
+
+// A slot takes longer by the part of it that collectives overlap, times the mean factor of the slot: events have a
+// factor for each segment.
+RC_GTEST_PROP(DataParallel, ClosedFormAndEventsAgreeWhereCollectivesHoldSms, ()) {
+  Inputs in = inputs(random_plan());
+  if (*rc::gen::arbitrary<bool>()) in = with_software(std::move(in));
+  const double events = simulate(in, Fidelity::step, false).value().result.step.time_s;
+  const double formula = simulate(in, Fidelity::closed_form, false).value().result.step.time_s;
+  RC_ASSERT(std::abs(formula / events - 1) < 0.01);
+}
+
+// What is copied takes what a kernel takes that moves as much, and the list of losses names it.
+TEST(DataParallel, CopiesOfShardsTakeTimeAndAreNamed) {
+  const auto lost_to_copies = [](const model::StepResult& result) {
+    double seconds = 0;
+    for (const model::LostTime& lost : result.lost) seconds += lost.cause == "copies of shards" ? lost.seconds : 0;
+    return seconds;
+  };
+  const Inputs plain = inputs({"overlap.collective_sms=0"});
+  const auto without = simulate(plain, Fidelity::step, false).value().result;
+  const auto with = simulate(with_software(plain), Fidelity::step, false).value().result;
+  EXPECT_EQ(lost_to_copies(without), 0);
+  EXPECT_GT(lost_to_copies(with), 0);
+  EXPECT_GT(with.step.time_s, without.step.time_s + 0.9 * lost_to_copies(with));
 }
 
 // Returns the bytes that a rank sends in a step, by the factor of a ring: (n-1)/n of the whole for a gather or scatter.
@@ -181,6 +219,24 @@ TEST(DataParallel, AnIntervalSpreadsTheReduction) {
   const double reducing = mean(1), local = 2 * mean(2) - reducing;
   EXPECT_LT(local, reducing);
   EXPECT_NEAR(mean(4), local + (reducing - local) / 4, 1e-9);
+}
+
+// With states sharded within a node, the shards of eight nodes are summed once in n steps: the reductions within the
+// node and the gathers stay.
+TEST(DataParallel, AnIntervalLeavesTheReductionsOfAShardGroup) {
+  for (const int zero : {1, 2, 3}) {
+    const auto step = [zero](int interval) {
+      return times({key("parallelism.zero_stage", zero), "parallelism.shard_group=8", "cluster.nic_gbps=25",
+                    key("parallelism.synchronisation_interval", interval)});
+    };
+    const double reducing = step(1).time_s, local = 2 * step(2).time_s - reducing;
+    EXPECT_LT(local, reducing) << zero;
+    EXPECT_NEAR(step(4).time_s, local + (reducing - local) / 4, 1e-9) << zero;
+    // On one node there is nothing to sum: as long as with a fast network between the nodes.
+    const double node =
+        times({key("parallelism.zero_stage", zero), "cluster.gpus=8", "batch.global_batch_size=64"}).time_s;
+    EXPECT_NEAR(local, node, 0.01 * node) << zero;
+  }
 }
 
 TEST(DataParallel, TokensAreWaitedForWhereTheLoaderIsSlowerThanTheStep) {

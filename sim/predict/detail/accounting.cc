@@ -29,6 +29,7 @@ Execution mean_of(Execution reducing, const Execution& local, double share) {
     const RankTimes& others = local.ranks[rank];
     blend(times.end, others.end);
     blend(times.gather_wait, others.gather_wait);
+    blend(times.slowed, others.slowed);
     for (std::size_t type = 0; type < times.slot_seconds.size(); ++type) {
       blend(times.slot_seconds[type], others.slot_seconds[type]);
       blend(times.exposed[type], others.exposed[type]);
@@ -194,10 +195,15 @@ Attribution StepAccounting::attribution() const {
   return sum;
 }
 
-// Slots take their mean time by events or their time in closed form.
+// Slots take the mean time of their template by events, of their class in closed form.
 IdleTime StepAccounting::idle_time(std::size_t rank, double idle) const {
-  std::vector<double> seconds = slot_costs(work_.step);
-  if (!execution_.template_seconds.empty()) {
+  std::vector<double> seconds(work_.slots.size(), 0);
+  if (execution_.template_seconds.empty()) {
+    std::vector<double> counts(seconds.size(), 0);
+    for (const auto& rank_counts : *work_.counts)
+      for (const auto& [slot_class, ops] : rank_counts) counts[slot_class] += static_cast<double>(ops);
+    for (std::size_t c = 0; c < seconds.size(); ++c) seconds[c] = work_.walk.class_seconds[c] / counts[c];
+  } else {
     const std::vector<std::int32_t> templates = distinct_slots(work_);
     for (std::size_t c = 0; c < seconds.size(); ++c)
       seconds[c] = execution_.template_seconds[static_cast<std::size_t>(std::ranges::find(templates, work_.slots[c]) -
@@ -221,6 +227,7 @@ StepAccount StepAccounting::account_of(const PlanBound& bound) const {
     account.load.loss.host += times * slot.host;
   }
   const RankTimes& times = execution_.ranks[rank];
+  account.busy += times.slowed;
   account.gather_wait = times.gather_wait;
   account.slots = total(times.slot_seconds);
   if (looked_inside()) account.busy = account.slots - total(times.exposed);
@@ -229,9 +236,7 @@ StepAccount StepAccounting::account_of(const PlanBound& bound) const {
   account.tail = execution_.tail;
   account.input = exposed_input();
   account.average = exposed_average();
-  // The closed form gives slots the mean of their waits, so the last slot may appear to end after its rank.
   const double kernels_end = execution_.step_end - account.tail.total();
-  account.slots = std::min(account.slots, kernels_end - account.optimizer);
   account.idle = idle_time(rank, kernels_end - account.optimizer - account.slots);
   return account;
 }

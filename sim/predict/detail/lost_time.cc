@@ -55,13 +55,14 @@ void add_kernels(const StepAccount& account, List& list) {
   double slowdown = all > 0 ? overlapped * account.load.lost_to_slowdown / all : overlapped;
   occupancy += overlapped - slowdown;
   take_away(filled, {&occupancy, &loss.gemm, &loss.clock, &loss.gaps, &slowdown, &loss.memory_bound, &loss.ring,
-                     &loss.recomputation, &loss.host});
+                     &loss.copies, &loss.recomputation, &loss.host});
   list.add("GEMM below best rate", loss.gemm, "larger GEMMs (tiles, waves)");
   list.add("clock under the power limit", loss.clock, "a higher cluster.power_limit_w, or less power per FLOP");
   list.add("memory-bound below best rate", loss.memory_bound, "fused kernels");
   list.add("launch gaps", loss.gaps, "fewer kernels, or CUDA graphs");
   list.add("late keys and values", loss.ring, "fewer context-parallel ranks or faster links between them");
   list.add("host", loss.host, "fewer launches (fused or compiled kernels, CUDA graphs), larger micro-batches");
+  list.add("copies of shards", loss.copies, "software that gathers and reduces in place");
   list.add("recomputation", loss.recomputation, "memory for what it saves");
   list.add("SMs given to communication", occupancy, "communication on fewer SMs");
   list.add("slowdown during transfers", slowdown, "transfers during no kernels");

@@ -1,6 +1,7 @@
 #include "sim/predict/detail/parts_cache.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "model/memory/memory_reserve.h"
@@ -115,10 +116,14 @@ void PartsCache::find_stages(PlanWork& work) {
   }
   key_.clear().add(library.get(), work.costs);
   add_imbalance(plan, key_);
+  std::optional<model::Plan> copying;
+  if (passes_in_slots(plan, *work.costs).any()) copying = plan;
+  if (copying)
+    key_.add(plan.parallelism.zero_stage, plan.overlap.gradient_bucket_bytes, plan.precision.gradient_reduce);
   auto& timed = timed_[key_.bytes()];
   if (!timed)
     timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device, imbalance_of(plan, 0),
-                                          plan.parallelism.expert);
+                                          plan.parallelism.expert, std::move(copying));
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

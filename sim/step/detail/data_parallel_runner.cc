@@ -47,9 +47,16 @@ std::span<const std::uint32_t> of_segment(std::span<const std::uint32_t> slot, s
 
 }  // namespace
 
-Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks,
+Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
                          Listener listener)
-    : loop_(loop), holders_(std::move(holders)), listener_(std::move(listener)), busy_(ranks, false), waiting_(ranks) {}
+    : loop_(loop),
+      holders_(std::move(holders)),
+      listener_(std::move(listener)),
+      slowdown_(slowdown),
+      busy_(ranks, false),
+      computing_(ranks, false),
+      running_(ranks),
+      waiting_(ranks) {}
 
 void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds) {
   const Key key{kind, stage, unit};
@@ -63,7 +70,7 @@ void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::in
     return all_posted(index);
   }
   const std::size_t missing = holders_[static_cast<std::size_t>(stage)].size() - 1;
-  posted_.push_back({{kind, stage, unit, {rank}, 0, 0}, seconds, missing});
+  posted_.push_back({.run = {kind, stage, unit, {rank}, 0, 0}, .seconds = seconds, .missing = missing});
   if (missing == 0) return all_posted(posted_.size() - 1);
   incomplete_[key] = posted_.size() - 1;
 }
@@ -80,10 +87,33 @@ void Collectives::all_posted(std::size_t index) {
 
 void Collectives::start(std::size_t index) {
   Posted& posted = posted_[index];
-  for (const std::int32_t rank : posted.run.ranks) busy_[static_cast<std::size_t>(rank)] = true;
+  for (const std::int32_t rank : posted.run.ranks) {
+    busy_[static_cast<std::size_t>(rank)] = true;
+    running_[static_cast<std::size_t>(rank)] = index;
+  }
   posted.run.start = loop_.now();
-  loop_.at(loop_.now() + to_time(posted.seconds), {this, 0, 0, index});
+  schedule_end(index);
   for (const std::int32_t rank : posted.run.ranks) listener_.busy(rank, true);
+}
+
+void Collectives::schedule_end(std::size_t index) {
+  Posted& posted = posted_[index];
+  const bool slow = std::ranges::any_of(
+      posted.run.ranks, [this](std::int32_t rank) { return computing_[static_cast<std::size_t>(rank)]; });
+  posted.factor = slow ? slowdown_ : 1;
+  posted.since = loop_.now();
+  const std::uint64_t argument = (static_cast<std::uint64_t>(++posted.version) << 32) | index;
+  loop_.at(loop_.now() + to_time(posted.seconds * posted.factor), {this, 0, 0, argument});
+}
+
+void Collectives::computing(std::int32_t rank, bool runs) {
+  const auto r = static_cast<std::size_t>(rank);
+  if (slowdown_ == 1 || computing_[r] == runs) return;
+  computing_[r] = runs;
+  if (!busy_[r]) return;
+  Posted& posted = posted_[running_[r]];
+  posted.seconds = std::max(0.0, posted.seconds - to_seconds(loop_.now() - posted.since) / posted.factor);
+  schedule_end(running_[r]);
 }
 
 std::optional<std::size_t> Collectives::first_to_start(const std::vector<std::int32_t>& ranks) const {
@@ -106,7 +136,9 @@ void Collectives::start_on(const std::vector<std::int32_t>& free_ranks) {
 }
 
 void Collectives::handle(std::uint32_t /*code*/, std::uint64_t argument) {
-  Run run = posted_[argument].run;
+  const Posted& posted = posted_[argument & 0xffffffff];
+  if (posted.version != static_cast<std::uint32_t>(argument >> 32)) return;  // the rate has changed since
+  Run run = posted.run;
   run.end = loop_.now();
   for (const std::int32_t rank : run.ranks) busy_[static_cast<std::size_t>(rank)] = false;
   start_on(run.ranks);
@@ -116,14 +148,14 @@ void Collectives::handle(std::uint32_t /*code*/, std::uint64_t argument) {
 }
 
 DataParallelRunner::DataParallelRunner(Loop& loop, const model::StepProgram& program,
-                                       const std::vector<OptimizerTiming>& timings, bool reduces,
+                                       const std::vector<OptimizerTiming>& timings, bool reduces, double slowdown,
                                        Collectives::Listener listener)
     : program_(program),
       timings_(timings),
       reduces_(reduces),
       listener_(std::move(listener)),
       ranks_(program.schedule.ranks.size()),
-      collectives_(loop, holders(program.schedule), ranks_.size(),
+      collectives_(loop, holders(program.schedule), ranks_.size(), slowdown,
                    {listener_.busy, [this](const Collectives::Run& run) { note(run); }}) {
   std::size_t units = 0;
   for (const OptimizerTiming& timing : timings_)
@@ -161,8 +193,14 @@ void DataParallelRunner::ended(std::int32_t rank, std::int32_t slot, std::int32_
     if (!happens(s)) continue;
     const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
     ++r.unfinished;
-    collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? unit.reduce : unit.gather);
+    const double reduce = reduces_ ? unit.reduce : unit.local;
+    collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? reduce : unit.gather);
   }
+}
+
+bool DataParallelRunner::happens(const model::DataParallelCollectives& s) const {
+  const auto& units = timings_[static_cast<std::size_t>(s.stage)].units;
+  return reduces_ || s.kind == Kind::gather || units[static_cast<std::size_t>(s.unit)].local > 0;
 }
 
 // Repeated gathers (or reductions) of one unit end in the order of their uses.

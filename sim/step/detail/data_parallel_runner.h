@@ -33,30 +33,41 @@ class Collectives final : public Handler {
   };
 
   // holders[stage] are the pipeline ranks that hold the stage.
-  Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, Listener listener);
+  // slowdown: the factor on the time of a collective while one of its ranks computes.
+  Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
+              Listener listener);
 
   // Posts a collective that takes `seconds` once it runs; all ranks that take part must give the same value.
   void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds);
+
+  // Compute starts or ends on a rank.
+  void computing(std::int32_t rank, bool runs);
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
  private:
   struct Posted {
     Run run;
-    double seconds = 0;
+    double seconds = 0;  // that are left, while no rank computes
     std::size_t missing = 0;
+    double factor = 1;  // on the seconds, since `since`
+    Time since = 0;
+    std::uint32_t version = 0;  // of its end's event
   };
   using Key = std::tuple<Kind, std::int32_t, std::int32_t>;
   bool can_start(const Posted& posted) const;
   void all_posted(std::size_t index);
   void start(std::size_t index);
+  void schedule_end(std::size_t index);
   std::optional<std::size_t> first_to_start(const std::vector<std::int32_t>& ranks) const;
   void start_on(const std::vector<std::int32_t>& free_ranks);
 
   Loop& loop_;
   std::vector<std::vector<std::int32_t>> holders_;
   Listener listener_;
-  std::vector<bool> busy_;  // per rank
+  double slowdown_;
+  std::vector<bool> busy_, computing_;  // per rank
+  std::vector<std::size_t> running_;    // [rank] where busy: what runs
   std::vector<Posted> posted_;
   std::map<Key, std::size_t> incomplete_;       // units that some holders have not posted yet
   std::vector<std::set<std::size_t>> waiting_;  // [rank] posted by all holders, in order of posting
@@ -65,9 +76,12 @@ class Collectives final : public Handler {
 class DataParallelRunner {
  public:
   // All arguments must outlive the runner. reduces: gradients are reduced in this step.
+  // slowdown: the factor on a collective's time while its rank computes.
   DataParallelRunner(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings,
-                     bool reduces, Collectives::Listener listener);
+                     bool reduces, double slowdown, Collectives::Listener listener);
 
+  // Compute starts or ends on a rank.
+  void computing(std::int32_t rank, bool runs) { collectives_.computing(rank, runs); }
   void step_started();
   // A segment of a rank's slot, or with -1 the whole slot, has ended.
   void ended(std::int32_t rank, std::int32_t slot, std::int32_t segment);
@@ -100,7 +114,7 @@ class DataParallelRunner {
   std::size_t unit_index(std::int32_t stage, std::int32_t unit) const {
     return first_unit_[static_cast<std::size_t>(stage)] + static_cast<std::size_t>(unit);
   }
-  bool happens(const model::DataParallelCollectives& s) const { return reduces_ || s.kind == Kind::gather; }
+  bool happens(const model::DataParallelCollectives& s) const;
   bool awaited(const Rank& r, std::int32_t rank, std::uint32_t data_parallel) const;
   bool any_awaited(std::int32_t rank, std::span<const std::uint32_t> gates) const;
   void note(const Collectives::Run& run);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,26 @@ TEST(Collectives, BetweenNodes) {
   const Bytes large(1e9);
   EXPECT_NEAR(cost().time(Collective::all_to_all, four_nodes, large), 22.4e-6 + 0.75e9 / 40e9, 1e-12);
   EXPECT_NEAR(cost().time(Collective::send_recv, spread, large), 22.4e-6 + 1e9 / 40e9, 1e-12);
+}
+
+// 8 + 128 * 2.8 + 7 * 4 us over 128 nodes, where a ring takes 8.4 + 127 * 14 us; three quarters of the NIC's 40 GB/s.
+TEST(Collectives, AggregatedTreesTakeFewStepsOverTheNetwork) {
+  std::vector<Parameter> constants = profile("h800-datasheet").parameters();
+  for (const auto& [name, value, unit] :
+       {std::tuple("base", 8.0, "us"), {"rank_time", 2.8, "us"}, {"network_hop", 4.0, "us"}, {"efficiency", 0.75, "1"}})
+    constants.push_back({std::string("collective.pat.simple.") + name, value, unit, Evidence::published, "NCCL", {}});
+  const CollectiveCost with = CollectiveCost::make(Profile("with", "", std::move(constants)), cluster()).value();
+  constexpr CollectiveGroup nodes{128, 1};
+  const CollectivePath pat =
+      path(with.paths(Collective::reduce_scatter, nodes), CollectiveAlgorithm::pat, CollectiveProtocol::simple);
+  EXPECT_NEAR(pat.latency, 394.4e-6, 1e-12);
+  EXPECT_NEAR(pat.seconds_per_byte, 127.0 / 128 / 30e9, 1e-20);
+  EXPECT_EQ(with.fastest(Collective::all_gather, nodes, Bytes(1e7)).algorithm, CollectiveAlgorithm::pat);
+  EXPECT_EQ(with.fastest(Collective::all_gather, nodes, Bytes(1e10)).algorithm, CollectiveAlgorithm::ring);
+  for (const CollectivePath& p : with.paths(Collective::all_gather, four_nodes))
+    EXPECT_NE(p.algorithm, CollectiveAlgorithm::pat);  // NCCL has it for one GPU a node only
+  for (const CollectivePath& p : with.paths(Collective::all_reduce, nodes))
+    EXPECT_NE(p.algorithm, CollectiveAlgorithm::pat);
 }
 
 TEST(Collectives, SumsInTheSwitch) {

@@ -72,6 +72,18 @@ TEST(ProfileWithChanges, WhatComesOutMustBeAllowed) {
   EXPECT_TRUE(profile().with_changes({{"gemm.ramp", 0}}));
 }
 
+// k_time is the time of one tile, so that another tile with the same k_time is another GPU.
+TEST(ProfileWithChanges, ATileDoesNotChangeWithoutItsTimes) {
+  const Profile tiled("h", "",
+                      {{"gemm.tile", 128, "1", Evidence::fitted, "a fit", std::nullopt},
+                       {"gemm.fp8.tile_m", 64, "1", Evidence::fitted, "a fit", std::nullopt},
+                       {"gemm.fp8.k_time", 3, "ns", Evidence::fitted, "a fit", std::nullopt}});
+  for (const ConstantChange& change : {ConstantChange{"gemm.tile", 256}, {"gemm.fp8.tile_m", 128}, {"gemm.*", 2}})
+    EXPECT_THAT(to_string(tiled.with_changes({change}).error()), testing::HasSubstr("cannot change alone"))
+        << change.name;
+  EXPECT_TRUE(tiled.with_changes({{"gemm.tile", 128}}));
+}
+
 TEST(ProfileWithChanges, WithoutChangesItIsTheSame) { EXPECT_EQ(profile().with_changes({}).value().name(), "h"); }
 
 TEST(ProfileWithChanges, AnUnknownNameHasANearest) {

@@ -209,7 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"zero_2_in_two_directions", [](Plan& p) { p.parallelism.zero_stage = 2; }, "parallelism.zero_stage",
                 "use 0 or 1, or a schedule of one direction"},
         Refused{"local_steps_of_shards", [](Plan& p) { p.parallelism.synchronization_interval = 4; },
-                "parallelism.synchronisation_interval", "set it to 1, or parallelism.zero_stage to 0"},
+                "parallelism.synchronisation_interval", "parallelism.shard_group to the ranks of a replica"},
         Refused{"shard_group_in_two_directions", [](Plan& p) { p.parallelism.shard_group = 8; },
                 "parallelism.shard_group", "set it to 0"}),
     [](const auto& parameter) { return std::string(parameter.param.what); });
