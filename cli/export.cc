@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
 #include "model/megatron/config.h"
 #include "topologies/simgrid_platform.h"
@@ -38,7 +39,8 @@ model::Result<void> export_megatron(const ExportArguments& arguments) {
   const auto config_path = TRY(resolve_model(plan.file, plan.model.config));
   const auto config = TRY(model::read_text_file(config_path));
   const auto shape = TRY(model::megatron::shape_of(config, config_path, plan.model.overrides));
-  const auto exported = TRY(model::megatron::export_script(plan, shape));
+  const auto architecture = TRY(model::load_architecture_of(plan, config_path));
+  const auto exported = TRY(model::megatron::export_script(with_stage_layers(plan, architecture), shape));
   TRY(write_output(arguments.out, exported.script));
   for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
   return {};

@@ -133,6 +133,10 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   auto imported = TRY(megatron::import_script(text, arguments.file, options));
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
+    const auto present = model::read_text_file(path);
+    if (present && *present != imported.config->json)
+      return model::wrong_input(path, "there is another model in this file, which the script's would replace",
+                                "remove it, or name another plan with -o");
     TRY(write_output(path, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }

@@ -17,6 +17,7 @@
 #include "model/architecture/load_architecture.h"
 #include "model/base/decimal.h"
 #include "model/base/text_file.h"
+#include "model/plan/layout.h"
 
 namespace plumbline::cli {
 namespace {
@@ -165,6 +166,14 @@ Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
       });
 }
 
+model::Plan with_stage_layers(model::Plan plan, const model::Architecture& architecture) {
+  model::StageLayers& layers = plan.schedule.layers_per_stage;
+  if (!layers.balanced || !layers.counts.empty()) return plan;
+  if (const auto layout = model::make_layout(plan, architecture))
+    layers.counts = model::stage_layer_counts(plan, architecture, layout->stages);
+  return plan;
+}
+
 Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::vector<std::string>& overrides,
                                        const std::optional<std::string>& profile_name) {
   std::vector<std::string> of_plan_keys = overrides;
@@ -181,7 +190,8 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::op
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   model::Plan stacked = plan;
   const auto profile = TRY(profile_of(stacked, named, changes.profile));
-  return sim::Inputs{std::move(stacked), architecture, topology.cluster, profile, nullptr, topology.fabric};
+  model::Plan effective = with_stage_layers(stacked, architecture);
+  return sim::Inputs{std::move(effective), architecture, topology.cluster, profile, nullptr, topology.fabric};
 }
 
 Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus) {

@@ -77,6 +77,9 @@ class InputsReader {
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
 };
 
+// Returns the plan with the numbers that its rule of balanced stages gives; an invalid plan as it is.
+model::Plan with_stage_layers(model::Plan plan, const model::Architecture& architecture);
+
 // Loads the inputs of one plan.
 inline model::Result<sim::Inputs> load_inputs(const std::string& plan, const std::vector<std::string>& overrides) {
   return InputsReader().load(plan, overrides);

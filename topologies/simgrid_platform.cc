@@ -18,6 +18,14 @@ constexpr int mesh_weight = 2 * node_weight;
 constexpr int nic_weight = 3;
 constexpr int switch_weight = 1;
 
+// Returns the text without the "--" that a comment of XML must not contain.
+std::string comment_text(const std::string& text) {
+  std::string out;
+  for (const char letter : text)
+    out += letter == '-' && out.ends_with('-') ? std::string(" -") : std::string(1, letter);
+  return out;
+}
+
 class Writer {
  public:
   Writer(const Topology& topology, const Fabric& fabric) : topology_(topology), fabric_(fabric) {}
@@ -25,7 +33,7 @@ class Writer {
   std::string write() {
     add("<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n");
     add("<!-- {}: {} GPUs on {} nodes. Meant for network/model:CM02 with network/crosstraffic:0. -->\n",
-        topology_.cluster.name, fabric_.gpus(), fabric_.nodes());
+        comment_text(topology_.cluster.name), fabric_.gpus(), fabric_.nodes());
     add("<platform version=\"4.1\">\n<zone id=\"cluster\" routing=\"Dijkstra\">\n");
     add_hosts_and_routers();
     add_links();

@@ -22,11 +22,17 @@ using Names = std::vector<std::string>;
 // kernel name comes first.
 constexpr std::size_t longest_match = 1024;
 
+#ifdef __GLIBCXX__  // its default takes time that is exponential in the name for patterns such as (a+)+b
+constexpr auto regex_options = std::regex::ECMAScript | std::regex_constants::__polynomial;
+#else
+constexpr auto regex_options = std::regex::ECMAScript | std::regex::optimize;
+#endif
+
 // A pattern without special characters is searched as plain text, which is much faster.
 class Pattern {
  public:
   explicit Pattern(const std::string& text) : text_(text) {
-    if (text.find_first_of("^$\\.*+?()[]{}|") != std::string::npos) regex_.emplace(text, std::regex::optimize);
+    if (text.find_first_of("^$\\.*+?()[]{}|") != std::string::npos) regex_.emplace(text, regex_options);
   }
   bool matches(std::string_view name) const {
     name = name.substr(0, longest_match);
@@ -123,7 +129,7 @@ class ClassesReader {
         result.emplace_back(pattern);
       } catch (const std::regex_error&) {
         fail(table, key, fmt::format("'{}' is no regular expression", pattern),
-             "ECMAScript as in JavaScript; put \\ before a character that is meant as it stands");
+             "ECMAScript as in JavaScript, without \\1; put \\ before a character that is meant as it stands");
       }
     }
     return result;

@@ -1,10 +1,10 @@
 // Parameters and FLOPs of a model, counted from the operator graphs that are simulated.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "model/architecture/architecture.h"
-#include "model/plan/layout.h"
-#include "model/plan/plan.h"
-#include "model/program/program.h"
 
 namespace plumbline::model {
 
@@ -21,6 +21,14 @@ struct ModelMetrics {
 
 // Counts a model for one sequence length, independently of any parallelism.
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
+
+// Returns the FLOPs of one sequence in the forward pass of all of a model's layers, and of what surrounds them.
+struct ForwardWork {
+  std::vector<double> layers;
+  double embedding = 0;
+  double head = 0;  // with the prediction modules
+};
+ForwardWork forward_work(const Architecture& architecture, std::int64_t sequence_length);
 
 // Returns the bytes of keys and values (or the latent in their place) that one token adds to the cache in all layers.
 double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element);

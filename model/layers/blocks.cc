@@ -154,7 +154,7 @@ Graph layer_block(const LayerContext& c, LayerKind kind) {
 }
 
 // Predicts the token after the next: the stream is concatenated with the embedding of the next token, then come one
-// layer and the head. Embedding and head are those of the main model.
+// layer and the head. Embedding and head are those of the main model, or copies on a stage of their own.
 Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
@@ -172,7 +172,7 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   const TensorId layer_out = transformer_layer(
       b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
   output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output",
-              true);
+              a.tied_embedding || !c.prediction_apart);
   return b.finish(x, x, c.recompute);
 }
 
@@ -182,7 +182,8 @@ Graph head_block(const LayerContext& c) {
   const Architecture& a = c.architecture;
   GraphBuilder b("head", c.gradients, c.stream_type());
   const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
-  const bool shared = a.tied_embedding && (c.shares_embedding || a.multi_token_prediction_layers > 0);
+  const bool predicted = a.multi_token_prediction_layers > 0 && !c.prediction_apart;
+  const bool shared = a.tied_embedding && (c.shares_embedding || predicted);
   const TensorId loss =
       output_head(b, c, "", x, {0, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output", shared);
   return b.finish(x, loss, c.recompute, true);

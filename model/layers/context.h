@@ -36,6 +36,7 @@ struct LayerContext {
   std::int64_t expert_tensor = 1;       // ranks that share the columns of an expert
   std::int64_t groups_per_token = 1;    // expert groups a token may reach
   bool shares_embedding = true;         // the last stage's rank also holds the embedding
+  bool prediction_apart = false;        // the prediction modules lie on another stage than the head
   double distinct_ranks_per_token = 1;  // expected; determines the tokens that a rank receives
   Dispatcher dispatcher = Dispatcher::deepep;
   double kept_rows = 1;    // of an expert's rows: those within its capacity, or its capacity where it is filled up
@@ -72,12 +73,13 @@ template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
                weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
-               expert_parallel, expert_tensor, groups_per_token, shares_embedding, distinct_ranks_per_token, dispatcher,
-               kept_rows, even_rows] = context;
+               expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
+               distinct_ranks_per_token, dispatcher, kept_rows, even_rows] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
        sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-       shares_embedding, distinct_ranks_per_token, dispatcher, kept_rows, even_rows, recompute.size());
+       shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, kept_rows, even_rows,
+       recompute.size());
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

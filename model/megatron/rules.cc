@@ -19,30 +19,53 @@ namespace {
 constexpr std::pair<std::string_view, int> strategies[] = {
     {"no_shard", 0}, {"optim", 1}, {"optim_grads", 2}, {"optim_grads_params", 3}};
 
-void read_sharding(const RuleReader& in) {
-  auto& stage = in.plan.parallelism.zero_stage;
-  if (in.given.has("--use-distributed-optimizer")) stage = 1;
-  if (in.given.has("--use-torch-fsdp2")) stage = 3;
-  if (!in.given.has("--use-megatron-fsdp") && !in.given.has("--use-custom-fsdp")) return;
-  const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
-  for (const auto& [name, level] : strategies) {
-    if (name == wanted) stage = level;
-  }
-}
-
-void write_sharding(const RuleWriter& out) {
-  const std::int64_t stage = out.plan.parallelism.zero_stage;
-  if (stage >= 1) out.out.put_flag("--use-distributed-optimizer");
-  if (stage < 2) return;
-  out.out.put_flag("--use-megatron-fsdp");
-  out.out.put("--data-parallel-sharding-strategy", std::string(strategies[stage].first));
-}
-
 std::int64_t data_parallel(const Plan& plan) {
   const double replica = static_cast<double>(plan.parallelism.tensor) * static_cast<double>(plan.parallelism.context) *
                          static_cast<double>(plan.parallelism.pipeline);
   if (replica < 1) return 1;  // a degree of 0 is rejected with the plan
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(plan.cluster.gpus) / replica));
+}
+
+constexpr const char* instances = "--num-distributed-optimizer-instances";
+
+void read_instances(const RuleReader& in) {
+  const auto count = integer(in.given.value(instances).value_or(""));
+  if (!count || *count <= 1) return;
+  auto& degrees = in.plan.parallelism;
+  const std::int64_t ranks = degrees.context * data_parallel(in.plan);
+  if (degrees.zero_stage == 0) return in.note(instances, "nothing is sharded");
+  if (ranks % *count != 0)
+    return in.note(instances, fmt::format("does not divide the {} ranks that reduce a gradient", ranks));
+  degrees.shard_group = ranks / *count;
+}
+
+void write_instances(const RuleWriter& out) {
+  const auto& degrees = out.plan.parallelism;
+  const std::int64_t ranks = degrees.context * data_parallel(out.plan), group = degrees.shard_group;
+  if (degrees.zero_stage > 0 && group > 0 && group < ranks && ranks % group == 0)
+    out.out.put(instances, std::to_string(ranks / group));
+}
+
+void read_sharding(const RuleReader& in) {
+  auto& stage = in.plan.parallelism.zero_stage;
+  if (in.given.has("--use-distributed-optimizer")) stage = 1;
+  if (in.given.has("--use-torch-fsdp2")) stage = 3;
+  if (in.given.has("--use-megatron-fsdp") || in.given.has("--use-custom-fsdp")) {
+    const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
+    for (const auto& [name, level] : strategies) {
+      if (name == wanted) stage = level;
+    }
+  }
+  read_instances(in);
+}
+
+void write_sharding(const RuleWriter& out) {
+  const std::int64_t stage = out.plan.parallelism.zero_stage;
+  if (stage >= 1) out.out.put_flag("--use-distributed-optimizer");
+  write_instances(out);
+  if (stage < 2) return;
+  out.out.put_flag("--use-megatron-fsdp");
+  out.out.put("--data-parallel-sharding-strategy", std::string(strategies[stage].first));
 }
 
 void read_batch(const RuleReader& in) {

@@ -5,17 +5,20 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/megatron/detail/arithmetic.h"
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
-#include "model/plan/layout.h"
+#include "model/plan/stage_split.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
 constexpr std::int64_t kMostStages = 1'000'000;
+constexpr const char* embedding_counts = "--account-for-embedding-in-pipeline-split";
+constexpr const char* loss_counts = "--account-for-loss-in-pipeline-split";
 
 std::optional<std::int64_t> number(const RuleReader& in, std::string_view argument) {
   return integer(in.given.value(argument).value_or(""));
@@ -26,27 +29,37 @@ std::int64_t virtual_stages(const RuleReader& in) {
   if (const auto count = number(in, "--num-virtual-stages-per-pipeline-rank")) return *count;
   const auto layers = number(in, "--num-layers-per-virtual-pipeline-stage");
   if (!layers || *layers < 1 || pipeline < 1) return 1;
-  if (in.shape.layers / pipeline % *layers != 0) {
+  const std::int64_t all =
+      in.shape.layers + (in.given.has(embedding_counts) ? 1 : 0) + (in.given.has(loss_counts) ? 1 : 0);
+  if (all / pipeline % *layers != 0) {
     in.note("--num-layers-per-virtual-pipeline-stage", "does not divide the layers of a rank; no virtual stages");
     return 1;
   }
-  return std::max<std::int64_t>(1, in.shape.layers / pipeline / *layers);
+  return std::max<std::int64_t>(1, all / pipeline / *layers);
 }
 
 void read_layout(const RuleReader& in, const std::string& layout) {
   auto& schedule = in.plan.schedule;
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
-  const auto counts = parse_layout(layout);
-  if (!counts || pipeline < 1 || static_cast<std::int64_t>(counts->size()) % pipeline != 0) {
+  const auto parsed = parse_layout(layout);
+  if (!parsed || pipeline < 1 || static_cast<std::int64_t>(parsed->counts.size()) % pipeline != 0) {
     return in.note("--pipeline-model-parallel-layout",
                    fmt::format("'{}' is not understood; layers are spread evenly", layout));
   }
-  schedule.virtual_stages = static_cast<std::int64_t>(counts->size()) / pipeline;
-  if (std::ranges::find(*counts, 0) != counts->end()) {
+  const std::vector<std::int64_t>& counts = parsed->counts;
+  const auto stages = static_cast<std::int64_t>(counts.size());
+  schedule.virtual_stages = stages / pipeline;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const bool predicts = in.shape.prediction_layers.value_or(0) > 0 && stage > 0 && stage + 2 == stages;
+    if (counts[static_cast<std::size_t>(stage)] >= fewest_layers(stage, stages) || predicts) continue;
     return in.note("--pipeline-model-parallel-layout",
-                   "has stages without layers, which no plan has; layers are spread evenly");
+                   "has stages that hold nothing, which no plan has; layers are spread evenly");
   }
-  schedule.layers_per_stage = *counts;
+  schedule.layers_per_stage = {counts};
+  if (parsed->elsewhere)
+    in.note("--pipeline-model-parallel-layout",
+            "the embedding is priced on the first stage, the loss on the last one, and the prediction modules there or "
+            "on a stage of their own before it");
 }
 
 void read_ends(const RuleReader& in) {
@@ -56,10 +69,22 @@ void read_ends(const RuleReader& in) {
   auto& schedule = in.plan.schedule;
   const auto counts = uneven_ends(in.shape.layers, in.plan.parallelism.pipeline, schedule.virtual_stages, first, last);
   if (counts) {
-    schedule.layers_per_stage = *counts;
+    schedule.layers_per_stage = {*counts};
   } else {
     in.note(first ? "--decoder-first-pipeline-num-layers" : "--decoder-last-pipeline-num-layers",
             "the other ranks cannot share the rest evenly; layers are spread evenly over all");
+  }
+}
+
+void read_accounts(const RuleReader& in) {
+  const bool embedding = in.given.has(embedding_counts), loss = in.given.has(loss_counts);
+  auto& schedule = in.plan.schedule;
+  const std::int64_t stages = in.plan.parallelism.pipeline * schedule.virtual_stages;
+  if (const auto counts = accounted_ends(in.shape.layers, stages, embedding, loss)) {
+    schedule.layers_per_stage = {*counts};
+  } else {
+    in.note(embedding ? embedding_counts : loss_counts,
+            fmt::format("the layers with it do not divide over {} stages; layers are spread evenly", stages));
   }
 }
 
@@ -69,14 +94,16 @@ void read_schedule(const RuleReader& in) {
   schedule.virtual_stages = virtual_stages(in);
   if (pipeline < 1 || schedule.virtual_stages < 1 || pipeline > kMostStages / schedule.virtual_stages) return;
   const std::string layout = in.given.value("--pipeline-model-parallel-layout").value_or("");
-  if (layout.empty()) {
-    read_ends(in);
-  } else {
+  if (!layout.empty()) {
     read_layout(in, layout);
+  } else if (in.given.has(embedding_counts) || in.given.has(loss_counts)) {
+    read_accounts(in);
+  } else {
+    read_ends(in);
   }
   // An even split needs no list.
   const std::int64_t stages = pipeline * schedule.virtual_stages;
-  if (schedule.layers_per_stage == even_layer_counts(in.shape.layers, stages)) schedule.layers_per_stage.clear();
+  if (schedule.layers_per_stage.counts == even_layer_counts(in.shape.layers, stages)) schedule.layers_per_stage = {};
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
   if (schedule.virtual_stages > 1) {
     schedule.kind = overlapped ? "interleaved-overlap" : "interleaved";
@@ -89,20 +116,32 @@ bool ends_say_it(const std::vector<std::int64_t>& counts) {
   for (std::size_t i = 2; i + 1 < counts.size(); ++i) {
     if (counts[i] != counts[1]) return false;
   }
-  return counts.size() > 2;
+  return counts.size() > 2 && counts.front() > 0 && counts.back() > 0;
+}
+
+// Writes that embedding or loss count as a layer, where that gives these numbers.
+bool write_accounts(const RuleWriter& out, const std::vector<std::int64_t>& counts) {
+  const auto stages = static_cast<std::int64_t>(counts.size());
+  for (const auto& [embedding, loss] : {std::pair{true, false}, {false, true}, {true, true}}) {
+    if (accounted_ends(out.shape.layers, stages, embedding, loss) != counts) continue;
+    if (embedding) out.out.put_flag(embedding_counts);
+    if (loss) out.out.put_flag(loss_counts);
+    return true;
+  }
+  return false;
 }
 
 void write_layers(const RuleWriter& out, std::int64_t chunks) {
   const std::int64_t pipeline = out.plan.parallelism.pipeline, layers = out.shape.layers;
   const std::int64_t stages = pipeline * chunks;
-  std::vector<std::int64_t> counts = out.plan.schedule.layers_per_stage;
+  std::vector<std::int64_t> counts = out.plan.schedule.layers_per_stage.counts;
   if (counts.empty() && layers % stages == 0) return;
   if (counts.empty()) counts = even_layer_counts(layers, stages);
   if (static_cast<std::int64_t>(counts.size()) != stages) return;
   if (chunks == 1 && ends_say_it(counts)) {
     out.out.put("--decoder-first-pipeline-num-layers", std::to_string(counts.front()));
     out.out.put("--decoder-last-pipeline-num-layers", std::to_string(counts.back()));
-  } else {
+  } else if (!write_accounts(out, counts)) {
     out.out.put("--pipeline-model-parallel-layout", layout_text(counts, out.shape.prediction_layers.value_or(0) > 0));
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/plan/detail/division_rules.h"
+#include "model/plan/stage_split.h"
 #include "model/program/routing.h"
 #include "model/schedule/schedule.h"
 
@@ -40,26 +41,25 @@ std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
 std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
   const auto& batch = plan.batch;
   const std::int64_t quantum = layout.data * batch.micro_batch_size;
-  if (batch.global_batch_size % quantum != 0) {
-    const std::int64_t below = batch.global_batch_size / quantum * quantum;
+  if (batch.global_batch_size < quantum)
     return infeasible(plan, "batch.global_batch_size",
-                      fmt::format("{} sequences are not a multiple of data * micro_batch_size = {} * {} = {}",
+                      fmt::format("{} sequences do not fill data * micro_batch_size = {} * {} = {}",
                                   batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
-                      below > 0 ? fmt::format("use {} or {}", below, below + quantum) : fmt::format("use {}", quantum));
-  }
-  layout.micro_batches = batch.global_batch_size / quantum;
+                      fmt::format("use {} or more", quantum));
+  layout.micro_batches = (batch.global_batch_size + quantum - 1) / quantum;
   layout.tokens_per_micro_batch = batch.sequence_length / plan.parallelism.context * batch.micro_batch_size;
   return std::nullopt;
 }
 
 std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& architecture, const Layout& layout) {
-  const std::vector<std::int64_t>& counts = plan.schedule.layers_per_stage;
+  const std::vector<std::int64_t>& counts = plan.schedule.layers_per_stage.counts;
   const std::string key = "schedule.layers_per_stage";
-  if (counts.empty() && layout.stages > architecture.layers) {
+  const std::int64_t most = architecture.layers + 2;
+  if (counts.empty() && layout.stages > most) {
     return infeasible(plan, "parallelism.pipeline",
-                      fmt::format("{} stages are more than the {} layers of {}", layout.stages, architecture.layers,
-                                  architecture.name),
-                      fmt::format("use at most {} stages", architecture.layers));
+                      fmt::format("{} stages are more than the {} layers of {} with embedding and head", layout.stages,
+                                  architecture.layers, architecture.name),
+                      fmt::format("use at most {} stages", most));
   }
   if (counts.empty()) return std::nullopt;
   if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
@@ -75,16 +75,20 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
                       sum < architecture.layers ? fmt::format("add {}", architecture.layers - sum)
                                                 : fmt::format("remove {}", sum - architecture.layers));
   }
+  for (std::int64_t stage = 0; stage < layout.stages; ++stage) {
+    const bool predicts = architecture.multi_token_prediction_layers > 0 && stage > 0 && stage + 2 == layout.stages &&
+                          !layout.embedding_with_head;
+    if (counts[static_cast<std::size_t>(stage)] == 0 && fewest_layers(stage, layout.stages) > 0 && !predicts)
+      return infeasible(plan, key, fmt::format("stage {} holds nothing", stage),
+                        "the first stage has the embedding and the last one the head; give each of the others a layer");
+  }
   return std::nullopt;
 }
 
 std::optional<Error> derive_stages(const Plan& plan, const Architecture& architecture, Layout& layout) {
   if (auto error = check_stage_counts(plan, architecture, layout)) return error;
-  const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
-                                               ? even_layer_counts(architecture.layers, layout.stages)
-                                               : plan.schedule.layers_per_stage;
   std::int64_t next = 0;
-  for (const std::int64_t count : counts) {
+  for (const std::int64_t count : stage_layer_counts(plan, architecture, layout.stages)) {
     std::vector<std::int64_t>& layers = layout.stage_layers.emplace_back(static_cast<std::size_t>(count));
     std::iota(layers.begin(), layers.end(), next);
     next += count;
@@ -219,13 +223,28 @@ std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees) {
   return values;
 }
 
-// The first stage also holds the embedding, the last one the head.
-std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), layers / stages);
-  std::int64_t left = layers % stages;
-  for (std::size_t stage = 1; stage + 1 < counts.size() && left > 0; ++stage, --left) ++counts[stage];
-  if (left > 0) ++counts.front();
-  return counts;
+std::vector<std::int64_t> stage_layer_counts(const Plan& plan, const Architecture& architecture, std::int64_t stages) {
+  const StageLayers& layers = plan.schedule.layers_per_stage;
+  if (!layers.counts.empty()) return layers.counts;
+  if (!layers.balanced) return even_layer_counts(architecture.layers, stages);
+  const bool twice = plan.recompute.policy == "full" && !plan.recompute.layers;  // the forward pass of layers
+  return balanced_layer_counts(forward_work(architecture, plan.batch.sequence_length), twice ? 4 : 3, stages);
+}
+
+std::int64_t prediction_stage(const Layout& layout) {
+  const std::int64_t last = layout.stages - 1;
+  return last > 1 && layout.stage_layers[static_cast<std::size_t>(last) - 1].empty() ? last - 1 : last;
+}
+
+std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout) {
+  const std::int64_t given = plan.batch.global_batch_size;
+  const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
+  if (priced == given) return {};
+  return {fmt::format(
+      "{} sequences do not divide over {} data-parallel ranks in micro-batches of {}: the step is that of a rank with "
+      "{} full micro-batches, as if there were {} ({:.1f} % more); tokens per second count the {}",
+      given, layout.data, plan.batch.micro_batch_size, layout.micro_batches, priced,
+      100 * (static_cast<double>(priced) / static_cast<double>(given) - 1), given)};
 }
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {

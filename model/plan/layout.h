@@ -28,7 +28,7 @@ std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees);
 
 struct Layout {
   std::int64_t data = 1;                                // gpus / (tensor * context * pipeline)
-  std::int64_t micro_batches = 1;                       // per pipeline and step (both directions together)
+  std::int64_t micro_batches = 1;                       // of the fullest pipeline (both directions together)
   std::int64_t tokens_per_micro_batch = 0;              // on one rank
   ScheduleShape schedule;                               // what the schedule is built for
   std::int64_t stages = 1;                              // per direction; each rank has one per chunk
@@ -42,9 +42,16 @@ struct Layout {
   std::int64_t expert_group = 1, expert_stride = 1;
 };
 
-// Returns the number of layers of each stage where the plan names none: as even as possible, with the remainder on
-// middle stages first. Requires stages > 0.
-std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages);
+// Returns the number of layers of each stage: those that the plan gives, or those of its rule. Requires as many stages
+// as the plan has numbers, else 0 < stages <= layers + 2.
+std::vector<std::int64_t> stage_layer_counts(const Plan& plan, const Architecture& architecture, std::int64_t stages);
+
+// Returns the stage that holds the multi-token prediction modules: the last one, or that before it where it is not the
+// first and holds no layers ("m|L" at the end of a layout of Megatron-LM).
+std::int64_t prediction_stage(const Layout& layout);
+
+// Returns sentences about what the layout takes to be otherwise than the plan states.
+std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout);
 
 // Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's constraint does not hold.
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);

@@ -128,6 +128,14 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, st
   return check_plan_value(key, field);
 }
 
+std::optional<Error> read_value(std::string_view key, const toml::node& node, StageLayers& field) {
+  field = {};
+  if (!node.is_string()) return read_value(key, node, field.counts);
+  const std::string word = **node.as_string();
+  field.balanced = word == "balanced";
+  return check_plan_value(key, word);
+}
+
 template <class T>
 std::optional<Error> read_value(std::string_view key, const toml::node& node, std::optional<T>& field) {
   return read_value(key, node, field.emplace());

@@ -23,6 +23,14 @@ struct RunPhase {  // a phase whose cost is stated, not predicted
   std::string source;
 };
 
+// The layers of each stage: their numbers, or else a rule by which make_layout (model/plan/layout.h) finds them.
+struct StageLayers {
+  std::vector<std::int64_t> counts;
+  bool balanced = false;  // without counts: balanced_layer_counts(), else even_layer_counts()
+
+  bool operator==(const StageLayers&) const = default;
+};
+
 struct Plan {
   struct {
     std::string config;
@@ -61,7 +69,7 @@ struct Plan {
   } batch;
   struct {
     std::string kind = "1f1b";
-    std::vector<std::int64_t> layers_per_stage;  // empty: as even as possible
+    StageLayers layers_per_stage;  // counts | even | balanced
     std::int64_t virtual_stages = 1;
   } schedule;
   struct {
@@ -130,7 +138,7 @@ struct Plan {
     std::vector<std::int64_t> virtual_stages;
     std::vector<std::string> recompute;  // none | selective | mlp | moe | half | full | given (sim/search/choices.h)
     std::vector<std::int64_t> communication_sms;
-    std::vector<std::string> split;  // even | first-1 | last-1 | last-2 | ends-1 | given (sim/search/choices.h)
+    std::vector<std::string> split;  // even | first-1 | last-2 | ... | balanced | given (sim/search/choices.h)
   } search;
   struct {
     std::optional<double> tokens;

@@ -35,6 +35,10 @@ std::string text_of(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
+std::string text_of(const StageLayers& layers) {
+  return layers.counts.empty() && layers.balanced ? toml_string("balanced") : text_of(layers.counts);
+}
+
 template <class T>
 std::string line_of(std::string_view name, const T& value) {
   return fmt::format("{} = {}\n", name, text_of(value));

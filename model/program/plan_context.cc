@@ -56,6 +56,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.even_rows = plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false);
   c.kept_rows = c.even_rows ? capacity : std::min(1.0, capacity);
   c.shares_embedding = layout.embedding_with_head;
+  c.prediction_apart = prediction_stage(layout) + 1 < layout.stages;
   c.attention = attention_kernel(plan.attention.kernel);
   c.delayed_scaling = plan.precision.scaling == "delayed";
   // A gathered parameter is gone before the next micro-batch, and so is its copy.
@@ -73,11 +74,10 @@ std::vector<StageBlock> stage_blocks(const Plan& plan, const Architecture& archi
   std::int64_t left = plan.recompute.layers.value_or(architecture.layers);
   for (const std::int64_t layer : layout.stage_layers[static_cast<std::size_t>(stage)])
     blocks.push_back({layer_kind(architecture, layer), left-- > 0, layer});
-  if (stage == layout.stages - 1) {
+  if (stage == prediction_stage(layout))
     for (std::int64_t i = 0; i < architecture.multi_token_prediction_layers; ++i)
       blocks.push_back({BlockKind::multi_token_prediction, true, architecture.layers + i});
-    blocks.push_back({BlockKind::head, ends, -1});
-  }
+  if (stage == layout.stages - 1) blocks.push_back({BlockKind::head, ends, -1});
   return blocks;
 }
 

@@ -28,8 +28,6 @@ tl::unexpected<Error> unknown_key(const std::string& file, int line, const std::
                                         : fmt::format("did you mean '{}{}'?", prefix, nearest));
 }
 
-bool is_cost(double value) { return std::isfinite(value) && value >= 0; }
-
 // Returns the costs of a stage; `prefix` is put before the name of a missing cost in errors.
 Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& file, int line,
                                   const std::string& prefix) {
@@ -50,7 +48,7 @@ int line_of(const toml::node& node) { return static_cast<int>(node.source().begi
 
 Result<double> cost_value(const toml::node& node, const std::string& file, const std::string& key) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !is_cost(*value)) return wrong_input_at(file, line_of(node), key, "not a number of at least 0");
+  if (!value || !is_cost(*value)) return wrong_input_at(file, line_of(node), key, not_a_cost);
   return *value;
 }
 
@@ -124,8 +122,7 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
     const std::string_view text = fields[column];
     const auto value = parse_number<double>(text);
     if (!value || !is_cost(*value))
-      return wrong_input_at(file, line, cost_names[columns[column]],
-                            fmt::format("'{}' is not a number of at least 0", text));
+      return wrong_input_at(file, line, cost_names[columns[column]], fmt::format("'{}' is {}", text, not_a_cost));
     values[columns[column]] = value;
   }
   return stage_costs(values, file, line, "");

@@ -36,8 +36,7 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   }
   const std::string_view text = item.substr(equals + 1);
   const auto value = parse_number<double>(text);
-  if (!value || !std::isfinite(*value) || *value < 0)
-    return wrong_input("--costs", fmt::format("'{}' is not a number of at least 0", item));
+  if (!value || !is_cost(*value)) return wrong_input("--costs", fmt::format("'{}' is {}", item, not_a_cost));
   if (entry->given) return wrong_input("--costs", fmt::format("'{}' is given twice", key));
   *entry->value = *value;
   entry->given = true;

@@ -17,8 +17,12 @@ struct CostTable {
   std::string file;                         // where `stages` come from
 };
 
+// Returns whether a value can be a cost: sums over a step stay finite.
+inline bool is_cost(double value) { return value >= 0 && value <= 1e100; }
+inline constexpr const char* not_a_cost = "not a number from 0 to 1e100";
+
 // Reads "F=1,I=1,W=1,FB=3,p2p=0" in any order, each key optional: F, I and W default to 1, p2p to 0, B to I + W and FB
-// to F + B. An unknown key or a value that is not a number >= 0 is an input error.
+// to F + B. An unknown key or a value that is no cost is an input error.
 Result<ScheduleCosts> parse_costs(std::string_view text);
 
 // Reads the inline form, or a file whose name ends in .toml or .csv:

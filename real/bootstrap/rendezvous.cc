@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -48,10 +50,24 @@ std::string names_of(std::vector<std::int32_t> ranks) {
   return fmt::format("rank{} {}{}", plural, fmt::join(ranks, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+// Rank 0 has a connection to every other rank. Raises this process's limit of open files for it as far as is allowed.
+Result<void> allow_files(std::int32_t ranks) {
+  constexpr rlim_t others = 64;  // files that the process has open besides
+  const rlim_t wanted = static_cast<rlim_t>(ranks) + others;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return {};
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  if (limit.rlim_cur == wanted && ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return {};
+  return infeasible(
+      fmt::format("rank 0 may have {} files open, and needs {} to talk to {} ranks", limit.rlim_max, wanted, ranks),
+      "raise the limit where rank 0 runs: ulimit -Hn");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
                                                         const std::function<void(int)>& listening) {
+  TRY(allow_files(bootstrap.ranks));
   auto listener = TRY(Listener::open(bootstrap.port));
   if (listening) listening(listener.port());
   const Deadline deadline = deadline_of(times);

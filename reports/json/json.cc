@@ -24,6 +24,8 @@ Json value_of(const T& value) {
     return Json(model::to_string(value));
   } else if constexpr (std::is_same_v<T, model::ConfigValue>) {
     return std::visit([](const auto& alternative) { return Json(alternative); }, value);
+  } else if constexpr (std::is_same_v<T, model::StageLayers>) {
+    return value.counts.empty() && value.balanced ? Json("balanced") : Json(value.counts);
   } else {
     return Json(value);
   }

@@ -79,6 +79,10 @@ class Reader {
     if (!precision) return fail(key, "a number format");
     field = *precision;
   }
+  void assign(const Json& value, const std::string& key, model::StageLayers& field) {
+    field = {{}, value == "balanced"};
+    if (!field.balanced) assign(value, key, field.counts);
+  }
   void assign(const Json& value, const std::string& key, model::ConfigValue& field) {
     if (value.is_string()) {
       field = value.get<std::string>();

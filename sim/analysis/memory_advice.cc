@@ -52,7 +52,8 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
     changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
   for (const model::Degree& degree : model::parallel_degrees) {
     Settings twice = {fmt::format("parallelism.{}={}", degree.name, 2 * degrees.*degree.value)};
-    const bool moves_layers = degree.value == &Plan::Parallelism::pipeline && !plan.schedule.layers_per_stage.empty();
+    const bool moves_layers =
+        degree.value == &Plan::Parallelism::pipeline && !plan.schedule.layers_per_stage.counts.empty();
     if (moves_layers) twice.emplace_back("schedule.layers_per_stage=[]");
     changes.push_back(std::move(twice));
   }

@@ -1,6 +1,7 @@
 #include "sim/predict/cost_models.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -98,6 +99,15 @@ model::Result<std::optional<model::PowerModel>> power_model(const Inputs& inputs
   return power;
 }
 
+// Returns "one of bf16, fp16": the formats of GEMMs that the device has.
+std::string formats_of(const model::Device& device) {
+  std::vector<std::string_view> names;
+  for (auto value = model::Precision::fp8; value <= model::Precision::mxfp4;
+       value = static_cast<model::Precision>(static_cast<int>(value) + 1))
+    if (model::peak(device, value) > 0) names.push_back(to_string(value));
+  return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
 }  // namespace
 
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
@@ -113,7 +123,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   if (model::peak(device, gemm) == 0)
     return tl::unexpected(model::plan_error(
         inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
-        fmt::format("{} states no peak of {}: it lacks the format", device.name, format), "use bf16, fp16 or fp32"));
+        fmt::format("{} states no peak of {}: it lacks the format", device.name, format), formats_of(device)));
   model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
   add_attention_warning(inputs.plan, holds);
   const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));

@@ -53,7 +53,9 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
 }
 
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
-  key.add(layout.stages, plan.schedule.layers_per_stage, plan.recompute.policy == "full", plan.recompute.layers);
+  const model::StageLayers& layers = plan.schedule.layers_per_stage;
+  key.add(layout.stages, layers.counts, layers.balanced, plan.recompute.policy == "full", plan.recompute.layers);
+  if (layers.balanced) key.add(plan.batch.sequence_length);
 }
 
 }  // namespace plumbline::sim

@@ -130,6 +130,8 @@ class Predictor::Parts {
   model::Result<PlanLimits> limits(const PlanBound& bound, double step_s) const {
     TRY(check_limits(predicted(), step_s, bound.step.seconds, bound.flops_at_peak_s));
     PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work_.costs->profile->warnings};
+    for (std::string& sentence : model::layout_warnings(*work_.plan, work_.layout))
+      limits.warnings.push_back(std::move(sentence));
     for (std::string& sentence : peak_warnings(predicted(), step_s, bound.flops_at_peak_s))
       limits.warnings.push_back(std::move(sentence));
     return limits;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/plan/layout.h"
+#include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::sim {
@@ -19,13 +20,19 @@ using Values = std::vector<std::int64_t>;
 struct Defaults {
   std::int64_t shortest_piece;  // tokens of a sequence on one context rank
   Values zero_stages, chunks, communication_sms;
-  std::vector<std::string> recompute, split;  // empty: all words
+  std::vector<std::string> recompute;  // empty: all words
+  std::vector<std::string> split;
 };
 
 const Defaults& defaults(Breadth breadth) {
   static const Defaults quick = {
       2048, {1, 3}, {1, 2, 4}, {16, 20}, {"none", "selective", "full", "given"}, {"even", "last-1", "given"}};
-  static const Defaults complete = {1024, {0, 1, 2, 3}, {1, 2, 3, 4, 6, 8}, {0, 8, 12, 16, 20, 24, 32}, {}, {}};
+  static const Defaults complete = {1024,
+                                    {0, 1, 2, 3},
+                                    {1, 2, 3, 4, 6, 8},
+                                    {0, 8, 12, 16, 20, 24, 32},
+                                    {},
+                                    {"even", "first-1", "last-1", "last-2", "ends-1", "given"}};
   return breadth == Breadth::quick ? quick : complete;
 }
 
@@ -123,6 +130,14 @@ Values layer_counts(std::int64_t layers, std::int64_t stages, const Fewer& ends)
   return counts;
 }
 
+// Returns whether every stage holds layers; `ends` may do with the embedding or the head.
+bool filled(const Values& counts, bool ends) {
+  const auto stages = static_cast<std::int64_t>(counts.size());
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    if (counts[static_cast<std::size_t>(stage)] < (ends ? model::fewest_layers(stage, stages) : 1)) return false;
+  return true;
+}
+
 }  // namespace
 
 void Recomputation::apply(model::Plan& plan, std::int64_t half_of_a_stage) const {
@@ -152,10 +167,9 @@ Choices::Choices(const Inputs& inputs, Breadth breadth) : inputs_(inputs), bread
       chosen(plan.search.micro_batch_size, powers_of_two(plan.batch.global_batch_size), plan.batch.micro_batch_size);
   recompute = recomputations(inputs, breadth);
   for (const Fewer& ends : fewer) split.emplace_back(ends.word);
-  split.emplace_back("given");
+  split.insert(split.end(), {"balanced", "given"});
   const auto& words = plan.search.split.empty() ? defaults(breadth).split : plan.search.split;
-  if (!words.empty())
-    std::erase_if(split, [&](const std::string& word) { return std::ranges::find(words, word) == words.end(); });
+  std::erase_if(split, [&](const std::string& word) { return std::ranges::find(words, word) == words.end(); });
 }
 
 std::vector<bool> Choices::sequence(std::int64_t ranks) const {
@@ -219,14 +233,20 @@ std::vector<Split> Choices::splits(std::int64_t stages) const {
   std::vector<Split> found;
   std::vector<Values> seen;
   for (const std::string& word : split) {
-    Values counts = inputs_.plan.schedule.layers_per_stage;
-    if (word != "given") {
+    Values counts = inputs_.plan.schedule.layers_per_stage.counts;
+    if (word == "balanced") {
+      model::Plan plan = inputs_.plan;
+      plan.schedule.layers_per_stage = {{}, true};
+      counts = stages > layers + 2 ? Values{} : model::stage_layer_counts(plan, inputs_.architecture, stages);
+    } else if (word != "given") {
       const auto* ends = std::ranges::find(fewer, word, &Fewer::word);
       counts = layer_counts(layers, stages, *ends);
     }
     const bool whole = static_cast<std::int64_t>(counts.size()) == stages &&
                        std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == layers;
-    if (!whole || *std::ranges::min_element(counts) < 1 || std::ranges::find(seen, counts) != seen.end()) continue;
+    if (!whole || !filled(counts, word == "given" || word == "balanced") ||
+        std::ranges::find(seen, counts) != seen.end())
+      continue;
     seen.push_back(counts);
     found.push_back({word, word == "even" ? Values{} : std::move(counts)});
   }

@@ -34,7 +34,8 @@ struct Recomputation {
 
 // A division of layers over stages, named as in search.split. `even` is model::even_layer_counts(). first-1, last-1,
 // last-2 and ends-1 give the first, the last or both stages that many fewer layers and spread those over the others.
-// `given` is schedule.layers_per_stage, where it has an entry for each stage.
+// `balanced` is model::balanced_layer_counts(). `given` is schedule.layers_per_stage, where it has an entry for each
+// stage.
 struct Split {
   std::string word;
   std::vector<std::int64_t> layers;  // empty: even

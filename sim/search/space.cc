@@ -12,8 +12,10 @@ namespace {
 // A schedule that every shape fits: a layout that fails with it fails because of the degrees.
 constexpr const char* any_schedule = "gpipe";
 
+// A search finds plans that do the work of the batch and no more.
 bool valid(const model::Plan& plan, const model::Architecture& architecture) {
-  return model::make_layout(plan, architecture).has_value();
+  const auto layout = model::make_layout(plan, architecture);
+  return layout && model::layout_warnings(plan, *layout).empty();
 }
 
 std::int64_t half(std::int64_t layers, std::int64_t stages) {
@@ -27,7 +29,7 @@ Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(
   base_.search = {};
   base_.places.clear();
   model::Plan plan = base_;
-  plan.schedule.layers_per_stage.clear();
+  plan.schedule.layers_per_stage = {};
   for (const std::int64_t tensor : choices_.tensor)
     for (const bool sequence : choices_.sequence(tensor)) {
       plan.parallelism.tensor = tensor;
@@ -144,7 +146,7 @@ void Space::apply(const Point& point, model::Plan& plan) {
   plan.schedule.kind = point.pipeline->kind->name();
   plan.schedule.virtual_stages = point.pipeline->virtual_stages;
   plan.parallelism.zero_stage = point.zero_stage;
-  plan.schedule.layers_per_stage = point.split->layers;
+  plan.schedule.layers_per_stage = {point.split->layers};
   point.recompute->apply(plan, point.pipeline->half_of_a_stage);
   plan.overlap.communication_sms = point.communication_sms;
 }

@@ -26,7 +26,7 @@ Search search(const std::vector<std::int64_t>& zero_stages, double imbalance) {
   Search search{tests::step_inputs(tests::deepseek_plan, "h800"), {}};
   model::Plan plan = search.inputs.plan;
   plan.routing.imbalance = imbalance;
-  plan.schedule.layers_per_stage.clear();
+  plan.schedule.layers_per_stage = {};
   for (const std::int64_t micro_batch : {1, 2})
     for (const std::int64_t tensor : {1, 2, 4, 8})
       for (const std::int64_t pipeline : {1, 2, 4, 8, 16})

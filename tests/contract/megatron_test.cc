@@ -19,6 +19,7 @@
 #include "model/megatron/rules.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
+#include "model/plan/stage_split.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model::megatron {
@@ -135,9 +136,10 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ())
   // same as naming none.
   const std::int64_t stages = plan.parallelism.pipeline * plan.schedule.virtual_stages;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    plan.schedule.layers_per_stage.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
+    plan.schedule.layers_per_stage.counts.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
   }
-  if (plan.schedule.layers_per_stage == even_layer_counts(shape.layers, stages)) plan.schedule.layers_per_stage.clear();
+  if (plan.schedule.layers_per_stage.counts == even_layer_counts(shape.layers, stages))
+    plan.schedule.layers_per_stage = {};
   const auto out = export_script(plan, shape);
   RC_ASSERT(out.has_value());
   const auto back = import_script(out->script, "s.sh", {.config = "model"});
@@ -153,7 +155,8 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsCannotExpressComeBackThroughComments, 
   plan.cluster.topology = "h800-multi-rail";
   plan.cluster.nic_gbps = 200;
   plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"dualpipe", "zb-v", "gpipe", "1f1b"});
-  plan.schedule.layers_per_stage = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 9));
+  plan.schedule.layers_per_stage.counts =
+      *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(1, 9));
   plan.precision.dispatch = Precision::fp8;
   plan.recompute.operators = {"swiglu", "rmsnorm"};
   plan.overlap.gradient_bucket_bytes = 12345.5;
@@ -286,6 +289,51 @@ TEST(Megatron, SilentArgumentsTakeMegatronsDefaults) {
   EXPECT_EQ(read->plan.precision.gradients, Precision::fp32);
   ASSERT_TRUE(read->config);
   EXPECT_EQ(read->config->model_type, "mixtral");
+}
+
+TEST(Megatron, StagesOfThePipeline) {
+  const std::string base =
+      "torchrun --nproc_per_node 8 --nnodes 64 pretrain_gpt.py --hidden-size 4096 --num-attention-heads 32 "
+      "--vocab-size 51200 --seq-length 8 --micro-batch-size 1 --bf16 ";
+  const auto read = [&](const std::string& arguments) {
+    const auto script = import_script(base + arguments + "\n", "s.sh", {.config = "m.json"});
+    EXPECT_TRUE(script) << to_string(script.error());
+    return script.value_or(ImportedScript());
+  };
+  using testing::ElementsAre;
+  const std::string accounts =
+      "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split --pipeline-model-parallel-size ";
+  // A list that is spread evenly is not written: each of 96 stages has one of 94 layers, but for the ends.
+  const auto qwen = read("--num-layers 94 " + accounts + "16 --num-virtual-stages-per-pipeline-rank 6");
+  EXPECT_EQ(qwen.plan.schedule.virtual_stages, 6);
+  EXPECT_TRUE(qwen.plan.schedule.layers_per_stage.counts.empty());
+  // 22 layers, embedding and loss: 24 over 4 ranks in chunks of 3.
+  const auto chunks = read("--num-layers 22 " + accounts + "4 --num-layers-per-virtual-pipeline-stage 3");
+  EXPECT_THAT(chunks.plan.schedule.layers_per_stage.counts, ElementsAre(2, 3, 3, 3, 3, 3, 3, 2));
+  const auto written = export_script(chunks.plan, chunks.shape);
+  ASSERT_TRUE(written) << to_string(written.error());
+  EXPECT_NE(written->script.find("--account-for-loss-in-pipeline-split"), std::string::npos) << written->script;
+  const auto alone = read(
+      "--num-layers 6 --mtp-num-layers 1 --pipeline-model-parallel-size 4 "
+      "--pipeline-model-parallel-layout 'E(tt|)*2,t|ttt|(t|)*0|m|L'");
+  EXPECT_TRUE(alone.plan.schedule.layers_per_stage.counts.empty()) << "6 stages are no multiple of 4";
+  const auto apart = read(
+      "--num-layers 6 --mtp-num-layers 1 --pipeline-model-parallel-size 4 "
+      "--pipeline-model-parallel-layout 'Ettt|ttt|m|L'");
+  EXPECT_THAT(apart.plan.schedule.layers_per_stage.counts, ElementsAre(3, 3, 0, 0));
+  EXPECT_NE(export_script(apart.plan, apart.shape)->script.find("'Et*3|t*3|m|L'"), std::string::npos);
+}
+
+TEST(Megatron, InstancesOfTheOptimizerAreShardGroups) {
+  const std::string script =
+      "torchrun --nproc_per_node 8 --nnodes 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--vocab-size 128 --seq-length 8 --micro-batch-size 1 --tensor-model-parallel-size 2 --context-parallel-size 2 "
+      "--use-distributed-optimizer --num-distributed-optimizer-instances 4\n";
+  const auto read = import_script(script, "s.sh", {.config = "m.json"});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->plan.parallelism.shard_group, 8);  // 64 / 2 ranks reduce a gradient, a fourth of them shard
+  EXPECT_NE(export_script(read->plan, read->shape)->script.find("--num-distributed-optimizer-instances 4"),
+            std::string::npos);
 }
 
 struct Refusal {

@@ -59,5 +59,25 @@ TEST(SimulatedSchedules, PlainOneForwardOneBackwardTakesTheTimeByArithmetic) {
   EXPECT_LT(seconds, 28);
 }
 
+// Two stages more than layers: the first stage holds the embedding alone, the last one the head.
+TEST(SimulatedSchedules, StagesMayHoldNothingButEmbeddingOrHead) {
+  constexpr std::int32_t ranks = 8;
+  for (const model::ScheduleKind* kind : model::schedule_kinds()) {
+    const std::string name(kind->name());
+    const std::int32_t chunks = chunks_of(*kind, ranks);
+    const model::Schedule outline =
+        kind->outline({.ranks = ranks, .micro_batches = 4 * ranks, .virtual_stages = chunks});
+    Inputs inputs = tests::step_inputs("deepseek-67b-512xh800", "h800",
+                                       {"schedule.kind=" + name, "schedule.virtual_stages=" + std::to_string(chunks)});
+    inputs.architecture.layers = outline.stages - 2;
+    for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
+      const auto simulation = simulate(inputs, fidelity, false);
+      ASSERT_TRUE(simulation) << name << ": " << to_string(simulation.error());
+      EXPECT_GE(simulation->result.step.time_s, *simulation->result.bound_s) << name;
+      EXPECT_GT(simulation->result.memory.peak_bytes, 0) << name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::sim

@@ -51,7 +51,7 @@ void vary(Draw& draw, model::Plan& plan, bool experts) {
       {"gpipe", "1f1b", "interleaved", "interleaved-overlap", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"});
   const bool chunks = plan.schedule.kind.starts_with("interleaved");
   plan.schedule.virtual_stages = chunks ? draw.one_of<std::int64_t>({1, 2}) : 1;
-  plan.schedule.layers_per_stage.clear();
+  plan.schedule.layers_per_stage = {};
   plan.recompute.policy = draw.one_of<std::string>({"none", "selective", "full"});
   plan.recompute.operators = draw.one_of<std::vector<std::string>>({{"rmsnorm", "swiglu"}, {"core_attention"}});
   plan.recompute.layers = draw.chance(3) ? std::optional<std::int64_t>(1) : std::nullopt;

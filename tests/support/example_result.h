@@ -25,7 +25,7 @@ inline model::Plan example_plan() {
   plan.parallelism.zero_stage = 1;
   plan.batch = {4096, 1, 15360};
   plan.schedule.kind = "dualpipe";
-  plan.schedule.layers_per_stage = {3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2};
+  plan.schedule.layers_per_stage.counts = {3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2};
   plan.precision.gemm = model::Precision::fp8;
   plan.recompute = {"selective", {"rmsnorm", "swiglu"}};
   plan.run.tokens = 14.8e12;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <optional>
@@ -55,24 +56,49 @@ std::optional<std::string> write_out(std::string_view text) {
 
 }  // namespace
 
-std::optional<std::vector<std::int64_t>> parse_layout(std::string_view text) {
+std::optional<StageLayout> parse_layout(std::string_view text) {
   const auto flat = write_out(text);
   if (!flat) return std::nullopt;
-  std::vector<std::int64_t> counts = {0};
+  StageLayout layout{{0}};
   for (const char symbol : *flat) {
-    if (symbol == '|') counts.push_back(0);
-    if (symbol == 't') ++counts.back();
+    if (symbol == '|') layout.counts.push_back(0);
+    if (symbol == 't') ++layout.counts.back();
   }
-  return counts;
+  // "E", then layers, then "mL" or, on two stages, "m|L".
+  std::string rest = *flat;
+  const std::size_t first_m = std::min(rest.find('m'), rest.size()), bar = rest.rfind('|');
+  const bool apart = first_m < bar && bar != std::string::npos;
+  if (apart) {
+    layout.elsewhere = first_m == 0 || rest[first_m - 1] != '|';
+    rest.erase(bar, 1);
+  }
+  const bool ends = rest.size() > 1 && rest.front() == 'E' && rest.back() == 'L';
+  layout.elsewhere = layout.elsewhere || !ends ||
+                     rest.find_first_not_of("t|", 1) < std::min(first_m, rest.size() - 1) ||
+                     rest.find_first_not_of('m', first_m) < rest.size() - 1;
+  return layout;
 }
 
 std::string layout_text(const std::vector<std::int64_t>& counts, bool prediction) {
+  const std::size_t last = counts.size() - 1;
+  const std::size_t predicting = last > 1 && counts[last - 1] == 0 ? last - 1 : last;
   std::string text = "E";
   for (std::size_t stage = 0; stage < counts.size(); ++stage) {
     if (stage > 0) text += '|';
     if (counts[stage] > 0) text += fmt::format("t*{}", counts[stage]);
+    if (prediction && stage == predicting) text += 'm';
   }
-  return text + (prediction ? "mL" : "L");
+  return text + "L";
+}
+
+std::optional<std::vector<std::int64_t>> accounted_ends(std::int64_t layers, std::int64_t stages, bool embedding,
+                                                        bool loss) {
+  const std::int64_t all = layers + (embedding ? 1 : 0) + (loss ? 1 : 0);
+  if (stages < 1 || all < stages || all % stages != 0) return std::nullopt;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), all / stages);
+  if (embedding) --counts.front();
+  if (loss) --counts.back();
+  return counts;
 }
 
 std::optional<std::vector<std::int64_t>> uneven_ends(std::int64_t layers, std::int64_t pipeline,

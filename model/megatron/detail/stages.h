@@ -9,12 +9,23 @@
 
 namespace plumbline::model::megatron {
 
-// Parses "Et*3|(tt|)*29,m|L" and returns the number of layers t between the bars. E, m and L (embedding, prediction,
-// loss) must be where plumbline puts them. Returns nothing for other text or over a million items.
-std::optional<std::vector<std::int64_t>> parse_layout(std::string_view text);
+struct StageLayout {
+  std::vector<std::int64_t> counts;  // of the layers t between the bars
+  bool elsewhere = false;            // E, m or L (embedding, prediction, loss) is not where plumbline has it
+};
 
-// Returns such a layout as text: "Et*3|t*4|...|t*2mL".
+// Parses "Et*3|(tt|)*29,m|L" (PipelineParallelLayerLayout.parse_str_to_list in Megatron-LM's
+// megatron/core/transformer/pipeline_parallel_layer_layout.py). Returns nothing for other text or over a million items.
+std::optional<StageLayout> parse_layout(std::string_view text);
+
+// Returns such a layout as text: "Et*3|t*4|...|t*2mL", with the prediction modules on the stage before the last one
+// where that holds no layers.
 std::string layout_text(const std::vector<std::int64_t>& counts, bool prediction);
+
+// Returns the layers of each stage where the embedding or the loss count as one
+// (--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split). Nothing when that is uneven.
+std::optional<std::vector<std::int64_t>> accounted_ends(std::int64_t layers, std::int64_t stages, bool embedding,
+                                                        bool loss);
 
 // Returns the layers of each stage when the first and the last rank hold `first` and `last` layers in all and the
 // others share the rest evenly. Each rank divides its layers over its virtual stages. Nothing when that is uneven.

@@ -37,7 +37,7 @@ Range range_of(std::string_view key) {
   if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
     return {0, 1'000'000};
   if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
-  if (key == "recompute.layers") return {0, 1'000'000};
+  if (key == "recompute.layers" || key == "schedule.layers_per_stage") return {0, 1'000'000};
   if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
     return {1, 1'000'000};
@@ -52,7 +52,7 @@ std::optional<Error> check_word(std::string_view value, const std::vector<std::s
 // Returns the allowed words of the keys that take lists of words.
 std::vector<std::string> words_of(std::string_view key) {
   if (key == "search.recompute") return {"none", "selective", "mlp", "moe", "half", "full", "given"};
-  if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "given"};
+  if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"};
   return {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"};
 }
 
@@ -111,6 +111,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "precision.weight_cast") return check_word(value, {"micro_batch", "step"});
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
+  if (key == "schedule.layers_per_stage") return check_word(value, {"even", "balanced"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});

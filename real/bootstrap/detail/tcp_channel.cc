@@ -182,7 +182,11 @@ class TcpChannel final : public ControlChannel {
     std::vector<pollfd> files{{wake_, POLLIN, 0}};
     for (const Peer& peer : peers_) files.push_back({peer.socket->file(), POLLIN, 0});
     while (true) {
-      if (::poll(files.data(), files.size(), -1) < 0) continue;
+      if (::poll(files.data(), files.size(), -1) < 0) {
+        if (errno == EINTR) continue;
+        return end_job(fmt::format("rank {} cannot wait for {} ranks: {}", rank_, peers_.size(), std::strerror(errno)),
+                       nullptr);
+      }
       if (files[0].revents != 0) return;
       for (std::size_t i = 1; i < files.size(); ++i)
         if (files[i].revents != 0 && !take(peers_[i - 1])) files[i].fd = -1;  // poll ignores it
@@ -283,6 +287,7 @@ std::optional<int> Listener::accept(Deadline deadline) {
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return std::nullopt;
     const int file = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (file < 0 && (errno == EMFILE || errno == ENFILE)) return std::nullopt;  // no later connection would do better
     if (file < 0) continue;
     prepare(file);
     return file;

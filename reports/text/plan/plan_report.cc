@@ -22,8 +22,9 @@ std::string names_of(const sim::PlanAnswer& answer, const std::vector<std::size_
 }
 
 std::string split_words(const model::Plan& plan) {
-  if (plan.schedule.layers_per_stage.empty()) return "layers spread evenly";
-  return fmt::format("layers per stage {}", fmt::join(plan.schedule.layers_per_stage, " "));
+  const model::StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.counts.empty()) return layers.balanced ? "layers balanced" : "layers spread evenly";
+  return fmt::format("layers per stage {}", fmt::join(layers.counts, " "));
 }
 
 std::string choice_words(const sim::PlanAnswer& answer) {

@@ -1,6 +1,7 @@
 #include "reports/text/step/describe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -70,6 +71,8 @@ std::string parallelism(const model::Plan& plan) {
   degree("context", degrees.context);
   degree("expert", degrees.expert);
   degree("data", per_replica > 0 ? plan.cluster.gpus / per_replica : 0);
+  const model::StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.balanced) text += fmt::format(", layers balanced {}", fmt::join(layers.counts, " "));
   if (degrees.zero_stage > 0) text += fmt::format(", ZeRO-{}", degrees.zero_stage);
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }

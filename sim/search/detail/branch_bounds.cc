@@ -29,11 +29,8 @@ model::LayerContext context_of(const Inputs& inputs, const model::Plan& plan) {
 StageLists stage_lists(const model::Plan& plan, const model::Architecture& architecture, std::int64_t stages) {
   model::Layout layout;
   layout.stages = stages;
-  const std::vector<std::int64_t> counts = plan.schedule.layers_per_stage.empty()
-                                               ? model::even_layer_counts(architecture.layers, stages)
-                                               : plan.schedule.layers_per_stage;
   std::int64_t next = 0;
-  for (const std::int64_t count : counts) {
+  for (const std::int64_t count : model::stage_layer_counts(plan, architecture, stages)) {
     std::vector<std::int64_t>& layers = layout.stage_layers.emplace_back();
     for (std::int64_t i = 0; i < count; ++i) layers.push_back(next++);
   }
@@ -138,7 +135,7 @@ double BranchBounds::branch(const model::Plan& plan) {
   const double passes = static_cast<double>(plan.batch.global_batch_size * degrees.tensor * degrees.context) /
                         static_cast<double>(plan.batch.micro_batch_size * plan.cluster.gpus);
   model::Plan one_stage = plan;
-  one_stage.schedule.layers_per_stage.clear();
+  one_stage.schedule.layers_per_stage = {};
   const StageLists whole = stage_lists(one_stage, blocks_.architecture(), 1);
   StreamWork all;
   for (const StageBlock& one : whole.kinds.front())

@@ -127,6 +127,18 @@ TEST(KernelClasses, EndlessNamesAreLookedAtFromTheirBeginning) {
   EXPECT_EQ(found->name, "gemm_fp8_wgrad");
 }
 
+// A matcher that backtracks would try 2^1000 ways.
+TEST(KernelClasses, NestedRepetitionsTakeNoLonger) {
+  const tests::TemporaryDirectory folder;
+  const auto classes = load_kernel_classes(
+      folder.write("k.toml",
+                   "rows = [\"r\"]\n[[class]]\nname = \"k\"\ncompare = \"r\"\npatterns = [\"(a+)+b\"]\n"
+                   "[[phase]]\nphase = \"F\"\npatterns = [\"F\"]\n"));
+  ASSERT_TRUE(classes) << to_string(classes.error());
+  EXPECT_EQ(classes->find(std::string(1000, 'a')), nullptr);
+  EXPECT_NE(classes->find(std::string(900, 'a') + "b"), nullptr);
+}
+
 TEST(KernelClasses, Annotations) {
   const auto says = [](const std::string& name) {
     const PhaseAnnotation* found = shipped_classes().annotation(name);

@@ -120,7 +120,7 @@ TEST(Layout, SpreadsLayersEvenlyAndInOrder) {
     plan.parallelism.pipeline = pipeline;
     plan.batch.global_batch_size = 64 * 122;
     plan.schedule.kind = "1f1b";
-    plan.schedule.layers_per_stage.clear();
+    plan.schedule.layers_per_stage = {};
     const auto layout = make_layout(plan, architecture("deepseek-v3"));
     ASSERT_TRUE(layout) << to_string(layout.error());
     std::int64_t next = 0;
@@ -166,12 +166,24 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refused{"gpus", [](Plan& p) { p.cluster.gpus = 2040; }, "cluster.gpus", "use 2032 or 2048"},
         Refused{"few_gpus", [](Plan& p) { p.cluster.gpus = 8; }, "cluster.gpus", "use 16 GPUs"},
-        Refused{"batch", [](Plan& p) { p.batch.global_batch_size = 15361; }, "batch.global_batch_size",
-                "use 15360 or 15488"},
-        Refused{"micro_batch", [](Plan& p) { p.batch.micro_batch_size = 7; }, "batch.global_batch_size", "128 * 7"},
-        Refused{"stage_count", [](Plan& p) { p.schedule.layers_per_stage.pop_back(); }, "schedule.layers_per_stage",
-                "15 entries"},
-        Refused{"layer_sum", [](Plan& p) { p.schedule.layers_per_stage[0] = 4; }, "schedule.layers_per_stage",
+        Refused{"batch", [](Plan& p) { p.batch.global_batch_size = 127; }, "batch.global_batch_size",
+                "use 128 or more"},
+        Refused{"micro_batch", [](Plan& p) { p.batch.micro_batch_size = 121; }, "batch.global_batch_size", "128 * 121"},
+        Refused{"empty_stage",
+                [](Plan& p) {
+                  p.schedule.layers_per_stage.counts[5] = 0;
+                  p.schedule.layers_per_stage.counts[6] = 8;
+                },
+                "schedule.layers_per_stage", "stage 5 holds nothing"},
+        Refused{"empty_stage_of_two_directions",  // where the first stage lies on the rank of the last one
+                [](Plan& p) {
+                  p.schedule.layers_per_stage.counts[14] = 0;
+                  p.schedule.layers_per_stage.counts[6] = 8;
+                },
+                "schedule.layers_per_stage", "stage 14 holds nothing"},
+        Refused{"stage_count", [](Plan& p) { p.schedule.layers_per_stage.counts.pop_back(); },
+                "schedule.layers_per_stage", "15 entries"},
+        Refused{"layer_sum", [](Plan& p) { p.schedule.layers_per_stage.counts[0] = 4; }, "schedule.layers_per_stage",
                 "hold 62 layers"},
         Refused{"experts_do_not_divide", [](Plan& p) { p.parallelism.expert = 24; }, "parallelism.expert",
                 "does not divide"},
@@ -180,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"odd_dualpipe",
                 [](Plan& p) {
                   p.parallelism.pipeline = 1;
-                  p.schedule.layers_per_stage.clear();
+                  p.schedule.layers_per_stage = {};
                   p.batch.global_batch_size = 2048 * 8;
                 },
                 "parallelism.pipeline", "even"},
@@ -258,7 +270,56 @@ TEST(Layout, MoreStagesThanLayersAreRefused) {
   plan.parallelism.pipeline = 64;
   const auto layout = make_layout(plan, architecture("llama-3-8b"));
   ASSERT_FALSE(layout);
-  expect_error(layout.error(), ErrorKind::infeasible, "", 0, "parallelism.pipeline", "at most 32 stages");
+  expect_error(layout.error(), ErrorKind::infeasible, "", 0, "parallelism.pipeline", "at most 34 stages");
+}
+
+TEST(Layout, FirstAndLastStageMayHoldNoLayers) {
+  Plan plan = dense_plan();
+  plan.cluster.gpus = plan.parallelism.pipeline = 34;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 34};
+  for (const bool balanced : {false, true}) {
+    plan.schedule.layers_per_stage.balanced = balanced;
+    const auto layout = make_layout(plan, architecture("llama-3-8b"));
+    ASSERT_TRUE(layout) << to_string(layout.error());
+    EXPECT_TRUE(layout->stage_layers.front().empty());
+    EXPECT_TRUE(layout->stage_layers.back().empty());
+    EXPECT_EQ(layout->stage_layers[1], std::vector<std::int64_t>{0});
+    EXPECT_EQ(layout->stage_layers[32], std::vector<std::int64_t>{31});
+  }
+}
+
+// The head of Llama 3 8B, 2 * 128256 * 4096 FLOPs per token, is as long as 2.1 of its layers with their attention.
+TEST(Layout, BalancedStagesCountTheHead) {
+  Plan plan = dense_plan();
+  plan.parallelism.pipeline = 4;
+  plan.schedule.layers_per_stage.balanced = true;
+  const auto layout = make_layout(plan, architecture("llama-3-8b"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(stage_layer_counts(plan, architecture("llama-3-8b"), 4), (std::vector<std::int64_t>{8, 9, 9, 6}));
+  EXPECT_EQ(layout->stage_layers.back().front(), 26);
+}
+
+TEST(Layout, PredictionModulesLieOnAStageOfTheirOwnWhereItHoldsNoLayers) {
+  Plan plan = deepseek_plan();
+  plan.schedule.kind = "1f1b";
+  const Architecture model = architecture("deepseek-v3");
+  EXPECT_EQ(prediction_stage(make_layout(plan, model).value()), 15);
+  plan.schedule.layers_per_stage.counts = {3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 10, 0, 0};
+  const auto layout = make_layout(plan, model);
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(prediction_stage(*layout), 14);
+}
+
+TEST(Layout, ABatchThatDoesNotDivideIsThatOfTheFullestRank) {
+  Plan plan = dense_plan();
+  EXPECT_TRUE(layout_warnings(plan, make_layout(plan, architecture("llama-3-8b")).value()).empty());
+  plan.batch.global_batch_size = 33;  // over 8 ranks in pairs: 16 a round
+  const auto layout = make_layout(plan, architecture("llama-3-8b"));
+  ASSERT_TRUE(layout) << to_string(layout.error());
+  EXPECT_EQ(layout->micro_batches, 3);
+  const auto warnings = layout_warnings(plan, *layout);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("as if there were 48 (45.5 % more)"), std::string::npos) << warnings[0];
 }
 
 }  // namespace

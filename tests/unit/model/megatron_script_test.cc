@@ -107,13 +107,26 @@ TEST(MegatronScript, GpusOfTheLauncher) {
 }
 
 TEST(MegatronScript, Layouts) {
-  EXPECT_THAT(parse_layout("Et*2|(tt|)*3t|mL"), testing::Optional(ElementsAre(2, 2, 2, 2, 1, 0)));
-  EXPECT_THAT(parse_layout("E t , t | t L"), testing::Optional(ElementsAre(2, 1)));
+  EXPECT_THAT(parse_layout("Et*2|(tt|)*3t|mL").value_or(StageLayout()).counts, ElementsAre(2, 2, 2, 2, 1, 0));
+  EXPECT_THAT(parse_layout("E t , t | t L").value_or(StageLayout()).counts, ElementsAre(2, 1));
   for (const char* wrong : {"", "x", "(t", "t*", "((t)*2)*2", "t*9999999999"}) {
     const auto counts = parse_layout(wrong);
-    EXPECT_TRUE(!counts || *counts == std::vector<std::int64_t>{0}) << wrong;
+    EXPECT_TRUE(!counts || counts->counts == std::vector<std::int64_t>{0}) << wrong;
   }
   EXPECT_EQ(layout_text({3, 4, 2}, true), "Et*3|t*4|t*2mL");
+  EXPECT_EQ(layout_text({0, 2, 2, 0, 0}, true), "E|t*2|t*2|m|L");
+  EXPECT_THAT(parse_layout("Et*3|(tt|)*29,m|L").value_or(StageLayout()).counts, testing::SizeIs(32));
+  for (const std::string usual : {"Et*3|(tt|)*29,m|L", "Ett|tmmL", "E|t|t|L", "EtL"})
+    EXPECT_FALSE(parse_layout(usual).value_or(StageLayout{{}, true}).elsewhere) << usual;
+  for (const std::string moved : {"tE|tL", "Et|tL|t", "Et|tm|L", "Em|tt|L", "Et|mt|L", "Et|L|m", "t|t"})
+    EXPECT_TRUE(parse_layout(moved).value_or(StageLayout()).elsewhere) << moved;
+  // 126 layers, the embedding and the loss are 128: one on each of 8 * 16 chunks.
+  const auto llama = accounted_ends(126, 128, true, true);
+  ASSERT_TRUE(llama);
+  EXPECT_EQ(llama->front() + llama->back(), 0);
+  EXPECT_EQ((*llama)[1], 1);
+  EXPECT_THAT(accounted_ends(11, 4, false, true), testing::Optional(ElementsAre(3, 3, 3, 2)));
+  EXPECT_THAT(accounted_ends(11, 4, true, true), std::nullopt);
   // 16 ranks with 3 and 2 layers at the ends have (61 - 5) / 14 = 4 each between.
   EXPECT_THAT(uneven_ends(61, 16, 1, 3, 2),
               testing::Optional(ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2)));

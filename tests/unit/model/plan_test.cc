@@ -50,7 +50,7 @@ TEST(Plan, MinimalPlanTakesTheDefaults) {
   EXPECT_EQ(plan.parallelism.pipeline, 1);
   EXPECT_EQ(plan.parallelism.expert_tensor, 1);
   EXPECT_EQ(plan.schedule.kind, "1f1b");
-  EXPECT_TRUE(plan.schedule.layers_per_stage.empty());
+  EXPECT_TRUE(plan.schedule.layers_per_stage.counts.empty());
   EXPECT_EQ(plan.precision.gemm, Precision::bf16);
   EXPECT_EQ(plan.precision.gradients, Precision::fp32);
   EXPECT_EQ(plan.precision.optimizer_moments, Precision::fp32);
@@ -78,7 +78,7 @@ TEST(Plan, ReadsTheShippedDeepSeekV3Plan) {
   EXPECT_EQ(plan->parallelism.zero_stage, 1);
   EXPECT_EQ(plan->batch.global_batch_size, 15360);
   EXPECT_EQ(plan->schedule.kind, "dualpipe");
-  EXPECT_EQ(plan->schedule.layers_per_stage.size(), 16u);
+  EXPECT_EQ(plan->schedule.layers_per_stage.counts.size(), 16u);
   EXPECT_EQ(plan->precision.gemm, Precision::fp8);
   EXPECT_EQ(plan->precision.optimizer_moments, Precision::bf16);
   EXPECT_EQ(plan->recompute.operators, (std::vector<std::string>{"rmsnorm", "mla_up_projection", "swiglu"}));
@@ -156,7 +156,7 @@ TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   EXPECT_EQ(plan.parallelism.pipeline, 4);  // the last one counts
   EXPECT_EQ(plan.schedule.kind, "gpipe");
   EXPECT_EQ(plan.precision.gemm, Precision::fp8);
-  EXPECT_EQ(plan.schedule.layers_per_stage, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(plan.schedule.layers_per_stage.counts, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(plan.cluster.topology, "my cluster");
   EXPECT_FALSE(plan.overlap.gradient_reduce);
   EXPECT_DOUBLE_EQ(plan.run.tokens.value(), 1e12);
@@ -217,7 +217,8 @@ INSTANTIATE_TEST_SUITE_P(
         appended("zero_degree", "parallelism", "expert = 0", "parallelism.expert", "at least 1"),
         appended("negative_degree", "parallelism", "tensor = -1", "parallelism.tensor", "found -1"),
         appended("absurd_degree", "parallelism", "tensor = 9223372036854775807", "parallelism.tensor", "at most"),
-        appended("zero_layers", "schedule", "layers_per_stage = [4, 0]", "schedule.layers_per_stage", "at least 1"),
+        appended("negative_layers", "schedule", "layers_per_stage = [4, -1]", "schedule.layers_per_stage",
+                 "at least 0"),
         appended("zero_stage", "parallelism", "zero_stage = 4", "parallelism.zero_stage", "at most 3"),
         appended("negative_sms", "overlap", "communication_sms = -1", "overlap.communication_sms", "at least 0"),
         appended("attention_kernel", "attention", "kernel = \"fuzed\"", "attention.kernel", "'fused'"),

@@ -65,14 +65,14 @@ TEST_F(CostFile, TomlErrorsNameLineAndKey) {
   expect_refused("a.toml", "[[stage]]\nF = 1\nI = 1\n", 1, "stage.W", "a stage without this cost");
   expect_refused("a.toml", stage + "FBB = 2\n", 5, "stage.FBB", "did you mean 'stage.FB'?");
   expect_refused("a.toml", stage + "latency = 2\n", 5, "stage.latency", "known here: F, B, I, W, FB");
-  expect_refused("a.toml", stage + "B = -1\n", 5, "stage.B", "not a number of at least 0");
-  expect_refused("a.toml", stage + "B = nan\n", 5, "stage.B", "not a number of at least 0");
-  expect_refused("a.toml", stage + "B = \"2\"\n", 5, "stage.B", "not a number of at least 0");
+  expect_refused("a.toml", stage + "B = -1\n", 5, "stage.B", "not a number from 0 to 1e100");
+  expect_refused("a.toml", stage + "B = nan\n", 5, "stage.B", "not a number from 0 to 1e100");
+  expect_refused("a.toml", stage + "B = \"2\"\n", 5, "stage.B", "not a number from 0 to 1e100");
   expect_refused("a.toml", "micro_batch_factor = [1]\n" + stage, 1, "micro_batch_factor",
                  "did you mean 'micro_batch_factors'?");
   expect_refused("a.toml", "micro_batch_factors = 2\n" + stage, 1, "micro_batch_factors", "not a list");
   expect_refused("a.toml", "micro_batch_factors = [1,\n-2]\n" + stage, 2, "micro_batch_factors", "at least 0");
-  expect_refused("a.toml", "p2p = true\n" + stage, 1, "p2p", "not a number of at least 0");
+  expect_refused("a.toml", "p2p = true\n" + stage, 1, "p2p", "not a number from 0 to 1e100");
   expect_refused("a.toml", "[stage]\nF = 1\n", 1, "stage", "not a list");
   expect_refused("a.toml", "stage = [1, 2]\n", 1, "stage", "a stage is a table");
   expect_refused("a.toml", "p2p = 1\n", 0, "stage", "lists no stage");
@@ -85,9 +85,9 @@ TEST_F(CostFile, CsvErrorsNameLineAndColumn) {
   expect_refused("a.csv", "F,I,W,latency\n", 1, "latency", "known here: F, B, I, W, FB");
   expect_refused("a.csv", "F,I,W,I\n", 1, "I", "two columns of this name");
   expect_refused("a.csv", "F,I,W\n1,1\n", 2, "", "2 fields below a header of 3");
-  expect_refused("a.csv", "F,I,W\n1,1,1\n1,x,1\n", 3, "I", "'x' is not a number of at least 0");
-  expect_refused("a.csv", "F,I,W\n1,1,-1\n", 2, "W", "'-1' is not a number of at least 0");
-  expect_refused("a.csv", "F,I,W\n1,,1\n", 2, "I", "'' is not a number of at least 0");
+  expect_refused("a.csv", "F,I,W\n1,1,1\n1,x,1\n", 3, "I", "'x' is not a number from 0 to 1e100");
+  expect_refused("a.csv", "F,I,W\n1,1,-1\n", 2, "W", "'-1' is not a number from 0 to 1e100");
+  expect_refused("a.csv", "F,I,W\n1,,1\n", 2, "I", "'' is not a number from 0 to 1e100");
   expect_refused("a.csv", "F,I,W\n", 0, "", "lists no stage");
   expect_refused("a.csv", "", 0, "", "lists no stage");
 }
@@ -117,7 +117,8 @@ TEST(InlineCosts, ErrorsNameTheEntry) {
   };
   refuse("F=1,p2=3", "did you mean 'p2p'?");
   refuse("stages.tml", "name a .toml or .csv file");
-  refuse("F=-1", "'F=-1' is not a number of at least 0");
+  refuse("F=1e308", "'F=1e308' is not a number");
+  refuse("F=-1", "'F=-1' is not a number from 0 to 1e100");
   refuse("F=1,F=2", "'F' is given twice");
 }
 

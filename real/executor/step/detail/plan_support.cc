@@ -44,6 +44,11 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
   if (degrees.synchronization_interval > 1)
     return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
                   "set it to 1");
+  const std::int64_t together = plan.cluster.gpus / (degrees.tensor * degrees.pipeline) * plan.batch.micro_batch_size;
+  if (plan.batch.global_batch_size % together != 0)
+    return refuse(plan, "batch.global_batch_size",
+                  "micro-batches that differ between ranks are simulated, not executed",
+                  fmt::format("use a multiple of {}", together));
   if (plan.overlap.tensor && degrees.tensor > 1)
     return refuse(plan, "overlap.tensor", "collectives in pieces are simulated, not executed", "set it to false");
   if (architecture.vocabulary % degrees.tensor != 0)
