@@ -65,7 +65,7 @@ class Accountant {
     memory.temporary_bytes = fullest.temporary.value();
     const RankPeak peak = rank_peak(plan_, layout_, device_,
                                     {Bytes(state_bytes(memory)), Bytes(memory.gradients_bytes), state.counts,
-                                     fullest.sum(), program_.stage_message * in_flight(rank)});
+                                     fullest.sum(), fullest.kept, program_.stage_message * in_flight(rank)});
     if (device_.reserve.master_shards) memory.parameters_bytes -= state.counts.shards.value();
     memory.temporary_bytes += peak.software.value();
     memory.communication_bytes = (fullest.communication + peak.buffers).value();

@@ -54,13 +54,16 @@ Device with_allocator(Device device, const Profile& profile) {
     if (const auto constant = constants.find(name)) value = std::remove_cvref_t<decltype(value)>(constant->value);
   };
   take("allocator.context", reserve.context);
-  take("allocator.communicator", reserve.communicator);
   take("allocator.update_copies", reserve.update_copies);
   take("allocator.reduced_copies", reserve.reduced_copies);
   take("allocator.separate_gradients", reserve.separate_gradients);
   take("allocator.shape_gradients", reserve.shape_gradients);
   take("allocator.master_shards", reserve.master_shards);
   take("allocator.stage_outputs", reserve.stage_outputs);
+  const auto connection = constants.find("allocator.connection"), connections = constants.find("allocator.connections"),
+             channels = constants.find("collective.channels");
+  if (connection && connections && channels)
+    reserve.communicator = Bytes(connection->value * connections->value * channels->value);
   if (const auto buffers = constants.find("allocator.reduction_buffers"))
     reserve.reduction_buffers = Bytes(buffers->value);
   if (const auto index = profile.find("allocator.fragmentation")) {
@@ -91,9 +94,11 @@ RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device,
   if (reserve.fragmentation_high > 0) {
     const Bytes copies = update_copies(plan, reserve, holding.counts);
     const Bytes room = device.memory - (peak.state + peak.buffers + peak.software + runtime);
-    const Bytes least = std::max(dynamic * (1 + reserve.fragmentation_low), copies);
+    const bool even = plan.recompute.policy == "full" && !plan.recompute.layers;
+    const Bytes uneven = even ? std::max(dynamic - holding.kept, Bytes()) : dynamic;
+    const Bytes least = std::max(dynamic + uneven * reserve.fragmentation_low, copies);
     const auto held = [&](double share) {
-      return std::max(least, std::min(dynamic * (1 + share) + copies, room)) - dynamic;
+      return std::max(least, std::min(dynamic + uneven * share + copies, room)) - dynamic;
     };
     peak.held = held(reserve.fragmentation);
     peak.low = least - dynamic - peak.held;
@@ -105,18 +110,21 @@ RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device,
   return peak;
 }
 
-Bytes fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
-                     const std::vector<Bytes>& slots, Bytes message) {
-  Bytes most;
+FullestMoment fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
+                             const std::vector<Bytes>& slots, Bytes message) {
+  FullestMoment most;
   for (const ScheduleTable::Moment& moment : rank.moments) {
-    Bytes sum = message * static_cast<double>(moment.messages);
+    FullestMoment now{message * static_cast<double>(moment.messages), Bytes()};
     for (std::size_t i = 0; i < rank.stages.size(); ++i) {
       const ChunkBytes& chunk = chunks[static_cast<std::size_t>(rank.stages[i])];
-      sum += chunk.after_forward * static_cast<double>(moment.forwards[i]);
-      sum += chunk.for_weights * static_cast<double>(moment.weights[i]);
+      const Bytes forwards = chunk.after_forward * static_cast<double>(moment.forwards[i]);
+      const Bytes weights = chunk.for_weights * static_cast<double>(moment.weights[i]);
+      now.sum += forwards;
+      now.sum += weights;
+      now.kept += forwards + weights;
     }
-    if (moment.slot_class >= 0) sum += slots[static_cast<std::size_t>(moment.slot_class)];
-    most = std::max(most, sum);
+    if (moment.slot_class >= 0) now.sum += slots[static_cast<std::size_t>(moment.slot_class)];
+    if (now.sum > most.sum) most = now;
   }
   return most;
 }

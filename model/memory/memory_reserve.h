@@ -22,6 +22,7 @@ struct RankHolding {
   Bytes gradients;  // those within `state`
   ParameterCounts counts;
   Bytes dynamic;  // activations, temporary tensors and messages at the fullest moment
+  Bytes kept;     // the activations of that moment that were kept when its slot began
   Bytes outputs;  // of the stages, for all micro-batches whose backward has not begun
 };
 
@@ -39,8 +40,9 @@ struct RankPeak {
   // allocator holds in addition to the live dynamic tensors.
   Bytes reserve;
   // The part of `reserve` that the allocator holds. Copies of gradients for the update are in it: they need segments of
-  // their own, because those of activations are too small. Both are held only as long as the device has room, since an
-  // allocator returns empty segments before it fails.
+  // their own, because those of activations are too small. Under full recomputation the kept tensors are inputs of
+  // layers, which are all of one size: one takes the block of another, and none lies unused between them. Both are held
+  // only as long as the device has room, since an allocator returns empty segments before it fails.
   Bytes held;
   Bytes low, high;  // the interval of the sum that follows from the fragmentation's
   Bytes sum() const { return state + (dynamic + buffers + reserve) + software; }
@@ -57,9 +59,12 @@ struct ChunkBytes {  // kept by one micro-batch on one stage, between its phases
   Bytes after_forward, for_weights;
 };
 
+struct FullestMoment {
+  Bytes sum, kept;  // as RankHolding's dynamic and kept
+};
 // Returns the most that a rank's activations, temporary tensors and messages take. `chunks` has one entry per stage;
 // `slots` is what each slot class needs on top of what was kept before; `message` is one between stages.
-Bytes fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
-                     const std::vector<Bytes>& slots, Bytes message);
+FullestMoment fullest_moment(const ScheduleTable::Rank& rank, const std::vector<ChunkBytes>& chunks,
+                             const std::vector<Bytes>& slots, Bytes message);
 
 }  // namespace plumbline::model

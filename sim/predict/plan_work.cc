@@ -140,14 +140,14 @@ double peak_bytes(const PlanWork& work, const model::Device& device) {
   double peak = 0;
   for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
     const ShardedStages::State& state = *work.states[rank];
-    const model::Bytes dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
+    const model::FullestMoment dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
     double in_flight = 0;
     for (const auto& moment : work.table->ranks[rank].moments)
       in_flight = std::max(in_flight, static_cast<double>(std::accumulate(moment.forwards.begin(),
                                                                           moment.forwards.end(), std::int64_t{0})));
-    const model::RankPeak whole = model::rank_peak(
-        *work.plan, work.layout, device,
-        {model::Bytes(state.bytes), state.gradients, state.counts, dynamic, library.p2p() * in_flight});
+    const model::RankPeak whole = model::rank_peak(*work.plan, work.layout, device,
+                                                   {model::Bytes(state.bytes), state.gradients, state.counts,
+                                                    dynamic.sum, dynamic.kept, library.p2p() * in_flight});
     peak = std::max(peak, whole.sum().value());
   }
   return peak;

@@ -18,7 +18,8 @@ void walk(const StepProgram& program, const std::vector<SlotMemory>& slots, std:
   Bytes kept;
   walk_messages(program.schedule, rank, program.batches[rank], [&](std::size_t k, bool travel, std::int32_t messages) {
     const SlotMemory* slot = travel || k == templates.size() ? nullptr : &slots[templates[k]];
-    at(MemoryMoment{static_cast<std::int32_t>(k), travel, 0, kept, Bytes(), program.stage_message * messages}, slot);
+    at(MemoryMoment{static_cast<std::int32_t>(k), travel, 0, kept, Bytes(), program.stage_message * messages, kept},
+       slot);
     if (slot != nullptr) kept += slot->kept;
   });
 }

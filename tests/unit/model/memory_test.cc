@@ -338,6 +338,12 @@ TEST(RankPeak, SoftwareAddsWhatItsConstantsState) {
   Plan sums = tiny.plan;
   sums.optimizer.gradient_copy = "fp32";
   EXPECT_EQ(rank_peak(sums, tiny.layout, device, holding_of_a_rank()).held, Bytes(0.5 * 1000 + 100 * 2));
+  // Tensors of one size leave nothing unused between them.
+  Plan recomputing = tiny.plan;
+  recomputing.recompute.policy = "full";
+  RankHolding even = holding_of_a_rank();
+  even.kept = Bytes(800);
+  EXPECT_EQ(rank_peak(recomputing, tiny.layout, device, even).held, Bytes(0.5 * 200 + 25 * 6));
   // A full device gets back what is unused, and no more.
   device.memory = Bytes(5000);
   peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
