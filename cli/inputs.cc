@@ -222,13 +222,17 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
 
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path) {
   const auto definition = TRY(calibrate::load_step_case(path));
-  const auto table = TRY(measurement_of_case(path, definition.table));
-  const auto steps = TRY(calibrate::read_published_steps(table));
+  std::vector<calibrate::PublishedStep> steps;
+  for (const std::string& name : definition.tables) {
+    const auto table = TRY(measurement_of_case(path, name));
+    const auto rows = TRY(calibrate::read_published_steps(table));
+    steps.insert(steps.end(), rows.begin(), rows.end());
+  }
   InputsReader reader;
   const auto inputs = [&](const model::Plan& plan, const std::string& profile) {
     return reader.of_plan(plan, profile);
   };
-  return calibrate::compare_steps(definition, steps, inputs, sim::Fidelity::step);
+  return calibrate::compare_steps(definition, steps, inputs);
 }
 
 }  // namespace plumbline::cli

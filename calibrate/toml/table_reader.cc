@@ -94,6 +94,11 @@ std::vector<std::string> TableReader::optional_texts(std::string_view key) {
   return values;
 }
 
+std::vector<std::string> TableReader::text_or_texts(std::string_view key) {
+  if (has(key) && table_.toml.get(key)->is_string()) return {text(key)};
+  return texts(key);
+}
+
 void TableReader::optional_table(std::string_view key, const Visit& visit) {
   if (!has(key)) return;
   const toml::table* table = table_.toml.get(key)->as_table();

@@ -30,6 +30,7 @@ class TableReader {
   bool flag(std::string_view key, bool fallback);
   std::vector<std::string> texts(std::string_view key);           // not empty
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
+  std::vector<std::string> text_or_texts(std::string_view key);   // one string, or a list that is not empty
 
   // Calls visit with a reader of the table under the key, if there is one.
   void optional_table(std::string_view key, const Visit& visit);

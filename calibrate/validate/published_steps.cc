@@ -22,6 +22,9 @@ std::vector<const char*> number_columns() {
   return columns;
 }
 
+// Columns that a table may have in addition.
+constexpr const char* expert_columns[] = {"experts", "experts_per_token", "expert_ffn"};
+
 // Returns the value of a cell that may be empty.
 model::Result<std::optional<double>> optional_positive(const CsvTable& table, std::size_t row,
                                                        std::string_view column) {
@@ -32,6 +35,12 @@ model::Result<std::optional<double>> optional_positive(const CsvTable& table, st
 std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row, PublishedStep& step) {
   for (const char* column : number_columns()) {
     if (table.text(row, column).empty()) continue;
+    const auto value = table.whole(row, column);
+    if (!value) return value.error();
+    step.numbers[column] = *value;
+  }
+  for (const char* column : expert_columns) {
+    if (!table.has(column) || table.text(row, column).empty()) continue;
     const auto value = table.whole(row, column);
     if (!value) return value.error();
     step.numbers[column] = *value;
@@ -76,6 +85,8 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
   step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
   if (const std::string& assumed = table.text(row, "assumed"); !assumed.empty())
     for (const std::string_view part : model::split(assumed, '+')) step.assumed.emplace_back(part);
+  if (table.has("plan") && !table.text(row, "plan").empty())
+    for (const std::string_view part : model::split(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
   if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
   if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
   const auto seconds = TRY(optional_positive(table, row, "step_s"));
@@ -96,7 +107,7 @@ std::vector<std::string> PublishedStep::lacking() const {
       {"gemm", &gemm}, {"recompute", &recompute}, {"schedule", &schedule}};
   for (const auto& [column, text] : texts)
     if (text->empty()) columns.emplace_back(column);
-  if (!seconds) columns.emplace_back("step_s");
+  if (!seconds && !out_of_memory()) columns.emplace_back("step_s");
   return columns;
 }
 

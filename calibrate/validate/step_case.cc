@@ -13,6 +13,7 @@ StepHardware read_hardware(TableReader& reader) {
   hardware.topology = reader.text("topology");
   hardware.device = reader.optional_text("device");
   hardware.profile = reader.text("profile");
+  hardware.plan = reader.optional_texts("plan");
   return hardware;
 }
 
@@ -43,7 +44,13 @@ StepDemand read_demand(TableReader& reader) {
 
 void read_case(TableReader& reader, StepCase& definition) {
   definition.name = reader.text("name");
-  definition.table = reader.text("steps");
+  definition.tables = reader.text_or_texts("steps");
+  if (const std::string fidelity = reader.optional_text("fidelity"); !fidelity.empty()) {
+    const auto parsed = sim::parse_fidelity(fidelity);
+    if (parsed) definition.fidelity = *parsed;
+    if (!parsed) reader.fail("fidelity", reader.line_of("fidelity"), parsed.error().message, parsed.error().hint);
+  }
+  definition.residuals = reader.flag("residuals", false);
   reader.require("naive");
   reader.optional_table("naive", [&](TableReader& table) {
     definition.naive_mfu = table.positive("mfu");

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "sim/predict/simulation.h"
 
 namespace plumbline::calibrate {
 
 // The cluster and profile that a cell of the column `hardware` stands for.
 struct StepHardware {
   std::string name, topology, profile;
-  std::string device;  // empty: the topology's own
+  std::string device;             // empty: the topology's own
+  std::vector<std::string> plan;  // "cluster.nics_per_node=4", as on the command line
 };
 
 // What is known of the software of a set but not in the table. Several may match; later ones win.
@@ -38,7 +40,9 @@ struct StepDemand {
 
 struct StepCase {  // the content of a case file
   std::string name;
-  std::string table;  // name of the measurement
+  std::vector<std::string> tables;  // names of the measurements
+  sim::Fidelity fidelity = sim::Fidelity::step;
+  bool residuals = false;  // whether to explain the errors by the shares of the steps
   double naive_mfu = 0;
   std::string naive_source;
   std::vector<StepHardware> hardware;

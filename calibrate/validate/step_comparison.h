@@ -6,23 +6,16 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/residuals/plan_order.h"
+#include "calibrate/residuals/regression.h"
+#include "calibrate/residuals/step_shares.h"
 #include "calibrate/validate/published_steps.h"
 #include "calibrate/validate/step_case.h"
+#include "calibrate/validate/step_plan.h"
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 #include "sim/predict/simulate.h"
 
 namespace plumbline::calibrate {
-
-struct StepPlan {  // the plan that predicts a published training step
-  model::Plan plan;
-  std::string profile;
-  std::vector<std::string> missing;  // features of the row that a plan cannot express
-};
-
-// Returns the plan of a row, which must lack nothing. Input errors name the row: hardware that the case does not list,
-// a model type without a shipped model to start from, a plan key that does not exist.
-model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& definition);
 
 struct ComparedStep {  // a row with its prediction and baseline
   PublishedStep step;
@@ -33,9 +26,13 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<double> predicted, baseline;  // s
   std::optional<double> peak_bytes;           // of the GPU with the most
   double capacity_bytes = 0;
+  std::optional<StepShares> shares;  // of the prediction, where the case asks for residuals
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
-  std::optional<double> baseline_error() const;    // only where there is a prediction, so that both cover the same rows
+  std::optional<double> memory_error() const;      // relative: predicted peak over the stated one, less one
+  // Whether the plan is rightly predicted to fit, or not to fit, where the row says which: it ran, or out of memory.
+  std::optional<bool> right_about_fit() const;
+  std::optional<double> baseline_error() const;  // only where there is a prediction, so that both cover the same rows
 };
 
 // Statistics of relative errors over the predicted rows.
@@ -47,7 +44,8 @@ StepErrors errors_of(const std::vector<double>& errors);
 
 struct StepSummary {  // the errors of a set of rows
   std::string name;
-  StepErrors prediction, baseline;
+  StepErrors prediction, baseline, memory;
+  std::size_t stated_fits = 0, right_fits = 0;  // rows that ran or ran out of memory, and those predicted rightly
 };
 
 struct ComparedDemand {  // a limit with the errors of its rows
@@ -62,6 +60,9 @@ struct StepComparison {
   std::vector<ComparedStep> steps;
   std::vector<StepSummary> summaries;  // of each set with predictions, then of all
   std::vector<ComparedDemand> demands;
+  std::vector<PlanOrder> orders;
+  ClusterScatter scatter;
+  std::vector<ResidualRegression> residuals;  // none where the case does not ask for them
 
   bool holds() const;
 };
@@ -71,6 +72,6 @@ using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, co
 
 // Compares all rows. A row whose plan is infeasible or wrong has its error; the others go on.
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                             const InputsOf& inputs_of, sim::Fidelity fidelity);
+                             const InputsOf& inputs_of);
 
 }  // namespace plumbline::calibrate

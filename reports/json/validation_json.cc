@@ -108,7 +108,30 @@ Json summary_json(const calibrate::StepSummary& summary) {
   return {{"name", summary.name},
           {"rows", summary.prediction.rows},
           {"prediction", errors_json(summary.prediction)},
-          {"baseline", errors_json(summary.baseline)}};
+          {"baseline", errors_json(summary.baseline)},
+          {"memory", summary.memory.rows > 0 ? errors_json(summary.memory) : Json()},
+          {"stated_fits", summary.stated_fits},
+          {"right_fits", summary.right_fits}};
+}
+
+Json order_json(const calibrate::PlanOrder& order) {
+  return {{"name", order.name}, {"runs", order.clusters}, {"plans", order.rows},
+          {"tau", order.tau},   {"regret", order.regret}, {"random_regret", order.random_regret}};
+}
+
+Json residuals_json(const calibrate::ResidualRegression& set) {
+  Json causes = Json::array();
+  for (const calibrate::ResidualCause& cause : set.causes)
+    causes.push_back({{"cause", to_string(cause.cause)},
+                      {"share", cause.share},
+                      {"excess", cause.excess},
+                      {"uncertainty", cause.uncertainty},
+                      {"explains", cause.explains}});
+  return {{"name", set.name},
+          {"rows", set.rows},
+          {"before", set.before},
+          {"after", set.after},
+          {"causes", std::move(causes)}};
 }
 
 Json step_case_json(const calibrate::StepComparison& comparison) {
@@ -126,11 +149,17 @@ Json step_case_json(const calibrate::StepComparison& comparison) {
     json["reaches_aim"] = row.reaches_aim();
     demands.push_back(std::move(json));
   }
+  Json orders = Json::array(), residuals = Json::array();
+  for (const calibrate::PlanOrder& order : comparison.orders) orders.push_back(order_json(order));
+  for (const calibrate::ResidualRegression& set : comparison.residuals) residuals.push_back(residuals_json(set));
   return {{"name", definition.name},
           {"naive", {{"mfu", definition.naive_mfu}, {"source", definition.naive_source}}},
           {"passed", comparison.holds()},
           {"steps", std::move(steps)},
           {"summaries", std::move(summaries)},
+          {"orders", std::move(orders)},
+          {"scatter", {{"schedules", comparison.scatter.schedules}, {"layouts", comparison.scatter.layouts}}},
+          {"residuals", std::move(residuals)},
           {"demands", std::move(demands)}};
 }
 

@@ -108,11 +108,20 @@ std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidat
   return result;
 }
 
+double tie_margin(const model::Plan& plan, const model::Plan& other) {
+  const auto same_degree = [&](const model::Degree& degree) {
+    return plan.parallelism.*degree.value == other.parallelism.*degree.value;
+  };
+  const bool same_layout = std::ranges::all_of(model::parallel_degrees, same_degree) &&
+                           plan.batch.micro_batch_size == other.batch.micro_batch_size &&
+                           plan.parallelism.zero_stage == other.parallelism.zero_stage;
+  return same_layout ? schedule_scatter : layout_scatter;
+}
+
 Standing standing(const PlanCost& better, const PlanCost& other, Objective objective) {
-  constexpr double tie = 0.01;
   const auto first = measure(better, objective), second = measure(other, objective);
   if (!first || !second) return first ? Standing::ahead : Standing::indistinguishable;
-  if (better.errors == other.errors) return *second < *first * (1 + tie) ? Standing::tie : Standing::ahead;
+  if (better.errors == other.errors) return *second < *first * (1 + layout_scatter) ? Standing::tie : Standing::ahead;
   const auto known = interval(better, objective), against = interval(other, objective);
   return known && against && known->high < against->low ? Standing::ahead : Standing::indistinguishable;
 }

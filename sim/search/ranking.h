@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::sim {
 
@@ -58,9 +59,16 @@ std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objecti
 // is not known.
 std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidates);
 
+// What of a prediction's error is not common to the plans of one run: the standard deviation of ln(predicted /
+// measured) within runs of published and development steps, where plans differ in their schedules alone, and where they
+// differ in degrees or micro-batches (`plumbline validate development-steps`, docs/validation.md). Plans less apart are
+// a tie.
+inline constexpr double schedule_scatter = 0.04, layout_scatter = 0.10;
+double tie_margin(const model::Plan& plan, const model::Plan& other);
+
 enum class Standing {
   ahead,             // better, as far as is known
-  tie,               // the same prediction errors, and less than 1 % apart
+  tie,               // the same prediction errors, and less than layout_scatter apart
   indistinguishable  // other prediction errors, and the intervals overlap or one is not known
 };
 // Compares two candidates; `better` has the smaller measure. Equal prediction errors cancel, so the order counts.

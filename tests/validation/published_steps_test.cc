@@ -25,8 +25,8 @@ StepComparison compared_steps(const std::map<std::string, std::string>& instead 
   for (calibrate::StepHardware& hardware : definition.hardware)
     if (const auto other = instead.find(hardware.name); other != instead.end()) hardware.profile = other->second;
   const auto rows =
-      calibrate::read_published_steps(shipped("calibrate/published/" + definition.table + ".csv")).value();
-  return calibrate::compare_steps(definition, rows, inputs_of_plan, sim::Fidelity::step);
+      calibrate::read_published_steps(shipped("calibrate/published/" + definition.tables.at(0) + ".csv")).value();
+  return calibrate::compare_steps(definition, rows, inputs_of_plan);
 }
 
 void expect_a_plan_of_every_row_that_states_layout_and_time(const StepComparison& comparison) {

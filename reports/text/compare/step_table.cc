@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/validate/published_steps.h"
+#include "model/base/text.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/format.h"
 #include "reports/text/table.h"
@@ -40,7 +41,7 @@ std::string next_table(const StepComparison& comparison, std::size_t& first) {
   for (; first < comparison.steps.size(); ++first) {
     const ComparedStep& row = comparison.steps[first];
     if (row.step.set != group.set || row.step.hardware != group.hardware) break;
-    if (!row.predicted) continue;
+    if (!row.prediction_error()) continue;
     any = true;
     table.add({row.step.id, row.step.model, fmt::format("{}", row.step.numbers.at("gpus")), row.step.layout(),
                number(*row.step.seconds), number(*row.predicted), error_text(row.prediction_error()),
@@ -86,6 +87,69 @@ std::string summary_table(const StepComparison& comparison) {
   return table.to_string();
 }
 
+// Returns the errors of predicted memory by set, and how often a run is rightly predicted to fit or not.
+std::string memory_summary(const StepComparison& comparison) {
+  Table table("set | >rows | >mean absolute | >bias | fit or out of memory");
+  bool any = false;
+  for (const calibrate::StepSummary& summary : comparison.summaries) {
+    if (summary.memory.rows == 0 && summary.right_fits == summary.stated_fits) continue;
+    any = true;
+    const bool stated = summary.memory.rows > 0;
+    table.add({summary.name, stated ? fmt::format("{}", summary.memory.rows) : "-",
+               stated ? fmt::format("{:.1f}%", summary.memory.mean_absolute * 100) : "-",
+               stated ? error_text(summary.memory.bias) : "-",
+               fmt::format("{} of {} right", summary.right_fits, summary.stated_fits)});
+  }
+  return any ? paragraph("Memory of the fullest GPU, by set:") + table.to_string() + "\n" : "";
+}
+
+std::string order_table(const StepComparison& comparison) {
+  if (comparison.orders.empty()) return "";
+  Table table("set | >runs | >plans | >Kendall's tau | >regret | >of a random plan");
+  for (const calibrate::PlanOrder& order : comparison.orders)
+    table.add({order.name, fmt::format("{}", order.clusters), fmt::format("{}", order.rows),
+               fmt::format("{:.2f}", order.tau), fmt::format("{:.1f}%", order.regret * 100),
+               fmt::format("{:.1f}%", order.random_regret * 100)});
+  return paragraph(
+             "Order of the plans of one run (model, GPUs, global batch, sequence), and what the plan predicted "
+             "fastest costs over the fastest:") +
+         table.to_string() +
+         paragraph(fmt::format("Residuals scatter by {:.1f} % between schedules of a run, by {:.1f} % between degrees "
+                               "and micro-batches.",
+                               comparison.scatter.schedules * 100, comparison.scatter.layouts * 100)) +
+         "\n";
+}
+
+std::string excess_text(const calibrate::ResidualCause& cause) {
+  switch (cause.cause) {
+    case calibrate::StepCause::launches:
+      return fmt::format("{:+.1f} +- {:.1f} us each", cause.excess, cause.uncertainty);
+    case calibrate::StepCause::hidden:
+      return fmt::format("{:.0f} +- {:.0f} % exposed", cause.excess * 100, cause.uncertainty * 100);
+    default:
+      return fmt::format("x{:.2f} +- {:.2f}", 1 + cause.excess, cause.uncertainty);
+  }
+}
+
+std::string residual_table(const StepComparison& comparison) {
+  if (comparison.residuals.empty()) return "";
+  Table table("set | >rows | >residual | >left | cause | >share | asks for | >explains");
+  for (const calibrate::ResidualRegression& set : comparison.residuals) {
+    bool first = true;
+    for (const calibrate::ResidualCause& cause : set.causes) {
+      table.add({first ? set.name : "", first ? fmt::format("{}", set.rows) : "",
+                 first ? fmt::format("{:.1f}%", set.before * 100) : "",
+                 first ? fmt::format("{:.1f}%", set.after * 100) : "", std::string(to_string(cause.cause)),
+                 fmt::format("{:.1f}%", cause.share * 100), excess_text(cause), error_text(cause.explains)});
+      first = false;
+    }
+  }
+  return paragraph(
+             "Regression of the residuals, (measured - predicted) / measured, on the shares of the steps; of "
+             "launches the share is that of a microsecond each:") +
+         table.to_string() + "\n";
+}
+
 std::string demand_lines(const StepComparison& comparison) {
   std::string out;
   for (const calibrate::ComparedDemand& row : comparison.demands) {
@@ -113,9 +177,31 @@ void note(Notes& notes, const std::string& text, const std::string& id) {
   found->second.push_back(id);
 }
 
+// Returns the ids, with "a to b" for three or more that follow each other.
+std::string id_list(const std::vector<std::string>& ids) {
+  const auto number_of = [](const std::string& id) {
+    const std::size_t digits = id.find_last_not_of("0123456789") + 1;
+    return std::pair(id.substr(0, digits), model::parse_number<double>(id.substr(digits)).value_or(-1));
+  };
+  std::vector<std::string> parts;
+  for (std::size_t first = 0, last = 0; first < ids.size(); first = last + 1) {
+    for (last = first; last + 1 < ids.size(); ++last) {
+      const auto [prefix, number] = number_of(ids[last]);
+      if (number_of(ids[last + 1]) != std::pair(prefix, number + 1)) break;
+    }
+    if (last > first + 1) {
+      parts.push_back(fmt::format("{} to {}", ids[first], ids[last]));
+    } else {
+      parts.insert(parts.end(), ids.begin() + static_cast<std::ptrdiff_t>(first),
+                   ids.begin() + static_cast<std::ptrdiff_t>(last) + 1);
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 std::string note_lines(std::string_view title, const Notes& notes) {
   std::string out;
-  for (const auto& [text, ids] : notes) out += paragraph(fmt::format("{}: {}", text, fmt::join(ids, ", ")));
+  for (const auto& [text, ids] : notes) out += paragraph(fmt::format("{}: {}", text, id_list(ids)));
   return notes.empty() ? "" : fmt::format("\n{}\n{}", title, out);
 }
 
@@ -140,6 +226,7 @@ std::string step_table(const StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
   std::string out = definition.name + "\n\n" + steps_table(comparison) + memory_table(comparison);
   out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
+  out += memory_summary(comparison) + order_table(comparison) + residual_table(comparison);
   out += demand_lines(comparison) + notes_of(comparison) + "\n";
   return out + paragraph(fmt::format("baseline, {} of the dense 16-bit peak: {}", baseline_name(comparison),
                                      definition.naive_source));

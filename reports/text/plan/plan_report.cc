@@ -35,8 +35,10 @@ std::string choice_words(const sim::PlanAnswer& answer) {
   if (answer.order.size() == 1)
     return fmt::format(
         "{}: plan 1 is {} that was found; errors of the profile are common to all plans here, so they "
-        "are ranked as they are, and those less than 1 % apart count as a tie.",
-        first, answer.objective == sim::Objective::time ? "the fastest" : aim);
+        "are ranked as they are. Those less apart than what is not common count as a tie: {:.0f} % where schedules "
+        "differ, {:.0f} % where degrees or micro-batches do.",
+        first, answer.objective == sim::Objective::time ? "the fastest" : aim, sim::schedule_scatter * 100,
+        sim::layout_scatter * 100);
   const std::string tie =
       answer.verdict.ties.empty() ? "" : fmt::format(", in a tie with {}", names_of(answer, answer.verdict.ties));
   if (answer.verdict.winner)

@@ -124,10 +124,10 @@ std::string family_words(const model::StepResult& result) {
 }
 
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row) {
-  constexpr double tie = 0.01;
   const std::string why = model::main_reasons(model::waterfall(above.result.step, row.result.step));
   const double slower = row.cost.step_s / above.cost.step_s - 1;
-  const std::string prefix = slower < tie ? fmt::format("a tie ({})", signed_percent(slower)) : "";
+  const std::string prefix =
+      slower < sim::tie_margin(above.plan, row.plan) ? fmt::format("a tie ({})", signed_percent(slower)) : "";
   if (why.empty()) return prefix.empty() ? "no class of work explains it" : prefix;
   return prefix.empty() ? why : prefix + ": " + why;
 }

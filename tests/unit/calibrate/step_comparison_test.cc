@@ -152,7 +152,7 @@ TEST_F(StepCases, RowsAreComparedOneByOne) {
   const InputsOf inputs = [](const model::Plan& plan, const std::string& profile) -> model::Result<sim::Inputs> {
     return tests::inputs_of_plan(plan, profile);
   };
-  const StepComparison compared = compare_steps(load(), rows, inputs, sim::Fidelity::step);
+  const StepComparison compared = compare_steps(load(), rows, inputs);
   ASSERT_EQ(compared.steps.size(), 3u);
   const ComparedStep& runs = compared.steps[0];
   ASSERT_TRUE(runs.predicted) << to_string(runs.error.value_or(model::Error{}));

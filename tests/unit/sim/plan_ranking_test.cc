@@ -87,11 +87,19 @@ TEST(PlanRanking, NoWinnerWhileIntervalsOverlap) {
   EXPECT_THAT(clear.indistinguishable, IsEmpty());
 }
 
-TEST(PlanRanking, CommonErrorsCancelAndLessThanAPercentIsATie) {
-  const std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.5), cost("a", 10.05, 1, 0.5), cost("a", 10.2, 1, 0.5)};
+TEST(PlanRanking, CommonErrorsCancelAndLessThanTheScatterIsATie) {
+  const std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.5), cost("a", 10.9, 1, 0.5), cost("a", 11.1, 1, 0.5)};
   const Verdict result = verdict(candidates, ranked(candidates, Objective::time, {}), Objective::time, {});
   EXPECT_EQ(result.winner, 0u);
   EXPECT_THAT(result.ties, ElementsAre(1));
+}
+
+TEST(PlanRanking, SchedulesOfOneLayoutAreCloserThanLayouts) {
+  model::Plan plan, schedule, layout;
+  schedule.schedule.kind = "zb-h1";
+  layout.batch.micro_batch_size = 2;
+  EXPECT_DOUBLE_EQ(tie_margin(plan, schedule), schedule_scatter);
+  EXPECT_DOUBLE_EQ(tie_margin(plan, layout), layout_scatter);
 }
 
 TEST(PlanRanking, UnknownUncertaintySeparatesNothing) {
