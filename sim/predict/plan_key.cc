@@ -31,7 +31,7 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
-          plan.stack.dispatcher, plan.attention.kernel);
+          plan.stack.dispatcher, plan.attention.kernel, plan.parallelism.pipeline > 1);
   if (!wired) return;
   add_parallelism(plan, key);
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);

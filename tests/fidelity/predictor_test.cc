@@ -11,6 +11,7 @@
 
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
+#include "tests/support/costs.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -148,6 +149,21 @@ TEST(Predictor, ForgetsNothingOfRandomPlansByEvents) {
 
 TEST(Predictor, ForgetsNothingOfRandomDensePlansByEvents) {
   expect_all_covered(compare(shallow(tests::llama_plan, 8), 4, 200, Fidelity::step));
+}
+
+// A slot of few layers takes the host longer than the GPU, and it is synchronized where a plan has a pipeline.
+TEST(Predictor, ForgetsNothingOfPlansOfASlowHost) {
+  for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
+    Inputs inputs = shallow(tests::deepseek_plan, 9);
+    inputs.profile = tests::with_host(inputs.profile, {{"launch", 40},
+                                                       {"operator.forward", 100},
+                                                       {"layer.backward", 500},
+                                                       {"synchronization", 200},
+                                                       {"synchronizations.moe", 1},
+                                                       {"synchronizations.slot", 1},
+                                                       {"step", 1000}});
+    EXPECT_GT(compare(inputs, 5, 100, fidelity).valid, 25);
+  }
 }
 
 TEST(Predictor, DistinguishesPlacements) {
