@@ -196,6 +196,7 @@ bool KernelCost::has_gemm(Precision precision) const {
 
 // The factor of rows that do not begin at multiples of 16 bytes, which kernels load in smaller pieces.
 Constant KernelCost::unaligned(const Graph& graph, const Operator& op) const {
+  if (pads_vocabulary_ && op.section == Section::head) return {-1, 1};
   switch (row_alignment(graph, op)) {
     case 16:
       return {-1, 1};

@@ -115,6 +115,7 @@ class KernelCost {
   double attention_sms_ = 0;  // SMs that the rates of attention are stated for
   Constant gemm_output_bandwidth_, accumulation_bytes_;
   std::array<Constant, 3> unaligned_;  // factors of rows aligned to 8, 4 and 2 bytes
+  bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

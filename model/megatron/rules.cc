@@ -188,8 +188,8 @@ Rule dispatcher_rule() { return {read_dispatcher, write_dispatcher}; }
 Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
-  return {sharding_rule(),  batch_rule(),   expert_rule(),    dispatcher_rule(),
-          precision_rule(), overlap_rule(), recompute_rule(), schedule_rule()};
+  return {sharding_rule(),  batch_rule(),   expert_rule(),    dispatcher_rule(), precision_rule(),
+          attention_rule(), overlap_rule(), recompute_rule(), schedule_rule()};
 }
 
 Plan megatron_defaults() {

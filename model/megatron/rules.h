@@ -33,6 +33,7 @@ struct Rule {
 std::vector<Rule> rules();
 
 Rule precision_rule();
+Rule attention_rule();
 Rule sharding_rule();
 Rule batch_rule();
 Rule schedule_rule();

@@ -12,9 +12,14 @@
 namespace plumbline::model::megatron {
 namespace {
 
+Precision fp8_format(const std::string& recipe) {
+  if (recipe == "mxfp8") return Precision::mxfp8;
+  return recipe == "delayed" || recipe == "tensorwise" ? Precision::fp8_tensor : Precision::fp8;
+}
+
 Precision compute_format(const Given& given) {
   if (given.has("--fp4-format")) return Precision::nvfp4;
-  if (given.has("--fp8-format")) return given.value("--fp8-recipe") == "mxfp8" ? Precision::mxfp8 : Precision::fp8;
+  if (given.has("--fp8-format")) return fp8_format(given.value("--fp8-recipe").value_or("delayed"));
   if (given.has("--bf16")) return Precision::bf16;
   return given.has("--fp16") ? Precision::fp16 : Precision::fp32;
 }
@@ -47,9 +52,13 @@ void read_precision(const RuleReader& in) {
   if (in.given.has("--exp-avg-sq-dtype") && in.given.has("--exp-avg-dtype") && second != precision.optimizer_moments) {
     in.note("--exp-avg-sq-dtype", fmt::format("both moments are priced as {}", to_string(precision.optimizer_moments)));
   }
-  const std::string recipe = in.given.value("--fp8-recipe").value_or("blockwise");
-  if (recipe != "blockwise" && recipe != "mxfp8")
+  const std::string recipe = in.given.value("--fp8-recipe").value_or("delayed");
+  if (precision.gemm == Precision::fp8_tensor) {
+    precision.scaling = recipe == "delayed" ? "delayed" : "current";
+    precision.weight_cast = "step";
+  } else if (precision.gemm == Precision::fp8 && recipe != "blockwise") {
     in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
+  }
 }
 
 void write_precision(const RuleWriter& out) {
@@ -60,6 +69,10 @@ void write_precision(const RuleWriter& out) {
   if (precision.gemm == Precision::fp8 || precision.gemm == Precision::mxfp8) {
     given.put("--fp8-format", "e4m3");
     given.put("--fp8-recipe", precision.gemm == Precision::fp8 ? "blockwise" : "mxfp8");
+  }
+  if (precision.gemm == Precision::fp8_tensor) {
+    given.put("--fp8-format", "hybrid");
+    given.put("--fp8-recipe", precision.scaling == "delayed" ? "delayed" : "tensorwise");
   }
   if (precision.gemm == Precision::nvfp4) given.put("--fp4-format", "e2m1");
   if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");
@@ -74,6 +87,27 @@ void write_precision(const RuleWriter& out) {
   if (!small_moments) return;
   given.put("--exp-avg-dtype", std::string(to_string(precision.optimizer_moments)));
   given.put("--exp-avg-sq-dtype", std::string(to_string(precision.optimizer_moments)));
+}
+
+// Pairs of Megatron's backends of attention and plumbline's kernels; the first pair of a kernel is written.
+constexpr std::pair<std::string_view, std::string_view> backends[] = {
+    {"auto", "fused"}, {"fused", "cudnn"}, {"flash", "flash2"}, {"unfused", "unfused"}, {"local", "unfused"}};
+
+void read_attention(const RuleReader& in) {
+  if (in.given.has("--use-flash-attn")) in.plan.attention.kernel = "flash2";
+  const auto named = in.given.value("--attention-backend");
+  if (!named) return;
+  const auto* found = std::ranges::find(backends, *named, &std::pair<std::string_view, std::string_view>::first);
+  if (found == std::end(backends))
+    in.note("--attention-backend", fmt::format("'{}' is no backend; {} is kept", *named, in.plan.attention.kernel));
+  else
+    in.plan.attention.kernel = found->second;
+}
+
+void write_attention(const RuleWriter& out) {
+  const std::string& kernel = out.plan.attention.kernel;
+  const auto* found = std::ranges::find(backends, kernel, &std::pair<std::string_view, std::string_view>::second);
+  if (kernel != "fused" && found != std::end(backends)) out.out.put("--attention-backend", std::string(found->first));
 }
 
 // Pairs of Megatron's modules and plumbline's operators.
@@ -130,6 +164,7 @@ void write_recompute(const RuleWriter& out) {
 }  // namespace
 
 Rule precision_rule() { return {read_precision, write_precision}; }
+Rule attention_rule() { return {read_attention, write_attention}; }
 Rule recompute_rule() { return {read_recompute, write_recompute}; }
 
 }  // namespace plumbline::model::megatron

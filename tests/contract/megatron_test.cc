@@ -110,8 +110,14 @@ Plan expressible_plan() {
   plan.schedule.virtual_stages = pick({1, 2, 3});
   if (plan.schedule.virtual_stages > 1)
     plan.schedule.kind = *rc::gen::elementOf(std::vector<std::string>{"interleaved", "interleaved-overlap"});
-  plan.precision.gemm = *rc::gen::elementOf(std::vector{Precision::fp8, Precision::bf16, Precision::fp16,
-                                                        Precision::fp32, Precision::mxfp8, Precision::nvfp4});
+  plan.precision.gemm =
+      *rc::gen::elementOf(std::vector{Precision::fp8, Precision::bf16, Precision::fp16, Precision::fp32,
+                                      Precision::mxfp8, Precision::nvfp4, Precision::fp8_tensor});
+  if (plan.precision.gemm == Precision::fp8_tensor) {
+    plan.precision.scaling = *rc::gen::elementOf(std::vector<std::string>{"current", "delayed"});
+    plan.precision.weight_cast = "step";
+  }
+  plan.attention.kernel = *rc::gen::elementOf(std::vector<std::string>{"fused", "cudnn", "flash2", "unfused"});
   if (!is_quantized(plan.precision.gemm)) plan.precision.dispatch = plan.precision.combine = plan.precision.gemm;
   plan.precision.gradients = *rc::gen::elementOf(std::vector{Precision::bf16, Precision::fp32});
   plan.precision.master_weights = *rc::gen::elementOf(std::vector{Precision::fp16, Precision::fp32});

@@ -33,6 +33,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.unaligned_ = {reader.find("gemm.slowdown_aligned_8").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_4").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};
+  cost.pads_vocabulary_ = reader.find("gemm.pads_vocabulary").value_or(Constant{}).value > 0;
   cost.read_attention(reader);
   cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
   cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
@@ -78,6 +79,7 @@ KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_v
   }
   kind.form.tile_m = value("tile_m", kind.form.tile_m);
   kind.form.tile_n = value("tile_n", kind.form.tile_n);
+  kind.form.k_block = value("k_block", kind.form.k_block);
   kind.form.wave_share = value("wave_share", kind.form.wave_share);
   kind.form.droop_time = value("droop_time", kind.form.droop_time);
   kind.grouped_slowdown = value("grouped_slowdown", kind.grouped_slowdown);

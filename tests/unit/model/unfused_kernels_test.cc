@@ -121,6 +121,16 @@ TEST(UnfusedKernels, RowsThatAreNotAlignedSlowGemmsDown) {
   EXPECT_EQ(factor(108, "qkv"), 1);
 }
 
+TEST(UnfusedKernels, LogitsAreAlignedWhereTheVocabularyIsPadded) {
+  LayerContext c = rank();
+  c.architecture.vocabulary = 1001;
+  const Graph head = make_block(BlockKind::head, c);
+  const Parameter slower = number("gemm.slowdown_aligned_2", 3);
+  EXPECT_GT(time(cost({slower}), head, "output").work, time(cost(), head, "output").work);
+  EXPECT_EQ(time(cost({slower, number("gemm.pads_vocabulary", 1)}), head, "output").work,
+            time(cost(), head, "output").work);
+}
+
 TEST(UnfusedKernels, GradientsThatNoGemmAccumulates) {
   const Graph layer = make_block(BlockKind::dense_layer, rank());
   // The GEMM writes 2 bytes an element in place of 8, and the other kernel moves 12.
