@@ -105,7 +105,7 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
   std::int64_t experts = 0, experts_per_rank = 0, experts_per_token = 0;
   std::int64_t token_bytes = 0;  // payload per token on the wire, metadata included
   Dispatcher dispatcher = Dispatcher::deepep;
-  bool counts_rows = false;  // the ranks first exchange how many rows they send (alltoall, allgather)
+  bool counts_rows = false;  // every rank first gathers how many rows the others send (alltoall, allgather)
 };
 struct CastAttributes {
   bool scales_transposed = false;  // a second kernel writes the tile scales in the layout that the GEMM reads

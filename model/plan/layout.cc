@@ -139,7 +139,10 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   return std::nullopt;
 }
 
-std::optional<Error> check_rows_per_rank(const Plan& plan) {
+std::optional<Error> check_rows(const Plan& plan) {
+  if (plan.routing.pad_to_capacity.value_or(false) && !plan.routing.capacity_factor)
+    return infeasible(plan, "routing.pad_to_capacity", "experts without a capacity cannot be filled up to it",
+                      "give routing.capacity_factor");
   const auto ranks = static_cast<std::int64_t>(plan.routing.rows_per_rank.size());
   if (ranks == 0) return std::nullopt;
   const std::string key = "routing.rows_per_rank";
@@ -187,7 +190,7 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
         fmt::format("a token cannot use {} of {} reachable experts", architecture.experts.experts_per_token, reachable),
         fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
   }
-  if (auto error = check_rows_per_rank(plan)) return error;
+  if (auto error = check_rows(plan)) return error;
   const std::int64_t directions = layout.two_directions ? 2 : 1;
   layout.experts_per_rank = routed / degrees.expert;
   layout.expert_replicas = ranks / group;

@@ -65,6 +65,7 @@ Settings random_settings(model::Random& random, bool experts) {
   if (experts) {
     settings.push_back("parallelism.expert=" + choice(random, {"1", "2", "4", "8"}));
     settings.push_back("routing.imbalance=" + choice(random, {"0.0", "0.1", "0.5"}));
+    settings.push_back("stack.dispatcher=" + choice(random, {"deepep", "hybridep", "alltoall", "allgather"}));
   }
   return settings;
 }

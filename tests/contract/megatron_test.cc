@@ -130,6 +130,10 @@ Plan expressible_plan() {
   plan.overlap.gradient_reduce = *rc::gen::arbitrary<bool>();
   plan.overlap.parameter_gather = degrees.zero_stage == 0 || *rc::gen::arbitrary<bool>();
   plan.overlap.gradient_bucket_bytes = static_cast<double>(4 * pick({10'000'000, 12'345'678}));
+  plan.parallelism.context_method = *rc::gen::elementOf(std::vector<std::string>{"ring", "all-gather"});
+  plan.stack.dispatcher = *rc::gen::elementOf(std::vector<std::string>{"deepep", "hybridep", "alltoall", "allgather"});
+  if (*rc::gen::arbitrary<bool>()) plan.routing.capacity_factor = static_cast<double>(pick({1, 3})) / 2;
+  if (plan.routing.capacity_factor && *rc::gen::arbitrary<bool>()) plan.routing.pad_to_capacity = true;
   if (*rc::gen::arbitrary<bool>())
     plan.run.tokens = static_cast<double>(plan.batch.sequence_length * pick({1, 3'613'281'250}));
   return plan;

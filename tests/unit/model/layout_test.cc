@@ -211,6 +211,8 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Plan& p) { p.parallelism.expert_tensor = 6; }, "parallelism.expert_tensor", "use 4 or 8"},
         Refused{"virtual_stages", [](Plan& p) { p.schedule.virtual_stages = 2; }, "schedule.virtual_stages",
                 "no virtual stages"},
+        Refused{"padding_without_capacity", [](Plan& p) { p.routing.pad_to_capacity = true; },
+                "routing.pad_to_capacity", "give routing.capacity_factor"},
         Refused{"rows_of_too_few_ranks",
                 [](Plan& p) {
                   p.routing.rows_per_rank = {1, 2};
