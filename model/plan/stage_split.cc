@@ -1,7 +1,6 @@
 #include "model/plan/stage_split.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 namespace plumbline::model {
@@ -70,11 +69,11 @@ std::vector<std::int64_t> balanced_layer_counts(const ForwardWork& work, double 
   std::int64_t begin = 0;
   double left = sums.total();
   for (std::int64_t stage = 0; stage + 1 < stages; ++stage) {
-    const double mean = left / static_cast<double>(stages - stage);
+    constexpr double rounding = 1e-9;
+    const double mean = left / static_cast<double>(stages - stage) * (1 + rounding);
     const std::int64_t later = std::max<std::int64_t>(0, stages - stage - 2);  // stages after it that need a layer
     std::int64_t end = std::max(begin + fewest_layers(stage, stages), earliest[static_cast<std::size_t>(stage) + 1]);
-    const auto off = [&](std::int64_t last) { return std::abs(sums.of(stage, begin, last) - mean); };
-    while (end + 1 + later <= sums.layers() && sums.of(stage, begin, end + 1) <= most && off(end + 1) < off(end)) ++end;
+    while (end + 1 + later <= sums.layers() && sums.of(stage, begin, end + 1) <= std::min(most, mean)) ++end;
     left -= sums.of(stage, begin, end);
     counts.push_back(end - begin);
     begin = end;

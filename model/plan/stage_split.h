@@ -18,10 +18,10 @@ inline std::int64_t fewest_layers(std::int64_t stage, std::int64_t stages) {
 // stages > 0.
 std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages);
 
-// Returns the numbers for which the stage with the most work has the least that is possible, and among those for which
-// every stage, from the first, is as near as it can be to the mean of the stages that follow. Work is FLOPs of the
-// layers times `layer_passes` and of embedding, prediction modules and head times 3: a backward pass has twice the
-// FLOPs of a forward pass. Requires 0 < stages <= layers + 2.
+// Returns the numbers for which the stage with the most work has the least that is possible. Of those, every stage,
+// from the first, has at most the mean of what is left where it can, so that later ones, which keep fewer activations,
+// have the remainder. Work is FLOPs of the layers times `layer_passes` and of embedding, prediction modules and head
+// times 3: a backward pass has twice the FLOPs of a forward pass. Requires 0 < stages <= layers + 2.
 std::vector<std::int64_t> balanced_layer_counts(const ForwardWork& work, double layer_passes, std::int64_t stages);
 
 }  // namespace plumbline::model

@@ -317,12 +317,14 @@ TEST(Megatron, StagesOfThePipeline) {
   const auto qwen = read("--num-layers 94 " + accounts + "16 --num-virtual-stages-per-pipeline-rank 6");
   EXPECT_EQ(qwen.plan.schedule.virtual_stages, 6);
   EXPECT_TRUE(qwen.plan.schedule.layers_per_stage.counts.empty());
-  // 22 layers, embedding and loss: 24 over 4 ranks in chunks of 3.
-  const auto chunks = read("--num-layers 22 " + accounts + "4 --num-layers-per-virtual-pipeline-stage 3");
-  EXPECT_THAT(chunks.plan.schedule.layers_per_stage.counts, ElementsAre(2, 3, 3, 3, 3, 3, 3, 2));
+  // 23 layers and the embedding: 24 over 4 ranks in chunks of 3.
+  const auto chunks = read(
+      "--num-layers 23 --account-for-embedding-in-pipeline-split --pipeline-model-parallel-size 4 "
+      "--num-layers-per-virtual-pipeline-stage 3");
+  EXPECT_THAT(chunks.plan.schedule.layers_per_stage.counts, ElementsAre(2, 3, 3, 3, 3, 3, 3, 3));
   const auto written = export_script(chunks.plan, chunks.shape);
   ASSERT_TRUE(written) << to_string(written.error());
-  EXPECT_NE(written->script.find("--account-for-loss-in-pipeline-split"), std::string::npos) << written->script;
+  EXPECT_NE(written->script.find("--account-for-embedding-in-pipeline-split"), std::string::npos) << written->script;
   const auto alone = read(
       "--num-layers 6 --mtp-num-layers 1 --pipeline-model-parallel-size 4 "
       "--pipeline-model-parallel-layout 'E(tt|)*2,t|ttt|(t|)*0|m|L'");

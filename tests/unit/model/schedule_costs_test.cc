@@ -71,7 +71,7 @@ TEST_F(CostFile, TomlErrorsNameLineAndKey) {
   expect_refused("a.toml", "micro_batch_factor = [1]\n" + stage, 1, "micro_batch_factor",
                  "did you mean 'micro_batch_factors'?");
   expect_refused("a.toml", "micro_batch_factors = 2\n" + stage, 1, "micro_batch_factors", "not a list");
-  expect_refused("a.toml", "micro_batch_factors = [1,\n-2]\n" + stage, 2, "micro_batch_factors", "at least 0");
+  expect_refused("a.toml", "micro_batch_factors = [1,\n-2]\n" + stage, 2, "micro_batch_factors", "not a number from 0");
   expect_refused("a.toml", "p2p = true\n" + stage, 1, "p2p", "not a number from 0 to 1e100");
   expect_refused("a.toml", "[stage]\nF = 1\n", 1, "stage", "not a list");
   expect_refused("a.toml", "stage = [1, 2]\n", 1, "stage", "a stage is a table");
