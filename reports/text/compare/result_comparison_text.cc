@@ -110,6 +110,20 @@ void add_changes(const model::ResultComparison& comparison, Table& table) {
   table.add(std::move(row));
 }
 
+// Adds how far the peaks of memory are from the one that was measured.
+void add_memory_errors(const model::ResultComparison& comparison, Table& table) {
+  const auto measured = std::ranges::find_if(comparison.subjects, [](const model::ComparisonSubject& subject) {
+    return subject.result && subject.result->memory.measured;
+  });
+  if (measured == comparison.subjects.end()) return;
+  std::vector<std::string> row = {"memory over measured"};
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    const double peak = subject.result ? subject.result->memory.peak_bytes : 0;
+    row.push_back(peak > 0 ? signed_percent(peak / measured->result->memory.peak_bytes - 1) : "-");
+  }
+  table.add(std::move(row));
+}
+
 std::string side_by_side(const model::ResultComparison& comparison) {
   std::vector<Column> columns = {{""}};
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
@@ -118,6 +132,7 @@ std::string side_by_side(const model::ResultComparison& comparison) {
   add_quantity(comparison, rows.front(), table);
   add_changes(comparison, table);
   for (std::size_t i = 1; i < rows.size(); ++i) add_quantity(comparison, rows[i], table);
+  add_memory_errors(comparison, table);
   std::vector<std::string> verdict = {"feasible"};
   for (const model::ComparisonSubject& subject : comparison.subjects)
     verdict.push_back(!subject.result ? "no" : subject.reason().empty() ? "yes" : "does not fit");
