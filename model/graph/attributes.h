@@ -94,8 +94,7 @@ struct RouterAttributes {
 //   deepep     kernels that send a token once to each rank and node (DeepEP); hybridep is another family of them
 //   alltoall   an all-to-all of NCCL between the ranks, of rows that were copied once per expert
 //   allgather  every rank gets the tokens of all ranks; the results are reduce-scattered
-// The last two are Megatron's (megatron/core/transformer/moe/token_dispatcher.py): NCCL runs them on the stream of the
-// kernels around them, so that nothing overlaps unless the schedule interleaves two micro-batches.
+// The last two are Megatron's (megatron/core/transformer/moe/token_dispatcher.py).
 enum class Dispatcher : std::uint8_t { deepep, hybridep, alltoall, allgather };
 inline bool is_collective(Dispatcher dispatcher) {
   return dispatcher == Dispatcher::alltoall || dispatcher == Dispatcher::allgather;
@@ -105,6 +104,7 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
   std::int64_t experts = 0, experts_per_rank = 0, experts_per_token = 0;
   std::int64_t token_bytes = 0;  // payload per token on the wire, metadata included
   Dispatcher dispatcher = Dispatcher::deepep;
+  bool in_order = false;     // no kernel of the same micro-batch overlaps with the transfer
   bool counts_rows = false;  // every rank first gathers how many rows the others send (alltoall, allgather)
 };
 struct CastAttributes {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "model/architecture/architecture.h"
 #include "model/base/data_type.h"
@@ -39,6 +40,7 @@ struct LayerContext {
   bool prediction_apart = false;        // the prediction modules lie on another stage than the head
   double distinct_ranks_per_token = 1;  // expected; determines the tokens that a rank receives
   Dispatcher dispatcher = Dispatcher::deepep;
+  std::optional<bool> dispatch_overlap;  // default: that of the dispatcher
   double kept_rows = 1;    // of an expert's rows: those within its capacity, or its capacity where it is filled up
   bool even_rows = false;  // every expert has as many rows as its capacity
 
@@ -62,9 +64,11 @@ struct LayerContext {
   CollectiveAttributes context_group() const { return {context, tensor}; }
   CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
   std::int64_t received_tokens() const;  // expected rows that dispatch brings: distinct tokens, or copies (alltoall)
-  std::int64_t copied_rows() const;      // expected (token, expert) rows of a rank's own tokens
-  std::int64_t expert_rows() const;      // expected (token, expert) rows of a rank's experts
-  LayerContext undivided() const;        // the same with undivided parameters
+  // Returns whether dispatch and combine run in the order of the kernels around them, so that none overlaps with them.
+  bool in_order() const { return !dispatch_overlap.value_or(!is_collective(dispatcher)); }
+  std::int64_t copied_rows() const;  // expected (token, expert) rows of a rank's own tokens
+  std::int64_t expert_rows() const;  // expected (token, expert) rows of a rank's experts
+  LayerContext undivided() const;    // the same with undivided parameters
 };
 
 // Calls visit(field) for every field but the architecture. The structured binding names every member, so that a new one
@@ -74,11 +78,11 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
                weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
                expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
-               distinct_ranks_per_token, dispatcher, kept_rows, even_rows] = context;
+               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
        sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-       shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, kept_rows, even_rows,
+       shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
        recompute.size());
   for (const RecomputeGroup group : recompute) visit(group);
 }

@@ -41,9 +41,13 @@ std::int64_t payload_bytes(const LayerContext& c, DataType type) {
 DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
   const MixtureOfExperts& e = c.architecture.experts;
   const bool collective = is_collective(c.dispatcher);
-  return {e.routed_experts,    c.experts_per_rank(),
-          e.experts_per_token, payload_bytes(c, type) + extra_bytes + (collective ? 0 : source_metadata_bytes),
-          c.dispatcher,        collective && !c.even_rows};
+  return {e.routed_experts,
+          c.experts_per_rank(),
+          e.experts_per_token,
+          payload_bytes(c, type) + extra_bytes + (collective ? 0 : source_metadata_bytes),
+          c.dispatcher,
+          c.in_order(),
+          collective && !c.even_rows};
 }
 
 // Returns the bytes per token that a dispatch sends with the payload, or that its gradient sends back.
@@ -321,17 +325,17 @@ TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
 
 TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
   const MixtureOfExperts& e = c.architecture.experts;
-  const bool copies_tokens = c.dispatcher == Dispatcher::alltoall, collective = is_collective(c.dispatcher);
+  const bool copies_tokens = c.dispatcher == Dispatcher::alltoall;
   std::vector<TensorId> addends = {stream};
-  // The shared experts overlap with DeepEP's dispatch. Megatron runs them before the routing.
-  if (e.shared_experts > 0 && collective) addends.push_back(shared_experts(b, c, x));
+  // The shared experts overlap with dispatch, else they run before the routing as in Megatron.
+  if (e.shared_experts > 0 && c.in_order()) addends.push_back(shared_experts(b, c, x));
   const Routing routing = route(b, c, x);
   const Rows copies = copies_tokens ? copy_tokens(b, c, x, routing) : Rows{x, 0, 0, 0};
   const Routing sent = copies_tokens ? Routing{copies.offsets, copies.weights} : routing;
   const Received received = send_to_experts(b, c, copies.rows, sent);
   b.section(Section::mlp);
   b.group(RecomputeGroup::other);
-  if (e.shared_experts > 0 && !collective) addends.push_back(shared_experts(b, c, x));
+  if (e.shared_experts > 0 && !c.in_order()) addends.push_back(shared_experts(b, c, x));
   const TensorId sum = experts(b, c, received);
 
   b.section(Section::combine);

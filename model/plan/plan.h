@@ -122,8 +122,9 @@ struct Plan {
     std::optional<bool> pad_to_capacity;              // every expert gets as many rows as its capacity; default: no
   } routing;
   struct {
-    std::optional<std::string> name;    // name or file of a stack, or none (docs/stacks.md); default: the profile's
-    std::string dispatcher = "deepep";  // deepep | hybridep | alltoall | allgather: how tokens reach their experts
+    std::optional<std::string> name;       // name or file of a stack, or none (docs/stacks.md); default: the profile's
+    std::string dispatcher = "deepep";     // deepep | hybridep | alltoall | allgather: how tokens reach their experts
+    std::optional<bool> dispatch_overlap;  // kernels run during dispatch and combine; default: DeepEP's, not NCCL's
   } stack;
   struct {
     double bytes_per_token = 4;
@@ -262,6 +263,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("routing.pad_to_capacity", plan.routing.pad_to_capacity);
   visit("stack.name", plan.stack.name);
   visit("stack.dispatcher", plan.stack.dispatcher);
+  visit("stack.dispatch_overlap", plan.stack.dispatch_overlap);
   visit("input.bytes_per_token", plan.input.bytes_per_token);
   visit("input.loader_gbps", plan.input.loader_gbps);
   visit("input.prefetch", plan.input.prefetch);

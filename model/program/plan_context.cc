@@ -52,6 +52,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.groups_per_token = groups_per_token(plan, experts);
   c.distinct_ranks_per_token = spread.ranks_per_token;
   c.dispatcher = dispatcher_of(plan);
+  c.dispatch_overlap = plan.stack.dispatch_overlap;
   const double capacity = plan.routing.capacity_factor.value_or(1);
   c.even_rows = plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false);
   c.kept_rows = c.even_rows ? capacity : std::min(1.0, capacity);

@@ -16,12 +16,11 @@ namespace {
 
 bool on_communication_stream(Section section) { return section == Section::dispatch || section == Section::combine; }
 
-// Returns whether the block's tokens travel by collectives of NCCL, which run in the order of the kernels around them.
-bool exchanges_by_collectives(const Graph& block) {
+// Returns whether the block's dispatch and combine run in the order of the kernels around them.
+bool exchanges_in_order(const Graph& block) {
   const auto exchange = std::ranges::find_if(
       block.operators, [](const Operator& op) { return class_of(op.kind) == OperatorClass::exchange; });
-  return exchange != block.operators.end() &&
-         is_collective(std::get<DispatchAttributes>(exchange->attributes).dispatcher);
+  return exchange != block.operators.end() && std::get<DispatchAttributes>(exchange->attributes).in_order;
 }
 
 bool is_grouped_weight_gradient(const Operator& op) {
@@ -114,7 +113,7 @@ class Composer {
   void run(const Place& place, Phase phase, Section section, bool replayed = false, const Operators& done = {}) {
     Operators operators = operators_of(place, phase, section, replayed);
     std::erase_if(operators, [&](std::uint16_t op) { return std::ranges::find(done, op) != done.end(); });
-    if (on_communication_stream(section) && exchanges_by_collectives(graph(place))) {
+    if (on_communication_stream(section) && exchanges_in_order(graph(place))) {
       between_kernels(place, phase, section, operators);
     } else if (on_communication_stream(section)) {
       append(place, phase, section, Stream::communication, 1, std::move(operators));
@@ -125,7 +124,7 @@ class Composer {
     }
   }
 
-  // Appends collectives of the expert group and the kernels before and after them, which share no stream with them.
+  // Appends transfers of the expert group, and the kernels before and after them on the stream of compute.
   void between_kernels(const Place& place, Phase phase, Section section, const Operators& operators) {
     for (const std::uint16_t op : operators) {
       const bool exchange = class_of(graph(place).operators[op].kind) == OperatorClass::exchange;
@@ -219,10 +218,10 @@ class Composer {
     return found;
   }
 
-  // mlp(W) fills the wait for dispatch(B); attn(W) fills the wait for the next block's combine(B). Where collectives
-  // run in the order of kernels, both come before the transfer.
+  // mlp(W) fills the wait for dispatch(B); attn(W) fills the wait for the next block's combine(B). Where transfers
+  // run in the order of kernels, both come before them.
   void backward_block(const Place& p, bool input_gradient, bool weight_gradient) {
-    const bool in_order = exchanges_by_collectives(graph(p));
+    const bool in_order = exchanges_in_order(graph(p));
     const auto both = [&](Section s, bool all_to_all_between) {
       if (input_gradient && weight_gradient) gathers_ahead_ = gathered_again(p, s);
       const Operators ahead = gathers_ahead_;
@@ -370,8 +369,7 @@ class Composer {
   // Returns whether a segment is a transfer that waits for all kernels before it. Schedules that pair a forward with a
   // backward pass run one side's transfers during the kernels of the other.
   bool in_order(const Segment& s) const {
-    return s.stream == Stream::communication && result_.type != OpType::FB &&
-           exchanges_by_collectives(blocks_[s.block]);
+    return s.stream == Stream::communication && result_.type != OpType::FB && exchanges_in_order(blocks_[s.block]);
   }
 
   static bool is_concurrent(Stream stream) { return stream == Stream::collective || on_host_link(stream); }

@@ -72,6 +72,7 @@ void vary(Draw& draw, model::Plan& plan, bool experts) {
   plan.routing.imbalance = experts && draw.chance(10) ? 0.05 : 0;
   plan.routing.capacity_factor = experts && draw.chance(4) ? std::optional(1.25) : std::nullopt;
   plan.routing.pad_to_capacity = plan.routing.capacity_factor && draw.chance(2);
+  plan.stack.dispatch_overlap = draw.chance(3) ? std::optional(draw.chance(2)) : std::nullopt;
   plan.stack.dispatcher = draw.one_of<std::string>({"deepep", "deepep", "hybridep", "alltoall", "allgather"});
   plan.input.prefetch = !draw.chance(5);
 }

@@ -82,6 +82,11 @@ TEST(Dispatcher, SharedExpertsOverlapWithDeepEpOnly) {
   const Graph deepep = layer(rank(Dispatcher::deepep)), alltoall = layer(rank(Dispatcher::alltoall));
   EXPECT_GT(position(deepep, "shared_gate_up"), position(deepep, "dispatch"));
   EXPECT_LT(position(alltoall, "shared_gate_up"), position(alltoall, "router"));
+  LayerContext in_order = rank(Dispatcher::deepep), overlapped = rank(Dispatcher::alltoall);
+  in_order.dispatch_overlap = false;
+  overlapped.dispatch_overlap = true;
+  EXPECT_LT(position(layer(in_order), "shared_gate_up"), position(layer(in_order), "router"));
+  EXPECT_GT(position(layer(overlapped), "shared_gate_up"), position(layer(overlapped), "dispatch"));
 }
 
 TEST(Dispatcher, GraphsAreSoundInEveryFormat) {

@@ -18,9 +18,12 @@ using model::OpType;
 using model::Segment;
 using model::Stream;
 
-Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b") {
-  return tests::step_inputs(tests::deepseek_plan, "h800",
-                            {"stack.dispatcher=" + dispatcher, "schedule.kind=" + kind, "overlap.communication_sms=0"});
+Inputs inputs(const std::string& dispatcher, const std::string& kind = "1f1b",
+              const std::vector<std::string>& more = {}) {
+  std::vector<std::string> settings = {"stack.dispatcher=" + dispatcher, "schedule.kind=" + kind,
+                                       "overlap.communication_sms=0"};
+  settings.insert(settings.end(), more.begin(), more.end());
+  return tests::step_inputs(tests::deepseek_plan, "h800", settings);
 }
 
 bool computes(const Segment& segment) {
@@ -48,6 +51,17 @@ TEST(InOrderExchange, NothingRunsDuringCollectives) {
       EXPECT_EQ(during_transfers(tests::middle_slot(program, type)), 0) << dispatcher << to_string(type);
   }
   EXPECT_GT(during_transfers(tests::middle_slot(tests::program_of(inputs("deepep")), OpType::B)), 0);
+}
+
+// Megatron runs DeepEP's kernels in order too; other software may overlap NCCL's.
+TEST(InOrderExchange, TheStackMayChoose) {
+  const auto found = [](const std::string& dispatcher, const std::string& overlap) {
+    const model::StepProgram program =
+        tests::program_of(inputs(dispatcher, "1f1b", {"stack.dispatch_overlap=" + overlap}));
+    return during_transfers(tests::middle_slot(program, OpType::B));
+  };
+  EXPECT_EQ(found("deepep", "false"), 0);
+  EXPECT_GT(found("alltoall", "true"), 0);
 }
 
 TEST(InOrderExchange, OnlyTransfersAreOnTheirStream) {
