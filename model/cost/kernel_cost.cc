@@ -129,7 +129,7 @@ std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Oper
   const std::string key = operator_key(graph, op);
   const std::int64_t free = occupancy(conditions).free;
   Conditions then_under = conditions;
-  then_under.row_scale = then_under.clock = 1;
+  then_under.row_scale = then_under.clock = then_under.bandwidth = 1;
   std::optional<Constant> measured;
   if (conditions.co_runner == CoRunner::transferring) measured = measured_.find(key, {free, true});
   if (!measured) {
@@ -226,6 +226,7 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
   const Constant slower = unaligned(graph, op);
   form.k_time *= slower.value;
   const bool apart = accumulation_bytes_.value > 0 && accumulates(op);
+  form.memory_bandwidth *= conditions.bandwidth;
   const bool per_expert = op.phase == Phase::W;
   const double launches = per_expert ? shape.groups : 1;
   const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
@@ -247,7 +248,7 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
                    Share{kind.droop.index, count * core.droop},
                    Share{slower.index, count * core.tiles * (1 - 1 / slower.value)}};
   const double again = rounds(std::min(conditions.sms, static_cast<std::int64_t>(tiles)), 1, occupancy(conditions), 1);
-  const double slowdown = moves_data(conditions.co_runner) ? gemm_slowdown_ : 1;
+  const double slowdown = moves_data(conditions.co_runner) && conditions.bandwidth == 1 ? gemm_slowdown_ : 1;
   result = scaled(result, again * slowdown / (sustained_clock_ * conditions.clock));
   if (apart) {
     result.shares[7] = {accumulation_bytes_.index, accumulation(graph, op, conditions)};
@@ -294,7 +295,8 @@ double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupanc
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
   const auto& [passes, stated] = fusion(op);
-  const double once = streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions));
+  const double once =
+      streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions)) / conditions.bandwidth;
   const double seconds = once * passes.value;
   const double shortest = shortest_kernel_.value * (stated ? stated->value : 1);
   KernelTime result;

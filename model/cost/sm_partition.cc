@@ -29,7 +29,8 @@ Conditions SmPartition::overlapped(CoRunner co_runner) const {
     if (collective_sms == 0) return overlapped(CoRunner::none);
     return {.sms = std::min(launch_width(CoRunner::none), device_sms - collective_sms),
             .held = collective_sms,
-            .co_runner = co_runner};
+            .co_runner = co_runner,
+            .bandwidth = collective_bandwidth};
   }
   return {.sms = launch_width(co_runner),
           .held = co_runner == CoRunner::none ? 0 : communication_sms,

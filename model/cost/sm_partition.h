@@ -18,6 +18,7 @@ struct Conditions {
   CoRunner co_runner = CoRunner::none;
   double row_scale = 1;  // this rank's expert rows over the expected ones (load imbalance)
   double clock = 1;      // over the clock that the profile's rates belong to; slows what the SMs bound
+  double bandwidth = 1;  // share of the memory bandwidth that the co-runner leaves
 };
 
 // static: kernels are launched on the SMs that communication leaves, also while it is idle (DeepSeek-V3,
@@ -35,6 +36,7 @@ struct SmPartition {
   std::int64_t device_sms = 0;
   std::int64_t communication_sms = 0;  // blocks of a communication kernel, one per SM
   std::int64_t collective_sms = 0;     // SMs of a dense collective; 0: it uses none and slows no kernel down
+  double collective_bandwidth = 1;     // share of the memory bandwidth that it leaves
 
   // SMs on which a persistent kernel is launched.
   std::int64_t launch_width(CoRunner co_runner) const;

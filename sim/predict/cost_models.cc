@@ -83,6 +83,20 @@ void add_attention_warning(const model::Plan& plan, model::DeviceProfile& profil
                                          profile.profile.name(), kernel));
 }
 
+// Returns the share of the memory bandwidth that reductions and gathers leave at their full rate. Those of experts are
+// taken to be as fast.
+double bandwidth_beside(const Inputs& inputs, const model::Layout& layout, double passes,
+                        const model::CollectiveCost& collectives) {
+  constexpr double least = 0.1;
+  const model::Device& device = inputs.cluster.device;
+  if (passes == 0 || layout.dense_group == 1 || device.memory_bandwidth.value() <= 0) return 1;
+  const auto group =
+      model::CollectiveGroup::strided(layout.dense_group, layout.dense_stride, inputs.cluster.gpus_per_node);
+  const double sent = model::bus_factor(model::Collective::all_gather, group.ranks);
+  const double rate = sent / collectives.best(model::Collective::all_gather, group, model::Bytes(1));
+  return std::max(least, 1 - passes * rate / device.memory_bandwidth.value());
+}
+
 // Returns the power model of the inputs; a limit that no constant gives a meaning is refused.
 model::Result<std::optional<model::PowerModel>> power_model(const Inputs& inputs, const model::Profile& profile) {
   const std::optional<double> given = inputs.plan.cluster.power_limit_w;
@@ -160,6 +174,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   if (partition.collective_sms > 0) {
     costs.collective_slowdown = optional("overlap.collective_slowdown", 1);
     costs.compute_slowdown = optional("overlap.compute_slowdown", 1);
+    costs.partition.collective_bandwidth =
+        bandwidth_beside(inputs, layout, optional("overlap.memory_passes", 0), communication->collectives());
   }
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));

@@ -242,6 +242,15 @@ TEST(StepExecutor, ComputeIsSlowerWithACollective) {
   EXPECT_NEAR(execute(input).value().step_end, 3.5 + 3, 1e-9);
 }
 
+TEST(StepExecutor, ACollectiveIsSlowerWithCompute) {
+  const model::StepProgram program = lone_program({{DataParallelCollectives::Kind::reduce, 0, 0, {0, 0}, {}}});
+  ExecutionInput input = uniform_input(program, {.F = 1, .B = 2});
+  input.optimizers = {{.units = {{.reduce = 3}}}};
+  input.collective_slowdown = 2;
+  // From 1 to 6, while B0, F1 and B1 compute, 2.5 s of the reduction are done. The rest has its full rate.
+  EXPECT_NEAR(execute(input).value().step_end, 6.5, 1e-9);
+}
+
 TEST(StepExecutor, ADeadlockNamesWhoWaitsForWhom) {
   // Rank 0 needs the gradient before it has sent the activation from which it is computed.
   const model::StepProgram program =
