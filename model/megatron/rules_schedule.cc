@@ -56,6 +56,9 @@ void read_layout(const RuleReader& in, const std::string& layout) {
                    "has stages that hold nothing, which no plan has; layers are spread evenly");
   }
   schedule.layers_per_stage = {counts};
+  if (stages > 2 && counts[counts.size() - 2] == 0)
+    in.note("--pipeline-model-parallel-layout",
+            "logits of the prediction modules are priced on their stage; Megatron computes them with the loss");
   if (parsed->elsewhere)
     in.note("--pipeline-model-parallel-layout",
             "the embedding is priced on the first stage, the loss on the last one, and the prediction modules there or "
