@@ -40,6 +40,7 @@ struct Arguments {
   std::vector<std::string> measurements;
   std::string out, clock, extends;
   std::string profile;  // to make by its recipe, in place of measurements
+  std::string stack;    // to make of measured steps
 };
 
 // Returns the error of a .json file, which holds no measurements.
@@ -161,6 +162,11 @@ Result<void> run(const Arguments& arguments) {
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.measurements.empty())
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
+  if (!arguments.stack.empty()) {
+    if (arguments.measurements.size() > 1)
+      return model::wrong_input("STEPS", "--stack takes one table of steps", "put the rows into one file");
+    return make_stack(arguments.measurements.front(), arguments.stack, arguments.extends);
+  }
   if (arguments.out.empty())
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto devices = TRY(known_devices());
@@ -197,6 +203,10 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_option("--profile", arguments->profile,
                    "Make a shipped profile, or all, from the data that ships with plumbline (docs/profiles.md)")
       ->excludes("MEASUREMENTS");
+  verb->add_option("--stack", arguments->stack,
+                   "Fit a software stack to a table of your own measured steps (.csv, docs/stacks.md) and write it, a\n"
+                   ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
+      ->excludes("-o,--output", "--profile");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,
@@ -210,6 +220,7 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       "  plumbline measure --backend host -o here.jsonl\n"
       "  plumbline calibrate here.jsonl -o here.toml\n"
       "  plumbline simulate host-tiny-moe --set cluster.profile=here.toml\n"
+      "  plumbline calibrate examples/steps.csv --stack mine.toml\n"
       "  plumbline measure --plan h100-chunk -o chunk.jsonl && plumbline calibrate chunk.jsonl -o h100.toml");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }

@@ -1,4 +1,5 @@
-// plumbline calibrate --profile: shipped profiles from data in the tree.
+// plumbline calibrate --profile: shipped profiles from data in the tree; plumbline calibrate --stack: a user's own
+// stack.
 #pragma once
 
 #include <string>
@@ -14,5 +15,10 @@ model::Result<calibrate::RecipeFolders> recipe_folders();
 // Makes the profile of this name, or "all", and prints what differs between its sources. `out` is the file, of "all" a
 // folder; empty: the shipped profiles themselves.
 model::Result<void> make_profiles(const std::string& name, const std::string& out);
+
+// Fits the constants of a stack to a table of measured steps (calibrate/published/training_steps.csv has its columns)
+// and writes the stack to `out`, which extends the stack `extends`, by default that of the profile. The column
+// `hardware` names a shipped topology or file, and with a colon a profile: "h100-dgx:h100-torch".
+model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends);
 
 }  // namespace plumbline::cli

@@ -19,8 +19,11 @@ using model::toml_string;
 std::string entry(std::string_view key, const model::Parameter& p) {
   const std::string uncertainty =
       p.relative_uncertainty ? fmt::format(", uncertainty = {}", *p.relative_uncertainty) : "";
-  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{} }}\n", key, p.value, toml_string(p.unit),
-                     toml_string(to_string(p.kind)), toml_string(p.source), uncertainty);
+  std::vector<std::string> sets;
+  for (const std::string& set : p.rows) sets.push_back(toml_string(set));
+  const std::string rows = sets.empty() ? "" : fmt::format(", rows = [{}]", fmt::join(sets, ", "));
+  return fmt::format("{} = {{ value = {}, unit = {}, kind = {}, source = {}{}{} }}\n", key, p.value,
+                     toml_string(p.unit), toml_string(to_string(p.kind)), toml_string(p.source), uncertainty, rows);
 }
 
 }  // namespace

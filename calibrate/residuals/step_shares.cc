@@ -34,7 +34,7 @@ const std::vector<Family>& families() {
       {StepCause::links,
        {"network.*latency", "collective.*launch", "collective.*base", "collective.*hop", "exchange.*time",
         "exchange.*start"},
-       {"network.nic_rate", "network.nvlink_rate", "collective.*bandwidth*", "exchange.*rate*"}},
+       {"network.nic_rate*", "network.nvlink_rate*", "collective.*bandwidth*", "exchange.*rate*"}},
   };
   return all;
 }

@@ -13,7 +13,8 @@ namespace plumbline::calibrate {
 
 // The cluster and profile that a cell of the column `hardware` stands for.
 struct StepHardware {
-  std::string name, topology, profile;
+  std::string name, topology;
+  std::string profile;            // empty: the topology's own
   std::string device;             // empty: the topology's own
   std::vector<std::string> plan;  // "cluster.nics_per_node=4", as on the command line
 };

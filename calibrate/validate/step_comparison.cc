@@ -18,6 +18,20 @@
 namespace plumbline::calibrate {
 namespace {
 
+// Takes the constants that rest on steps of the set out of the profile, and returns their names.
+std::vector<std::string> hold_out(const std::string& set, model::Profile& profile) {
+  std::vector<std::string> names;
+  std::vector<model::Parameter> parameters;
+  for (const model::Parameter& constant : profile.parameters()) {
+    const bool rests = std::ranges::find(constant.rows, set) != constant.rows.end();
+    if (rests) names.push_back(constant.name);
+    if (!rests) parameters.push_back(constant);
+  }
+  if (!names.empty())
+    profile = {profile.name(), profile.description(), std::move(parameters), profile.devices(), profile.stack()};
+  return names;
+}
+
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
                      sim::PredictorPool& predictors) {
   ComparedStep compared{step, step.lacking(), {}, "", {}, {}, {}, {}, 0};
@@ -26,8 +40,9 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   if (!plan) return compared.error = plan.error(), compared;
   compared.missing = plan->missing;
   compared.profile = plan->profile;
-  const auto inputs = inputs_of(plan->plan, plan->profile);
+  auto inputs = inputs_of(plan->plan, plan->profile);
   if (!inputs) return compared.error = inputs.error(), compared;
+  compared.held_out = hold_out(step.set, inputs->profile);
   const auto simulation = predictors.with(*inputs, [&](sim::Predictor& predictor) {
     return predictor.simulate(inputs->plan, {.fidelity = definition.fidelity});
   });

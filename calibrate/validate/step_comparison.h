@@ -26,7 +26,8 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<double> predicted, baseline;  // s
   std::optional<double> peak_bytes;           // of the GPU with the most
   double capacity_bytes = 0;
-  std::optional<StepShares> shares;  // of the prediction, where the case asks for residuals
+  std::vector<std::string> held_out;  // constants of the stack that rest on the row's set, and are left out
+  std::optional<StepShares> shares;   // of the prediction, where the case asks for residuals
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
   std::optional<double> memory_error() const;      // relative: predicted peak over the stated one, less one

@@ -154,7 +154,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     if (!reading.profile.empty()) made.profile = reading.profile;
   }
   changes.insert(changes.end(), step.plan.begin(), step.plan.end());
-  changes.push_back("cluster.profile=" + quoted(made.profile));
+  if (!made.profile.empty()) changes.push_back("cluster.profile=" + quoted(made.profile));
   auto plan = model::read_plan("", step.id, changes);
   if (!plan) {
     const Error& error = plan.error();

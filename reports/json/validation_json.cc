@@ -93,6 +93,7 @@ Json compared_step_json(const calibrate::ComparedStep& row) {
           {"lacks", Json(row.lacking)},
           {"assumed", Json(step.assumed)},
           {"not_modelled", Json(row.missing)},
+          {"held_out", Json(row.held_out)},
           {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
           {"source", step.source}};
 }

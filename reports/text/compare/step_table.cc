@@ -120,33 +120,31 @@ std::string order_table(const StepComparison& comparison) {
          "\n";
 }
 
+// Returns what the residuals ask for: a factor, microseconds for each launch, or a part of hidden time.
 std::string excess_text(const calibrate::ResidualCause& cause) {
-  switch (cause.cause) {
-    case calibrate::StepCause::launches:
-      return fmt::format("{:+.1f} +- {:.1f} us each", cause.excess, cause.uncertainty);
-    case calibrate::StepCause::hidden:
-      return fmt::format("{:.0f} +- {:.0f} % exposed", cause.excess * 100, cause.uncertainty * 100);
-    default:
-      return fmt::format("x{:.2f} +- {:.2f}", 1 + cause.excess, cause.uncertainty);
-  }
+  if (cause.cause == calibrate::StepCause::launches) return fmt::format("{:+.1f} us", cause.excess);
+  if (cause.cause == calibrate::StepCause::hidden) return fmt::format("{:.0f} %", cause.excess * 100);
+  return fmt::format("x{:.2f}", 1 + cause.excess);
 }
 
 std::string residual_table(const StepComparison& comparison) {
   if (comparison.residuals.empty()) return "";
-  Table table("set | >rows | >residual | >left | cause | >share | asks for | >explains");
+  Table table("set | >rows | >off by | >left | cause | >share | >asks for | >+- | >explains");
   for (const calibrate::ResidualRegression& set : comparison.residuals) {
     bool first = true;
     for (const calibrate::ResidualCause& cause : set.causes) {
-      table.add({first ? set.name : "", first ? fmt::format("{}", set.rows) : "",
-                 first ? fmt::format("{:.1f}%", set.before * 100) : "",
-                 first ? fmt::format("{:.1f}%", set.after * 100) : "", std::string(to_string(cause.cause)),
-                 fmt::format("{:.1f}%", cause.share * 100), excess_text(cause), error_text(cause.explains)});
+      const auto once = [&](std::string text) { return first ? std::move(text) : std::string(); };
+      table.add({once(set.name), once(fmt::format("{}", set.rows)), once(fmt::format("{:.1f}%", set.before * 100)),
+                 once(fmt::format("{:.1f}%", set.after * 100)), std::string(to_string(cause.cause)),
+                 fmt::format("{:.1f}%", cause.share * 100), excess_text(cause),
+                 fmt::format("{:.2f}", cause.uncertainty), error_text(cause.explains)});
       first = false;
     }
   }
   return paragraph(
-             "Regression of the residuals, (measured - predicted) / measured, on the shares of the steps; of "
-             "launches the share is that of a microsecond each:") +
+             "Regression of the residuals, measured / predicted - 1, on the shares of the predicted steps: factors on "
+             "kernels and links, microseconds for each launch, the part of hidden time that is exposed. The share of "
+             "launches is that of a microsecond each.") +
          table.to_string() + "\n";
 }
 
@@ -206,17 +204,19 @@ std::string note_lines(std::string_view title, const Notes& notes) {
 }
 
 std::string notes_of(const StepComparison& comparison) {
-  Notes lacking, errors, missing, assumed;
+  Notes lacking, errors, missing, assumed, held_out;
   for (const ComparedStep& row : comparison.steps) {
     const std::string& id = row.step.id;
     if (!row.lacking.empty()) note(lacking, fmt::format("{}", fmt::join(row.lacking, ", ")), id);
     if (row.error) note(errors, row.error->message, id);
     if (!row.predicted) continue;
     for (const std::string& text : row.missing) note(missing, text, id);
+    for (const std::string& name : row.held_out) note(held_out, name, id);
     for (const std::string& column : row.step.assumed) note(assumed, column, id);
   }
   return note_lines("Rows without a plan, by what they lack:", lacking) +
          note_lines("Rows whose plan is not simulated:", errors) + note_lines("Not modelled:", missing) +
+         note_lines("Fitted to steps, and left out where these are validated:", held_out) +
          note_lines("Assumed, because the source does not state it:", assumed);
 }
 

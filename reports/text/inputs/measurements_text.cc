@@ -246,6 +246,27 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
       fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
 }
 
+std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base) {
+  Table factors("family | >constants | >factor | >uncertainty | >of the prior");
+  for (const calibrate::StackFactor& factor : fit.factors)
+    factors.add({factor.name, fmt::format("{}", factor.constants.size()), fixed(factor.factor, 2),
+                 percent(factor.uncertainty), percent(factor.prior)});
+  Table rows(fmt::format("row | >{} | >fitted | >left out", base.empty() ? "no stack" : base));
+  double before = 0, after = 0, left_out = 0;
+  const auto count = static_cast<double>(fit.rows.size());
+  for (const calibrate::StackFit::Row& row : fit.rows) {
+    rows.add({row.id, signed_percent(row.before), signed_percent(row.after), signed_percent(row.left_out)});
+    before += std::abs(row.before) / count;
+    after += std::abs(row.after) / count;
+    left_out += std::abs(row.left_out) / count;
+  }
+  rows.add({"mean absolute", percent(before), percent(after), percent(left_out)});
+  return fmt::format(
+      "Factors on the constants of {}:\n{}\nErrors of the steps; left out: of each when predicted from a fit to the "
+      "others.\n{}",
+      base.empty() ? "the profile" : base, factors.to_string(), rows.to_string());
+}
+
 std::string card_text(const calibrate::CardComparison& comparison) {
   constexpr std::size_t width = 110;
   Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "), 2, width);

@@ -8,6 +8,7 @@
 #include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
+#include "calibrate/fit/stack_fit.h"
 #include "calibrate/measurement/measurement.h"
 #include "reports/charts/line_chart.h"
 #include "topologies/device.h"
@@ -32,6 +33,9 @@ std::string machine_text(const calibrate::FitRecords& records);
 
 // Returns the machine, the number of constants, and a table of the families with the errors of their forms.
 std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records);
+
+// Returns the factors of a stack that was fitted to steps, and the errors of these steps before and after.
+std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base);
 
 // Returns a table of the families of a card's records against the shipped profile of its kind, and the verdict.
 std::string card_text(const calibrate::CardComparison& comparison);
