@@ -91,7 +91,8 @@ std::string profile_text(const model::Profile& profile) {
 }
 
 std::string stack_text(const model::Stack& stack) {
-  std::string text = constants_text(fmt::format("{}: {}", stack.name, stack.description), stack.parameters);
+  const std::string heading = fmt::format("{}: {}", stack.name, stack.description);
+  std::string text = stack.parameters.empty() ? wrapped(heading) : constants_text(heading, stack.parameters);
   for (const Parameter& parameter : stack.parameters)
     if (!parameter.rows.empty())
       text += paragraph(fmt::format("{} is fitted to rows of {}.", parameter.name, fmt::join(parameter.rows, ", ")));
