@@ -42,7 +42,7 @@ struct RankPeak {
   // The part of `reserve` that the allocator holds. Copies of gradients for the update are in it: they need segments of
   // their own, because those of activations are too small. Under full recomputation the kept tensors are inputs of
   // layers, which are all of one size: one takes the block of another, and none lies unused between them. Both are held
-  // only as long as the device has room, since an allocator returns empty segments before it fails.
+  // only as long as the device has space, since an allocator returns empty segments before it fails.
   Bytes held;
   Bytes low, high;  // the interval of the sum that follows from the fragmentation's
   Bytes sum() const { return state + (dynamic + buffers + reserve) + software; }

@@ -86,7 +86,7 @@ struct Plan {
   struct {
     bool gradient_clipping = true;       // the norm of the whole gradient scales the update
     std::string ema = "none";            // none | host: a moving average of the parameters in host memory
-    std::string gradient_copy = "none";  // none | fp32: FP32 sums beside the gradients of a micro-batch
+    std::string gradient_copy = "none";  // none | fp32: FP32 sums next to the gradients of a micro-batch
   } optimizer;
   struct {
     bool optimizer = false;  // master weights and moments in host memory, updated there
