@@ -1,5 +1,7 @@
 #include "calibrate/validate/step_case.h"
 
+#include <fmt/format.h>
+
 #include "calibrate/toml/table_reader.h"
 
 namespace plumbline::calibrate {
@@ -27,6 +29,11 @@ StepReading read_reading(TableReader& reader) {
   reading.stack = reader.optional_text("stack");
   reading.plan = reader.optional_texts("plan");
   reading.missing = reader.optional_texts("missing");
+  reading.memory = reader.optional_text("memory");
+  if (!reading.memory.empty() && reading.memory != "device" && reading.memory != "reserved" &&
+      reading.memory != "allocated")
+    reader.fail("memory", reader.line_of("memory"), fmt::format("unknown memory '{}'", reading.memory),
+                "known: device, reserved, allocated");
   reading.source = reader.text("source");
   return reading;
 }

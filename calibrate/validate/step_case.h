@@ -27,6 +27,9 @@ struct StepReading {
   std::string stack;                 // the software; empty: the profile's
   std::vector<std::string> plan;     // "overlap.gradient_reduce=false", as on the command line
   std::vector<std::string> missing;  // features of these rows that a plan cannot express
+  // What their memory is of: "device" (as nvidia-smi shows it), "reserved" (the allocator's segments) or "allocated"
+  // (tensors); empty: no override of "device".
+  std::string memory;
   std::string source;
 };
 

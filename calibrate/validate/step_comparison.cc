@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "calibrate/validate/figure_value.h"
@@ -32,9 +33,20 @@ std::vector<std::string> hold_out(const std::string& set, model::Profile& profil
   return names;
 }
 
+// Returns the most bytes of a rank in the words of StepReading::memory.
+double bytes_of(const model::Memory& memory, std::string_view kind) {
+  if (kind == "device") return memory.peak_bytes;
+  double most = 0;
+  for (const model::RankMemory& rank : memory.ranks)
+    most = std::max(most, kind == "reserved" ? rank.segments_bytes : rank.allocated_bytes);
+  return most;
+}
+
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
                      sim::PredictorPool& predictors) {
-  ComparedStep compared{step, step.lacking(), {}, "", {}, {}, {}, {}, 0};
+  ComparedStep compared;
+  compared.step = step;
+  compared.lacking = step.lacking();
   if (!compared.lacking.empty()) return compared;
   const auto plan = step_plan(step, definition);
   if (!plan) return compared.error = plan.error(), compared;
@@ -49,6 +61,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   if (!simulation) return compared.error = simulation.error(), compared;
   compared.predicted = simulation->result.step.time_s;
   compared.peak_bytes = simulation->result.memory.peak_bytes;
+  compared.comparable_bytes = bytes_of(simulation->result.memory, plan->memory);
   compared.capacity_bytes = simulation->result.memory.capacity_bytes;
   if (definition.residuals && step.seconds) {
     auto shares = step_shares(*inputs, predictors);
@@ -147,7 +160,7 @@ std::vector<ResidualRow> residual_rows(const std::vector<ComparedStep>& steps) {
 std::optional<double> ComparedStep::prediction_error() const { return model::relative_error(predicted, step.seconds); }
 
 std::optional<double> ComparedStep::memory_error() const {
-  return model::relative_error(peak_bytes, step.memory_bytes);
+  return model::relative_error(comparable_bytes, step.memory_bytes);
 }
 
 std::optional<bool> ComparedStep::right_about_fit() const {

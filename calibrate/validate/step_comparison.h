@@ -25,6 +25,7 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<model::Error> error;          // why there is no prediction, where there is a plan
   std::optional<double> predicted, baseline;  // s
   std::optional<double> peak_bytes;           // of the GPU with the most
+  std::optional<double> comparable_bytes;     // the part of it that the row's memory is of
   double capacity_bytes = 0;
   std::vector<std::string> held_out;  // constants of the stack that rest on the row's set, and are left out
   std::optional<StepShares> shares;   // of the prediction, where the case asks for residuals

@@ -143,7 +143,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     return tl::unexpected(about(step, fmt::format("the case has no hardware '{}'", step.hardware),
                                 "add a [[hardware]] table with this name"));
   const ModelWords& words = *TRY(words_of(step));
-  StepPlan made{{}, hardware->profile, {}};
+  StepPlan made{{}, hardware->profile, "device", {}};
   Changes changes = layout_changes(step, *hardware, words);
   for (const StepReading& reading : definition.readings) {
     if (!matches(reading, step)) continue;
@@ -152,6 +152,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     if (!reading.cluster.empty()) changes.push_back("cluster.topology=" + quoted(reading.cluster));
     if (!reading.stack.empty()) changes.push_back("stack.name=" + quoted(reading.stack));
     if (!reading.profile.empty()) made.profile = reading.profile;
+    if (!reading.memory.empty()) made.memory = reading.memory;
   }
   changes.insert(changes.end(), step.plan.begin(), step.plan.end());
   if (!made.profile.empty()) changes.push_back("cluster.profile=" + quoted(made.profile));

@@ -73,7 +73,8 @@ Json compared_step_json(const calibrate::ComparedStep& row) {
     const bool both = step.memory_bytes && row.peak_bytes;
     memory = {{"measured_bytes", value_or_null<Json>(step.memory_bytes)},
               {"predicted_peak_bytes", value_or_null<Json>(row.peak_bytes)},
-              {"error_bytes", both ? Json(*row.peak_bytes - *step.memory_bytes) : Json(nullptr)},
+              {"predicted_comparable_bytes", value_or_null<Json>(row.comparable_bytes)},
+              {"error_bytes", both ? Json(*row.comparable_bytes - *step.memory_bytes) : Json(nullptr)},
               {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)}};
   }
   return {{"id", step.id},

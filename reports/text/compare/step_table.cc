@@ -62,9 +62,9 @@ std::string memory_table(const StepComparison& comparison) {
   for (const ComparedStep& row : comparison.steps) {
     if (!row.peak_bytes || !row.step.memory_bytes) continue;
     any = true;
-    const double difference = *row.peak_bytes - *row.step.memory_bytes;
+    const double difference = *row.comparable_bytes - *row.step.memory_bytes;
     table.add({row.step.id, row.step.model, row.step.layout(), gigabytes(*row.step.memory_bytes),
-               gigabytes(*row.peak_bytes), fmt::format("{:+.1f}", difference / 1e9),
+               gigabytes(*row.comparable_bytes), fmt::format("{:+.1f}", difference / 1e9),
                *row.peak_bytes <= row.capacity_bytes ? "fits" : "does not fit"});
   }
   return any ? paragraph("Memory of the fullest GPU:") + table.to_string() + "\n" : "";
