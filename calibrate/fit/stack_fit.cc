@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/fit/detail/constant_list.h"
 #include "calibrate/fit/profile_fit.h"
 #include "model/profile/constant_change.h"
 #include "sim/predict/predictor_pool.h"
@@ -160,9 +161,6 @@ Result<void> drop_silent(StackProblem& problem) {
     if (slopes.col(j).cwiseAbs().maxCoeff() < least_effect) problem.drop(j);
   return {};
 }
-
-// Returns the value with as many digits as a fit has.
-double rounded(double value, int digits) { return std::stod(fmt::format("{:.{}g}", value, digits)); }
 
 double relative(double logarithm) { return std::exp(logarithm) - 1; }
 

@@ -14,15 +14,14 @@ namespace {
 
 double factor_of(const model::Parameter& parameter) { return model::si_unit(parameter.unit)->factor; }
 
-// Rounds a value to the significant digits of a fit.
-double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
-
 std::optional<double> usable(double uncertainty) {
   constexpr int digits = 2;
   return std::isfinite(uncertainty) ? std::optional(rounded(uncertainty, digits)) : std::nullopt;
 }
 
 }  // namespace
+
+double rounded(double value, int digits) { return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr); }
 
 const model::Parameter* ConstantList::find(const std::string& name) const {
   const auto added = std::ranges::find(parameters_, name, &model::Parameter::name);
