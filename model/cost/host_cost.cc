@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "model/cost/kernel_cost.h"
 #include "model/cost/work.h"
 
 namespace plumbline::model {
@@ -53,8 +52,6 @@ void HostCost::read_launches(ConstantReader& reader) {
   graphs_ = read("host.graphs").value > 0;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
-  for (std::size_t i = 0; i < classes; ++i)
-    launches_[i] = read(fmt::format("kernel.{}.launches", to_string(static_cast<OperatorClass>(i)))).value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
     issues_ = issues_ || one.index >= 0;
 }
@@ -71,9 +68,9 @@ HostCalls& HostCalls::add(const HostCalls& other) {
 
 // The host waits for the number of tokens of each expert: it sizes the next tensors and what it sends by them. The
 // backward pass takes the numbers of the forward pass.
-HostCalls HostCost::calls(const Graph& graph, const Operator& op, double share) const {
-  const double stated = launches_[static_cast<std::size_t>(operator_class(graph, op))];
-  HostCalls calls{.launches = share * (stated > 0 ? stated : KernelCost::kernels(graph, op))};
+HostCalls HostCost::calls(const Operator& op, double launches, double share) const {
+  if (launches == 0) return {};
+  HostCalls calls{.launches = share * launches};
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
   if (op.kind == OperatorKind::router) calls.synchronizations = share * synchronizations_moe_;

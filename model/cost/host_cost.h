@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "model/cost/constants.h"
-#include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
@@ -42,8 +41,9 @@ class HostCost {
 
   // Returns whether the profile states what launching costs. Where it does not, the host is never the limit.
   bool launches() const { return issues_; }
-  // Returns what an operator of a slot asks of the host; `share` is the part of its work that is launched here.
-  HostCalls calls(const Graph& graph, const Operator& op, double share) const;
+  // Returns what an operator of `launches` kernels asks of the host; `share` is the part of its work that is launched
+  // here. One that another operator's kernel computes, with no launch of its own, asks nothing.
+  HostCalls calls(const Operator& op, double launches, double share) const;
   // Returns what a slot asks of it besides its operators and layers.
   HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
   // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
@@ -63,8 +63,6 @@ class HostCost {
   Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;
   double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
   bool issues_ = false, graphs_ = false;
-  static constexpr std::size_t classes = static_cast<std::size_t>(OperatorClass::host_link) + 1;
-  std::array<double, classes> launches_{};  // of an operator; 0: as many as KernelCost::kernels()
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown
   double loader_ = 0;  // B/s of a node; 0: never the limit

@@ -80,16 +80,17 @@ TEST(HostCost, ALaunchCostsTheHostWhatTheProfileStates) {
   const HostCost cost = HostCost::make(host_profile(), two_nodes(100), {}).value();
   EXPECT_TRUE(cost.launches());
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
-  HostCalls calls = cost.calls(block, tests::find(block, "q_a"), 1);
+  HostCalls calls = cost.calls(tests::find(block, "q_a"), 1, 1);
   EXPECT_DOUBLE_EQ(cost.issue(calls), 14e-6);
   // The weight gradients of four experts are four kernels of one operator. Half of them run on another stream.
-  calls = cost.calls(block, tests::find(block, "experts_down_wgrad", Phase::W), 0.5);
+  calls = cost.calls(tests::find(block, "experts_down_wgrad", Phase::W), 4, 0.5);
   EXPECT_DOUBLE_EQ(calls.launches, 2);
   EXPECT_DOUBLE_EQ(cost.issue(calls), 2 * 4e-6 + 0.5 * 5e-6);
+  EXPECT_EQ(cost.issue(cost.calls(tests::find(block, "q_a"), 0, 1)), 0);
   // Recomputed operators are those of the forward pass.
   const auto recomputed = std::ranges::find_if(block.operators, &Operator::recomputed);
   ASSERT_NE(recomputed, block.operators.end());
-  EXPECT_EQ(cost.calls(block, *recomputed, 1).forward, 1);
+  EXPECT_EQ(cost.calls(*recomputed, 1, 1).forward, 1);
   EXPECT_DOUBLE_EQ(cost.issue({.forward_layers = 2, .backward_layers = 1}), 250e-6);
   double shares = 0;
   for (const Share& share : cost.issue_shares(calls)) shares += share.seconds;
@@ -100,7 +101,7 @@ TEST(HostCost, TheHostWaitsForTheRouterOnly) {
   const HostCost cost = HostCost::make(host_profile({{"synchronizations.moe", 2}}), two_nodes(100), {}).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   HostCalls all;
-  for (const Operator& op : block.operators) all.add(cost.calls(block, op, 1));
+  for (const Operator& op : block.operators) all.add(cost.calls(op, 1, 1));
   EXPECT_EQ(all.synchronizations, 2);
   EXPECT_DOUBLE_EQ(cost.idle(all), 40e-6);
 }
