@@ -57,7 +57,8 @@ class Capping {
     const std::string_view name = constant.name;
     if (name.starts_with(gemm_prefix) && name.ends_with(k_time)) {
       cap_gemm(constant);
-    } else if (name.ends_with(".forward_rate") || name.ends_with(".backward_rate")) {
+    } else if (name.starts_with("attention.") &&
+               (name.ends_with(".forward_rate") || name.ends_with(".backward_rate"))) {
       cap_attention(constant);
     } else if (name == "gemm.output_bandwidth" || name.ends_with("memory_bandwidth") ||
                name.ends_with("kv_bandwidth") || (name.starts_with("memory.") && name.ends_with(".bandwidth"))) {

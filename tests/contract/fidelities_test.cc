@@ -29,9 +29,7 @@ std::vector<std::string> random_settings(model::Random& random) {
           "schedule.kind=" + choice(random, {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev"}),
           "recompute.policy=" + choice(random, {"none", "full"}),
           "precision.gemm=" + choice(random, {"bf16", "fp8", "fp8_tensor", "fp16", "tf32", "mxfp8"}),
-          "attention.kernel=" + choice(random, {"fused", "unfused", "triton"}),
-          "precision.scaling=" + choice(random, {"current", "delayed"}),
-          "precision.weight_cast=" + choice(random, {"micro_batch", "step"}),
+          "attention.kernel=" + choice(random, {"fused", "unfused"}),
           "cluster.topology=h100-dgx"};
 }
 
