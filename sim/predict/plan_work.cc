@@ -114,9 +114,12 @@ Execution run_step(PlanWork& work, bool reduces, bool tail) {
   for (std::size_t rank = 0; rank < walk.ranks.size(); ++rank) {
     RankTimes& times = execution.ranks[rank];
     const StepWalk::Rank& walked = walk.ranks[rank];
-    for (const auto& [slot_class, ops] : work.counts->at(rank))
-      times.slot_counts[static_cast<std::size_t>(work.table->classes[slot_class].type)] += ops;
-    times.slot_seconds = walked.slot_seconds;
+    times.slot_seconds = walked.longer;
+    for (const auto& [slot_class, ops] : work.counts->at(rank)) {
+      const auto type = static_cast<std::size_t>(work.table->classes[slot_class].type);
+      times.slot_seconds[type] += static_cast<double>(ops) * work.step.runs[slot_class]->seconds;
+      times.slot_counts[type] += ops;
+    }
     times.gather_wait = walked.gather_wait;
     times.slowed = walked.slowed;
     execution.pipeline_end = std::max(execution.pipeline_end, walked.ready.end);

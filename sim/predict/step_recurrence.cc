@@ -20,6 +20,7 @@ class Walk {
   void restart(const StepRecurrence& step, std::size_t rank) {
     step_ = &step;
     clock_.restart(step.collective_slowdown);
+    reduces_each_ = step.reduce == Reduce::each;
     gathered_ = 0;
     gate_ = false;
     reduced_.reset();
@@ -31,6 +32,13 @@ class Walk {
       if (step.table->ops[op].first_forward)
         for (const SlotSync::Part& part : step.syncs[step.table->ops[op].slot_class]->gathers)
           clock_.post(part.seconds);
+  }
+
+  // Runs the next slot of the rank from `begin` on if no collective runs or starts in it, and returns whether.
+  bool run_free(const Op& op, double begin) {
+    if (!clock_.idle() || !plain(op) || reduces_each_) return false;
+    clock_.wait_until(begin + step_->runs[op.slot_class]->seconds);
+    return true;
   }
 
   // Runs the next slot of the rank from `begin` on, and returns the seconds that it waits for collectives.
@@ -129,6 +137,7 @@ class Walk {
 
   const StepRecurrence* step_ = nullptr;
   OverlapClock clock_;
+  bool reduces_each_ = false;
   double computed_ = 0;                                         // s of the running slot on a free GPU
   std::size_t gathered_ = 0;                                    // gathers that slots have waited for
   bool gate_ = false;                                           // the next slot waits for the last reduction
@@ -145,7 +154,7 @@ void walk(const StepRecurrence& step, std::vector<RankWalk>& ranks, StepWalk& re
   if (ranks.size() < count) ranks.resize(count);
   for (std::size_t rank = 0; rank < count; ++rank) ranks[rank].restart(step, rank);
   result.ranks.assign(count, {});
-  result.class_seconds.assign(step.runs.size(), 0);
+  result.class_longer.assign(step.runs.size(), 0);
   static thread_local std::vector<double> ends;
   ends.resize(table.ops.size());
   std::uint32_t need = 0;
@@ -154,11 +163,16 @@ void walk(const StepRecurrence& step, std::vector<RankWalk>& ranks, StepWalk& re
     RankWalk& rank = ranks[op.rank];
     const double start = model::table_start(table, need, op, rank.clock().now(), step.p2p, ends);
     need = op.needs_end;
+    if (rank.run_free(op, start)) {
+      ends[i] = rank.clock().now();
+      continue;
+    }
     StepWalk::Rank& walked = result.ranks[op.rank];
     walked.gather_wait += rank.run(op, start);
     ends[i] = rank.clock().now();
-    walked.slot_seconds[static_cast<std::size_t>(op.type)] += ends[i] - start;
-    result.class_seconds[op.slot_class] += ends[i] - start;
+    const double longer = ends[i] - start - step.runs[op.slot_class]->seconds;
+    walked.longer[static_cast<std::size_t>(op.type)] += longer;
+    result.class_longer[op.slot_class] += longer;
   }
   for (std::size_t rank = 0; rank < count; ++rank) {
     result.ranks[rank].ready = ranks[rank].ready();

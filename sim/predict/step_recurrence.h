@@ -66,12 +66,12 @@ struct StepRecurrence {
 struct StepWalk {
   struct Rank {
     GradientsReady ready;
-    std::array<double, 5> slot_seconds{};  // by op type, waits included
-    double gather_wait = 0;                // s over all slots
-    double slowed = 0;                     // s by which collectives made compute longer
+    std::array<double, 5> longer{};  // s by op type that slots take longer than on a GPU alone
+    double gather_wait = 0;          // s of these that slots wait for collectives
+    double slowed = 0;               // s of these by which collectives make compute longer
   };
   std::vector<Rank> ranks;
-  std::vector<double> class_seconds;  // s of all slots of a slot class, waits included
+  std::vector<double> class_longer;  // s that all slots of a slot class take longer
 };
 
 // Overwrites `walk`.

@@ -202,7 +202,8 @@ IdleTime StepAccounting::idle_time(std::size_t rank, double idle) const {
     std::vector<double> counts(seconds.size(), 0);
     for (const auto& rank_counts : *work_.counts)
       for (const auto& [slot_class, ops] : rank_counts) counts[slot_class] += static_cast<double>(ops);
-    for (std::size_t c = 0; c < seconds.size(); ++c) seconds[c] = work_.walk.class_seconds[c] / counts[c];
+    for (std::size_t c = 0; c < seconds.size(); ++c)
+      seconds[c] = work_.step.runs[c]->seconds + work_.walk.class_longer[c] / counts[c];
   } else {
     const std::vector<std::int32_t> templates = distinct_slots(work_);
     for (std::size_t c = 0; c < seconds.size(); ++c)

@@ -19,6 +19,7 @@ class GatherWalk {
 
   // Begins the step of a rank. `step` must outlive the walk.
   void restart(const StepRecurrence& step, std::size_t rank);
+  bool run_free(const Op& /*op*/, double /*begin*/) { return false; }  // every slot uses parameters
   // Runs the next slot of the rank from `begin` on, and returns the seconds that it waits for collectives.
   double run(const Op& op, double begin);
   const OverlapClock& clock() const { return clock_; }

@@ -44,11 +44,12 @@ class OverlapClock {
       seconds -= step / slowdown;
       end_first();
     }
-    now_ += std::max(0.0, seconds);
+    if (seconds > 0) now_ += seconds;
   }
 
   // Waits without computing.
   void wait_until(double time) {
+    if (time <= now_) return;
     while (now_ < time && !idle()) {
       if (now_ + left_ > time) {
         left_ -= time - now_;
