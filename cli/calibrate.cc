@@ -206,7 +206,7 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_option("--stack", arguments->stack,
                    "Fit a software stack to a table of your own measured steps (.csv, docs/stacks.md) and write it, a\n"
                    ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
-      ->excludes("-o,--output", "--profile");
+      ->excludes("--output", "--profile");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,
