@@ -11,7 +11,8 @@ bool Architecture::is_moe_layer(std::int64_t layer) const {
 }
 
 bool Architecture::is_windowed_layer(std::int64_t layer) const {
-  return window.tokens > 0 && layer >= window.first_layer;
+  return window.tokens > 0 && layer >= window.first_layer &&
+         (window.full_every == 0 || (layer + 1) % window.full_every != 0);
 }
 
 }  // namespace plumbline::model

@@ -54,6 +54,7 @@ struct Biases {
   bool query_key_value = false;
   bool attention_output = false;
   bool mlp = false;
+  bool router = false;
   bool operator==(const Biases&) const = default;
 };
 
@@ -69,7 +70,17 @@ struct Dropout {
 struct SlidingWindow {
   std::int64_t tokens = 0;       // 0: no layer has a window
   std::int64_t first_layer = 0;  // layers before it have no window
+  std::int64_t full_every = 0;   // the n-th, 2n-th, ... layer, counted from one, has none; 0: each has
+  bool chunks = false;           // sequences are cut into chunks of `tokens`, and a query sees its own (llama4)
+  bool rotary_only = false;      // layers without a window do not rotate queries and keys (llama4)
   bool operator==(const SlidingWindow&) const = default;
+};
+
+// What a model has and no operator here computes: it takes no time, and the executor refuses the model.
+struct Omissions {
+  std::vector<std::string> what;  // "attention sinks", ...
+  double parameters = 0;          // of the whole model; they are counted, but are in no rank's memory
+  bool operator==(const Omissions&) const = default;
 };
 
 struct Architecture {
@@ -88,6 +99,7 @@ struct Architecture {
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
   MlpKind mlp = MlpKind::swiglu;
+  bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)
   bool parallel_residual = false;  // attention and MLP read the same input (gpt_neox)
   PositionKind positions = PositionKind::rotary;
   std::int64_t position_table = 0;  // rows of the table of learned positions
@@ -100,6 +112,7 @@ struct Architecture {
   AttentionKind attention = AttentionKind::grouped_query;
   LatentAttention latent;
   MixtureOfExperts experts;
+  Omissions omitted;
 
   bool is_moe_layer(std::int64_t layer) const;
   bool is_windowed_layer(std::int64_t layer) const;

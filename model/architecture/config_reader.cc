@@ -213,6 +213,14 @@ void ConfigReader::conflict(std::string_view key, std::string message, std::stri
   if (first && contents_->overridden) contents_->error->kind = ErrorKind::infeasible;
 }
 
+void ConfigReader::read_inside(std::string_view object) {
+  const json* inner = Contents::lookup(contents_->object, object);
+  if (inner == nullptr || !inner->is_object()) return;
+  const json copy = *inner;
+  for (const auto& [key, value] : copy.items())
+    if (Contents::lookup(contents_->object, key) == nullptr) contents_->object[key] = value;
+}
+
 const std::vector<std::string>& ConfigReader::asked() const { return contents_->asked; }
 
 const std::optional<Error>& ConfigReader::error() const { return contents_->error; }

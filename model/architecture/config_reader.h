@@ -36,6 +36,9 @@ class ConfigReader {
   bool flag(std::string_view key, bool missing);
   std::string text(std::string_view key, std::string_view missing);
 
+  // Reads keys that the file does not have at its top from this object in it, if there is one: "text_config".
+  void read_inside(std::string_view object);
+
   // Keys with a dot name a key inside an object of the file: "attn_config.alibi".
   bool is_null(std::string_view key) const;  // present and null
   // Records an error about a key, with the file and the key's line.

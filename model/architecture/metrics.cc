@@ -81,6 +81,7 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
     metrics.flops_per_token_causal +=
         times * passes * block.forward_flops_causal / static_cast<double>(sequence_length);
   }
+  metrics.parameters += architecture.omitted.parameters;
   metrics.embedding_parameters = embedding_parameters(architecture);
   if (architecture.multi_token_prediction_layers > 0) {
     const double each = measure(BlockKind::multi_token_prediction, context).parameters;

@@ -14,7 +14,8 @@ namespace plumbline::model::megatron {
 namespace {
 
 // Model types that Megatron's arguments cannot describe.
-constexpr std::string_view unsayable[] = {"mpt"};
+constexpr std::string_view unsayable[] = {"gemma2", "gemma3",      "gemma3_text", "glm4_moe",   "gpt_oss",
+                                          "llama4", "llama4_text", "minimax",     "minimax_m2", "mpt"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;
@@ -46,7 +47,7 @@ void take_experts(const Architecture& model, ModelShape& shape) {
   shape.router_score = experts.score == ScoreFunction::sigmoid ? "sigmoid" : "softmax";
   if (!shape.latent) return;
   shape.router_scaling = experts.scaling_factor;
-  shape.router_bias = model.model_type == "deepseek_v3";
+  shape.router_bias = model.model_type == "deepseek_v3" || model.model_type == "kimi_k2";
   if (experts.groups == 1) return;
   shape.expert_groups = experts.groups;
   shape.groups_per_token = experts.groups_per_token;

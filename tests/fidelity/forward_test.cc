@@ -101,9 +101,9 @@ class Reference {
     return result;
   }
   // The last rotary columns of a head are rotated, or the whole head where the architecture names none.
-  Vector placed(const std::string& norm_name, const Vector& head, std::size_t t) const {
+  Vector placed(const std::string& norm_name, const Vector& head, std::size_t t, bool windowed) const {
     Vector y = a_.query_key_norm ? norm(norm_name, head) : head;
-    if (a_.positions != model::PositionKind::rotary) return y;
+    if (a_.positions != model::PositionKind::rotary || (a_.window.rotary_only && !windowed)) return y;
     const Index turning = a_.rotary_dim > 0 ? a_.rotary_dim : y.size();
     y.tail(turning) = rotated(y.tail(turning), t).eval();
     return y;
@@ -111,6 +111,7 @@ class Reference {
   // Returns the first token that token t attends to.
   std::size_t first_seen(std::size_t t, bool windowed) const {
     const auto window = static_cast<std::size_t>(a_.window.tokens);
+    if (windowed && a_.window.chunks) return t - t % window;
     return windowed && t + 1 > window ? t + 1 - window : 0;
   }
   // Returns the ALiBi bias of the score of query t and key s (arXiv 2108.12409).
@@ -118,13 +119,13 @@ class Reference {
     const double slope = std::pow(2.0, -8.0 * static_cast<double>(head + 1) / static_cast<double>(a_.heads));
     return a_.positions == model::PositionKind::alibi ? slope * (static_cast<double>(s) - static_cast<double>(t)) : 0;
   }
-  Head grouped_head(const Sequence& x, Index head) const {
+  Head grouped_head(const Sequence& x, Index head, bool windowed) const {
     const Index d = a_.head_dim, group = head / (a_.heads / a_.key_value_heads);
     Head result;
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector qkv = linear("qkv", x[t], a_.biases.query_key_value);
-      result.q.push_back(placed("query_norm", qkv.segment(head * d, d), t));
-      result.k.push_back(placed("key_norm", qkv.segment((a_.heads + group) * d, d), t));
+      result.q.push_back(placed("query_norm", qkv.segment(head * d, d), t, windowed));
+      result.k.push_back(placed("key_norm", qkv.segment((a_.heads + group) * d, d), t, windowed));
       result.v.push_back(qkv.segment((a_.heads + a_.key_value_heads + group) * d, d));
     }
     return result;
@@ -134,7 +135,7 @@ class Reference {
     const bool latent = a_.attention == model::AttentionKind::multi_head_latent;
     const Index width = latent ? a_.latent.v_head_dim : a_.head_dim;
     for (Index head = 0; head < a_.heads; ++head) {
-      const Head h = latent ? latent_head(x, head) : grouped_head(x, head);
+      const Head h = latent ? latent_head(x, head) : grouped_head(x, head, windowed);
       for (std::size_t t = 0; t < x.size(); ++t) {
         Vector sum = Vector::Zero(width);
         double total = 0;
@@ -175,6 +176,7 @@ class Reference {
     const model::MixtureOfExperts& e = a_.experts;
     const Index f = e.intermediate_size, h = a_.hidden_size;
     Vector scores = weight("router") * x;
+    if (a_.biases.router) scores += weight("router_logits_bias").col(0);
     if (e.score == model::ScoreFunction::sigmoid)
       scores = (1 / (1 + (-scores.array()).exp())).eval();
     else
@@ -198,9 +200,10 @@ class Reference {
     const Sequence attended = attention(normalized, windowed);
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Vector before = x[t];
-      x[t] += attended[t];
+      x[t] += a_.post_norms ? stream_norm("attention_out_norm", attended[t]) : attended[t];
       const Vector input = stream_norm("mlp_norm", a_.parallel_residual ? before : x[t]);
-      x[t] += moe ? mixture(input) : mlp(input);
+      const Vector y = moe ? mixture(input) : mlp(input);
+      x[t] += a_.post_norms ? stream_norm("mlp_out_norm", y) : y;
     }
     return x;
   }

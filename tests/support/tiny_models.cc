@@ -147,6 +147,52 @@ model::Architecture mpt() {
   return a;
 }
 
+// The first of two layers has a window; what both add to the stream is normalised.
+model::Architecture gemma() {
+  model::Architecture a = llama(true);
+  a.model_type = "gemma3_text";
+  a.multi_token_prediction_layers = 0;
+  a.key_value_heads = 2;
+  a.query_key_norm = a.post_norms = true;
+  a.window = {.tokens = 3, .full_every = 2};
+  return a;
+}
+
+model::Architecture gpt_oss() {
+  model::Architecture a = mixtral();
+  a.model_type = "gpt_oss";
+  a.biases = {.query_key_value = true, .attention_output = true, .router = true};
+  a.window = {.tokens = 2, .full_every = 2};
+  return a;
+}
+
+// In the first layer, which is dense, a query sees its own token alone. The second has neither chunks nor positions.
+model::Architecture llama4() {
+  model::Architecture a = llama(false);
+  a.model_type = "llama4_text";
+  a.window = {.tokens = 1, .full_every = 2, .chunks = true, .rotary_only = true};
+  a.experts = {.routed_experts = 4,
+               .shared_experts = 1,
+               .experts_per_token = 1,
+               .intermediate_size = 5,
+               .layer_frequency = 2,
+               .layer_offset = 1,
+               .score = model::ScoreFunction::sigmoid};
+  return a;
+}
+
+model::Architecture glm4_moe() {
+  model::Architecture a = qwen3_moe();
+  a.model_type = "glm4_moe";
+  a.biases.query_key_value = true;
+  a.rotary_dim = 4;
+  a.experts.shared_experts = 1;
+  a.experts.dense_layers_first = 1;
+  a.experts.score = model::ScoreFunction::sigmoid;
+  a.experts.scaling_factor = 2.5;
+  return a;
+}
+
 }  // namespace
 
 std::vector<TinyModel> tiny_models() {
@@ -163,6 +209,10 @@ std::vector<TinyModel> tiny_models() {
       {"qwen2_moe", qwen2_moe(), {embedding, dense_layer, moe_layer, head}},
       {"qwen3", qwen3(), {embedding, dense_layer, head}},
       {"qwen3_moe", qwen3_moe(), {embedding, moe_layer, head}},
+      {"gemma", gemma(), {embedding, windowed_dense_layer, dense_layer, head}},
+      {"gpt_oss", gpt_oss(), {embedding, windowed_moe_layer, moe_layer, head}},
+      {"llama4", llama4(), {embedding, windowed_dense_layer, moe_layer, head}},
+      {"glm4_moe", glm4_moe(), {embedding, dense_layer, moe_layer, head}},
       {"gpt2", gpt2(), {embedding, dense_layer, dense_layer, head}},
       {"gpt2_unfused", gpt2(), {embedding, dense_layer, head}, false},
       {"gpt_neox", gpt_neox(), {embedding, dense_layer, head}},

@@ -16,9 +16,10 @@ struct PublishedCount {
   const char* source;
 };
 
-// Published exactly: the index of the safetensors weights on Hugging Face states metadata.total_size, two bytes a
-// parameter in BF16 or FP16; or the count itself is on the model card. Each also follows from the dimensions, with
-// H hidden, L layers, V vocabulary, I intermediate, h heads, k key-value heads, d head, E experts, F their width:
+// Published exactly, unless the row has it by the dimensions: the index of the safetensors weights on Hugging Face
+// states metadata.total_size, two bytes a parameter in BF16 or FP16; or the count itself is on the model card. Each
+// also follows from the dimensions, with H hidden, L layers, V vocabulary, I intermediate, h heads, k key-value heads,
+// d head, E experts, F their width:
 //   Llama, Mistral     2VH + H + L ((h + 2k)dH + hdH + 3HI + 2H)
 //   Mixtral            2VH + H + L ((h + 2k)dH + hdH + E (3HI + H) + 2H)
 //   Qwen2              2VH + H + L ((h + 2k)d(H + 1) + hdH + 3HI + 2H)
@@ -26,6 +27,8 @@ struct PublishedCount {
 //   Qwen3              2VH + H + L ((h + 2k)dH + hdH + 2d + 3HI + 2H), or E (3HF + H) in place of 3HI
 //   GPT-2              (V + P)H + 2H + L (12HH + 13H), P positions
 //   GPT-NeoX           2VH + 2H + L (12HH + 13H)
+//   Gemma              VH + H + L ((h + 2k)dH + hdH + 3HI + 4H), Gemma 3 + 2d a layer
+//   gpt-oss            2VH + H + L ((h + 2k)d(H + 1) + hdH + H + h + E (H + 1 + 3HF + 2F + H) + 2H)
 //   MPT                VH + H + L (12HH + 2H)
 //   DeepSeek-V2-Lite   2VH + H + L (attention + 2H) + 3HI + (L - 1) ((E + 2) 3HF + EH),
 //                      attention = Hh(dn + dr) + H(c + dr) + c + ch(dn + dv) + h dv H
@@ -52,6 +55,19 @@ const PublishedCount counts[] = {
     {"gpt-neox-20b", 20554567680, "model card of EleutherAI/gpt-neox-20b: 20,554,567,680"},
     {"mpt-7b", 6649286656, "mosaicml/mpt-7b: 13,298,573,312 bytes"},
     {"deepseek-v2-lite", 15706484224, "deepseek-ai/DeepSeek-V2-Lite: 31,412,968,448 bytes"},
+    {"gemma-2-9b", 9241705984, "by the dimensions of google/gemma-2-9b; the card shows 9.24B"},
+    {"gemma-2-27b", 27227128320, "by the dimensions of google/gemma-2-27b; the card shows 27.2B"},
+    {"gemma-3-1b", 999885952, "by the dimensions of google/gemma-3-1b-pt; the card shows 1.0B"},
+    {"gemma-3-27b", 27009346304, "the text model of google/gemma-3-27b-pt, by the dimensions; 27.4B with vision"},
+    {"gpt-oss-20b", 20914757184, "openai/gpt-oss-20b: arXiv 2508.10925, table 1: 20.91B"},
+    {"gpt-oss-120b", 116829156672, "openai/gpt-oss-120b: arXiv 2508.10925, table 1: 116.83B"},
+    {"llama-4-scout", 107769861120, "the text model, by the dimensions; the card says 109B with vision"},
+    {"llama-4-maverick", 400711848960, "the text model, by the dimensions; the card says 400B"},
+    // Without 160 selection biases a layer and the layer of multi-token prediction, with which the index has 358B.
+    {"glm-4.5", 352797814784, "by the dimensions of zai-org/GLM-4.5; the card says 355B"},
+    {"glm-4.5-air", 106852245504, "by the dimensions of zai-org/GLM-4.5-Air; the card says 106B"},
+    {"kimi-k2", 1026408209408, "by the dimensions of arXiv 2507.20534, which rounds to 1.04T"},
+    {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
 };
 
 Architecture architecture(const std::string& name) {
@@ -90,6 +106,10 @@ const PublishedActive active[] = {
     {"qwen3-30b-a3b", 3.3, 0.06, true, "model card of Qwen/Qwen3-30B-A3B: 3.3B of 30.5B"},
     {"qwen3-235b-a22b", 22, 0.5, true, "model card of Qwen/Qwen3-235B-A22B: 22B of 235B"},
     {"deepseek-v2-lite", 2.4, 0.06, false, "arXiv 2405.04434, appendix B: 2.4B of 15.7B"},
+    {"kimi-k2", 32.6, 0.6, true, "arXiv 2507.20534, table 2: 32.6B of 1.04T"},
+    {"minimax-m2", 10, 0.6, false, "card of MiniMaxAI/MiniMax-M2: 10B of 230B"},
+    {"llama-4-scout", 17, 0.5, true, "card of Llama-4-Scout-17B-16E: 17B of 109B"},
+    {"llama-4-maverick", 17, 0.5, true, "card of Llama-4-Maverick-17B-128E: 17B of 400B"},
 };
 
 class ActiveParameters : public testing::TestWithParam<PublishedActive> {};

@@ -37,17 +37,28 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
                               : config.dimension("num_key_value_heads", missing.key_value_heads.value_or(model.heads));
   model.intermediate_size = config.dimension("intermediate_size");
   model.vocabulary = config.dimension("vocab_size");
-  model.tied_embedding = config.flag("tie_word_embeddings", false);
+  model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
   model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
   model.rope_theta = config.number("rope_theta", missing.rope_theta);
   model.dropout.attention = config.probability("attention_dropout", 0);
-  require_silu(config, "hidden_act");
+  if (missing.gelu_gate)
+    require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");
+  else
+    require_silu(config, "hidden_act");
   check_shared_heads(config, model);
 }
 
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing) {
   const std::int64_t share = std::max<std::int64_t>(1, model.hidden_size / model.heads);
   model.head_dim = config.dimension("head_dim", missing.value_or(share));
+}
+
+void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing) {
+  const double share = config.number(key, missing);
+  model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
+  if (share > 0 && share <= 1 && model.rotary_dim % 2 == 0 && model.rotary_dim > 0) return;
+  config.conflict(key, fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
+                  "a share of the head's columns that is an even number of them");
 }
 
 void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys) {

@@ -15,6 +15,8 @@ struct DecoderDefaults {
   std::optional<std::int64_t> key_value_heads;  // none: as many as heads
   double norm_epsilon = 1e-6;
   double rope_theta = 10000.0;
+  bool tied_embedding = false;
+  bool gelu_gate = false;  // the gate of the MLP is GELU, by the key hidden_activation
 };
 
 // Reads the decoder that Llama, Mistral, Qwen and DeepSeek share, by Llama's keys: RMSNorm, SwiGLU, rotary positions.
@@ -22,6 +24,9 @@ void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaul
 
 // Reads head_dim; when missing it is `missing` or, without one, an equal share of the hidden size.
 void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing = std::nullopt);
+
+// Reads the share of a head's columns that are rotated.
+void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing);
 
 // The keys of a family that divides the hidden size equally among heads, each with its own keys and values.
 struct SizeKeys {

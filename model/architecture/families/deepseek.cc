@@ -1,4 +1,5 @@
-// DeepSeek-V2 (arXiv 2405.04434) and DeepSeek-V3 (arXiv 2412.19437).
+// DeepSeek-V2 (arXiv 2405.04434), DeepSeek-V3 (arXiv 2412.19437) and Kimi K2 (arXiv 2507.20534), whose config.json
+// states DeepSeek-V3's architecture under its own model_type; GLM-4.5 (arXiv 2508.06471), which has its experts.
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -106,6 +107,25 @@ void read_deepseek_v2(ConfigReader& config, Architecture& model) {
   model.experts.group_score_experts = 1;
   // Under greedy routing the groups of the file are not used.
   if (config.text("topk_method", "greedy") == "greedy") model.experts.groups = model.experts.groups_per_token = 1;
+  check_experts(config, model);
+}
+
+void read_glm4_moe(ConfigReader& config, Architecture& model) {
+  read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5});
+  read_head_dim(config, model, 128);
+  model.biases.query_key_value = config.flag("attention_bias", false);
+  model.query_key_norm = config.flag("use_qk_norm", false);
+  read_rotary_share(config, model, "partial_rotary_factor", 0.5);
+  read_experts(config, model,
+               {.shared_experts = 1,
+                .groups = 1,
+                .groups_per_token = 1,
+                .dense_layers_first = 1,
+                .normalize_weights = true,
+                .scaling_factor = 1.0,
+                .score = "sigmoid"});
+  model.experts.group_score_experts = 2;
+  model.multi_token_prediction_layers = config.count("num_nextn_predict_layers", 0);
   check_experts(config, model);
 }
 

@@ -14,6 +14,13 @@ namespace plumbline::model {
 
 void read_deepseek_v2(ConfigReader& config, Architecture& model);  // deepseek.cc
 void read_deepseek_v3(ConfigReader& config, Architecture& model);
+void read_glm4_moe(ConfigReader& config, Architecture& model);
+void read_gemma2(ConfigReader& config, Architecture& model);  // gemma.cc
+void read_gemma3(ConfigReader& config, Architecture& model);
+void read_gpt_oss(ConfigReader& config, Architecture& model);  // gpt_oss.cc
+void read_llama4(ConfigReader& config, Architecture& model);   // llama4.cc
+void read_minimax(ConfigReader& config, Architecture& model);  // minimax.cc
+void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
 void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
 void read_llama(ConfigReader& config, Architecture& model);     // llama.cc
@@ -32,9 +39,19 @@ struct ModelType {
 inline constexpr std::array model_types = {
     ModelType{"deepseek_v2", read_deepseek_v2},
     ModelType{"deepseek_v3", read_deepseek_v3},
+    ModelType{"gemma2", read_gemma2},
+    ModelType{"gemma3", read_gemma3},
+    ModelType{"gemma3_text", read_gemma3},
+    ModelType{"glm4_moe", read_glm4_moe},
     ModelType{"gpt2", read_gpt2},
     ModelType{"gpt_neox", read_gpt_neox},
+    ModelType{"gpt_oss", read_gpt_oss},
+    ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"llama", read_llama},
+    ModelType{"llama4", read_llama4},
+    ModelType{"llama4_text", read_llama4},
+    ModelType{"minimax", read_minimax},
+    ModelType{"minimax_m2", read_minimax_m2},
     ModelType{"mistral", read_mistral},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},

@@ -1,8 +1,4 @@
 // GPT-NeoX-20B (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
-#include <fmt/format.h>
-
-#include <cstdint>
-
 #include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
@@ -18,12 +14,7 @@ void read_gpt_neox(ConfigReader& config, Architecture& model) {
   model.tied_embedding = config.flag("tie_word_embeddings", false);
   model.norm_epsilon = config.number("layer_norm_eps", 1e-5);
   model.rope_theta = config.number("rotary_emb_base", 10000.0);
-  const double share = config.number("rotary_pct", 0.25);
-  model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
-  if (share <= 0 || share > 1 || model.rotary_dim % 2 != 0 || model.rotary_dim == 0) {
-    config.conflict("rotary_pct", fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
-                    "a share of the head's columns that is an even number of them");
-  }
+  read_rotary_share(config, model, "rotary_pct", 0.25);
   const double hidden = config.probability("hidden_dropout", 0);
   model.dropout = {.embedding = hidden, .attention = config.probability("attention_dropout", 0), .residual = hidden};
   require_gelu(config, "hidden_act", "gelu");

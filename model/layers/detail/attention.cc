@@ -18,7 +18,7 @@ using enum OperatorKind;
 // gradient is sensitive to it (DeepSeek-V3 report, section 3.3.3).
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes) {
-  attributes.sequence_length = c.sequence_length;
+  if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_length;
   attributes.dropout = c.architecture.dropout.attention;
   attributes.kernel = c.attention;
   // Kernels that store scores need all keys at once.
@@ -110,18 +110,23 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
     k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
-  if (a.positions == PositionKind::rotary) {
+  if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;
     q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_length, a.rope_theta});
     k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_length, a.rope_theta});
   }
-  return core_and_output(b, c, q, k, parts[2],
-                         {.query_heads = heads,
-                          .key_value_heads = kv_heads,
-                          .query_key_dim = d,
-                          .value_dim = d,
-                          .window = windowed ? a.window.tokens : 0,
-                          .alibi = a.positions == PositionKind::alibi});
+  AttentionAttributes attributes{.query_heads = heads,
+                                 .key_value_heads = kv_heads,
+                                 .query_key_dim = d,
+                                 .value_dim = d,
+                                 .window = windowed ? a.window.tokens : 0,
+                                 .alibi = a.positions == PositionKind::alibi};
+  if (windowed && a.window.chunks && c.context == 1 && c.sequence_length % a.window.tokens == 0) {
+    // A chunk is a sequence of its own. Where chunks do not divide the sequence, they are a window as long.
+    attributes.sequence_length = a.window.tokens;
+    attributes.window = 0;
+  }
+  return core_and_output(b, c, q, k, parts[2], attributes);
 }
 
 TensorId attention_layer(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {

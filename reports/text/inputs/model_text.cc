@@ -29,7 +29,9 @@ void add_latent_attention(const model::Architecture& a, Rows& rows) {
 std::string window_text(const model::Architecture& a) {
   if (a.window.tokens == 0) return "none";
   const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
-  return fmt::format("{} tokens{}", grouped(static_cast<double>(a.window.tokens)), first);
+  const std::string full = a.window.full_every > 0 ? fmt::format(", none in each {}th layer", a.window.full_every) : "";
+  return fmt::format("{} tokens{}{}{}", grouped(static_cast<double>(a.window.tokens)),
+                     a.window.chunks ? ", in chunks" : "", first, full);
 }
 
 std::string attention_name(const model::Architecture& a) {
@@ -65,16 +67,17 @@ std::string biases_text(const model::Biases& biases) {
   if (biases.query_key_value) biased.emplace_back("query, key and value");
   if (biases.attention_output) biased.emplace_back("attention output");
   if (biases.mlp) biased.emplace_back("MLP");
+  if (biases.router) biased.emplace_back("router");
   return biased.empty() ? "none" : fmt::format("{}", fmt::join(biased, ", "));
 }
 
 // Adds the features in which layers of model families differ.
 void add_layer_style(const model::Architecture& a, Rows& rows) {
   const bool layer_norm = a.norm == model::NormKind::layer;
-  rows.emplace_back("layer",
-                    fmt::format("{}{}, {} MLP{}", layer_norm ? "LayerNorm" : "RMSNorm", a.norm_bias ? " with bias" : "",
-                                a.mlp == model::MlpKind::gelu ? "GELU" : "SwiGLU",
-                                a.parallel_residual ? ", attention and MLP in parallel" : ""));
+  rows.emplace_back(
+      "layer", fmt::format("{}{}{}, {} MLP{}", layer_norm ? "LayerNorm" : "RMSNorm", a.norm_bias ? " with bias" : "",
+                           a.post_norms ? " before and after" : "", a.mlp == model::MlpKind::gelu ? "GELU" : "SwiGLU",
+                           a.parallel_residual ? ", attention and MLP in parallel" : ""));
   rows.emplace_back("positions", positions_text(a));
   rows.emplace_back("biases", biases_text(a.biases));
   const model::Dropout& d = a.dropout;
@@ -122,6 +125,8 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   const bool learned = architecture.positions == model::PositionKind::learned;
   const std::int64_t tokens = learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
   const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
+  if (!architecture.omitted.what.empty())
+    rows.emplace_back("takes no time here", fmt::format("{}", fmt::join(architecture.omitted.what, ", ")));
   rows.emplace_back("parameters", scaled(metrics.parameters));
   rows.emplace_back("active per token", scaled(metrics.active_parameters));
   rows.emplace_back("in embeddings and head", scaled(metrics.embedding_parameters));

@@ -149,6 +149,11 @@ std::optional<Error> check_model(const Plan& plan, const model::Architecture& ar
     for (const std::string& key : keys) hint += " --set model." + key + "=0";
     return refuse(plan, "model.config", "dropout is simulated, not executed", std::move(hint));
   }
+  if (!architecture.omitted.what.empty())
+    return refuse(plan, "model.config",
+                  fmt::format("models of type {} are simulated, not executed: no operator computes {}",
+                              architecture.model_type, fmt::join(architecture.omitted.what, ", ")),
+                  "take another type of model");
   const std::int64_t columns = rotary_columns(architecture);
   if (columns % 2 == 0) return std::nullopt;
   return refuse(plan, "model.config", fmt::format("rotary embedding cannot pair {} columns of a head", columns),
