@@ -17,6 +17,7 @@ struct TrainingReport {
   };
   std::string clock;                                    // wall | cpu | simulated | gpu
   std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran, with stand-ins for the others
+  std::optional<double> issue_s;                        // CPU time in which the host issues an operator
   std::optional<std::int64_t> device_memory_bytes;      // the highest use after a step, including libraries
   std::vector<std::string> notes;                       // remarks without which the figures could be misread
   std::int64_t first_step = 1;                          // the others follow

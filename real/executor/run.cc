@@ -151,6 +151,7 @@ class Rank {
     }
     const std::size_t chosen = median_step(training.seconds, steps.forgotten());
     const StepOutcome& outcome = steps.outcome(chosen);
+    result.issue_seconds = outcome.issue_seconds;
     const auto texts =
         TRY(gathered(to_text({communicator_.rank(), outcome.timeline, outcome.class_seconds, device_.memory_bytes()})));
     const std::size_t first = training.seconds.size() > 1 ? 1 : 0;

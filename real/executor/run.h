@@ -40,6 +40,7 @@ struct RunResult {
   MeasuredStep step;  // the median step
   TrainingResult training;
   std::vector<double> measured_seconds;  // [measured step], on the slowest rank
+  double issue_seconds = 0;              // CPU time per operator of the thread that issues them, in the median step
 };
 
 // Runs one rank's part. Every rank calls it with the same input and options. Rank 0 and an emulated rank return the

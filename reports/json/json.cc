@@ -239,6 +239,7 @@ Json training_of(const TrainingReport& training) {
           {"measured_seconds", training.measured_seconds},
           {"skipped", training.skipped},
           {"expert_load", loads},
+          {"host_issue_s", value_of(training.issue_s)},
           {"device_memory_bytes", value_of(training.device_memory_bytes)}};
 }
 

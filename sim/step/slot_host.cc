@@ -27,8 +27,8 @@ HostCalls calls_of(const model::StepProgram& program, const model::Segment& segm
   const model::Graph& graph = program.blocks[segment.block];
   HostCalls calls;
   for (const std::uint16_t index : segment.operators)
-    calls.add(costs.host.calls(graph.operators[index], model::KernelCost::kernels(graph, graph.operators[index]),
-                               segment.share));
+    calls.add(
+        costs.host.calls(graph.operators[index], costs.kernels.launches(graph, graph.operators[index]), segment.share));
   return calls;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,14 @@
 namespace plumbline::real {
 
 namespace {
+
+// Returns the CPU time of this thread, in which it does not wait for others.
+double thread_seconds() {
+  constexpr double nanosecond = 1e-9;
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + nanosecond * static_cast<double>(time.tv_nsec);
+}
 
 using model::Operator;
 using model::OperatorKind;
@@ -189,7 +198,7 @@ class StepExecutor final : public TrainingStep {
   void write_data(const std::vector<MicroBatch>& batches);
   void barrier();
   void launch_slots();
-  StepOutcome outcome();
+  StepOutcome outcome(double issued);
 
   RankState rank_;
   std::unique_ptr<SlotLauncher> launcher_;
@@ -281,16 +290,18 @@ model::Result<StepOutcome> StepExecutor::run(const std::vector<MicroBatch>& batc
   rank_.numbers = numbers;
   write_data(batches);
   barrier();
+  const double began = thread_seconds();
   launch_slots();
+  const double issued = thread_seconds() - began;
   const auto updated = TRY(optimizer_->run(*data_parallel_));
   in_shards_ = updated.finite && rank_.input.plan->parallelism.zero_stage >= 1 && !rank_.program().gather_after_update;
-  StepOutcome result = outcome();
+  StepOutcome result = outcome(issued);
   result.finite = updated.finite;
   result.gradient_norm = updated.gradient_norm;
   return result;
 }
 
-StepOutcome StepExecutor::outcome() {
+StepOutcome StepExecutor::outcome(double issued) {
   StepOutcome result;
   std::vector<KernelRecord> records = rank_.device().take_records();
   const auto barrier = std::ranges::find_if(
@@ -299,9 +310,13 @@ StepOutcome StepExecutor::outcome() {
   records.erase(barrier);
   result.timeline = rank_timeline(rank_, records, origin);
   std::map<std::string_view, double> classes;
+  std::size_t operators = 0;
   for (const KernelRecord& record : records)
-    if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty())
+    if (const Label& label = rank_.labels[record.label]; !label.breakdown.empty()) {
       classes[label.breakdown] += record.end - record.start;
+      ++operators;
+    }
+  result.issue_seconds = operators > 0 ? issued / static_cast<double>(operators) : 0;
   result.class_seconds.assign(classes.begin(), classes.end());
   result.seconds = static_cast<double>(result.timeline.end_ps) * 1e-12;
   for (const auto& [place, load] : launcher_->loads()) {

@@ -41,6 +41,7 @@ struct StepOutcome {
   model::Timeline timeline;  // of this rank
   // Busy seconds of this rank's kernels in slots, by class of operator (model/cost/operator_class.h, breakdown_name).
   std::vector<std::pair<std::string, double>> class_seconds;
+  double issue_seconds = 0;  // CPU time per operator of the thread that issues the rank's slots
 };
 
 // A part of the training state that this rank holds: parameters in the compute format, master weights, moments or

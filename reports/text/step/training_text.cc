@@ -61,6 +61,8 @@ std::string training_summary(const model::StepResult& result, const model::Plan&
   text += fmt::format("measured step ({} clock): {}{}, median of {}", training.clock, duration(step.time_s),
                       spread(training.measured_seconds), training.measured_seconds.size());
   text += training.emulated_rank ? "\n" : fmt::format("; {} tokens/s\n", grouped(step.tokens_per_s));
+  if (training.issue_s)
+    text += fmt::format("the host issues an operator in {} of CPU time\n", duration(*training.issue_s));
   if (result.memory.measured) text += fmt::format("memory in use: {} GB\n", gigabytes(result.memory.peak_bytes));
   for (const std::string& note : training.notes) text += note + "\n";
   text += "\n" + executed_slots(step, rank) + "\n" + executed_classes(step, rank);

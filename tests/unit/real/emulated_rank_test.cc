@@ -78,6 +78,7 @@ TEST(EmulatedRank, IsMeasuredAlone) {
     EXPECT_EQ(step.slots_mean_s, step.slots_s);  // the mean over the one rank that ran
     for (const model::Span& span : result->step.timeline.spans) EXPECT_EQ(span.rank, rank);
     EXPECT_EQ(result->measured_seconds.size(), 2U);
+    EXPECT_GT(result->issue_seconds, 0);
     ASSERT_EQ(figures.size(), 3U);
     EXPECT_TRUE(std::isnan(figures[0].loss));
     EXPECT_EQ(figures[2].step, 3);
