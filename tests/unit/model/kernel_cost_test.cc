@@ -163,6 +163,13 @@ TEST_F(KernelTimes, SmallBlocksFillWhatIsLeft) {
               whole * 120 / 20 + 1, 1e-6);
 }
 
+// All but the launch gap of 1 us takes 1 / 0.8 as long.
+TEST_F(KernelTimes, MemoryBoundKernelsHaveTheBandwidthThatACollectiveLeaves) {
+  const Conditions left{.sms = 132, .co_runner = CoRunner::collective, .bandwidth = 0.8};
+  EXPECT_NEAR(microseconds("experts_swiglu", Phase::F, left) - 1,
+              (microseconds("experts_swiglu", Phase::F, 132) - 1) / 0.8, 1e-9);
+}
+
 TEST_F(KernelTimes, NoKernelIsShorterThanTheShortest) {
   // 4096 x 64 rotary keys move 1 MB, below the shortest kernel of 3 us.
   EXPECT_NEAR(microseconds("rotary_key", Phase::F, 132), 3 + 1, 1e-9);

@@ -42,6 +42,15 @@ TEST(SmPartition, CommunicationHoldsItsSmsUnderEveryPolicy) {
   }
 }
 
+TEST(SmPartition, ACollectiveLeavesSmsAndBandwidth) {
+  const SmPartition partition{SmPolicy::none, 132, 20, 24, 0.7};
+  const Conditions conditions = partition.overlapped(CoRunner::collective);
+  EXPECT_EQ(conditions.sms, 108);
+  EXPECT_EQ(conditions.held, 24);
+  EXPECT_EQ(conditions.bandwidth, 0.7);
+  EXPECT_EQ(partition.overlapped(CoRunner::transferring).bandwidth, 1);
+}
+
 TEST(SmPartition, WithoutCommunicationSmsAllPoliciesAreOne) {
   for (const SmPolicy policy : {SmPolicy::fixed, SmPolicy::none, SmPolicy::dynamic}) {
     for (const CoRunner co_runner : all) {
