@@ -234,6 +234,7 @@ std::vector<Split> Choices::splits(std::int64_t stages) const {
   std::vector<Values> seen;
   for (const std::string& word : split) {
     Values counts = inputs_.plan.schedule.layers_per_stage.counts;
+    bool may_be_empty = true;  // the first and the last stage
     if (word == "balanced") {
       model::Plan plan = inputs_.plan;
       plan.schedule.layers_per_stage = {{}, true};
@@ -241,12 +242,11 @@ std::vector<Split> Choices::splits(std::int64_t stages) const {
     } else if (word != "given") {
       const auto* ends = std::ranges::find(fewer, word, &Fewer::word);
       counts = layer_counts(layers, stages, *ends);
+      may_be_empty = ends->first + ends->last == 0;
     }
     const bool whole = static_cast<std::int64_t>(counts.size()) == stages &&
                        std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) == layers;
-    if (!whole || !filled(counts, word == "given" || word == "balanced") ||
-        std::ranges::find(seen, counts) != seen.end())
-      continue;
+    if (!whole || !filled(counts, may_be_empty) || std::ranges::find(seen, counts) != seen.end()) continue;
     seen.push_back(counts);
     found.push_back({word, word == "even" ? Values{} : std::move(counts)});
   }
