@@ -36,10 +36,10 @@ std::vector<std::string> hold_out(const std::string& set, model::Profile& profil
 // Returns the most bytes of a rank in the words of StepReading::memory.
 double bytes_of(const model::Memory& memory, std::string_view kind) {
   if (kind == "device") return memory.peak_bytes;
-  double highest = 0;
+  double fullest = 0;
   for (const model::RankMemory& rank : memory.ranks)
-    highest = std::max(highest, kind == "reserved" ? rank.segments_bytes : rank.allocated_bytes);
-  return highest;
+    fullest = std::max(fullest, kind == "reserved" ? rank.segments_bytes : rank.allocated_bytes);
+  return fullest;
 }
 
 ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,

@@ -34,7 +34,7 @@ TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, L
   b.section(Section::attention);
   const TensorId normalized = normalize_stream(b, c, "attention_norm", x, c.norm_output());
   TensorId seen = attention_layer(b, c, normalized, kind.windowed);
-  if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen);
+  if (a.post_norms) seen = normalize_stream(b, c, "attention_out_norm", seen, c.stream_type());
   const TensorId attended =
       residual(b, "attention_residual", x, drop_out(b, "residual_dropout", seen, a.dropout.residual));
   const TensorId mlp_input = normalize_stream(b, c, "mlp_norm", a.parallel_residual ? x : attended,
@@ -42,7 +42,7 @@ TensorId transformer_layer(GraphBuilder& b, const LayerContext& c, TensorId x, L
   if (kind.moe) return mixture_of_experts(b, c, mlp_input, attended);
   b.section(Section::mlp);
   TensorId y = dense_mlp(b, c, mlp_input);
-  if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y);
+  if (a.post_norms) y = normalize_stream(b, c, "mlp_out_norm", y, c.stream_type());
   return residual(b, "mlp_residual", attended, drop_out(b, "mlp_dropout", y, a.dropout.residual));
 }
 
