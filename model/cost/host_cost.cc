@@ -13,6 +13,12 @@ namespace {
 
 constexpr double bits = 8, giga = 1e9;
 
+// DeepEP's dispatch has a round trip of its own; experts that are padded have the same rows whatever the routing.
+bool counts_without_host(const Plan& plan) {
+  const std::string& dispatcher = plan.stack.dispatcher;
+  return dispatcher == "deepep" || dispatcher == "hybridep" || plan.routing.pad_to_capacity.value_or(false);
+}
+
 }  // namespace
 
 Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& cluster, const Plan& plan) {
@@ -22,6 +28,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
   cost.read_launches(reader);
   if (plan.parallelism.pipeline == 1) cost.synchronizations_slot_ = 0;
+  if (counts_without_host(plan)) cost.synchronizations_moe_ = 0;
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;

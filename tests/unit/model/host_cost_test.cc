@@ -98,12 +98,17 @@ TEST(HostCost, ALaunchCostsTheHostWhatTheProfileStates) {
 }
 
 TEST(HostCost, TheHostWaitsForTheRouterOnly) {
-  const HostCost cost = HostCost::make(host_profile({{"synchronizations.moe", 2}}), two_nodes(100), {}).value();
+  Plan plan;
+  plan.stack.dispatcher = "alltoall";
+  const Profile profile = host_profile({{"synchronizations.moe", 2}});
+  const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   HostCalls all;
   for (const Operator& op : block.operators) all.add(cost.calls(op, 1, 1));
   EXPECT_EQ(all.synchronizations, 2);
   EXPECT_DOUBLE_EQ(cost.idle(all), 40e-6);
+  for (const Operator& op : block.operators)
+    EXPECT_EQ(HostCost::make(profile, two_nodes(100), {}).value().calls(op, 1, 1).synchronizations, 0);
 }
 
 TEST(HostCost, AGraphIsOneLaunch) {

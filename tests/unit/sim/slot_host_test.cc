@@ -28,7 +28,8 @@ struct Case {
   model::StepProgram program = tests::program_of(inputs);
   CostModels costs = tests::costs_of(inputs);
 
-  Case(const std::string& plan, const Values& host) : inputs(tests::step_inputs(plan, "h800")) {
+  Case(const std::string& plan, const Values& host, const std::vector<std::string>& changes = {})
+      : inputs(tests::step_inputs(plan, "h800", changes)) {
     if (host.empty()) return;
     inputs.profile = tests::with_host(inputs.profile, host);
     costs = tests::costs_of(inputs);
@@ -91,13 +92,15 @@ TEST(SlotHost, CountsWhatItLaunches) {
 
 TEST(SlotHost, AWaitOfTheHostLeavesTheGpuIdle) {
   // Four layers of experts in a forward slot, two waits of 500 us in each.
-  const Case usual(tests::deepseek_plan, {}),
-      waits(tests::deepseek_plan, {{"synchronization", 500}, {"synchronizations.moe", 2}});
+  const std::vector<std::string> counted = {"stack.dispatcher=alltoall"};
+  const Case usual(tests::deepseek_plan, {}, counted),
+      waits(tests::deepseek_plan, {{"synchronization", 500}, {"synchronizations.moe", 2}}, counted);
   EXPECT_NEAR(waits.seconds(OpType::F) - usual.seconds(OpType::F), 4 * 2 * 500e-6, 1e-6);
 }
 
 TEST(SlotHost, KernelsAreDelayedLikeTheirSegments) {
-  const Case slow(tests::deepseek_plan, {{"launch", 300}, {"synchronization", 50}, {"synchronizations.moe", 1}});
+  const Case slow(tests::deepseek_plan, {{"launch", 300}, {"synchronization", 50}, {"synchronizations.moe", 1}},
+                  {"stack.dispatcher=alltoall"});
   const std::vector<SegmentTime> whole = slow.times(OpType::FB);
   const KernelSlot kernels = take_apart(slow.program, slow.slot(OpType::FB), slow.costs);
   std::vector<double> sums(whole.size());
