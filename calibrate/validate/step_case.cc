@@ -42,6 +42,7 @@ StepDemand read_demand(TableReader& reader) {
   StepDemand demand;
   demand.name = reader.text("name");
   demand.hardware = reader.optional_texts("hardware");
+  demand.sets = reader.optional_texts("sets");
   demand.mean_absolute_error = reader.positive("mean_absolute_error");
   demand.bias = reader.positive("bias");
   demand.aim_mean_absolute_error = reader.optional_positive("aim_mean_absolute_error");

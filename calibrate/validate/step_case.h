@@ -40,6 +40,7 @@ struct StepDemand {
   double mean_absolute_error = 0;
   double bias = 0;  // limit on the absolute value of the mean error
   std::optional<double> aim_mean_absolute_error, aim_bias;
+  std::vector<std::string> sets;  // of the rows; empty: all
 };
 
 struct StepCase {  // the content of a case file

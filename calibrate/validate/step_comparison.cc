@@ -33,6 +33,11 @@ std::vector<std::string> hold_out(const std::string& set, model::Profile& profil
   return names;
 }
 
+// An empty list has everything.
+bool among(const std::vector<std::string>& names, const std::string& name) {
+  return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
 // Returns the most bytes of a rank in the words of StepReading::memory.
 double bytes_of(const model::Memory& memory, std::string_view kind) {
   if (kind == "device") return memory.peak_bytes;
@@ -210,7 +215,7 @@ StepComparison compare_steps(const StepCase& definition, const std::vector<Publi
   comparison.summaries = summaries_of(comparison.steps);
   for (const StepDemand& demand : definition.demands) {
     const auto wanted = [&](const PublishedStep& row) {
-      return demand.hardware.empty() || std::ranges::find(demand.hardware, row.hardware) != demand.hardware.end();
+      return among(demand.hardware, row.hardware) && among(demand.sets, row.set);
     };
     comparison.demands.push_back({demand, summarize(demand.name, comparison.steps, wanted)});
   }

@@ -70,11 +70,11 @@ struct RankMemory {
 };
 
 struct Memory {
-  bool measured = false;  // ranks have a peak only: the most bytes in use on a device
   double peak_bytes = 0;
   double capacity_bytes = 0;
   bool fits = true;
   std::vector<RankMemory> ranks;
+  bool measured = false;  // ranks have a peak only: the most bytes in use on a device
 };
 
 struct RunPhaseCost {

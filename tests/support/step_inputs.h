@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/architecture/load_architecture.h"
+#include "model/profile/stack.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
@@ -26,7 +27,8 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
           model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
 }
 
-// Returns the inputs of a plan that was made in code, with shipped files by the names in it.
+// Returns the inputs of a plan that was made in code, with shipped files by the names in it and the plan's stack, else
+// the profile's.
 inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
   if (!architecture) return tl::unexpected(architecture.error());
@@ -35,7 +37,12 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
   if (!cluster) return tl::unexpected(cluster.error());
   const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
   if (!profile) return tl::unexpected(profile.error());
-  return sim::Inputs{plan, *architecture, *cluster, *profile};
+  const std::string stacks = shipped("calibrate/stacks");
+  const auto stack = model::load_stack(stacks + "/" + plan.stack.name.value_or(profile->stack()) + ".toml", stacks);
+  if (!stack) return tl::unexpected(stack.error());
+  model::Plan stacked = plan;
+  if (const auto applied = model::apply_stack(*stack, stacked); !applied) return tl::unexpected(applied.error());
+  return sim::Inputs{stacked, *architecture, *cluster, model::with_stack(*profile, *stack)};
 }
 
 // Returns step_inputs() with the wiring of the topology, so that transfers cross links.

@@ -19,25 +19,27 @@ namespace {
 using calibrate::ComparedStep;
 using calibrate::StepComparison;
 
-// Compares with the profiles of the case, but those of `instead` for its hardware.
-StepComparison compared_steps(const std::map<std::string, std::string>& instead = {}) {
-  auto definition = calibrate::load_step_case(shipped("calibrate/cases/published-steps.toml")).value();
+// Compares the rows of a case with its profiles, but those of `instead` for its hardware.
+StepComparison compared_steps(const std::string& name, const std::map<std::string, std::string>& instead = {}) {
+  auto definition = calibrate::load_step_case(shipped("calibrate/cases/" + name + ".toml")).value();
   for (calibrate::StepHardware& hardware : definition.hardware)
     if (const auto other = instead.find(hardware.name); other != instead.end()) hardware.profile = other->second;
-  const auto rows =
-      calibrate::read_published_steps(shipped("calibrate/published/" + definition.tables.at(0) + ".csv")).value();
+  std::vector<calibrate::PublishedStep> rows;
+  for (const std::string& table : definition.tables) {
+    auto read = calibrate::read_published_steps(shipped("calibrate/published/" + table + ".csv")).value();
+    rows.insert(rows.end(), read.begin(), read.end());
+  }
   return calibrate::compare_steps(definition, rows, inputs_of_plan);
 }
 
-void expect_a_plan_of_every_row_that_states_layout_and_time(const StepComparison& comparison) {
+void expect_a_plan_of_every_row_that_states_layout_and_time(const StepComparison& comparison, std::size_t rows) {
   std::size_t planned = 0;
   for (const ComparedStep& row : comparison.steps) {
     planned += row.lacking.empty();
     EXPECT_FALSE(row.error) << row.step.id << ": " << to_string(*row.error);
     EXPECT_EQ(row.predicted.has_value(), row.lacking.empty()) << row.step.id;
   }
-  // 88 less those without a layout or a time: sc210012, tt0033 to tt0037, mch0005 to mch0014.
-  EXPECT_EQ(planned, 72u);
+  EXPECT_EQ(planned, rows);
 }
 
 void expect_predictions_above_their_lower_bound(const StepComparison& comparison) {
@@ -56,12 +58,12 @@ void expect_errors_that_the_case_tolerates(const StepComparison& comparison) {
   }
 }
 
-// Returns the errors of each profile, over the rows that are predicted with it.
-std::map<std::string, std::vector<double>> errors_by_profile(const StepComparison& comparison) {
-  std::map<std::string, std::vector<double>> errors;
+using Errors = std::map<std::string, std::vector<double>>;  // of each profile
+
+// Adds the errors of the rows that are predicted with each profile.
+void add_errors(const StepComparison& comparison, Errors& errors) {
   for (const ComparedStep& row : comparison.steps)
     if (row.prediction_error()) errors[row.profile].push_back(*row.prediction_error());
-  return errors;
 }
 
 void expect_stated(const std::string& profile, const std::vector<double>& errors) {
@@ -78,20 +80,29 @@ void expect_stated(const std::string& profile, const std::vector<double>& errors
 
 // One comparison serves all expectations, because it takes seconds.
 TEST(PublishedSteps, ArePredictedWithinWhatCaseAndProfilesState) {
-  const StepComparison comparison = compared_steps();
-  expect_a_plan_of_every_row_that_states_layout_and_time(comparison);
-  expect_predictions_above_their_lower_bound(comparison);
-  expect_errors_that_the_case_tolerates(comparison);
-  const auto errors = errors_by_profile(comparison);
-  for (const char* profile : {"a100", "a100-40gb", "v100-datasheet", "h100", "h100-500w-torch", "h200-torch"})
+  // 88 less those without a layout or a time: sc210012, tt0033 to tt0037, mch0005 to mch0014; 540 less fold0090, whose
+  // layout is not stated, and runs that ended for lack of memory.
+  Errors errors;
+  for (const auto& [name, rows] : {std::pair("published-steps", 72u), std::pair("development-steps", 539u)}) {
+    const StepComparison comparison = compared_steps(name);
+    expect_a_plan_of_every_row_that_states_layout_and_time(comparison, rows);
+    expect_predictions_above_their_lower_bound(comparison);
+    expect_errors_that_the_case_tolerates(comparison);
+    add_errors(comparison, errors);
+  }
+  for (const char* profile : {"a100", "a100-40gb", "v100-datasheet", "h100", "h100-500w-torch", "b200-torch"})
     expect_stated(profile, errors.at(profile));
 }
 
 TEST(StepUncertainty, OfDatasheetProfilesIsTheErrorOfTheSameRowsPredictedWithThem) {
-  const auto errors = errors_by_profile(compared_steps({{"A100 80GB", "a100-datasheet"},
-                                                        {"A100 40GB", "a100-datasheet"},
-                                                        {"H100 80GB", "generic-datasheet"},
-                                                        {"H200", "generic-datasheet"}}));
+  Errors errors;
+  for (const char* name : {"published-steps", "development-steps"})
+    add_errors(compared_steps(name, {{"A100 80GB", "a100-datasheet"},
+                                     {"A100 80GB JZ", "a100-datasheet"},
+                                     {"A100 40GB", "a100-datasheet"},
+                                     {"H100 80GB", "generic-datasheet"},
+                                     {"H200", "generic-datasheet"}}),
+               errors);
   expect_stated("a100-datasheet", errors.at("a100-datasheet"));
   expect_stated("generic-datasheet", errors.at("generic-datasheet"));
 }
