@@ -33,7 +33,7 @@ struct ResidualRegression {
 
 // Returns the regression of each set, of all rows, and of all rows within their sets, as far as they have more rows
 // than causes: least squares with a prior of mean 0, whose deviation is 1 for factors and 20 us for launches, so that
-// causes that rows do not tell apart stay near 0 with a large uncertainty.
+// causes that rows do not separate stay near 0 with a large uncertainty.
 std::vector<ResidualRegression> residual_regressions(const std::vector<ResidualRow>& rows);
 
 }  // namespace plumbline::calibrate

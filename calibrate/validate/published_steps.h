@@ -25,7 +25,7 @@ struct PublishedStep {  // a row of the table
   std::vector<std::string> assumed;    // columns whose values are assumptions of ours, not of the source
   std::vector<std::string> plan;       // further keys of the plan, "schedule.layers_per_stage=[1, 2]"
 
-  bool out_of_memory() const { return status == "out-of-memory"; }  // the source says that the run did not fit
+  bool out_of_memory() const { return status == "out-of-memory"; }  // by the source
   // Returns the columns that a plan and a comparison need and the row lacks. A run that did not fit needs no time.
   std::vector<std::string> lacking() const;
   std::string layout() const;  // "TP8 PP35x3 DP8 ZeRO-1"

@@ -13,7 +13,7 @@ namespace plumbline::calibrate {
 
 struct StepPlan {
   model::Plan plan;
-  std::string profile, memory;       // memory: as StepReading's, "device" where no reading says
+  std::string profile, memory;       // memory: as StepReading's, "device" where no reading has one
   std::vector<std::string> missing;  // features of the row that a plan cannot express
 };
 

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "calibrate/residuals/plan_order.h"
+#include "calibrate/residuals/regression.h"
 #include "calibrate/validate/published_steps.h"
 #include "reports/json/detail/document.h"
 #include "reports/text/compare/validation_report.h"

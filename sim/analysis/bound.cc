@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sim/predict/step_recurrence.h"
+#include "sim/predict/step_walk.h"
 #include "sim/step/optimizer_timing.h"
 
 namespace plumbline::sim {

@@ -10,7 +10,7 @@
 #include "model/profile/cluster.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
-#include "sim/predict/step_recurrence.h"
+#include "sim/predict/step_walk.h"
 #include "sim/step/step_executor.h"
 
 namespace plumbline::sim {

@@ -1,19 +1,16 @@
-// The closed form of a step on a schedule's table: the recurrence of its ops, and every rank's slots with the
-// reductions and gathers that depend on them:
+// What the closed form of a step walks (sim/predict/step_walk.h) on a schedule's table: the recurrence of its ops, and
+// every rank's slots with the reductions and gathers that depend on them:
 //   start of a collective = max(end of the one before it, end of what it depends on)
 //   start of a segment    = max(its start within its slot, ends of the gathers it needs)
 // A slot takes longer by the part of it that collectives overlap, times a factor of the whole slot. It equals the event
 // simulation where compute and collectives do not slow each other down.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "model/schedule/schedule_table.h"
-#include "sim/step/step_end.h"
 #include "sim/step/template_run.h"
 
 namespace plumbline::sim {
@@ -62,22 +59,5 @@ struct StepRecurrence {
   bool reshard = true;      // false: parameters stay until no micro-batch waits for its backward
   std::size_t buffers = 2;  // units gathered at a time
 };
-
-struct StepWalk {
-  struct Rank {
-    GradientsReady ready;
-    std::array<double, 5> longer{};  // s by op type that slots take longer than on a GPU alone
-    double gather_wait = 0;          // s of these that slots wait for collectives
-    double slowed = 0;               // s of these by which collectives make compute longer
-  };
-  std::vector<Rank> ranks;
-  std::vector<double> class_longer;  // s that all slots of a slot class take longer
-};
-
-// Overwrites `walk`.
-void walk_step(const StepRecurrence& step, StepWalk& walk);
-
-// Returns stage and unit of each gather of a rank in a step with gathers_each, repeats included.
-std::vector<std::pair<std::int32_t, std::int32_t>> gathered_units(const StepRecurrence& step, std::size_t rank);
 
 }  // namespace plumbline::sim

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/residuals/plan_order.h"
+#include "calibrate/residuals/regression.h"
 #include "calibrate/validate/published_steps.h"
 #include "model/base/text.h"
 #include "reports/text/compare/validation_report.h"

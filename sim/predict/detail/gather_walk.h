@@ -10,6 +10,7 @@
 
 #include "sim/predict/detail/overlap_clock.h"
 #include "sim/predict/step_recurrence.h"
+#include "sim/step/step_end.h"
 
 namespace plumbline::sim {
 

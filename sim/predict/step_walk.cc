@@ -1,4 +1,4 @@
-#include "sim/predict/step_recurrence.h"
+#include "sim/predict/step_walk.h"
 
 #include <algorithm>
 #include <optional>
