@@ -32,7 +32,8 @@ struct ComparedStep {  // a row with its prediction and baseline
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
   std::optional<double> memory_error() const;      // relative: predicted peak over the stated one, less one
-  // Whether the plan is rightly predicted to fit, or not to fit, where the row states which: it ran, or ran out of memory.
+  // Whether the plan is rightly predicted to fit, or not to fit, where the row states which: it ran, or ran out of
+  // memory.
   std::optional<bool> right_about_fit() const;
   std::optional<double> baseline_error() const;  // only where there is a prediction, so that both cover the same rows
 };

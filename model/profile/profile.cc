@@ -74,8 +74,8 @@ Result<Profile> load_profile(const std::string& path, const std::string& shipped
   auto chain = TRY(read_chain(
       path, shipped,
       {.what = "profile", .text_keys = {"name", "description", "extends", "stack"}, .list_keys = {"devices"}}));
-  return Profile(stated_name(chain), chain.front().text_or_empty("description"), take_constants(chain), devices_of(chain),
-                 stack_of(chain));
+  return Profile(stated_name(chain), chain.front().text_or_empty("description"), take_constants(chain),
+                 devices_of(chain), stack_of(chain));
 }
 
 }  // namespace plumbline::model

@@ -106,7 +106,8 @@ TEST_F(StepCases, NameTheRowThatHasNoPlan) {
   tests::expect_error(hardware.error(), model::ErrorKind::input, "", 0, "row1", "has no hardware 'abacus'");
   const auto type = step_plan(row({{"model_type", "perceptron"}}), load());
   ASSERT_FALSE(type);
-  tests::expect_error(type.error(), model::ErrorKind::input, "", 0, "row1", "known: deepseek_v2, deepseek_v3, gpt2, llama, mixtral, mpt, qwen2_moe, qwen3_moe");
+  tests::expect_error(type.error(), model::ErrorKind::input, "", 0, "row1",
+                      "known: deepseek_v2, deepseek_v3, gpt2, llama, mixtral, mpt, qwen2_moe, qwen3_moe");
 }
 
 // Errors of +10 %, -30 % and +50 %: the median of 10, 30, 50 is 30 %, the largest +50 %, the mean 30 %, the bias 30 / 3
