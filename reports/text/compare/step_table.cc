@@ -18,6 +18,8 @@
 namespace plumbline::reports {
 namespace {
 
+constexpr std::size_t most_rows = 200;  // of a case whose rows are printed one by one
+
 using calibrate::ComparedStep;
 using calibrate::StepComparison;
 using calibrate::StepErrors;
@@ -226,7 +228,10 @@ std::string notes_of(const StepComparison& comparison) {
 
 std::string step_table(const StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
-  std::string out = definition.name + "\n\n" + steps_table(comparison) + memory_table(comparison);
+  std::string out = definition.name + "\n\n";
+  out += comparison.steps.size() > most_rows
+             ? paragraph(fmt::format("{} rows, each with its errors in --json.", comparison.steps.size())) + "\n"
+             : steps_table(comparison) + memory_table(comparison);
   out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";
   out += memory_summary(comparison) + order_table(comparison) + residual_table(comparison);
   out += demand_lines(comparison) + notes_of(comparison) + "\n";
