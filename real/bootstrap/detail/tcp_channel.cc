@@ -146,7 +146,10 @@ class TcpChannel final : public ControlChannel {
   Result<void> send(Peer& peer, const std::string& bytes) {
     if (const auto known = failure()) return infeasible(*known);
     if (peer.socket->send({Frame::Kind::data, bytes})) return {};
-    return infeasible(failure().value_or(fmt::format("rank {} is gone", peer.rank)));
+    // The peer may have sent a reason before its end, which the listener has still to read.
+    std::unique_lock lock(mutex_);
+    came_.wait_for(lock, std::chrono::duration<double>(wait_), [&] { return failure_ || peer.left; });
+    return infeasible(failure_.value_or(fmt::format("rank {} is gone", peer.rank)));
   }
 
   Result<std::string> receive(Peer& peer) {
