@@ -38,9 +38,9 @@ Value of_slot(const StepResult& result) {
   return (result.step.*field)[static_cast<std::size_t>(type)];
 }
 
-template <std::size_t index>
+template <auto quantile>
 Value of_interval(const StepResult& result) {
-  return result.interval_s ? Value((*result.interval_s)[index]) : std::nullopt;
+  return result.interval ? Value(result.interval->time_s.*quantile) : std::nullopt;
 }
 
 using Step = model::StepTimes;
@@ -76,9 +76,9 @@ constexpr Metric metrics[] = {
     {"step.chunk_s.I", of_slot<&Step::chunk_s, OpType::I>},
     {"step.chunk_s.W", of_slot<&Step::chunk_s, OpType::W>},
     {"step.chunk_s.FB", of_slot<&Step::chunk_s, OpType::FB>},
-    {"interval.time_s.p10", of_interval<0>},
-    {"interval.time_s.p50", of_interval<1>},
-    {"interval.time_s.p90", of_interval<2>},
+    {"interval.time_s.p10", of_interval<&model::Quantiles::p10>},
+    {"interval.time_s.p50", of_interval<&model::Quantiles::p50>},
+    {"interval.time_s.p90", of_interval<&model::Quantiles::p90>},
     {"bound.time_s", [](const StepResult& result) -> Value { return result.bound_s; }},
     {"run.tokens", of_run<&RunCost::tokens>},
     {"run.steps", of_run<&RunCost::steps>},

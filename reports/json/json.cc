@@ -66,10 +66,33 @@ Json step_of(const model::StepTimes& step) {
   return json;
 }
 
-Json interval_of(const std::optional<std::array<double, 3>>& interval) {
-  Json time = {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
-  if (interval) time = {{"p10", (*interval)[0]}, {"p50", (*interval)[1]}, {"p90", (*interval)[2]}};
-  return Json{{"time_s", time}};
+Json quantiles_of(const std::optional<model::Quantiles>& quantiles) {
+  if (!quantiles) return {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
+  return {{"p10", quantiles->p10}, {"p50", quantiles->p50}, {"p90", quantiles->p90}};
+}
+
+Json interval_of(const std::optional<model::PredictionInterval>& known) {
+  const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
+  const auto always = [&](const model::Quantiles& quantiles) {
+    return quantiles_of(known ? std::optional(quantiles) : std::nullopt);
+  };
+  Json json = {{"time_s", always(interval.time_s)},
+               {"tokens_per_s", always(interval.tokens_per_s)},
+               {"days", quantiles_of(interval.days)},
+               {"gpu_hours", quantiles_of(interval.gpu_hours)},
+               {"cost_usd", quantiles_of(interval.cost_usd)},
+               {"peak_bytes", always(interval.peak_bytes)},
+               {"fits_probability", known ? Json(interval.fits_probability) : Json(nullptr)},
+               {"left_factor", known ? Json(interval.left_factor) : Json(nullptr)},
+               {"left_rows", text_or_null<Json>(interval.left_rows)},
+               {"draws", interval.draws},
+               {"parts", Json::array()}};
+  for (const model::IntervalPart& part : interval.parts)
+    json["parts"].push_back({{"source", part.source},
+                             {"share", part.share},
+                             {"measurement", text_or_null<Json>(part.measurement)},
+                             {"half_width_after", value_of(part.half_width_after)}});
+  return json;
 }
 
 Json price_of(const model::Known<model::HourlyPrice>& known) {
@@ -246,7 +269,7 @@ Json training_of(const TrainingReport& training) {
 Json result_of(const model::StepResult& result, const model::Plan& plan) {
   Json json;
   json["step"] = step_of(result.step);
-  json["interval"] = interval_of(result.interval_s);
+  json["interval"] = interval_of(result.interval);
   json["power_span_s"] = result.power_span_s ? Json(*result.power_span_s) : Json(nullptr);
   json["bound"] = bound_of(result);
   json["run"] = run_of(result.run);

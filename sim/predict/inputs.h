@@ -8,6 +8,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
+#include "sim/interval/left.h"
 #include "topologies/fabric_shape.h"
 
 namespace plumbline::sim {
@@ -30,6 +31,8 @@ struct Inputs {
   std::shared_ptr<LinksMemo> links = nullptr;           // all inputs that share it have the same fabric
   std::shared_ptr<ScheduleTables> tables = nullptr;     // of schedules
   std::optional<double> power_exponent = std::nullopt;  // model::PowerModel::Limit::exponent
+  std::optional<Left> left = std::nullopt;              // of steps; for intervals
+  std::optional<Left> memory_left = std::nullopt;       // of the fullest rank's peak
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 

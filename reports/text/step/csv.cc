@@ -97,10 +97,12 @@ std::string csv_field(std::string_view text) {
 std::string to_csv(const model::StepResult& result) {
   Writer out;
   write_step(out, result.step);
-  constexpr std::array<std::string_view, 3> percentiles = {"p10", "p50", "p90"};
-  for (std::size_t i = 0; i < percentiles.size(); ++i) {
-    const auto value = result.interval_s ? std::optional<double>((*result.interval_s)[i]) : std::nullopt;
-    out.row(fmt::format("interval.time_s.{}", percentiles[i]), value, "s");
+  using model::Quantiles;
+  constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
+      {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
+  for (const auto& [name, quantile] : percentiles) {
+    const auto value = result.interval ? std::optional(result.interval->time_s.*quantile) : std::nullopt;
+    out.row(fmt::format("interval.time_s.{}", name), value, "s");
   }
   out.row("bound.time_s", result.bound_s, "s");
   out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");

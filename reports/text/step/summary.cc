@@ -45,10 +45,9 @@ std::string headline(const model::StepResult& result) {
   };
   line("step time", duration(step.time_s),
        result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "");
-  if (result.interval_s) {
-    const auto& interval = *result.interval_s;
-    line("interval", duration(interval[1]),
-         fmt::format("p50; p10 {}, p90 {}", duration(interval[0]), duration(interval[2])));
+  if (result.interval) {
+    const model::Quantiles& time = result.interval->time_s;
+    line("interval", duration(time.p50), fmt::format("p50; p10 {}, p90 {}", duration(time.p10), duration(time.p90)));
   }
   line("tokens/s", grouped(step.tokens_per_s), grouped(step.tokens_per_s_per_gpu) + " per GPU");
   line("MFU (BF16 peak)", percent(step.mfu), percent(step.mfu_causal) + " with causal attention");

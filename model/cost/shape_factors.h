@@ -1,0 +1,47 @@
+// Factors on the times of single kernel shapes: how far a cost function may be off for one shape, which all launches of
+// that shape share. Predictions without factors are those of the cost functions as they are.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+
+namespace plumbline::model {
+
+// Families of cost functions whose errors are known apart (constants residual.<family> of a profile).
+enum class CostFamily : std::uint8_t { gemm, grouped_gemm, attention, memory_bound, collective, all_to_all };
+inline constexpr std::size_t cost_families = 6;
+std::string_view to_string(CostFamily family);  // "gemm", "grouped_gemm", ... as in the constants' names
+
+// A shape: its family, and a hash of all that the cost function reads of it (sizes, format, direction, ranks), the same
+// on every machine.
+struct ShapeKey {
+  CostFamily family = CostFamily::gemm;
+  std::uint64_t hash = 0;
+  bool operator==(const ShapeKey&) const = default;
+};
+
+struct ShapeKeyHash {
+  std::size_t operator()(const ShapeKey& key) const {
+    return static_cast<std::size_t>(key.hash ^ (static_cast<std::uint64_t>(key.family) << 56));
+  }
+};
+
+// For one thread at a time.
+class ShapeFactors {
+ public:
+  void set(const ShapeKey& key, double factor) { factors_[key] = factor; }
+  void clear() { factors_.clear(); }
+  // Returns the factor on the time of a shape, 1 where none is set.
+  double factor(const ShapeKey& key) const {
+    const auto found = factors_.find(key);
+    return found == factors_.end() ? 1 : found->second;
+  }
+  const std::unordered_map<ShapeKey, double, ShapeKeyHash>& all() const { return factors_; }
+
+ private:
+  std::unordered_map<ShapeKey, double, ShapeKeyHash> factors_;
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,44 @@
+// The interval of a prediction: what is likely, where its uncertainty comes from, and what measurement would narrow it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace plumbline::model {
+
+// Eight of ten values lie between p10 and p90.
+struct Quantiles {
+  double p10 = 0, p50 = 0, p90 = 0;
+  // Half of the interval over its middle.
+  double half_width() const { return p50 > 0 ? (p90 - p10) / 2 / p50 : 0; }
+  bool operator==(const Quantiles&) const = default;
+};
+
+// A source of uncertainty. Shares are of the variance of ln(step time) and add up to 1 over all parts.
+struct IntervalPart {
+  std::string source;  // "GEMM constants", "expert load", "what is left", ...
+  double share = 0;
+  // What would narrow it, in words ("combine at 20 SMs on two of your nodes"), and the half-width of the step time
+  // after that, found by conditioning the same draws on it; neither where no measurement of components would.
+  std::string measurement;
+  std::optional<double> half_width_after;
+};
+
+struct PredictionInterval {
+  Quantiles time_s;
+  Quantiles tokens_per_s;
+  std::optional<Quantiles> days, gpu_hours, cost_usd;  // of the run; nothing without its tokens, and its price
+  Quantiles peak_bytes;                                // of the fullest rank
+  double fits_probability = 1;                         // that the fullest rank's peak is below the capacity
+  // By what factor steps of this software took longer than predicted, in the middle, and the rows that it rests on; the
+  // quantiles above contain it.
+  double left_factor = 1;
+  std::string left_rows;
+  std::size_t draws = 0;            // predictions behind the interval
+  std::vector<IntervalPart> parts;  // by falling share
+};
+
+}  // namespace plumbline::model

@@ -1,0 +1,47 @@
+// What is not known exactly about a prediction: each uncertainty is one standard normal number, which changes the
+// inputs of a prediction wherever the uncertain fact is used.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/cost/shape_factors.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// What one draw changes.
+struct InputChange {
+  std::vector<std::pair<std::size_t, double>> constants;  // index into the profile's parameters, factor on the value
+  model::ShapeFactors shapes;
+  std::optional<double> imbalance;  // of the plan's routing, instead of its own
+  double step_factor = 1;           // on the step's time
+  double memory_factor = 1;         // on the peak
+};
+
+struct Uncertainty {
+  // Names the fact. Equal keys are one fact: in every plan and on every cluster they get the same draws.
+  std::string key;
+  std::string source;  // the part of the variance that it counts to, IntervalPart::source
+  std::function<void(double z, InputChange&)> apply;
+  // What would measure it, in words, and the standard deviation that is left after that, over the present one; 1: no
+  // measurement of components narrows it.
+  std::string measurement = {};
+  double after = 1;
+};
+
+// Adds the uncertainties of the constants: one for each, or one for each direction in which the constants of a fit vary
+// together. Constants without a stated uncertainty have the usual one of their kind (docs/intervals.md).
+void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found);
+// Adds one for each shape of the plan's kernels and transfers, by the residuals of its family.
+void add_shapes(const Inputs& inputs, const std::vector<model::ShapeKey>& shapes, std::vector<Uncertainty>& found);
+// Adds the load of experts, silicon and power, jitter and slow ranks.
+void add_load(const Inputs& inputs, std::vector<Uncertainty>& found);
+void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found);
+void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found);
+
+}  // namespace plumbline::sim
