@@ -20,6 +20,7 @@
 #include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
+#include "sim/interval/interval.h"
 #include "sim/whatif/power_span.h"
 
 namespace plumbline::cli {
@@ -27,6 +28,7 @@ namespace plumbline::cli {
 namespace {
 
 constexpr int infeasible_exit = 2;
+constexpr std::size_t fewest_draws = 16, most_draws = 65536;
 
 struct Arguments {
   PlanArguments plan;
@@ -34,6 +36,8 @@ struct Arguments {
   Outputs outputs;
   bool every_link = false;
   std::vector<std::string> degrade;
+  bool no_interval = false;
+  sim::IntervalOptions interval;
 };
 
 // Returns published figures of an unchanged shipped example; a changed plan has none.
@@ -96,6 +100,8 @@ model::Result<int> run(const Arguments& arguments) {
   auto simulation = TRY(fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, record, changes)
                                                         : sim::simulate(inputs, fidelity, record));
   simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
+  if (!arguments.no_interval)
+    simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result, arguments.interval));
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (!arguments.outputs.to_stdout())
@@ -122,6 +128,11 @@ void add_simulate(CLI::App& root, int& exit_code) {
                  "Simulate all links of each expert group, not only those of one representative GPU");
   verb->add_option("--degrade", arguments->degrade,
                    "LINK=FACTOR@SECONDS: from then on a link has that share of its bandwidth, 0 fails it (repeatable)");
+  verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
+  verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
+      ->check(CLI::Range(fewest_draws, most_draws))
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->interval.seed, "Of those predictions")->capture_default_str();
   verb->footer(
       "Examples:\n"
       "  plumbline simulate examples/deepseek-v3-2048xh800.toml\n"

@@ -148,6 +148,16 @@ const std::vector<ConstantRule>& constant_rules() {
   return rules;
 }
 
+std::optional<ConstantRange> constant_range(const Parameter& constant) {
+  const std::vector<const ConstantRule*> rules = rules_of(constant.name);
+  const auto unit = si_unit(constant.unit);
+  if (!unit) return std::nullopt;
+  const auto rule = std::ranges::find(rules, unit->dimension, &ConstantRule::dimension);
+  if (rule == rules.end()) return std::nullopt;
+  const ConstantRange& range = (*rule)->range;
+  return ConstantRange{range.low / unit->factor, range.high / unit->factor, range.whole};
+}
+
 Result<void> check_constant(const Parameter& constant) {
   const std::vector<const ConstantRule*> rules = rules_of(constant.name);
   if (rules.empty()) return unknown_name(constant.name);

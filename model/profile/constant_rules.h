@@ -2,6 +2,7 @@
 // model/profile/constants.def, a line each.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ struct ConstantRule {
 
 // Returns every rule, in the order of the table; lists of words are expanded.
 const std::vector<ConstantRule>& constant_rules();
+
+// Returns the values that a constant may have, in its own unit, or nothing where check_constant() would refuse its name
+// or unit.
+std::optional<ConstantRange> constant_range(const Parameter& constant);
 
 // Returns nothing for a constant that a profile may have. Else it returns an input error whose key is the constant's
 // name, without a file: an unknown name (with the nearest one), an unknown unit or one of another dimension, a value

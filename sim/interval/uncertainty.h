@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Uncertainty {
   std::string measurement = {};
   double after = 1;
 };
+
+// What would measure what the software adds: the constants of a stack and what all of its steps have left in common.
+inline constexpr std::string_view step_measurement = "a step of your stack on 8 GPUs";
 
 // Adds the uncertainties of the constants: one for each, or one for each direction in which the constants of a fit vary
 // together. Constants without a stated uncertainty have the usual one of their kind (docs/intervals.md).

@@ -44,6 +44,14 @@ class Predictor::Parts {
     return estimate(run_closed_form(false));
   }
 
+  void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
+
+  model::Result<StepAndPeak> step_and_peak(const model::Plan& plan) {
+    TRY(prepare(plan));
+    const Execution execution = run_closed_form(false);
+    return StepAndPeak{StepAccounting(cache_.inputs(), work_, execution).seconds(), peak()};
+  }
+
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
     TRY(prepare(plan));
     const auto execution = TRY(run_events(program(), false, loop));
@@ -227,6 +235,10 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
+void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
+model::Result<Predictor::StepAndPeak> Predictor::step_and_peak(const model::Plan& plan) {
+  return parts_->step_and_peak(plan);
+}
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);
 }

@@ -58,6 +58,15 @@ class Predictor {
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan);
 
+  // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew.
+  void set_profile(model::Profile profile);
+  // Returns time and peak of closed_form() without its account of where the time goes, and without its checks:
+  // constants that were drawn may beat a datasheet.
+  struct StepAndPeak {
+    double time_s = 0, peak_bytes = 0;
+  };
+  model::Result<StepAndPeak> step_and_peak(const model::Plan& plan);
+
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;
     bool record_timeline = false;

@@ -149,10 +149,12 @@ void StepAccounting::fill_power(model::StepTimes& step) const {
   step.energy_j = *step.gpu_power_w * step.time_s * static_cast<double>(work_.plan->cluster.gpus);
 }
 
+double StepAccounting::seconds() const { return execution_.step_end + exposed_input() + exposed_average(); }
+
 model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const {
   model::StepTimes step;
   const double input = exposed_input(), average = exposed_average();
-  step.time_s = execution_.step_end + input + average;
+  step.time_s = seconds();
   step.bubble_s = bubble() + input + average;
   step.exposed_input_s = input;
   step.exposed_host_s = average;

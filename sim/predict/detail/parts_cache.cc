@@ -20,11 +20,20 @@ constexpr std::size_t most_libraries = 256, most_table_ops = 50'000'000;
 
 }  // namespace
 
-PartsCache::PartsCache(Inputs inputs) : inputs_(std::move(inputs)) {
-  inputs_.cluster.device = model::with_allocator(std::move(inputs_.cluster.device), inputs_.profile);
+PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(std::move(inputs)) {
+  inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
   if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
   if (!inputs_.links) inputs_.links = std::make_shared<LinksMemo>();
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
+}
+
+void PartsCache::set_profile(model::Profile profile) {
+  sharded_.clear();
+  optimizers_.clear();
+  timed_.clear();
+  costs_.clear();
+  inputs_.profile = std::move(profile);
+  inputs_.cluster.device = model::with_allocator(device_, inputs_.profile);
 }
 
 model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {

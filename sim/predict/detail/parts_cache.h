@@ -31,6 +31,9 @@ class PartsCache {
   void find_states(PlanWork& work);
   void find_updates(PlanWork& work);
 
+  // Replaces the constants: costs and what is timed by them are forgotten, with every part of an earlier plan.
+  void set_profile(model::Profile profile);
+
   const Inputs& inputs() const { return inputs_; }
 
  private:
@@ -52,7 +55,8 @@ class PartsCache {
   const std::vector<std::int32_t>& kinds_on(const PlanWork& work, const model::ScheduleTable::Rank& rank);
   std::unique_ptr<Stages> stages_of(const PlanWork& work) const;
 
-  Inputs inputs_;  // its plan is the last one for which costs were computed
+  model::Device device_;  // without the allocator of the profile
+  Inputs inputs_;         // its plan is the last one for which costs were computed
   PlanKey key_;
   std::vector<std::int32_t> kinds_;
   std::size_t table_ops_ = 0;

@@ -1,0 +1,24 @@
+// The draws of a plan with what its parts need of them: every uncertainty with its numbers and its effect.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "sim/interval/interval.h"
+#include "sim/interval/uncertainty.h"
+
+namespace plumbline::sim {
+
+struct Drawn {
+  std::vector<Uncertainty> uncertainties;  // of which no source is switched off
+  std::vector<std::vector<double>> z;      // [uncertainty][draw]
+  StepDraws draws;
+  // By how much ln(step time) grows when one number is 1 and all others are 0; empty unless asked for.
+  std::vector<double> gradient;
+};
+
+model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,152 @@
+#include "sim/interval/detail/draws.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "model/profile/device_profile.h"
+#include "sim/interval/hypercube.h"
+#include "sim/network/links_memo.h"
+#include "sim/predict/memos.h"
+#include "sim/predict/predictor.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+// Predictions of one plan with changed inputs. For one thread.
+class ChangedSteps {
+ public:
+  explicit ChangedSteps(const Inputs& inputs) : profile_(inputs.profile), plan_(inputs.plan), predictor_(inputs) {}
+
+  model::Result<Predictor::StepAndPeak> of(const InputChange& change) {
+    std::vector<model::Parameter> constants = profile_.parameters();
+    for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
+    predictor_.set_profile(
+        {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()});
+    plan_.routing.imbalance = change.imbalance.value_or(imbalance_);
+    auto step = TRY(predictor_.step_and_peak(plan_));
+    step.time_s *= change.step_factor;
+    step.peak_bytes *= change.memory_factor;
+    return step;
+  }
+
+ private:
+  const model::Profile& profile_;
+  model::Plan plan_;
+  double imbalance_ = plan_.routing.imbalance;
+  Predictor predictor_;
+};
+
+// All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
+class Drawing {
+ public:
+  using Step = model::Result<Predictor::StepAndPeak>;
+
+  Drawing(const Inputs& inputs, const IntervalOptions& options, Drawn& drawn)
+      : inputs_(inputs), options_(options), drawn_(drawn) {}
+
+  model::Result<void> run(bool gradient) {
+    const std::size_t blocks = gradient ? (drawn_.uncertainties.size() + block - 1) / block : 0;
+    rows_.resize(options_.draws);
+    alone_.assign(drawn_.uncertainties.size(), std::nullopt);
+    ChangedSteps first(inputs_);
+    const auto now = TRY(first.of({}));
+    on_all_threads(first, blocks + rows_.size(), [&](std::size_t task, ChangedSteps& steps) {
+      if (task < blocks) return one_by_one(task * block, now, steps);
+      rows_[task - blocks] = steps.of(change_of_row(task - blocks));
+    });
+    for (const std::optional<Step>& row : rows_) {
+      const auto step = TRY(*row);
+      drawn_.draws.time_ratio.push_back(step.time_s / now.time_s);
+      drawn_.draws.peak_ratio.push_back(step.peak_bytes / now.peak_bytes);
+    }
+    if (!gradient) return {};
+    for (const std::optional<Step>& one : alone_) {
+      const auto step = one ? TRY(*one) : now;
+      drawn_.gradient.push_back(std::log(step.time_s / now.time_s));
+    }
+    return {};
+  }
+
+ private:
+  // Most constants of a profile have no part in a step: a block without effect needs one prediction.
+  static constexpr std::size_t block = 8;
+
+  template <class Task>
+  void on_all_threads(ChangedSteps& first, std::size_t tasks, const Task& task) {
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&](ChangedSteps& steps) {
+      for (std::size_t one = next++; one < tasks; one = next++) task(one, steps);
+    };
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    const std::size_t threads = std::min<std::size_t>(options_.threads > 0 ? options_.threads : cores, tasks);
+    std::vector<std::jthread> workers;
+    for (std::size_t i = 1; i < threads; ++i)
+      workers.emplace_back([&] {
+        ChangedSteps steps(inputs_);
+        work(steps);
+      });
+    work(first);
+  }
+
+  InputChange change_of_row(std::size_t row) const {
+    InputChange change;
+    for (std::size_t u = 0; u < drawn_.uncertainties.size(); ++u)
+      drawn_.uncertainties[u].apply(drawn_.z[u][row], change);
+    return change;
+  }
+
+  void one_by_one(std::size_t first, const Predictor::StepAndPeak& now, ChangedSteps& steps) {
+    const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
+    InputChange all;
+    for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
+    const Step together = steps.of(all);
+    if (together && together->time_s == now.time_s) return;
+    for (std::size_t u = first; u < end; ++u) {
+      InputChange change;
+      drawn_.uncertainties[u].apply(1, change);
+      alone_[u] = steps.of(change);
+    }
+  }
+
+  const Inputs& inputs_;
+  const IntervalOptions& options_;
+  Drawn& drawn_;
+  std::vector<std::optional<Step>> rows_, alone_;
+};
+
+// Returns the inputs with memos that all threads share, and with the constants that hold on the device.
+model::Result<Inputs> inputs_of_draws(const Inputs& inputs) {
+  Inputs shared = inputs;
+  shared.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
+  shared.every_link = false;
+  if (!shared.routing) shared.routing = std::make_shared<RoutingMemo>();
+  if (!shared.links) shared.links = std::make_shared<LinksMemo>();
+  if (!shared.tables) shared.tables = std::make_shared<ScheduleTables>();
+  return shared;
+}
+
+}  // namespace
+
+model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient) {
+  const Inputs shared = TRY(inputs_of_draws(inputs));
+  Drawn drawn;
+  add_constants(shared, drawn.uncertainties);
+  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) { return options.without.contains(one.source); });
+  for (const Uncertainty& one : drawn.uncertainties)
+    drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
+  TRY(Drawing(shared, options, drawn).run(gradient));
+  return drawn;
+}
+
+model::Result<StepDraws> draw_steps(const Inputs& inputs, const IntervalOptions& options) {
+  return TRY(draw(inputs, options, false)).draws;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,192 @@
+#include "sim/interval/detail/parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "sim/interval/hypercube.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+constexpr double least_share = 1e-3;
+
+using Column = std::vector<double>;
+
+Column centered(Column values) {
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  for (double& value : values) value -= mean;
+  return values;
+}
+
+double product(const Column& a, const Column& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
+
+// Solves the normal equations of y on the columns by elimination with the largest pivot. A column without variance of
+// its own, beyond the columns before it, has coefficient 0.
+Column least_squares(const std::vector<Column>& columns, const Column& y) {
+  const std::size_t n = columns.size();
+  std::vector<Column> rows(n, Column(n + 1));
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) rows[i][j] = product(columns[i], columns[j]);
+    rows[i][n] = product(columns[i], y);
+  }
+  constexpr double rounding = 1e-10;
+  std::vector<bool> used(n, false);
+  for (std::size_t pivot = 0; pivot < n; ++pivot) {
+    if (rows[pivot][pivot] <= rounding * product(columns[pivot], columns[pivot])) continue;
+    used[pivot] = true;
+    for (std::size_t i = 0; i < n; ++i) {
+      if (i == pivot) continue;
+      const double factor = rows[i][pivot] / rows[pivot][pivot];
+      for (std::size_t j = pivot; j <= n; ++j) rows[i][j] -= factor * rows[pivot][j];
+    }
+  }
+  Column coefficients(n, 0);
+  for (std::size_t i = 0; i < n; ++i)
+    if (used[i]) coefficients[i] = rows[i][n] / rows[i][i];
+  return coefficients;
+}
+
+// The sources of a plan's uncertainties and their part of each draw's ln(time).
+class Sources {
+ public:
+  explicit Sources(const Drawn& drawn) : drawn_(drawn), log_time_(drawn.draws.time_ratio) {
+    for (double& value : log_time_) value = std::log(value);
+    log_time_ = centered(std::move(log_time_));
+    for (std::size_t u = 0; u < drawn.uncertainties.size(); ++u) {
+      if (drawn.gradient[u] == 0) continue;
+      const auto [place, fresh] = places_.try_emplace(drawn.uncertainties[u].source, names_.size());
+      if (fresh) {
+        names_.push_back(drawn.uncertainties[u].source);
+        scores_.emplace_back(log_time_.size(), 0.0);
+      }
+      for (std::size_t i = 0; i < log_time_.size(); ++i) scores_[place->second][i] += drawn.gradient[u] * drawn.z[u][i];
+    }
+    for (Column& score : scores_) score = centered(std::move(score));
+    coefficients_ = least_squares(scores_, log_time_);
+  }
+
+  // Returns the variance of ln(time), and the part of it by source.
+  std::pair<double, std::map<std::string, double>> variances() const {
+    const auto draws = static_cast<double>(log_time_.size());
+    const double whole = product(log_time_, log_time_) / draws;
+    std::map<std::string, double> parts;
+    double sum = 0;
+    for (std::size_t s = 0; s < names_.size(); ++s)
+      sum += parts[names_[s]] = std::max(0.0, coefficients_[s] * product(scores_[s], log_time_) / draws);
+    for (auto& [source, part] : parts) part *= sum > 0 ? whole / sum : 0;
+    return {whole, parts};
+  }
+
+  // Returns the draws once something is measured.
+  Column measured(const std::string& measurement) const {
+    Column ratios = drawn_.draws.time_ratio;
+    for (std::size_t u = 0; u < drawn_.uncertainties.size(); ++u) {
+      const Uncertainty& one = drawn_.uncertainties[u];
+      if (drawn_.gradient[u] == 0 || one.measurement != measurement) continue;
+      const double slope = (1 - one.after) * coefficients_[places_.at(one.source)] * drawn_.gradient[u];
+      for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] *= std::exp(-slope * drawn_.z[u][i]);
+    }
+    return ratios;
+  }
+
+ private:
+  const Drawn& drawn_;
+  Column log_time_;
+  std::map<std::string, std::size_t> places_;
+  std::vector<std::string> names_;
+  std::vector<Column> scores_;
+  Column coefficients_;
+};
+
+// The measurement of a source after which the interval is narrowest.
+class Best {
+ public:
+  void offer(const std::string& source, const std::string& measurement, double half_width) {
+    auto& best = best_[source];
+    if (best.first.empty() || half_width < best.second) best = {measurement, half_width};
+  }
+  void fill(model::IntervalPart& part) const {
+    const auto best = best_.find(part.source);
+    if (best == best_.end()) return;
+    part.measurement = best->second.first;
+    part.half_width_after = best->second.second;
+  }
+
+ private:
+  std::map<std::string, std::pair<std::string, double>> best_;
+};
+
+Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& left) {
+  std::map<std::string, double> half_widths;
+  const auto half_width = [&](const std::string& measurement) {
+    const auto [known, fresh] = half_widths.try_emplace(measurement, 0);
+    if (!fresh) return known->second;
+    Left after = left;
+    if (measurement == step_measurement) after.common = 0;
+    return known->second = quantiles_of(with_left(sources.measured(measurement), after)).half_width();
+  };
+  Best best;
+  for (std::size_t u = 0; u < drawn.uncertainties.size(); ++u) {
+    const Uncertainty& one = drawn.uncertainties[u];
+    if (drawn.gradient[u] == 0 || one.measurement.empty() || one.after >= 1) continue;
+    best.offer(one.source, one.measurement, half_width(one.measurement));
+  }
+  if (left.common > 0)
+    best.offer(std::string(left_source), std::string(step_measurement), half_width(std::string(step_measurement)));
+  return best;
+}
+
+}  // namespace
+
+std::vector<double> with_left(const std::vector<double>& draws, const Left& left) {
+  constexpr std::size_t quantiles = 33;
+  const double deviation = std::hypot(left.common, left.own);
+  std::vector<double> factors;
+  for (std::size_t q = 0; q < (deviation > 0 ? quantiles : 1); ++q) {
+    const double z = deviation > 0 ? normal_quantile((static_cast<double>(q) + 0.5) / quantiles) : 0;
+    factors.push_back(std::exp(left.location + deviation * z));
+  }
+  std::vector<double> all;
+  for (const double draw : draws)
+    for (const double factor : factors) all.push_back(draw * factor);
+  return all;
+}
+
+model::Quantiles quantiles_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto at = [&](double share) {
+    const double place = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  return {at(0.1), at(0.5), at(0.9)};
+}
+
+std::vector<model::IntervalPart> parts_of(const Drawn& drawn, const Left& left) {
+  const Sources sources(drawn);
+  auto [whole, variances] = sources.variances();
+  const double left_variance = left.common * left.common + left.own * left.own;
+  if (left_variance > 0) variances[std::string(left_source)] = left_variance;
+  whole += left_variance;
+  const Best best = best_measurements(drawn, sources, left);
+  std::vector<model::IntervalPart> parts;
+  double kept = 0;
+  for (const auto& [source, variance] : variances) {
+    if (variance < least_share * whole || variance <= 0) continue;
+    best.fill(parts.emplace_back(model::IntervalPart{source, variance, "", std::nullopt}));
+    kept += variance;
+  }
+  for (model::IntervalPart& part : parts) part.share /= kept;
+  std::ranges::stable_sort(parts, std::ranges::greater{}, &model::IntervalPart::share);
+  return parts;
+}
+
+}  // namespace plumbline::sim

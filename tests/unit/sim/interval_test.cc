@@ -1,0 +1,164 @@
+#include "sim/interval/interval.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/profile/constant_rules.h"
+#include "sim/interval/uncertainty.h"
+#include "sim/predict/simulate.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::PredictionInterval;
+
+Inputs llama() { return tests::wired_inputs(tests::llama_plan, "h800"); }
+
+model::StepResult result_of(const Inputs& inputs) {
+  return simulate(inputs, Fidelity::closed_form, false).value().result;
+}
+
+PredictionInterval interval(const Inputs& inputs, const IntervalOptions& options = {}) {
+  return interval_of(inputs, result_of(inputs), options).value();
+}
+
+double share_of(const PredictionInterval& interval, const std::string& source) {
+  const auto part = std::ranges::find(interval.parts, source, &model::IntervalPart::source);
+  return part == interval.parts.end() ? 0 : part->share;
+}
+
+// Returns the inputs with the uncertainty of every constant whose name has the prefix times a factor.
+Inputs with_uncertainty(Inputs inputs, const std::string& prefix, double factor) {
+  std::vector<model::Parameter> constants = inputs.profile.parameters();
+  for (model::Parameter& constant : constants)
+    if (constant.name.starts_with(prefix)) constant.relative_uncertainty = factor * 0.1;
+  inputs.profile = model::Profile(inputs.profile.name(), "", constants, inputs.profile.devices());
+  return inputs;
+}
+
+TEST(Interval, IsTheSameForAnyNumberOfThreads) {
+  const Inputs inputs = llama();
+  const StepDraws one = draw_steps(inputs, {.draws = 32, .threads = 1}).value();
+  const StepDraws three = draw_steps(inputs, {.draws = 32, .threads = 3}).value();
+  EXPECT_EQ(one.time_ratio, three.time_ratio);
+  EXPECT_EQ(one.peak_ratio, three.peak_ratio);
+  const PredictionInterval alone = interval(inputs, {.draws = 32, .threads = 1});
+  const PredictionInterval many = interval(inputs, {.draws = 32, .threads = 3});
+  EXPECT_EQ(alone.time_s, many.time_s);
+  ASSERT_EQ(alone.parts.size(), many.parts.size());
+  for (std::size_t i = 0; i < alone.parts.size(); ++i) {
+    EXPECT_EQ(alone.parts[i].share, many.parts[i].share);
+    EXPECT_EQ(alone.parts[i].half_width_after, many.parts[i].half_width_after);
+  }
+}
+
+TEST(Interval, HasPartsThatAddUp) {
+  Inputs inputs = llama();
+  inputs.left = Left{.location = 0.02, .common = 0.03, .own = 0.04, .rows = "10 steps"};
+  const PredictionInterval found = interval(inputs);
+  EXPECT_LT(found.time_s.p10, found.time_s.p50);
+  EXPECT_LT(found.time_s.p50, found.time_s.p90);
+  EXPECT_NEAR(found.tokens_per_s.p10 * found.time_s.p90, found.tokens_per_s.p50 * found.time_s.p50, 1e-6);
+  double sum = 0;
+  for (const model::IntervalPart& part : found.parts) sum += part.share;
+  EXPECT_NEAR(sum, 1, 1e-12);
+  EXPECT_TRUE(std::ranges::is_sorted(found.parts, std::ranges::greater{}, &model::IntervalPart::share));
+  EXPECT_GT(share_of(found, "what is left"), 0);
+  for (const model::IntervalPart& part : found.parts)
+    if (part.half_width_after) EXPECT_LT(*part.half_width_after, found.time_s.half_width()) << part.source;
+}
+
+// A normal distribution of ln(time) with deviation s has 10 % below location - 1.2816 s and above location + 1.2816 s.
+TEST(Interval, MixesWhatIsLeftExactly) {
+  Inputs inputs = llama();
+  IntervalOptions options{.draws = 16};
+  for (const char* source : {"GEMM constants", "attention constants", "memory-bound constants", "host",
+                             "link and collective constants", "all-to-all constants", "software stack"})
+    options.without.insert(source);
+  const PredictionInterval nothing = interval(inputs, options);
+  EXPECT_TRUE(nothing.parts.empty());
+  EXPECT_DOUBLE_EQ(nothing.time_s.p10, nothing.time_s.p90);
+  inputs.left = Left{.location = 0.05, .common = 0.03, .own = 0.04};
+  const PredictionInterval some = interval(inputs, options);
+  EXPECT_NEAR(std::log(some.time_s.p50 / nothing.time_s.p50), 0.05, 1e-9);
+  EXPECT_NEAR(std::log(some.time_s.p90 / some.time_s.p50), 1.2816 * 0.05, 0.01 * 0.05);
+  ASSERT_EQ(some.parts.size(), 1u);
+  EXPECT_EQ(some.parts[0].share, 1);
+}
+
+TEST(Interval, LeavesOutASourceThatIsOff) {
+  const Inputs inputs = llama();
+  const PredictionInterval all = interval(inputs);
+  const double share = share_of(all, "GEMM constants");
+  ASSERT_GT(share, 0);
+  const PredictionInterval without = interval(inputs, {.without = {"GEMM constants"}});
+  EXPECT_EQ(share_of(without, "GEMM constants"), 0);
+  EXPECT_LT(without.time_s.half_width(), all.time_s.half_width());
+  EXPECT_EQ(draw_steps(inputs, {.draws = 16, .without = {"GEMM constants"}}).value().time_ratio,
+            draw_steps(with_uncertainty(inputs, "gemm.", 0), {.draws = 16}).value().time_ratio);
+}
+
+// Where a source has the share v of the variance, half its deviation leaves (1 - 3/4 v) of the variance. Quantiles of
+// 512 draws in strata, and the share itself, are uncertain by some percent.
+TEST(Interval, NarrowsAsTheShareSays) {
+  const IntervalOptions options{.draws = 512};
+  const PredictionInterval whole = interval(with_uncertainty(llama(), "gemm.", 1), options);
+  const PredictionInterval half = interval(with_uncertainty(llama(), "gemm.", 0.5), options);
+  const double share = share_of(whole, "GEMM constants");
+  ASSERT_GT(share, 0.3);
+  EXPECT_NEAR(half.time_s.half_width() / whole.time_s.half_width(), std::sqrt(1 - 0.75 * share), 0.08);
+}
+
+// Measuring the GEMMs leaves the uncertainty of a measurement.
+TEST(Interval, SaysWhatAMeasurementLeaves) {
+  const IntervalOptions options{.draws = 512};
+  const PredictionInterval before = interval(with_uncertainty(llama(), "gemm.", 1), options);
+  const auto part = std::ranges::find(before.parts, "GEMM constants", &model::IntervalPart::source);
+  ASSERT_NE(part, before.parts.end());
+  ASSERT_TRUE(part->half_width_after);
+  EXPECT_NE(part->measurement.find("GEMMs"), std::string::npos);
+  const PredictionInterval after = interval(with_uncertainty(llama(), "gemm.", 0.3), options);
+  EXPECT_NEAR(*part->half_width_after / after.time_s.half_width(), 1, 0.08);
+}
+
+TEST(Interval, GivesEqualConstantsEqualDraws) {
+  std::vector<Uncertainty> llama_constants, deepseek_constants;
+  add_constants(llama(), llama_constants);
+  add_constants(tests::step_inputs(tests::deepseek_plan, "h800"), deepseek_constants);
+  ASSERT_EQ(llama_constants.size(), deepseek_constants.size());
+  for (std::size_t i = 0; i < llama_constants.size(); ++i) EXPECT_EQ(llama_constants[i].key, deepseek_constants[i].key);
+}
+
+// A draw may not leave the range of its constant: a share stays below 1, however many deviations it is off.
+TEST(Interval, KeepsConstantsInTheirRange) {
+  const Inputs inputs = llama();
+  std::vector<Uncertainty> constants;
+  add_constants(inputs, constants);
+  for (const double z : {-40.0, 40.0}) {
+    InputChange change;
+    for (const Uncertainty& one : constants) one.apply(z, change);
+    std::vector<model::Parameter> changed = inputs.profile.parameters();
+    for (const auto& [index, factor] : change.constants) changed[index].value *= factor;
+    for (const model::Parameter& constant : changed) EXPECT_TRUE(model::check_constant(constant)) << constant.name;
+  }
+}
+
+TEST(TimesWithLeft, SharesWhatIsCommon) {
+  const StepDraws draws{{1, 1.1}, {1, 1}};
+  const Left left{.location = 0.1, .common = 0.2, .own = 0};
+  const auto a = times_with_left(draws, 2, left, "a", 3), b = times_with_left(draws, 2, left, "b", 3);
+  ASSERT_EQ(a.size(), 6u);
+  EXPECT_EQ(a, b);
+  const Left own{.location = 0, .common = 0, .own = 0.2};
+  EXPECT_NE(times_with_left(draws, 2, own, "a", 3), times_with_left(draws, 2, own, "b", 3));
+}
+
+}  // namespace
+}  // namespace plumbline::sim
