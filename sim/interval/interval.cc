@@ -1,11 +1,9 @@
 #include "sim/interval/interval.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
+#include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
 #include "model/economics/economics.h"
 #include "sim/interval/detail/draws.h"
@@ -55,8 +53,8 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
   interval.draws = options.draws;
   interval.left_factor = std::exp(left.location);
   interval.left_rows = left.rows;
-  const std::vector<double> ratios = with_left(drawn.draws.time_ratio, left);
-  const model::Quantiles time = quantiles_of(ratios);
+  const std::vector<double>& ratios = drawn.draws.time_ratio;
+  const model::Quantiles time = quantiles_of(ratios, left);
   interval.time_s = scaled(time, result.step.time_s);
   const double tokens = result.step.tokens_per_s;
   interval.tokens_per_s = {tokens / time.p90, tokens / time.p50, tokens / time.p10};
@@ -64,13 +62,11 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
     interval.days = scaled(time, result.run->days);
     interval.gpu_hours = scaled(time, result.run->gpu_hours);
     if (const auto& price = result.run->price().value)
-      interval.cost_usd = quantiles_of(costs_of(*result.run, *price, ratios, options));
+      interval.cost_usd = quantiles_of(costs_of(*result.run, *price, ratios, options), left);
   }
-  std::vector<double> peaks = with_left(drawn.draws.peak_ratio, memory);
-  interval.peak_bytes = scaled(quantiles_of(peaks), result.memory.peak_bytes);
-  const auto fitting = std::ranges::count_if(
-      peaks, [&](double ratio) { return ratio * result.memory.peak_bytes <= result.memory.capacity_bytes; });
-  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size());
+  const double peak = result.memory.peak_bytes, capacity = result.memory.capacity_bytes;
+  interval.peak_bytes = scaled(quantiles_of(drawn.draws.peak_ratio, memory), peak);
+  interval.fits_probability = probability_below(capacity / peak, drawn.draws.peak_ratio, memory);
   interval.parts = parts_of(drawn, left);
   return interval;
 }

@@ -4,12 +4,11 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <numbers>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
-
-#include "sim/interval/hypercube.h"
 
 namespace plumbline::sim {
 
@@ -23,6 +22,17 @@ Column centered(Column values) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   for (double& value : values) value -= mean;
   return values;
+}
+
+model::Quantiles between_nearest(Column values, double factor) {
+  std::ranges::sort(values);
+  const auto at = [&](double share) {
+    const double place = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return factor * (values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]));
+  };
+  return {at(0.1), at(0.5), at(0.9)};
 }
 
 double product(const Column& a, const Column& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
@@ -108,9 +118,11 @@ class Sources {
 // The measurement of a source after which the interval is narrowest.
 class Best {
  public:
+  explicit Best(double now) : now_(now) {}
   void offer(const std::string& source, const std::string& measurement, double half_width) {
-    auto& best = best_[source];
-    if (best.first.empty() || half_width < best.second) best = {measurement, half_width};
+    if (half_width >= now_) return;
+    auto& best = best_.try_emplace(source, measurement, half_width).first->second;
+    if (half_width < best.second) best = {measurement, half_width};
   }
   void fill(model::IntervalPart& part) const {
     const auto best = best_.find(part.source);
@@ -120,6 +132,7 @@ class Best {
   }
 
  private:
+  double now_;
   std::map<std::string, std::pair<std::string, double>> best_;
 };
 
@@ -130,9 +143,9 @@ Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& l
     if (!fresh) return known->second;
     Left after = left;
     if (measurement == step_measurement) after.common = 0;
-    return known->second = quantiles_of(with_left(sources.measured(measurement), after)).half_width();
+    return known->second = quantiles_of(sources.measured(measurement), after).half_width();
   };
-  Best best;
+  Best best(quantiles_of(drawn.draws.time_ratio, left).half_width());
   for (std::size_t u = 0; u < drawn.uncertainties.size(); ++u) {
     const Uncertainty& one = drawn.uncertainties[u];
     if (drawn.gradient[u] == 0 || one.measurement.empty() || one.after >= 1) continue;
@@ -145,27 +158,29 @@ Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& l
 
 }  // namespace
 
-std::vector<double> with_left(const std::vector<double>& draws, const Left& left) {
-  constexpr std::size_t quantiles = 33;
+double probability_below(double most, const std::vector<double>& draws, const Left& left) {
   const double deviation = std::hypot(left.common, left.own);
-  std::vector<double> factors;
-  for (std::size_t q = 0; q < (deviation > 0 ? quantiles : 1); ++q) {
-    const double z = deviation > 0 ? normal_quantile((static_cast<double>(q) + 0.5) / quantiles) : 0;
-    factors.push_back(std::exp(left.location + deviation * z));
+  double sum = 0;
+  for (const double draw : draws) {
+    const double above = std::log(most / draw) - left.location;
+    sum += deviation > 0 ? std::erfc(-above / deviation / std::numbers::sqrt2) / 2 : static_cast<double>(above >= 0);
   }
-  std::vector<double> all;
-  for (const double draw : draws)
-    for (const double factor : factors) all.push_back(draw * factor);
-  return all;
+  return sum / static_cast<double>(draws.size());
 }
 
-model::Quantiles quantiles_of(std::vector<double> values) {
-  std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const double place = share * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left) {
+  const double deviation = std::hypot(left.common, left.own), factor = std::exp(left.location);
+  if (deviation == 0) return between_nearest(draws, factor);
+  constexpr double reach = 6;  // standard deviations
+  constexpr int halvings = 50;
+  const auto [least, most] = std::ranges::minmax(draws);
+  const auto at = [&](double probability) {
+    double low = std::log(least * factor) - reach * deviation, high = std::log(most * factor) + reach * deviation;
+    for (int i = 0; i < halvings; ++i) {
+      const double middle = (low + high) / 2;
+      (probability_below(std::exp(middle), draws, left) < probability ? low : high) = middle;
+    }
+    return std::exp((low + high) / 2);
   };
   return {at(0.1), at(0.5), at(0.9)};
 }

@@ -12,18 +12,19 @@ namespace plumbline::sim {
 
 inline constexpr std::string_view left_source = "what is left";
 
-// Returns each draw times exp(location + standard deviation * z) for quantiles z of the normal distribution; the draws
-// themselves where nothing is left.
-std::vector<double> with_left(const std::vector<double>& draws, const Left& left);
+// Returns the probability that a draw times what is left is at most `most`; the draws are equally likely, and what is
+// left is a lognormal factor.
+double probability_below(double most, const std::vector<double>& draws, const Left& left);
 
-// Interpolates linearly between the two nearest values.
-model::Quantiles quantiles_of(std::vector<double> values);
+// Returns the quantiles of the draws times what is left. Where nothing is left, they are interpolated linearly between
+// the two nearest draws.
+model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left);
 
 // Explains ln(time) of the draws by the sources' linear scores: the sum of gradient * z over a source's uncertainties.
 // Least squares give each score a coefficient; a source's share is the covariance of (coefficient * score) and ln(time)
 // over the variance, and what scores do not explain counts to the sources in proportion. What is left adds its own
 // variance. Parts below a thousandth are left out, and the others scaled to 1. A measurement subtracts (1 - after) of
-// the contribution of what it measures from each draw.
+// the contribution of what it measures from each draw; one that narrows nothing is no measurement of its source.
 std::vector<model::IntervalPart> parts_of(const Drawn& drawn, const Left& left);
 
 }  // namespace plumbline::sim
