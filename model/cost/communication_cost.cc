@@ -215,8 +215,23 @@ AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& o
     return time;
   }
   if (expert_parallel_ == 1) return time;
+  time = all_to_all_by_form(graph, op);
+  if (factors_ == nullptr) return time;
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const double factor = factors_->factor(
+      shape_key(CostFamily::all_to_all, {static_cast<double>(op.kind), static_cast<double>(attributes.dispatcher),
+                                         rows_of(graph, op), static_cast<double>(attributes.token_bytes),
+                                         static_cast<double>(expert_parallel_), static_cast<double>(ranks_per_node_)}));
+  for (double* seconds :
+       {&time.alone, &time.overlapped, &time.network, &time.network_overlapped, &time.node, &time.share.seconds})
+    *seconds *= factor;
+  return time;
+}
+
+AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
   if (is_collective(attributes.dispatcher)) return exchange_by_collective(graph, op);
+  AllToAllTime time;
   const ExchangeWork sent = work(rows_of(graph, op), static_cast<double>(attributes.token_bytes));
   const Direction& by = direction(op.kind);
   const double sms = needs_sms_ ? static_cast<double>(communication_sms_) : 0;
@@ -293,7 +308,7 @@ double CommunicationCost::ring_attention(const Graph& graph, const Operator& op,
   const std::size_t key = forward ? 1 : 2;
   const Bytes piece = graph.tensor(op.reads[key]).bytes() + graph.tensor(op.reads[key + 1]).bytes();
   const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
-  const double transfer = collectives_.time(Collective::send_recv, group, piece * (forward ? 1.0 : 2.0));
+  const double transfer = seconds_of({Collective::send_recv, group, piece * (forward ? 1.0 : 2.0)});
   const auto pieces = static_cast<double>(attributes.ring_ranks);
   return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, transfer);
 }
@@ -316,8 +331,15 @@ CommunicationCost::Call CommunicationCost::call_of(const Graph& graph, const Ope
 
 double CommunicationCost::collective(const Graph& graph, const Operator& op) const {
   if (const auto known = measured(graph, op)) return known->value;
-  const Call call = call_of(graph, op);
-  return collectives_.time(call.kind, call.group, call.bytes);
+  return seconds_of(call_of(graph, op));
+}
+
+double CommunicationCost::seconds_of(const Call& call) const {
+  const double seconds = collectives_.time(call.kind, call.group, call.bytes);
+  if (factors_ == nullptr || call.group.ranks == 1) return seconds;
+  return seconds * factors_->factor(shape_key(CostFamily::collective,
+                                              {static_cast<double>(call.kind), static_cast<double>(call.group.ranks),
+                                               static_cast<double>(call.group.ranks_per_node), call.bytes.value()}));
 }
 
 CommunicationCost::LinkSeconds CommunicationCost::collective_at_best(const Graph& graph, const Operator& op) const {

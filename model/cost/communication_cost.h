@@ -12,6 +12,7 @@
 #include "model/cost/constants.h"
 #include "model/cost/forms/transfer_forms.h"
 #include "model/cost/measured_operators.h"
+#include "model/cost/shape_factors.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 #include "model/program/routing.h"
@@ -89,6 +90,10 @@ class CommunicationCost {
     placed_groups_[{ranks, stride}] = group;
   }
 
+  // Takes factors on the times of single shapes, or none; they must outlive the object. Of an all-to-all they multiply
+  // the transfer, not what precedes it. Bounds, messages between stages and measured times do not use them.
+  void use(const ShapeFactors* factors) { factors_ = factors; }
+
   const CollectiveCost& collectives() const { return collectives_; }
 
   // SMs of a transfer kernel, and of a dense collective without a limit on its SMs.
@@ -110,7 +115,9 @@ class CommunicationCost {
   };
   std::optional<Constant> measured(const Graph& graph, const Operator& op, bool overlapped = false) const;
   Call call_of(const Graph& graph, const Operator& op) const;
+  double seconds_of(const Call& call) const;
   Call exchange_call(const Graph& graph, const Operator& op) const;
+  AllToAllTime all_to_all_by_form(const Graph& graph, const Operator& op) const;
   AllToAllTime exchange_by_collective(const Graph& graph, const Operator& op) const;
   const Direction& direction(OperatorKind kind) const;
   ExchangeWork work(double tokens, double token_bytes) const;
@@ -131,6 +138,7 @@ class CommunicationCost {
   bool needs_sms_ = true;
   bool across_nodes_ = true;
   RoutingSpread spread_;
+  const ShapeFactors* factors_ = nullptr;
 };
 
 }  // namespace plumbline::model

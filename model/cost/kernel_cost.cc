@@ -117,7 +117,42 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   if (!measured_.empty())
     if (const auto measured = as_measured(graph, op, conditions)) return *measured;
-  return by_form(graph, op, conditions);
+  const KernelTime time = by_form(graph, op, conditions);
+  if (factors_ == nullptr) return time;
+  KernelTime changed = scaled(time, shape_factor(graph, op));
+  changed.seconds += time.gaps - changed.shares.back().seconds;
+  changed.shares.back() = time.shares.back();
+  return changed;
+}
+
+// Conditions do not enter: a shape that is slower than its cost function is so whatever runs beside it.
+double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
+  const auto kind = static_cast<double>(op.kind);
+  const auto type = [&](TensorId id) { return static_cast<double>(graph.tensor(id).type); };
+  switch (operator_class(graph, op)) {
+    case OperatorClass::gemm:
+    case OperatorClass::weight_gradient_gemm: {
+      const GemmShape shape = gemm_shape(graph, op, 1);
+      const bool weight_gradient = op.phase == Phase::W;
+      const bool grouped = op.kind == OperatorKind::grouped_matmul && !weight_gradient;
+      return factors_->factor(
+          shape_key(grouped ? CostFamily::grouped_gemm : CostFamily::gemm,
+                    {kind, weight_gradient ? 1.0 : 0.0, shape.groups, shape.m, shape.n, shape.k, type(op.reads[0]),
+                     type(op.reads[1]), type(op.writes[0]), accumulates(op) ? 1.0 : 0.0}));
+    }
+    case OperatorClass::attention: {
+      const AttentionWork work = attention_work(graph, op, true);
+      const auto kernel = static_cast<double>(std::get<AttentionAttributes>(op.attributes).kernel);
+      return factors_->factor(
+          shape_key(CostFamily::attention,
+                    {kernel, work.backward ? 1.0 : 0.0, work.batch_heads, work.kv_heads_batch, work.queries, work.keys,
+                     work.longest, work.qk_dim, work.v_dim, work.element_bytes, static_cast<double>(ring_ranks(op))}));
+    }
+    case OperatorClass::router:
+      return factors_->factor(shape_key(CostFamily::memory_bound, {kind}));
+    default:
+      return factors_->factor(shape_key(CostFamily::memory_bound, {kind, bytes_moved(graph, op, 1).value()}));
+  }
 }
 
 // Scales the measured time by the formula's ratio between these conditions and those of the measurement. Measurements

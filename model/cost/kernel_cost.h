@@ -14,6 +14,7 @@
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
 #include "model/cost/operator_class.h"
+#include "model/cost/shape_factors.h"
 #include "model/cost/sm_partition.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
@@ -35,7 +36,11 @@ class KernelCost {
   // Returns the time of any operator that runs on one GPU (not all-to-alls or collectives). An operator that the
   // profile has measured on as many SMs takes that time plus one launch gap; during a transfer, the time measured so.
   // Conditions that were not measured (rows, slowdowns) scale it by the same factor as the formula.
+  // Times of formulas are multiplied by the factors of their shapes, but for launch gaps.
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+
+  // Takes factors on the times of single shapes, or none; they must outlive the object. Bounds do not use them.
+  void use(const ShapeFactors* factors) { factors_ = factors; }
 
   // Returns whether the profile has what GEMMs of that format cost. FP8 per tensor and MXFP8 take the constants of
   // block-scaled FP8 where they have none; formats of four bits are known by their own constants only.
@@ -96,6 +101,7 @@ class KernelCost {
   KernelTime router(const Operator& op) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
+  double shape_factor(const Graph& graph, const Operator& op) const;
   KernelTime scaled(KernelTime time, double factor) const;
   KernelTime with_gaps(KernelTime time, double kernels) const;
   const GemmKind& gemm_kind(const Graph& graph, const Operator& op) const;
@@ -125,6 +131,7 @@ class KernelCost {
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
   MeasuredOperators measured_;
+  const ShapeFactors* factors_ = nullptr;
 };
 
 }  // namespace plumbline::model

@@ -2,8 +2,10 @@
 // that shape share. Predictions without factors are those of the cost functions as they are.
 #pragma once
 
-#include <array>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 #include <unordered_map>
 
@@ -19,8 +21,11 @@ std::string_view to_string(CostFamily family);  // "gemm", "grouped_gemm", ... a
 struct ShapeKey {
   CostFamily family = CostFamily::gemm;
   std::uint64_t hash = 0;
-  bool operator==(const ShapeKey&) const = default;
+  auto operator<=>(const ShapeKey&) const = default;
 };
+
+// Returns the key of a shape that is described by numbers, each of which is rounded to whole ones.
+ShapeKey shape_key(CostFamily family, std::initializer_list<double> numbers);
 
 struct ShapeKeyHash {
   std::size_t operator()(const ShapeKey& key) const {
@@ -36,12 +41,17 @@ class ShapeFactors {
   // Returns the factor on the time of a shape, 1 where none is set.
   double factor(const ShapeKey& key) const {
     const auto found = factors_.find(key);
-    return found == factors_.end() ? 1 : found->second;
+    if (found != factors_.end()) return found->second;
+    if (records_) factors_.emplace(key, 1);
+    return 1;
   }
   const std::unordered_map<ShapeKey, double, ShapeKeyHash>& all() const { return factors_; }
+  // Keeps every shape whose factor is asked for, with factor 1.
+  void record() { records_ = true; }
 
  private:
-  std::unordered_map<ShapeKey, double, ShapeKeyHash> factors_;
+  mutable std::unordered_map<ShapeKey, double, ShapeKeyHash> factors_;
+  bool records_ = false;
 };
 
 }  // namespace plumbline::model

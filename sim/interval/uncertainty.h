@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/error.h"
 #include "model/cost/shape_factors.h"
 #include "sim/predict/inputs.h"
 
@@ -37,11 +38,17 @@ struct Uncertainty {
 
 // What would measure what the software adds: the constants of a stack and what all of its steps have left in common.
 inline constexpr std::string_view step_measurement = "a step of your stack on 8 GPUs";
+// Returns what measures the costs of a family for the inputs' plan, in words, as Uncertainty::measurement.
+std::string measurement_of(model::CostFamily family, const Inputs& inputs);
+// Standard deviation of a cost that was measured at the very shapes of a plan.
+inline constexpr double measured_deviation = 0.03;
 
 // Adds the uncertainties of the constants: one for each, or one for each direction in which the constants of a fit vary
 // together. Constants without a stated uncertainty have the usual one of their kind (docs/intervals.md).
 void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found);
-// Adds one for each shape of the plan's kernels and transfers, by the residuals of its family.
+// Returns the shapes of the plan's kernels and transfers, sorted. Errors: those of Predictor::closed_form().
+model::Result<std::vector<model::ShapeKey>> shapes_of(const Inputs& inputs);
+// Adds one for each shape, by the residual of its family; none where the profile states no residual.
 void add_shapes(const Inputs& inputs, const std::vector<model::ShapeKey>& shapes, std::vector<Uncertainty>& found);
 // Adds the load of experts, silicon and power, jitter and slow ranks.
 void add_load(const Inputs& inputs, std::vector<Uncertainty>& found);

@@ -163,6 +163,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};
   CostModels costs{kernels, *communication, host, partition, nullptr, on_device, power};
+  costs.kernels.use(inputs.shapes);
+  costs.communication.use(inputs.shapes);
   model::ConstantReader reader(profile);
   const auto optional = [&](std::string_view name, double fallback) {
     return reader.find(name).value_or(model::Constant{.value = fallback}).value;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "model/architecture/architecture.h"
+#include "model/cost/shape_factors.h"
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
@@ -33,6 +34,8 @@ struct Inputs {
   std::optional<double> power_exponent = std::nullopt;  // model::PowerModel::Limit::exponent
   std::optional<Left> left = std::nullopt;              // of steps; for intervals
   std::optional<Left> memory_left = std::nullopt;       // of the fullest rank's peak
+  // Factors on the times of single kernel shapes, which must outlive the inputs; null: none.
+  const model::ShapeFactors* shapes = nullptr;
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 
