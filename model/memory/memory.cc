@@ -75,6 +75,8 @@ class Accountant {
     memory.high_bytes = peak.high.value();
     memory.allocated_bytes = peak.allocated().value();
     memory.segments_bytes = peak.segments().value();
+    memory.routed_bytes = fullest.routed.value();
+    memory.library_bytes = peak.libraries().value();
     memory.activations_peak_bytes = timeline.activations_peak.value();
     memory.peak_operator = describe(program_, slots_, index, fullest);
     memory.largest = largest_item(state, memory);

@@ -50,6 +50,8 @@ struct RankPeak {
   Bytes allocated() const { return state + dynamic + software + workspaces; }
   Bytes segments() const { return allocated() + held; }
   Bytes workspaces;  // buffers of reductions that are tensors of the framework
+  // What the driver and libraries hold: context, workspaces of GEMMs, connections and buffers of transfers.
+  Bytes libraries() const { return buffers - workspaces + (reserve - held); }
 };
 
 // The sum never falls when a part of the holding grows, so it is a lower bound of the peak wherever these are.

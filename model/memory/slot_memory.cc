@@ -16,7 +16,8 @@ class Side {
   Side(const StageTensors& tensors, OpType type, bool forward, const std::vector<SlotUse>& uses)
       : tensors_(tensors), type_(type), forward_(forward), uses_(uses) {}
 
-  // Calls add(account, from, to, bytes) for each tensor held during operators from..to; to = end: and after the slot.
+  // Calls add(tensor, account, from, to, bytes) for each tensor held during operators from..to; to = end: and after the
+  // slot.
   template <class Add>
   void account(std::int32_t end, const Add& add) const {
     for (std::uint32_t i = 0; i < uses_.size(); ++i) {
@@ -28,15 +29,15 @@ class Side {
       const Bytes copied = is_copied ? tensor.on_host : Bytes();
       const bool before = was_kept(tensor.lifetime), after = stays(tensor.lifetime);
       if (copied > Bytes() && before && after)
-        add(Account::activations, first, end, copied);
+        add(tensor, Account::activations, first, end, copied);
       else if (copied > Bytes())
-        add(Account::communication, first, last, copied);
+        add(tensor, Account::communication, first, last, copied);
       if (before) {
-        if (!after) add(Account::activations, last + 1, end, copied - tensor.bytes);
+        if (!after) add(tensor, Account::activations, last + 1, end, copied - tensor.bytes);
       } else if (after) {
-        add(Account::activations, first, end, tensor.bytes - copied);
+        add(tensor, Account::activations, first, end, tensor.bytes - copied);
       } else {
-        add(tensor.received ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
+        add(tensor, tensor.received ? Account::communication : Account::temporary, first, leaves ? end - 1 : last,
             tensor.bytes);
       }
     }
@@ -81,21 +82,28 @@ SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, con
   memory.moments.reserve(uses.operators + 1);  // one more for what remains after the slot
   for (std::size_t s = 0; s < slot.segments.size(); ++s)
     for (std::size_t o = 0; o < slot.segments[s].operators.size(); ++o)
-      memory.moments.push_back({static_cast<std::uint16_t>(s), static_cast<std::uint16_t>(o), {}, {}, {}});
+      memory.moments.push_back({static_cast<std::uint16_t>(s), static_cast<std::uint16_t>(o), {}, {}, {}, {}});
   // The changes at each moment come first, with one more entry for what remains after the slot; then they are summed.
   const auto end = static_cast<std::int32_t>(memory.moments.size());
   std::vector<SlotMoment>& moments = memory.moments;
   moments.emplace_back();
-  const auto add = [&](Account account, std::int32_t from, std::int32_t to, Bytes bytes) {
-    of(moments[static_cast<std::size_t>(from)], account) += bytes;
-    if (to < end) of(moments[static_cast<std::size_t>(to) + 1], account) -= bytes;
+  const auto add = [&](const StageTensor& tensor, Account account, std::int32_t from, std::int32_t to, Bytes bytes) {
+    const auto change = [&](SlotMoment& moment, Bytes by) {
+      of(moment, account) += by;
+      if (tensor.routed) moment.routed += by;
+    };
+    change(moments[static_cast<std::size_t>(from)], bytes);
+    if (to < end) change(moments[static_cast<std::size_t>(to) + 1], Bytes() - bytes);
   };
   if (forward != nullptr) Side(*forward, slot.type, true, uses.forward).account(end, add);
   if (backward != nullptr) Side(*backward, slot.type, false, uses.backward).account(end, add);
-  for (std::size_t i = 1; i < moments.size(); ++i)
+  for (std::size_t i = 1; i < moments.size(); ++i) {
     for (const Account account : {Account::activations, Account::temporary, Account::communication})
       of(moments[i], account) += of(moments[i - 1], account);
+    moments[i].routed += moments[i - 1].routed;
+  }
   memory.kept = moments.back().activations;
+  memory.kept_routed = moments.back().routed;
   for (const SlotMoment& moment : moments) memory.most_kept = std::max(memory.most_kept, moment.activations);
   moments.pop_back();
   const auto fullest = std::ranges::max_element(moments, {}, &SlotMoment::sum);

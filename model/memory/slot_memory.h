@@ -19,6 +19,7 @@ struct SlotMoment {
   Bytes temporary;                   // tensors that live in this slot only
   Bytes communication;               // received tokens that dispatch and combine write or read, and copies to or from
                                      // the host
+  Bytes routed;                      // the part of the sum that varies with routing
   Bytes sum() const { return activations + temporary + communication; }
 };
 
@@ -27,6 +28,7 @@ struct SlotMemory {
   std::size_t fullest = 0;          // the moment with the largest sum, the first of them
   Bytes most_kept;                  // the largest `activations` of any moment; not below 0
   Bytes kept;                       // how much more the rank keeps after the slot than before
+  Bytes kept_routed;                // the part of it that varies with routing
 };
 
 // The rules add to those of slot_uses.h. A tensor that F leaves for a later phase is kept from the operator that writes

@@ -23,6 +23,8 @@ std::vector<std::optional<Phase>> origins(const Graph& graph) {
   return origin;
 }
 
+bool is_routed(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent >= Extent::received; }
+
 bool receives(const Tensor& tensor) { return !tensor.shape.empty() && tensor.shape[0].extent == Extent::received; }
 
 bool is_all_to_all(const Operator& op) { return op.section == Section::dispatch || op.section == Section::combine; }
@@ -55,7 +57,11 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
   for (std::size_t position = 0, own = 0; position < blocks.size(); ++position)
     for (TensorId id = 0; id < graph(position).tensors.size(); ++id, ++own)
       if (index_(position, id) == own && is_activation(graph(position).tensor(id)))
-        tensors_[own] = {graph(position).tensor(id).bytes(), Lifetime::within_slot, false, {}};
+        tensors_[own] = {graph(position).tensor(id).bytes(),
+                         Lifetime::within_slot,
+                         false,
+                         is_routed(graph(position).tensor(id)),
+                         {}};
   for (std::size_t position = 0; position < blocks.size(); ++position) {
     const Graph& g = graph(position);
     const auto origin = origins(g);

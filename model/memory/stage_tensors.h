@@ -23,6 +23,7 @@ struct StageTensor {
   Bytes bytes;
   Lifetime lifetime = Lifetime::never;
   bool received = false;  // a buffer of received tokens that dispatch or combine writes or reads
+  bool routed = false;    // its size varies with routing
   Bytes on_host;          // part of `bytes` that waits in host memory from F to the phase that reads it first
 };
 

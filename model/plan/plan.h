@@ -46,6 +46,7 @@ struct Plan {
     std::optional<double> nic_gbps;  // Gb/s
     std::optional<double> oversubscription;
     std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
+    std::optional<std::string> fleet;      // healthy | stragglers: of intervals (sim/interval); default: healthy
   } cluster;
   struct Parallelism {
     std::int64_t tensor = 1;
@@ -221,6 +222,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.nic_gbps", plan.cluster.nic_gbps);
   visit("cluster.oversubscription", plan.cluster.oversubscription);
   visit("cluster.placement", plan.cluster.placement);
+  visit("cluster.fleet", plan.cluster.fleet);
   visit_parallelism(plan.parallelism, visit);
   visit("batch.sequence_length", plan.batch.sequence_length);
   visit("batch.micro_batch_size", plan.batch.micro_batch_size);

@@ -98,13 +98,15 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
 }
 
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {
-  constexpr double usual = 0.15, most = 0.3;  // of one expert
+  constexpr double usual = 0.15, most = 0.3, least = 0.04 / 2.4;  // of one expert
   const auto& routing = plan.routing;
+  const double used = routing.imbalance;
+  if (!routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false)) return {used, used, used, used, true};
+  if (used > 0 || plan.places.contains("routing.imbalance"))
+    return {used, used, used * least / usual, used * most / usual, true};
   const auto held = std::max<std::int64_t>(1, experts.routed_experts / plan.parallelism.expert);
   const double even = std::sqrt(static_cast<double>(held));
-  const bool stated = routing.imbalance > 0 || !routing.rows_per_rank.empty() ||
-                      routing.pad_to_capacity.value_or(false) || plan.places.contains("routing.imbalance");
-  return {routing.imbalance, usual / even, 0, most / even, stated};
+  return {used, usual / even, 0, most / even, false};
 }
 
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {

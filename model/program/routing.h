@@ -24,15 +24,19 @@ RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t group
 // How unevenly the rows of experts lie on the ranks of an expert group, as their standard deviation over their mean.
 struct RoutingBalance {
   double used = 0;  // what a step is predicted with: routing.imbalance, 0 where the plan does not state it
-  // What routing does that balances itself, and the range from forced balance to an auxiliary loss alone.
+  // What routing does that balances itself, and the range (eight of ten) from forced balance to an auxiliary loss
+  // alone. Around a value that the plan states it is that of the sources: from loss-free balancing to an auxiliary
+  // loss.
   double middle = 0, low = 0, high = 0;
-  bool stated = false;  // else the range holds, and a prediction with `used` is one of forced balance
+  bool stated = false;  // else a prediction with `used` is one of forced balance
 };
 
 // Returns the balance of the plan's routing. Its numbers are for one expert and even out over the m experts of a rank
 // by sqrt(m): 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a rank,
 // docs/validation.md), 0.3 from the largest load of an auxiliary loss alone, 0.72 above the mean of 64 experts (arXiv
-// 2408.15664, table 2; calibrate/published/straggler_priors.toml), which is 2.4 standard deviations of 64 normal draws.
+// 2408.15664, table 2; calibrate/published/straggler_priors.toml), which is 2.4 standard deviations of 64 normal draws,
+// and 0.04 / 2.4 from loss-free balancing over a whole batch of the same table. Balance that is forced is known: stated
+// as 0, as rows of each rank, or by padding to the capacity of an expert; low and high are then `used`.
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts);
 
 // Returns the number of expert groups that a token may use: the plan's limit, else the model's.

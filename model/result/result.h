@@ -67,6 +67,9 @@ struct RankMemory {
   std::string largest;                   // the largest single item, in words
   std::string peak_operator;             // what runs at the highest moment, in words
   double activations_peak_bytes = 0;     // the most that is kept at any moment
+  // Parts of the peak: tensors whose size goes with the rows of this rank's experts, which are those of the mean rank;
+  // context, workspaces and connections.
+  double routed_bytes = 0, library_bytes = 0;
   double buffers_bytes() const { return temporary_bytes + communication_bytes; }
 };
 

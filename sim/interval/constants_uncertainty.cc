@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "model/plan/layout.h"
 #include "model/profile/constant_rules.h"
 #include "sim/interval/uncertainty.h"
 
@@ -15,9 +14,6 @@ namespace plumbline::sim {
 namespace {
 
 using model::Parameter;
-
-// What remains of a constant that was measured on the hardware in question.
-constexpr double once_measured = 0.03;
 
 // Returns the relative uncertainty of a constant that states none. The values are assumed (docs/intervals.md).
 double usual_uncertainty(model::Evidence kind) {
@@ -64,39 +60,21 @@ bool is_known(const Parameter& constant, const model::ConstantRange& range) {
   return !constant.relative_uncertainty && (constant.value == range.low || constant.value == range.high);
 }
 
-// What would measure the constants of a source.
-class Measurements {
- public:
-  explicit Measurements(const Inputs& inputs) : plan_(inputs.plan), gpus_per_node_(inputs.cluster.gpus_per_node) {
-    nodes_ = inputs.cluster.nodes() > 1 ? "two of your nodes" : "one of your nodes";
-  }
-
-  std::string of(std::string_view source) const {
-    if (source == "GEMM constants")
-      return fmt::format("GEMMs of this model in {} on one GPU (plumbline measure)", to_string(plan_.precision.gemm));
-    if (source == "attention constants") return "attention at these sizes on one GPU (plumbline measure)";
-    if (source == "memory-bound constants") return "memory-bound kernels of this model on one GPU (plumbline measure)";
-    if (source == "link and collective constants") return fmt::format("all-reduce and all-gather on {}", nodes_);
-    if (source == "host") return "launches of your software on one of your hosts";
-    if (source == "software stack") return std::string(step_measurement);
-    const model::RankGroup group = model::expert_group(plan_.parallelism);
-    const bool within = (group.ranks - 1) * group.stride < gpus_per_node_;
-    const std::int64_t sms = plan_.overlap.communication_sms;
-    return fmt::format("dispatch and combine{} on {}", sms > 0 ? fmt::format(" at {} SMs", sms) : "",
-                       within ? "one of your nodes" : nodes_);
-  }
-
- private:
-  const model::Plan& plan_;
-  std::int64_t gpus_per_node_;
-  std::string nodes_;
-};
+// Returns what would measure the constants of a source.
+std::string measurement_of_source(std::string_view source, const Inputs& inputs) {
+  using enum model::CostFamily;
+  if (source == "host") return "launches of your software on one of your hosts";
+  if (source == "software stack") return std::string(step_measurement);
+  if (source == "GEMM constants") return measurement_of(gemm, inputs);
+  if (source == "attention constants") return measurement_of(attention, inputs);
+  if (source == "memory-bound constants") return measurement_of(memory_bound, inputs);
+  return measurement_of(source == "all-to-all constants" ? all_to_all : collective, inputs);
+}
 
 }  // namespace
 
 void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const std::vector<Parameter>& constants = inputs.profile.parameters();
-  const Measurements measurements(inputs);
   for (std::size_t index = 0; index < constants.size(); ++index) {
     const Parameter& constant = constants[index];
     const auto family = std::ranges::find_if(
@@ -106,13 +84,11 @@ void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
     const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
     if (uncertainty <= 0) continue;
     const std::string source(constant.stack.empty() ? family->source : "software stack");
-    const double least = range->low / constant.value, most = range->high / constant.value;
     found.push_back({fmt::format("{}={} {}: {}", constant.name, constant.value, constant.unit, constant.source), source,
                      [=](double z, InputChange& change) {
-                       const double factor = std::exp(z * std::log1p(uncertainty));
-                       change.constants.emplace_back(index, std::clamp(factor, least, most));
+                       change.constants.emplace_back(index, std::exp(z * std::log1p(uncertainty)));
                      },
-                     measurements.of(source), std::min(1.0, once_measured / uncertainty)});
+                     measurement_of_source(source, inputs), std::min(1.0, measured_deviation / uncertainty)});
   }
 }
 

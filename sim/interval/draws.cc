@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
 #include "sim/interval/hypercube.h"
 #include "sim/network/links_memo.h"
@@ -22,31 +23,37 @@ namespace {
 // Predictions of one plan with changed inputs. For one thread.
 class ChangedSteps {
  public:
-  explicit ChangedSteps(const Inputs& inputs) : profile_(inputs.profile), plan_(inputs.plan), predictor_(inputs) {}
+  explicit ChangedSteps(Inputs inputs) : profile_(inputs.profile), plan_(inputs.plan) {
+    inputs.shapes = shapes_.get();
+    predictor_.emplace(std::move(inputs));
+  }
 
-  model::Result<Predictor::StepAndPeak> of(const InputChange& change) {
+  // Constants that are drawn beyond their range are at its end.
+  model::Result<double> of(const InputChange& change) {
     std::vector<model::Parameter> constants = profile_.parameters();
     for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
-    predictor_.set_profile(
+    for (const auto& [index, factor] : change.constants)
+      if (const auto range = model::constant_range(constants[index]))
+        constants[index].value = std::clamp(constants[index].value, range->low, range->high);
+    *shapes_ = change.shapes;
+    predictor_->set_profile(
         {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()});
     plan_.routing.imbalance = change.imbalance.value_or(imbalance_);
-    auto step = TRY(predictor_.step_and_peak(plan_));
-    step.time_s *= change.step_factor;
-    step.peak_bytes *= change.memory_factor;
-    return step;
+    return TRY(predictor_->step_seconds(plan_)) * change.step_factor;
   }
 
  private:
-  const model::Profile& profile_;
+  model::Profile profile_;
   model::Plan plan_;
   double imbalance_ = plan_.routing.imbalance;
-  Predictor predictor_;
+  std::unique_ptr<model::ShapeFactors> shapes_ = std::make_unique<model::ShapeFactors>();
+  std::optional<Predictor> predictor_;
 };
 
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {
  public:
-  using Step = model::Result<Predictor::StepAndPeak>;
+  using Step = model::Result<double>;
 
   Drawing(const Inputs& inputs, const IntervalOptions& options, Drawn& drawn)
       : inputs_(inputs), options_(options), drawn_(drawn) {}
@@ -56,20 +63,16 @@ class Drawing {
     rows_.resize(options_.draws);
     alone_.assign(drawn_.uncertainties.size(), std::nullopt);
     ChangedSteps first(inputs_);
-    const auto now = TRY(first.of({}));
+    const double now = TRY(first.of({}));
     on_all_threads(first, blocks + rows_.size(), [&](std::size_t task, ChangedSteps& steps) {
       if (task < blocks) return one_by_one(task * block, now, steps);
-      rows_[task - blocks] = steps.of(change_of_row(task - blocks));
+      rows_[task - blocks] = steps.of(change_of(drawn_, task - blocks));
     });
-    for (const std::optional<Step>& row : rows_) {
-      const auto step = TRY(*row);
-      drawn_.draws.time_ratio.push_back(step.time_s / now.time_s);
-      drawn_.draws.peak_ratio.push_back(step.peak_bytes / now.peak_bytes);
-    }
+    for (const std::optional<Step>& row : rows_) drawn_.draws.time_ratio.push_back(TRY(*row) / now);
     if (!gradient) return {};
     for (const std::optional<Step>& one : alone_) {
-      const auto step = one ? TRY(*one) : now;
-      drawn_.gradient.push_back(std::log(step.time_s / now.time_s));
+      const double step = one ? TRY(*one) : now;
+      drawn_.gradient.push_back(std::log(step / now));
     }
     return {};
   }
@@ -95,19 +98,12 @@ class Drawing {
     work(first);
   }
 
-  InputChange change_of_row(std::size_t row) const {
-    InputChange change;
-    for (std::size_t u = 0; u < drawn_.uncertainties.size(); ++u)
-      drawn_.uncertainties[u].apply(drawn_.z[u][row], change);
-    return change;
-  }
-
-  void one_by_one(std::size_t first, const Predictor::StepAndPeak& now, ChangedSteps& steps) {
+  void one_by_one(std::size_t first, double now, ChangedSteps& steps) {
     const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
     const Step together = steps.of(all);
-    if (together && together->time_s == now.time_s) return;
+    if (together && *together == now) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
       drawn_.uncertainties[u].apply(1, change);
@@ -134,10 +130,17 @@ model::Result<Inputs> inputs_of_draws(const Inputs& inputs) {
 
 }  // namespace
 
+InputChange change_of(const Drawn& drawn, std::size_t row) {
+  InputChange change;
+  for (std::size_t u = 0; u < drawn.uncertainties.size(); ++u) drawn.uncertainties[u].apply(drawn.z[u][row], change);
+  return change;
+}
+
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient) {
   const Inputs shared = TRY(inputs_of_draws(inputs));
   Drawn drawn;
-  add_constants(shared, drawn.uncertainties);
+  add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);
+  for (const auto add : {add_constants, add_load, add_silicon, add_fleet, add_memory}) add(shared, drawn.uncertainties);
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) { return options.without.contains(one.source); });
   for (const Uncertainty& one : drawn.uncertainties)
     drawn.z.push_back(normal_column(one.key, options.seed, options.draws));

@@ -8,6 +8,7 @@
 #include "model/economics/economics.h"
 #include "sim/interval/detail/draws.h"
 #include "sim/interval/detail/parts.h"
+#include "sim/interval/detail/peak.h"
 #include "sim/interval/hypercube.h"
 
 namespace plumbline::sim {
@@ -48,7 +49,6 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
                                                      const IntervalOptions& options) {
   const Drawn drawn = TRY(draw(inputs, options, true));
   const Left left = left_of(inputs.left, left_source, options).value_or(Left{});
-  const Left memory = left_of(inputs.memory_left, allocator_source, options).value_or(Left{});
   model::PredictionInterval interval;
   interval.draws = options.draws;
   interval.left_factor = std::exp(left.location);
@@ -64,9 +64,10 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
     if (const auto& price = result.run->price().value)
       interval.cost_usd = quantiles_of(costs_of(*result.run, *price, ratios, options), left);
   }
-  const double peak = result.memory.peak_bytes, capacity = result.memory.capacity_bytes;
-  interval.peak_bytes = scaled(quantiles_of(drawn.draws.peak_ratio, memory), peak);
-  interval.fits_probability = probability_below(capacity / peak, drawn.draws.peak_ratio, memory);
+  std::vector<PeakDraw> peaks;
+  for (std::size_t row = 0; row < options.draws; ++row)
+    peaks.push_back(drawn_peak(inputs, result.memory, change_of(drawn, row)));
+  set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), result.memory.capacity_bytes, interval);
   interval.parts = parts_of(drawn, left);
   return interval;
 }

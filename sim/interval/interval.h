@@ -27,7 +27,6 @@ struct IntervalOptions {
 // compared draw by draw.
 struct StepDraws {
   std::vector<double> time_ratio;  // of the drawn closed form over that of the inputs as they are
-  std::vector<double> peak_ratio;  // the same of the fullest rank's peak
 };
 
 // Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.

@@ -22,7 +22,8 @@ struct InputChange {
   model::ShapeFactors shapes;
   std::optional<double> imbalance;  // of the plan's routing, instead of its own
   double step_factor = 1;           // on the step's time
-  double memory_factor = 1;         // on the peak
+  double allocator = 0;             // standard normal: what the allocator holds unused, within its range
+  double libraries = 1;             // on the memory of contexts, workspaces and connections
 };
 
 struct Uncertainty {
@@ -54,5 +55,7 @@ void add_shapes(const Inputs& inputs, const std::vector<model::ShapeKey>& shapes
 void add_load(const Inputs& inputs, std::vector<Uncertainty>& found);
 void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found);
 void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found);
+// Adds what is not known of memory, which changes no time.
+void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found);
 
 }  // namespace plumbline::sim

@@ -46,10 +46,10 @@ class Predictor::Parts {
 
   void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
 
-  model::Result<StepAndPeak> step_and_peak(const model::Plan& plan) {
+  model::Result<double> step_seconds(const model::Plan& plan) {
     TRY(prepare(plan));
     const Execution execution = run_closed_form(false);
-    return StepAndPeak{StepAccounting(cache_.inputs(), work_, execution).seconds(), peak()};
+    return StepAccounting(cache_.inputs(), work_, execution).seconds();
   }
 
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
@@ -236,9 +236,7 @@ Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
 void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
-model::Result<Predictor::StepAndPeak> Predictor::step_and_peak(const model::Plan& plan) {
-  return parts_->step_and_peak(plan);
-}
+model::Result<double> Predictor::step_seconds(const model::Plan& plan) { return parts_->step_seconds(plan); }
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);
 }

@@ -60,12 +60,9 @@ class Predictor {
 
   // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew.
   void set_profile(model::Profile profile);
-  // Returns time and peak of closed_form() without its account of where the time goes, and without its checks:
+  // Returns the time of closed_form() in s without its account of where the time goes, and without its checks:
   // constants that were drawn may beat a datasheet.
-  struct StepAndPeak {
-    double time_s = 0, peak_bytes = 0;
-  };
-  model::Result<StepAndPeak> step_and_peak(const model::Plan& plan);
+  model::Result<double> step_seconds(const model::Plan& plan);
 
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;

@@ -15,12 +15,15 @@ namespace {
 template <class At>
 void walk(const StepProgram& program, const std::vector<SlotMemory>& slots, std::size_t rank, const At& at) {
   const std::vector<std::uint16_t>& templates = program.slot_templates[rank];
-  Bytes kept;
+  Bytes kept, routed;
   walk_messages(program.schedule, rank, program.batches[rank], [&](std::size_t k, bool travel, std::int32_t messages) {
     const SlotMemory* slot = travel || k == templates.size() ? nullptr : &slots[templates[k]];
-    at(MemoryMoment{static_cast<std::int32_t>(k), travel, 0, kept, Bytes(), program.stage_message * messages, kept},
+    at(MemoryMoment{static_cast<std::int32_t>(k), travel, 0, kept, Bytes(), program.stage_message * messages, kept,
+                    routed},
        slot);
-    if (slot != nullptr) kept += slot->kept;
+    if (slot == nullptr) return;
+    kept += slot->kept;
+    routed += slot->kept_routed;
   });
 }
 
@@ -30,6 +33,7 @@ MemoryMoment with(MemoryMoment moment, const SlotMemory& slot, std::size_t index
   moment.activations += within.activations;
   moment.temporary += within.temporary;
   moment.communication += within.communication;
+  moment.routed += within.routed;
   return moment;
 }
 

@@ -17,7 +17,8 @@ struct MemoryMoment {
   bool messages = false;          // while the messages before `op` travel, else while an operator of the op runs
   std::uint32_t slot_moment = 0;  // index of that operator in SlotMemory::moments
   Bytes activations, temporary, communication;
-  Bytes kept;  // activations when the op began
+  Bytes kept;    // activations when the op began
+  Bytes routed;  // the part of the sum that varies with routing
   Bytes sum() const { return activations + temporary + communication; }
 };
 

@@ -114,6 +114,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "schedule.layers_per_stage") return check_word(value, {"even", "balanced"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
+  if (key == "cluster.fleet") return check_word(value, {"healthy", "stragglers"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);

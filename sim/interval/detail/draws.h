@@ -19,6 +19,9 @@ struct Drawn {
   std::vector<double> gradient;
 };
 
+// Returns what a draw changes.
+InputChange change_of(const Drawn& drawn, std::size_t row);
+
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient);
 
 }  // namespace plumbline::sim

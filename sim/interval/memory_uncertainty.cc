@@ -1,0 +1,85 @@
+// What is not known of memory: what the allocator holds unused, contexts and connections, and the rows of experts.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/interval/detail/parts.h"
+#include "sim/interval/detail/peak.h"
+#include "sim/interval/detail/spread.h"
+#include "sim/interval/hypercube.h"
+#include "sim/step/stragglers.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+// Returns by what share the rows that the fullest rank of an expert group holds exceed the mean. Popular experts stay
+// popular from one micro-batch to the next, but are others in the next layer: over the layers of a rank their rows even
+// out by the square root. The normal draws are those of the step (sim/step/stragglers.h).
+double excess_rows(const Inputs& inputs, const InputChange& change) {
+  const model::Plan& plan = inputs.plan;
+  Imbalance imbalance = imbalance_of(plan, 0);
+  if (change.imbalance && imbalance.rank_rows.empty()) imbalance.variation = *change.imbalance;
+  if (!imbalance.rank_rows.empty()) return std::max(0.0, std::ranges::max(imbalance.rank_rows) - 1);
+  const auto layers =
+      static_cast<double>(std::max<std::int64_t>(1, inputs.architecture.layers / plan.parallelism.pipeline));
+  return std::min(imbalance.most - 1,
+                  imbalance.variation * expected_largest(plan.parallelism.expert) / std::sqrt(layers));
+}
+
+// Returns the range of a rank's peak. Where no software is stated, its tensors may hold as much more unused as in
+// Megatron-Core's runs (allocator.fragmentation of calibrate/stacks/megatron-core-2025.toml, 0.3, less the 0.05 of a
+// device file).
+Spread range(const model::RankMemory& rank) {
+  constexpr double unstated = 0.25;
+  if (rank.high_bytes > rank.low_bytes) return {rank.low_bytes, rank.peak_bytes, rank.high_bytes};
+  const double dynamic = rank.activations_bytes + rank.temporary_bytes;
+  return {rank.peak_bytes, rank.peak_bytes, rank.peak_bytes + unstated * dynamic};
+}
+
+}  // namespace
+
+void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found) {
+  // Connections and contexts are counted from a few reports; half of their bytes is one standard deviation.
+  constexpr double doubt = 0.5;
+  found.push_back({"what the allocator holds unused of " + inputs.plan.stack.name.value_or(inputs.profile.stack()),
+                   "allocator", [](double z, InputChange& change) { change.allocator = z; }});
+  found.push_back({"contexts and connections", "allocator",
+                   [](double z, InputChange& change) { change.libraries = std::exp(z * std::log1p(doubt)); }});
+}
+
+PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change) {
+  const double rows = inputs.architecture.experts.routed_experts > 0 ? excess_rows(inputs, change) : 0;
+  PeakDraw draw;
+  for (const model::RankMemory& rank : memory.ranks) {
+    const double more = rows * rank.routed_bytes + (change.libraries - 1) * rank.library_bytes;
+    const Spread spread = range(rank);
+    draw.bytes = std::max(draw.bytes, std::max(spread.low, linear(spread, change.allocator)) + more);
+    draw.least_bytes = std::max(draw.least_bytes, spread.low + more);
+  }
+  return draw;
+}
+
+void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& left, double capacity_bytes,
+                model::PredictionInterval& interval) {
+  constexpr int strata = 10;  // equal parts of a standard normal distribution
+  const Left of_peak = left.value_or(Left{});
+  const double deviation = std::hypot(of_peak.common, of_peak.own);
+  std::vector<double> peaks;
+  std::size_t fitting = 0;
+  for (const PeakDraw& draw : draws) {
+    for (int part = 0; part < strata; ++part) {
+      const double z = normal_quantile((part + 0.5) / strata);
+      const double factor = std::exp(of_peak.location + deviation * z);
+      const double least = draw.least_bytes * factor;
+      const bool fits = least <= capacity_bytes;
+      fitting += fits ? 1 : 0;
+      peaks.push_back(fits ? std::min(draw.bytes * factor, capacity_bytes) : draw.bytes * factor);
+    }
+  }
+  interval.peak_bytes = quantiles_of(peaks, {});
+  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size());
+}
+
+}  // namespace plumbline::sim

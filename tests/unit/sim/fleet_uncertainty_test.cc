@@ -1,0 +1,236 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/program/routing.h"
+#include "sim/interval/detail/peak.h"
+#include "sim/interval/detail/spread.h"
+#include "sim/interval/uncertainty.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using Add = void (*)(const Inputs&, std::vector<Uncertainty>&);
+
+std::map<std::string, Uncertainty> found(const Inputs& inputs, Add add) {
+  std::vector<Uncertainty> all;
+  add(inputs, all);
+  std::map<std::string, Uncertainty> by_key;
+  for (const Uncertainty& each : all) by_key.emplace(each.key, each);
+  EXPECT_EQ(by_key.size(), all.size());
+  return by_key;
+}
+
+InputChange drawn(const Uncertainty& uncertainty, double z) {
+  InputChange change;
+  uncertainty.apply(z, change);
+  return change;
+}
+
+// Returns the product of the factors on a constant.
+double factor(const Inputs& inputs, const InputChange& change, const std::string& name) {
+  double product = 1;
+  for (const auto& [index, by] : change.constants)
+    if (inputs.profile.parameters()[index].name == name) product *= by;
+  return product;
+}
+
+TEST(Spread, PassesThroughWhatSourcesState) {
+  const Spread spread{1, 2, 4};
+  EXPECT_DOUBLE_EQ(linear(spread, 0), 2);
+  EXPECT_DOUBLE_EQ(linear(spread, normal_p90), 4);
+  EXPECT_DOUBLE_EQ(linear(spread, -2 * normal_p90), 0);
+  EXPECT_DOUBLE_EQ(geometric(spread, normal_p90), 4);
+  EXPECT_DOUBLE_EQ(geometric(spread, -2 * normal_p90), 0.5);
+}
+
+// Of two normal draws 1 / sqrt(pi), of three 1.5 / sqrt(pi); 2.3439 of 64 is tabulated (Harter 1961: 2.34 of 64).
+TEST(Spread, LargestOfNormalDraws) {
+  EXPECT_EQ(expected_largest(1), 0);
+  EXPECT_NEAR(expected_largest(2), 1 / std::sqrt(M_PI), 1e-6);
+  EXPECT_NEAR(expected_largest(3), 1.5 / std::sqrt(M_PI), 1e-6);
+  EXPECT_NEAR(expected_largest(64), 2.344, 0.001);
+  EXPECT_GT(expected_largest(1 << 20), 4.5);
+}
+
+TEST(Load, DenseModelsAndForcedBalanceHaveNone) {
+  EXPECT_TRUE(found(tests::step_inputs(tests::llama_plan, "h800"), add_load).empty());
+  for (const std::string& forced : {"routing.imbalance=0", "parallelism.expert=1"})
+    EXPECT_TRUE(found(tests::step_inputs(tests::deepseek_plan, "h800", {forced}), add_load).empty()) << forced;
+  Inputs padded = tests::step_inputs(tests::deepseek_plan, "h800");
+  padded.plan.routing.pad_to_capacity = true;
+  padded.plan.routing.capacity_factor = 1.25;
+  EXPECT_TRUE(found(padded, add_load).empty());
+}
+
+// The plan states 0.075, half of the 0.15 of one expert and a quarter of what an auxiliary loss leaves: the range of
+// the sources around it is 0.04 / 2.4 / 0.15 to 2 times.
+TEST(Load, SpreadsAroundWhatThePlanStates) {
+  const auto all = found(tests::step_inputs(tests::deepseek_plan, "h800"), add_load);
+  const Uncertainty& load = all.at("load of experts");
+  EXPECT_EQ(load.source, "expert load");
+  EXPECT_DOUBLE_EQ(*drawn(load, 0).imbalance, 0.075);
+  EXPECT_NEAR(*drawn(load, normal_p90).imbalance, 0.15, 1e-12);
+  EXPECT_NEAR(*drawn(load, -normal_p90).imbalance, 0.075 * 0.04 / 2.4 / 0.15, 1e-12);
+  EXPECT_EQ(*drawn(load, -4).imbalance, 0);
+}
+
+TEST(Load, APlanThatStatesNothingIsDrawnUneven) {
+  Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  inputs.plan.routing.imbalance = 0;
+  inputs.plan.places.erase("routing.imbalance");
+  const Uncertainty load = found(inputs, add_load).at("load of experts");
+  EXPECT_DOUBLE_EQ(*drawn(load, 0).imbalance, 0.075);
+  EXPECT_NEAR(*drawn(load, -normal_p90).imbalance, 0, 1e-12);
+}
+
+TEST(Silicon, OneGpuHasNoSlowest) {
+  const Inputs one = tests::step_inputs(
+      tests::llama_plan, "h200",
+      {"cluster.gpus=1", "parallelism.tensor=1", "parallelism.pipeline=1", "cluster.topology=h200-hgx"});
+  EXPECT_FALSE(found(one, add_silicon).contains("slowest GPU"));
+}
+
+// 64 GPUs: 2.344 deviations of 0.5 %, the same below the power limit and at it.
+TEST(Silicon, TheSlowestGpuIsSlowerAtAnyPower) {
+  const Inputs inputs = tests::step_inputs(tests::llama_plan, "h200", {"cluster.topology=h200-hgx"});
+  const auto groups = inputs.plan.cluster.gpus / inputs.plan.parallelism.tensor;
+  const InputChange change = drawn(found(inputs, add_silicon).at("slowest GPU"), 0);
+  const double longer = 1 + 0.005 * expected_largest(groups);
+  EXPECT_DOUBLE_EQ(factor(inputs, change, "kernel.sustained_clock"), 1 / longer);
+  EXPECT_DOUBLE_EQ(factor(inputs, change, "power.gemm.bf16.energy_per_flop"), longer);
+}
+
+TEST(Silicon, EnergiesShareTheirError) {
+  const Inputs inputs = tests::step_inputs(tests::llama_plan, "h200", {"cluster.topology=h200-hgx"});
+  const auto all = found(inputs, add_silicon);
+  const InputChange more = drawn(all.at("energy of a FLOP"), 1);
+  EXPECT_NEAR(factor(inputs, more, "power.gemm.bf16.energy_per_flop"), 1.089, 1e-9);
+  EXPECT_GT(factor(inputs, more, "power.gemm.fp8.energy_per_flop"), 1);
+  EXPECT_FALSE(all.contains("held GEMMs in 16 bits"));
+  // A larger exponent belongs to larger energies: the clock at the limit of the fit stays.
+  const InputChange steeper = drawn(all.at("exponent of the clock"), 1);
+  EXPECT_DOUBLE_EQ(factor(inputs, steeper, "power.clock_exponent"), 1.75);
+  EXPECT_NEAR(factor(inputs, steeper, "power.gemm.bf16.energy_per_flop"), std::pow(1.12, 0.8 * 0.75), 1e-9);
+}
+
+TEST(Silicon, RatesOfBurstsAreNotHeld) {
+  const Inputs bursts = tests::step_inputs(tests::llama_plan, "h100-public");
+  const Uncertainty held = found(bursts, add_silicon).at("held GEMMs in 16 bits");
+  EXPECT_DOUBLE_EQ(factor(bursts, drawn(held, 0), "kernel.sustained_clock"), 1 / 1.12);
+  EXPECT_DOUBLE_EQ(factor(bursts, drawn(held, -4), "kernel.sustained_clock"), 1);
+  for (const std::string& profile : {"h800-datasheet", "h800", "h200"})
+    EXPECT_FALSE(found(tests::step_inputs(tests::llama_plan, profile), add_silicon).contains("held GEMMs in 16 bits"))
+        << profile;
+}
+
+double step_factor(const Inputs& inputs, double z) {
+  InputChange change;
+  for (const auto& [key, each] : found(inputs, add_fleet)) each.apply(z, change);
+  return change.step_factor;
+}
+
+TEST(Fleet, JitterIsSmallAndOneSided) {
+  const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+  for (const double z : {-3.0, 0.0, 1.0}) {
+    EXPECT_GT(step_factor(inputs, z), 1);
+    EXPECT_LT(step_factor(inputs, z), 1.03);
+  }
+}
+
+// 42.5 % of jobs are at least 10 % slower. At the worst decile doubt adds half of 1.28 * 0.2395 to the square.
+TEST(Fleet, StragglersHaveThePublishedQuantiles) {
+  const Inputs fleet = tests::step_inputs(tests::llama_plan, "h800", {"cluster.fleet=stragglers"});
+  const Uncertainty slow = found(fleet, add_fleet).at("stragglers");
+  EXPECT_EQ(slow.source, "jitter and slow ranks");
+  EXPECT_EQ(drawn(slow, -3).step_factor, 1);
+  EXPECT_NEAR(drawn(slow, 0.1891).step_factor, 1.10, 0.01);
+  EXPECT_GT(drawn(slow, normal_p90).step_factor, 1.27);
+  EXPECT_LT(drawn(slow, normal_p90).step_factor, 1.40);
+  EXPECT_FALSE(found(tests::step_inputs(tests::llama_plan, "h800"), add_fleet).contains("stragglers"));
+}
+
+TEST(Fleet, AnUnknownFleetHasTheNearestName) {
+  const auto plan = model::load_plan(tests::shipped("examples/llama-3-8b-64xh800.toml"), {"cluster.fleet=straggler"});
+  ASSERT_FALSE(plan.has_value());
+  tests::expect_error(plan.error(), model::ErrorKind::input, "--set", 0, "cluster.fleet", "did you mean 'stragglers'?");
+}
+
+TEST(Fleet, APlanKeepsItsFleet) {
+  const auto plan = model::load_plan(tests::shipped("examples/llama-3-8b-64xh800.toml"), {"cluster.fleet=stragglers"});
+  EXPECT_EQ(model::read_plan(model::to_toml(*plan), "again.toml", {})->cluster.fleet, "stragglers");
+}
+
+model::PredictionInterval memory_interval(const Inputs& inputs, const model::Memory& memory,
+                                          const std::optional<Left>& left = std::nullopt) {
+  const auto allocator = found(inputs, add_memory);
+  std::vector<PeakDraw> draws;
+  for (const double a : {-1.5, -0.5, 0.0, 0.5, 1.5})
+    for (const double b : {-1.5, -0.5, 0.0, 0.5, 1.5}) {
+      InputChange change;
+      double z = a;
+      for (const auto& [key, each] : allocator) each.apply(std::exchange(z, b), change);
+      draws.push_back(drawn_peak(inputs, memory, change));
+    }
+  model::PredictionInterval interval;
+  set_memory(draws, left, memory.capacity_bytes, interval);
+  return interval;
+}
+
+TEST(MemoryInterval, ContainsThePeak) {
+  for (const std::string& name : {tests::llama_plan, tests::deepseek_plan}) {
+    const Inputs inputs = tests::step_inputs(name, "h800");
+    const model::StepResult result = simulate(inputs, Fidelity::closed_form, false).value().result;
+    const model::PredictionInterval interval = memory_interval(inputs, result.memory);
+    EXPECT_LE(interval.peak_bytes.p10, result.memory.peak_bytes) << name;
+    EXPECT_GE(interval.peak_bytes.p90, result.memory.peak_bytes) << name;
+    EXPECT_LE(interval.peak_bytes.p90, result.memory.capacity_bytes) << name;
+  }
+}
+
+TEST(MemoryInterval, PlansFarFromTheCapacityFitSurelyOrNot) {
+  const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+  model::Memory memory = simulate(inputs, Fidelity::closed_form, false)->result.memory;
+  memory.capacity_bytes = 3 * memory.peak_bytes;
+  EXPECT_EQ(memory_interval(inputs, memory, Left{0, 0.03, 0.03, ""}).fits_probability, 1);
+  memory.capacity_bytes = memory.peak_bytes / 3;
+  EXPECT_EQ(memory_interval(inputs, memory, Left{0, 0.03, 0.03, ""}).fits_probability, 0);
+}
+
+TEST(MemoryInterval, AnAllocatorFillsTheDeviceBeforeItFails) {
+  PeakDraw draw{100, 60};
+  model::PredictionInterval interval;
+  set_memory({draw}, std::nullopt, 80, interval);
+  EXPECT_EQ(interval.fits_probability, 1);
+  EXPECT_DOUBLE_EQ(interval.peak_bytes.p50, 80);
+  set_memory({draw}, std::nullopt, 50, interval);
+  EXPECT_EQ(interval.fits_probability, 0);
+  EXPECT_DOUBLE_EQ(interval.peak_bytes.p50, 100);
+}
+
+// Rows of the fullest of 64 ranks: 2.344 times what varies with routing, over the square root of the rank's layers.
+TEST(MemoryInterval, TheFullestRankHoldsMoreRows) {
+  const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"routing.imbalance=0"});
+  const model::Memory memory = simulate(inputs, Fidelity::closed_form, false)->result.memory;
+  model::Memory one = memory;
+  one.ranks = {memory.ranks[0]};
+  const model::RankMemory& rank = one.ranks[0];
+  EXPECT_GT(rank.routed_bytes, 0);
+  EXPECT_LT(rank.routed_bytes, rank.activations_bytes + rank.temporary_bytes + rank.communication_bytes);
+  InputChange change;
+  const double even = drawn_peak(inputs, one, change).bytes;
+  change.imbalance = 0.1;
+  const double layers = static_cast<double>(inputs.architecture.layers / inputs.plan.parallelism.pipeline);
+  EXPECT_NEAR(drawn_peak(inputs, one, change).bytes - even,
+              0.1 * expected_largest(64) / std::sqrt(layers) * rank.routed_bytes, 1);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
