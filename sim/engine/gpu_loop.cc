@@ -1,14 +1,17 @@
 #include "sim/engine/gpu_loop.h"
 
 #include <cassert>
-#include <utility>
 
 namespace plumbline::sim {
 
 void GpuLoop::at(Time time, const Task& task) {
   assert(time >= now_ && "an event in the past");
-  places_[task.code == GpuModel::stage_code ? GpuModel::stream_of(task) : GpuModel::streams] = {time, scheduled_++,
-                                                                                                task};
+  const std::size_t place = task.code == GpuModel::stage_code ? GpuModel::stream_of(task) : GpuModel::streams;
+  if (place == first_)
+    first_known_ = false;
+  else if (time < places_[first_].time)  // of events at the same time the earlier scheduled one is first
+    first_ = place;
+  places_[place] = {time, scheduled_++, task};
 }
 
 FlowId GpuLoop::flow(const Flow& /*flow*/, const Task& /*done*/) {
@@ -18,17 +21,20 @@ FlowId GpuLoop::flow(const Flow& /*flow*/, const Task& /*done*/) {
 
 void GpuLoop::set_rate_limit(FlowId /*flow*/, double /*rate_limit*/) { assert(false && "no links here"); }
 
-std::size_t GpuLoop::first() const {
-  std::size_t first = 0;
-  for (std::size_t i = 1; i < places_.size(); ++i)
-    if (std::pair(places_[i].time, places_[i].order) < std::pair(places_[first].time, places_[first].order)) first = i;
-  return first;
+void GpuLoop::find_first() const {
+  first_ = 0;
+  for (std::size_t i = 1; i < places_.size(); ++i) {
+    const Place &place = places_[i], &first = places_[first_];
+    if (place.time < first.time || (place.time == first.time && place.order < first.order)) first_ = i;
+  }
+  first_known_ = true;
 }
 
 void GpuLoop::run_next() {
   Place& place = places_[first()];
   now_ = place.time;
   place.time = never;
+  first_known_ = false;
   place.task.handler->handle(place.task.code, place.task.argument);
 }
 

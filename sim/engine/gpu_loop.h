@@ -32,9 +32,15 @@ class GpuLoop final : public Loop {
     std::uint64_t order = 0;
     Task task;
   };
-  std::size_t first() const;
+  std::size_t first() const {
+    if (!first_known_) find_first();
+    return first_;
+  }
+  void find_first() const;
 
   std::array<Place, GpuModel::streams + 1> places_;  // the last one is the listener's
+  mutable std::size_t first_ = 0;                    // the place of the next event
+  mutable bool first_known_ = true;
   std::uint64_t scheduled_ = 0;
   Time now_ = 0;
 };

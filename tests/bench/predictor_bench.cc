@@ -1,5 +1,6 @@
 // Plans per second of a predictor in a search around the shipped DeepSeek-V3 plan on 2,048 H800: cold (every part
-// computed at its first use), warm (all parts computed before), and with one predictor for each plan.
+// computed at its first use), warm (all parts computed before), and with one predictor for each plan. Then the shipped
+// plan by itself, and intervals.
 #include <benchmark/benchmark.h>
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "model/plan/layout.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
 #include "sim/predict/simulate.h"
@@ -149,6 +151,15 @@ void closed_form_shipped_plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(simulate(inputs, Fidelity::closed_form, false));
 }
 BENCHMARK(closed_form_shipped_plan)->Unit(benchmark::kMicrosecond);
+
+// All draws of an interval and the gradient of its parts.
+void interval(benchmark::State& state, const std::string& plan) {
+  const Inputs inputs = tests::wired_inputs(plan, "h800");
+  const model::StepResult result = simulate(inputs, Fidelity::closed_form, false)->result;
+  for (auto _ : state) benchmark::DoNotOptimize(interval_of(inputs, result));
+}
+BENCHMARK_CAPTURE(interval, deepseek_v3, tests::deepseek_plan)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK_CAPTURE(interval, llama_3_8b, tests::llama_plan)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 void layout_of_shipped_plan(benchmark::State& state) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
