@@ -3,7 +3,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
 
@@ -41,6 +43,13 @@ std::vector<HeldOutSummary> summaries(const std::vector<HeldOut>& tables) {
   for (const HeldOut& family : families) all.push_back(summary_of(family));
   all.insert(all.end(), single.begin(), single.end());
   return all;
+}
+
+double deviation_of(const std::vector<double>& values) {
+  constexpr double share = 0.8, normal = 1.2815515655446004;  // eight of ten normal numbers are no further from 0
+  std::vector<double> sizes;
+  for (const double value : values) sizes.push_back(std::abs(value));
+  return quantile(std::move(sizes), share) / normal;
 }
 
 bool is_held_out(const std::string& key) {

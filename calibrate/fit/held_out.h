@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct HeldOut {
   std::size_t fitted_rows = 0;
   std::vector<double> errors;    // |predicted / measured - 1| with the fitted constants
   std::vector<double> roofline;  // the same of a datasheet roofline
+  // ln(measured / predicted) of those that are as large as training has them: GEMMs, attention and experts of 1,024
+  // tokens, collectives of 4 MiB
+  std::vector<double> large;
 };
 
 struct HeldOutSummary {  // of all tables of a family, or of one
@@ -34,6 +38,13 @@ struct HeldOutSummary {  // of all tables of a family, or of one
 // Returns a summary of each table that has rows, and of each family over its tables: these have no table's name and
 // come first. A family's rows count alike, whichever table they are of.
 std::vector<HeldOutSummary> summaries(const std::vector<HeldOut>& tables);
+
+inline constexpr std::int64_t training_tokens = 1024, training_bytes = std::int64_t{4} << 20;
+
+// Returns the standard deviation of the normal distribution around 0 of which eight of ten values are as near to 0 as
+// eight of ten of these: the deviation with which an 80 % interval of a new value holds, whatever the tails are.
+// Requires values.
+double deviation_of(const std::vector<double>& values);
 
 // Returns whether the shape with this key ("2-8192-64-8-128") is left out: CRC-32 of the key is a multiple of three.
 bool is_held_out(const std::string& key);

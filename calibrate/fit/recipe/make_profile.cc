@@ -6,6 +6,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "calibrate/fit/recipe/profile_maker.h"
+#include "model/cost/shape_factors.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -34,14 +35,44 @@ model::Result<void> run_step(Draft& draft) {
   return take_neighbor_step(draft);
 }
 
+// Adds the errors on rows that the fits did not use as the residual of each family that has a table or records.
+void set_residuals(Draft& draft) {
+  struct Residual {
+    const char* family;  // of the rows
+    model::CostFamily of;
+  };
+  constexpr std::array<Residual, 5> families = {{{"gemm", model::CostFamily::gemm},
+                                                 {"experts", model::CostFamily::grouped_gemm},
+                                                 {"attention", model::CostFamily::attention},
+                                                 {"collectives", model::CostFamily::collective},
+                                                 {"exchange", model::CostFamily::all_to_all}}};
+  const auto set = [&](model::CostFamily family, const std::vector<double>& errors, const std::string& rows) {
+    if (errors.empty()) return;
+    draft.set(fmt::format("residual.{}", to_string(family)), deviation_of(errors), "1", std::nullopt,
+              model::Evidence::measured, fmt::format("80 % of {} {} are within 1.28 deviations", errors.size(), rows));
+  };
+  for (const auto& [family, of] : families) {
+    std::vector<double> errors;
+    for (const HeldOut& table : draft.held_out)
+      if (table.family == family) errors.insert(errors.end(), table.large.begin(), table.large.end());
+    set(of, errors,
+        fmt::format("rows of {} and more that no fit used (calibrate/published/components/{})",
+                    of == model::CostFamily::collective ? "4 MiB" : "1,024 tokens", draft.recipe().tables));
+  }
+  set(model::CostFamily::memory_bound, draft.memory_records,
+      fmt::format("records of calibrate/measured/{}, each by the others of its operator", draft.recipe().measured));
+}
+
 }  // namespace
 
 model::Result<MadeProfile> make_profile(const Recipe& recipe, const RecipeInputs& inputs) {
   auto draft = TRY(Draft::begin(recipe, inputs));
   for (const RecipeStep& step : recipe.steps) {
-    draft.at(step);
+    draft.at(&step);
     TRY(run_step(draft));
   }
+  draft.at(nullptr);
+  set_residuals(draft);
   MadeProfile made;
   made.constants = draft.constants();
   std::vector<std::string> about = recipe.about;

@@ -215,6 +215,11 @@ model::Result<void> fit_memory_step(Draft& draft) {
       rates.push_back(*m.bytes / m.time.p50);
   if (rates.empty()) return none(draft, fmt::format("record of {} that moves 64 MB", step.op));
   const double middle = quantile(rates, 0.5);
+  for (std::size_t i = 0; i < rates.size() && rates.size() > 1; ++i) {
+    std::vector<double> others = rates;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    draft.memory_records.push_back(std::log(quantile(others, 0.5) / rates[i]));
+  }
   const auto [least, most] = std::ranges::minmax(rates);
   constexpr double meter = 0.03;  // between repetitions of a record
   draft.set(step.constant, middle, "TB/s", std::max(meter, (most - least) / 2 / middle), Evidence::measured,

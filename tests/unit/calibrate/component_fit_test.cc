@@ -13,6 +13,7 @@
 #include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/tables/tray_table.h"
 #include "calibrate/fit/held_out.h"
+#include "model/base/random.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -211,6 +212,15 @@ TEST(HeldOut, TheSplitDependsOnTheShapeAlone) {
   std::size_t held = 0;
   for (int i = 0; i < 3000; ++i) held += is_held_out(std::to_string(i)) ? 1 : 0;
   EXPECT_NEAR(static_cast<double>(held) / 3000, 1.0 / 3, 0.04);
+}
+
+// Eight of ten normal numbers are within 1.2816 standard deviations of 0.
+TEST(HeldOut, TheDeviationIsThatOfANormalDistributionWithAsManyNearZero) {
+  model::Random random(1);
+  std::vector<double> normal;
+  for (int i = 0; i < 20000; ++i) normal.push_back(0.1 * random.normal());
+  EXPECT_NEAR(deviation_of(normal), 0.1, 0.002);
+  EXPECT_NEAR(deviation_of({-0.1, 0.2, -0.3, 0.4, 5, -0.5}), 0.5 / 1.28155, 1e-5);
 }
 
 TEST(HeldOut, FamiliesPoolTheirTables) {

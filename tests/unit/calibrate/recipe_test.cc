@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "calibrate/fit/recipe/profile_maker.h"
 #include "model/base/text_file.h"
@@ -41,6 +45,25 @@ TEST(Recipe, MakesTheShippedProfilesByteForByte) {
     ASSERT_TRUE(shipped) << name;
     EXPECT_EQ((*made)->text, *shipped) << name;
   }
+}
+
+// An interval of a deviation that half of the left-out rows give holds eight of ten of the other half.
+TEST(Recipe, ResidualsHoldOnOtherRows) {
+  ProfileMaker maker(shipped_folders());
+  std::size_t within = 0, rows = 0;
+  for (const std::string& name : maker.names()) {
+    std::map<std::string, std::vector<double>> first, second;
+    for (const HeldOut& table : (*maker.make(name))->held_out)
+      for (std::size_t i = 0; i < table.large.size(); ++i)
+        (i % 2 == 0 ? first : second)[table.family].push_back(std::abs(table.large[i]));
+    for (const auto& [family, errors] : first) {
+      const double limit = 1.28155 * deviation_of(errors);
+      within += static_cast<std::size_t>(std::ranges::count_if(second[family], [&](double e) { return e <= limit; }));
+      rows += second[family].size();
+    }
+  }
+  EXPECT_GT(rows, 5000U);
+  EXPECT_NEAR(static_cast<double>(within) / static_cast<double>(rows), 0.8, 0.03);
 }
 
 // What differs from GPU to GPU stands in the file itself; a base gives what does not.

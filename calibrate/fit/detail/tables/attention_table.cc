@@ -149,7 +149,8 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
   fit.held_out.family = "attention";
   fit.held_out.table = fmt::format("{}", fmt::join(softwares, ", "));
   const AttentionForm all(rows, softwares, machine, pair_share);
-  add_errors(all(solution.values), all.roofline(machine.device), seconds_of(rows), held, fit.held_out);
+  add_errors(all(solution.values), all.roofline(machine.device), seconds_of(rows), held,
+             marked(rows, [](const AttentionRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 

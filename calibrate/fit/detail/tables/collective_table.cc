@@ -192,7 +192,8 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
   result.held_out.family = "collectives";
   result.held_out.table = "NCCL";
   const CollectiveForm all(rows, switch_sums);
-  add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows), result.held_out);
+  add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows),
+             marked(rows, [](const CollectiveRow& row) { return row.bytes >= training_bytes; }), result.held_out);
   return result;
 }
 

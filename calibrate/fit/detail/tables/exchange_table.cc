@@ -136,7 +136,8 @@ ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const
   fit.held_out.family = "exchange";
   fit.held_out.table = "DeepEP " + direction;
   const ExchangeForm all(rows, nvlink_rate, fit.several_nodes);
-  add_errors(all(solution.values), all.roofline(machine), seconds_of(rows), held, fit.held_out);
+  add_errors(all(solution.values), all.roofline(machine), seconds_of(rows), held,
+             marked(rows, [](const ExchangeRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 

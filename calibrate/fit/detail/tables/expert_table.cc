@@ -131,7 +131,8 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMa
   fit.held_out.family = "experts";
   fit.held_out.table = fmt::format("{} {} {}", first.software, first.kernel, first.format);
   const ExpertForm all(rows, dense_rate);
-  add_errors(all(solution.values), all.roofline(machine, first.format), seconds_of(rows), held, fit.held_out);
+  add_errors(all(solution.values), all.roofline(machine, first.format), seconds_of(rows), held,
+             marked(rows, [](const ExpertRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 

@@ -207,7 +207,8 @@ GemmTableFit fit_rows(const std::vector<GemmRow>& rows, const FitMachine& machin
   take_deviations(solution, quantizes && format != "bf16", shape != nullptr, fit);
   fit.held_out.family = "gemm";
   fit.held_out.table = fmt::format("{} {}", rows.front().software, format);
-  add_errors(table.seconds(fit), table.roofline(format), seconds_of(rows), held, fit.held_out);
+  add_errors(table.seconds(fit), table.roofline(format), seconds_of(rows), held,
+             marked(rows, [](const GemmRow& row) { return row.m >= training_tokens; }), fit.held_out);
   return fit;
 }
 

@@ -6,7 +6,7 @@
 namespace plumbline::calibrate {
 
 void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
-                const std::vector<bool>& held, HeldOut& result) {
+                const std::vector<bool>& held, const std::vector<bool>& large, HeldOut& result) {
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto row = static_cast<Eigen::Index>(i);
     if (!held[i]) {
@@ -15,6 +15,7 @@ void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& rooflin
     }
     result.errors.push_back(std::abs(predicted[row] / measured[row] - 1));
     result.roofline.push_back(std::abs(roofline[row] / measured[row] - 1));
+    if (large[i]) result.large.push_back(std::log(measured[row] / predicted[row]));
   }
 }
 

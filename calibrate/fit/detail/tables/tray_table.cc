@@ -93,7 +93,8 @@ TrayTableFit fit_tray_table(const std::vector<TrayExchangeRow>& table, const std
   model::ExchangeConstants ideal;
   ideal.nvlink_rate = machine.nvlink_rate;
   const TrayForm all(rows);
-  add_errors(all(solution.values), all.seconds(ideal), seconds_of(rows), held, fit.held_out);
+  add_errors(all(solution.values), all.seconds(ideal), seconds_of(rows), held,
+             marked(rows, [](const TrayExchangeRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
 }
 

@@ -33,7 +33,7 @@ class Draft {
 
   // Returns an error about a key of the step.
   model::Failure wrong(const std::string& key, const std::string& message, const std::string& hint = "") const;
-  void at(const RecipeStep& step) { step_ = &step; }
+  void at(const RecipeStep* step) { step_ = step; }  // null: after all steps
 
   const Recipe& recipe() const { return *recipe_; }
   const RecipeStep& step() const { return *step_; }
@@ -49,6 +49,8 @@ class Draft {
   std::vector<model::Parameter> constants() const;
 
   std::vector<HeldOut> held_out;
+  std::vector<double>
+      memory_records;              // ln(measured / predicted) of records of memory-bound kernels, each by the others
   std::vector<std::string> notes;  // sentences: what differs between sources
 
  private:
