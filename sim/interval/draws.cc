@@ -78,8 +78,10 @@ class Drawing {
   }
 
  private:
-  // Most constants of a profile have no part in a step: a block without effect needs one prediction.
+  // Most constants of a profile have no part in a step, and many shapes next to none: a block of them needs one
+  // prediction.
   static constexpr std::size_t block = 8;
+  static constexpr double no_effect = 1e-4;  // of a block, on ln(time)
 
   template <class Task>
   void on_all_threads(ChangedSteps& first, std::size_t tasks, const Task& task) {
@@ -103,7 +105,7 @@ class Drawing {
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
     const Step together = steps.of(all);
-    if (together && *together == now) return;
+    if (together && std::abs(std::log(*together / now)) < no_effect) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
       drawn_.uncertainties[u].apply(1, change);

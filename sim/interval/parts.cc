@@ -24,10 +24,12 @@ Column centered(Column values) {
   return values;
 }
 
+// Interpolates at place p * (n + 1) of n sorted values: the next draw is below it with probability p.
 model::Quantiles between_nearest(Column values, double factor) {
   std::ranges::sort(values);
   const auto at = [&](double share) {
-    const double place = share * static_cast<double>(values.size() - 1);
+    const auto last = static_cast<double>(values.size() - 1);
+    const double place = std::clamp(share * (last + 2) - 1, 0.0, last);
     const auto below = static_cast<std::size_t>(place);
     const std::size_t above = std::min(below + 1, values.size() - 1);
     return factor * (values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]));
@@ -94,16 +96,17 @@ class Sources {
     return {whole, parts};
   }
 
-  // Returns the draws once something is measured.
-  Column measured(const std::string& measurement) const {
-    Column ratios = drawn_.draws.time_ratio;
+  // Returns the variance of ln(time) over the draws once something is measured.
+  double variance_after(const std::string& measurement) const {
+    Column rest = log_time_;
     for (std::size_t u = 0; u < drawn_.uncertainties.size(); ++u) {
       const Uncertainty& one = drawn_.uncertainties[u];
       if (drawn_.gradient[u] == 0 || one.measurement != measurement) continue;
       const double slope = (1 - one.after) * coefficients_[places_.at(one.source)] * drawn_.gradient[u];
-      for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] *= std::exp(-slope * drawn_.z[u][i]);
+      for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= slope * drawn_.z[u][i];
     }
-    return ratios;
+    rest = centered(std::move(rest));
+    return product(rest, rest) / static_cast<double>(rest.size());
   }
 
  private:
@@ -136,16 +139,19 @@ class Best {
   std::map<std::string, std::pair<std::string, double>> best_;
 };
 
-Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& left) {
+// Returns the best measurement of each source; `whole` is the variance of ln(time) with what is left. Quantiles of
+// conditioned draws would be as uncertain as what a small source adds, so the half-width goes with the deviation.
+Best best_measurements(const Drawn& drawn, const Sources& sources, const Left& left, double whole) {
+  const double now = quantiles_of(drawn.draws.time_ratio, left).half_width();
   std::map<std::string, double> half_widths;
   const auto half_width = [&](const std::string& measurement) {
     const auto [known, fresh] = half_widths.try_emplace(measurement, 0);
     if (!fresh) return known->second;
-    Left after = left;
-    if (measurement == step_measurement) after.common = 0;
-    return known->second = quantiles_of(sources.measured(measurement), after).half_width();
+    const double left_after = std::hypot(measurement == step_measurement ? 0 : left.common, left.own);
+    const double after = sources.variance_after(measurement) + left_after * left_after;
+    return known->second = now * std::sqrt(after / whole);
   };
-  Best best(quantiles_of(drawn.draws.time_ratio, left).half_width());
+  Best best(now);
   for (std::size_t u = 0; u < drawn.uncertainties.size(); ++u) {
     const Uncertainty& one = drawn.uncertainties[u];
     if (drawn.gradient[u] == 0 || one.measurement.empty() || one.after >= 1) continue;
@@ -191,7 +197,7 @@ std::vector<model::IntervalPart> parts_of(const Drawn& drawn, const Left& left) 
   const double left_variance = left.common * left.common + left.own * left.own;
   if (left_variance > 0) variances[std::string(left_source)] = left_variance;
   whole += left_variance;
-  const Best best = best_measurements(drawn, sources, left);
+  const Best best = best_measurements(drawn, sources, left, whole);
   std::vector<model::IntervalPart> parts;
   double kept = 0;
   for (const auto& [source, variance] : variances) {
