@@ -28,8 +28,21 @@ class ChangedSteps {
     predictor_.emplace(std::move(inputs));
   }
 
+  // Returns s of the step.
+  model::Result<double> of(const InputChange& change) { return of(change, false); }
+
+  // Returns the growth of ln(time). Unless the rows of experts change, slots wait for stragglers as without a change:
+  // those waits take most of a prediction's time, and of their change a gradient needs no more than its first order.
+  model::Result<double> effect_of(const InputChange& change) {
+    if (!now_) now_ = TRY(of({}, false));
+    if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance)
+      return std::log(change.step_factor);
+    return std::log(TRY(of(change, !change.imbalance)) / *now_);
+  }
+
+ private:
   // Constants that are drawn beyond their range are at its end.
-  model::Result<double> of(const InputChange& change) {
+  model::Result<double> of(const InputChange& change, bool keep_waits) {
     std::vector<model::Parameter> constants = profile_.parameters();
     for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
     for (const auto& [index, factor] : change.constants)
@@ -37,23 +50,24 @@ class ChangedSteps {
         constants[index].value = std::clamp(constants[index].value, range->low, range->high);
     *shapes_ = change.shapes;
     predictor_->set_profile(
-        {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()});
+        {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()},
+        keep_waits);
     plan_.routing.imbalance = change.imbalance.value_or(imbalance_);
     return TRY(predictor_->step_seconds(plan_)) * change.step_factor;
   }
 
- private:
   model::Profile profile_;
   model::Plan plan_;
   double imbalance_ = plan_.routing.imbalance;
   std::unique_ptr<model::ShapeFactors> shapes_ = std::make_unique<model::ShapeFactors>();
   std::optional<Predictor> predictor_;
+  std::optional<double> now_;
 };
 
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {
  public:
-  using Step = model::Result<double>;
+  using Number = model::Result<double>;
 
   Drawing(const Inputs& inputs, const IntervalOptions& options, Drawn& drawn)
       : inputs_(inputs), options_(options), drawn_(drawn) {}
@@ -61,19 +75,15 @@ class Drawing {
   model::Result<void> run(bool gradient) {
     const std::size_t blocks = gradient ? (drawn_.uncertainties.size() + block - 1) / block : 0;
     rows_.resize(options_.draws);
-    alone_.assign(drawn_.uncertainties.size(), std::nullopt);
+    if (gradient) effects_.assign(drawn_.uncertainties.size(), 0);
     ChangedSteps first(inputs_);
     const double now = TRY(first.of({}));
     on_all_threads(first, blocks + rows_.size(), [&](std::size_t task, ChangedSteps& steps) {
-      if (task < blocks) return one_by_one(task * block, now, steps);
+      if (task < blocks) return one_by_one(task * block, steps);
       rows_[task - blocks] = steps.of(change_of(drawn_, task - blocks));
     });
-    for (const std::optional<Step>& row : rows_) drawn_.draws.time_ratio.push_back(TRY(*row) / now);
-    if (!gradient) return {};
-    for (const std::optional<Step>& one : alone_) {
-      const double step = one ? TRY(*one) : now;
-      drawn_.gradient.push_back(std::log(step / now));
-    }
+    for (const std::optional<Number>& row : rows_) drawn_.draws.time_ratio.push_back(TRY(*row) / now);
+    for (const Number& effect : effects_) drawn_.gradient.push_back(TRY(effect));
     return {};
   }
 
@@ -100,23 +110,24 @@ class Drawing {
     work(first);
   }
 
-  void one_by_one(std::size_t first, double now, ChangedSteps& steps) {
+  void one_by_one(std::size_t first, ChangedSteps& steps) {
     const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
-    const Step together = steps.of(all);
-    if (together && std::abs(std::log(*together / now)) < no_effect) return;
+    const Number together = steps.effect_of(all);
+    if (together && std::abs(*together) < no_effect) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
       drawn_.uncertainties[u].apply(1, change);
-      alone_[u] = steps.of(change);
+      effects_[u] = steps.effect_of(change);
     }
   }
 
   const Inputs& inputs_;
   const IntervalOptions& options_;
   Drawn& drawn_;
-  std::vector<std::optional<Step>> rows_, alone_;
+  std::vector<std::optional<Number>> rows_;
+  std::vector<Number> effects_;
 };
 
 // Returns the inputs with memos that all threads share, and with the constants that hold on the device.

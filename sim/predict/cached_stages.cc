@@ -58,7 +58,8 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
 }
 
 TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device,
-                         Imbalance imbalance, std::int64_t ranks, std::optional<model::Plan> copying)
+                         Imbalance imbalance, std::int64_t ranks, std::optional<model::Plan> copying,
+                         const SlotWaits* kept)
     : library_(library),
       costs_(costs),
       device_(device),
@@ -67,7 +68,8 @@ TimedStages::TimedStages(model::StageLibrary& library, const CostModels& costs, 
       imbalance_(std::move(imbalance)),
       ranks_(ranks),
       even_(ranks == 1 || imbalance_.even()),
-      copying_(std::move(copying)) {}
+      copying_(std::move(copying)),
+      kept_(kept) {}
 
 // Parameters are copied before their unit's first segment, gradients after its last.
 void TimedStages::add_copies(std::int32_t slot, bool forward, bool reduces, std::vector<SegmentTime>& times) {
@@ -109,13 +111,22 @@ TimedStages::Timed& TimedStages::timed(std::int32_t slot) {
   if (!even_ && uses(whole, model::Stream::communication)) {
     Imbalance imbalance = imbalance_;
     imbalance.seed = slot_seed(whole.type);
-    known->waits = run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
+    const bool kept = kept_ != nullptr && kept_->contains(slot);
+    known->waits =
+        kept ? kept_->at(slot) : run_group(whole, times, ranks_, costs_.partition.device_sms, imbalance).waits;
     for (std::size_t s = 0; s < times.size(); ++s) times[s].wait = known->waits[s];
   }
   known->host = slot_host(library_.program(), whole, costs_, times);
   add_host(library_.program(), whole, costs_, known->host, times);
   known->run = run_template(whole, times, costs_.partition.device_sms);
   return *known;
+}
+
+SlotWaits TimedStages::waits() const {
+  SlotWaits waits;
+  for (const auto& [slot, timed] : slots_)
+    if (!timed->waits.empty()) waits[slot] = timed->waits;
+  return waits;
 }
 
 const TemplateRun& TimedStages::run(std::int32_t slot) { return timed(slot).run; }

@@ -60,12 +60,16 @@ struct SlotPasses {
 };
 SlotPasses passes_in_slots(const model::Plan& plan, const CostModels& costs);
 
+// Waits of slots for stragglers by slot and segment, s.
+using SlotWaits = std::map<std::int32_t, std::vector<double>>;
+
 class TimedStages {
  public:
   // All references must outlive the object. `imbalance` has no seed yet; `ranks` is the size of the expert group. With
   // a plan whose units are gathered and reduced in every slot, slots have the copies that this costs (passes_in_slots).
+  // `kept` are waits that are taken as they are, or null: a group of ranks is run for those that it lacks.
   TimedStages(model::StageLibrary& library, const CostModels& costs, const model::Device& device, Imbalance imbalance,
-              std::int64_t ranks, std::optional<model::Plan> copying = std::nullopt);
+              std::int64_t ranks, std::optional<model::Plan> copying = std::nullopt, const SlotWaits* kept = nullptr);
 
   // Returns the run of a slot on a GPU alone.
   const TemplateRun& run(std::int32_t slot);
@@ -84,6 +88,7 @@ class TimedStages {
   };
   const Account& account(std::int32_t slot);
 
+  SlotWaits waits() const;
   model::StageLibrary& stage_library() { return library_; }
   const CostModels& costs() const { return costs_; }
 
@@ -111,6 +116,7 @@ class TimedStages {
   std::int64_t ranks_;
   bool even_;
   std::optional<model::Plan> copying_;
+  const SlotWaits* kept_;
   std::map<std::int32_t, std::unique_ptr<Timed>> slots_;
 };
 

@@ -44,7 +44,7 @@ class Predictor::Parts {
     return estimate(run_closed_form(false));
   }
 
-  void set_profile(model::Profile profile) { cache_.set_profile(std::move(profile)); }
+  void set_profile(model::Profile profile, bool keep_waits) { cache_.set_profile(std::move(profile), keep_waits); }
 
   model::Result<double> step_seconds(const model::Plan& plan) {
     TRY(prepare(plan));
@@ -235,7 +235,9 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { return parts_->closed_form(plan); }
-void Predictor::set_profile(model::Profile profile) { parts_->set_profile(std::move(profile)); }
+void Predictor::set_profile(model::Profile profile, bool keep_waits) {
+  parts_->set_profile(std::move(profile), keep_waits);
+}
 model::Result<double> Predictor::step_seconds(const model::Plan& plan) { return parts_->step_seconds(plan); }
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);

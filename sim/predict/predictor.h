@@ -58,8 +58,9 @@ class Predictor {
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan);
 
-  // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew.
-  void set_profile(model::Profile profile);
+  // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew;
+  // with keep_waits those that slots wait for stragglers are those of the predictions before the first such call.
+  void set_profile(model::Profile profile, bool keep_waits = false);
   // Returns the time of closed_form() in s without its account of where the time goes, and without its checks:
   // constants that were drawn may beat a datasheet.
   model::Result<double> step_seconds(const model::Plan& plan);

@@ -27,7 +27,10 @@ PartsCache::PartsCache(Inputs inputs) : device_(inputs.cluster.device), inputs_(
   if (!inputs_.tables) inputs_.tables = std::make_shared<ScheduleTables>();
 }
 
-void PartsCache::set_profile(model::Profile profile) {
+void PartsCache::set_profile(model::Profile profile, bool keep_waits) {
+  if (keep_waits && waits_.empty())
+    for (const auto& [key, timed] : timed_) waits_[&timed->stage_library()] = timed->waits();
+  keeps_waits_ = keep_waits;
   sharded_.clear();
   optimizers_.clear();
   timed_.clear();
@@ -58,7 +61,10 @@ void PartsCache::forget() {
     sharded_.clear();
     timed_.clear();
   }
-  if (libraries) libraries_.clear();
+  if (libraries) {
+    waits_.clear();
+    libraries_.clear();
+  }
   if (table_ops_ > most_table_ops) {
     tables_.clear();
     table_ops_ = 0;
@@ -133,7 +139,8 @@ void PartsCache::find_stages(PlanWork& work) {
   auto& timed = timed_[key_.bytes()];
   if (!timed)
     timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device, imbalance_of(plan, 0),
-                                          plan.parallelism.expert, std::move(copying));
+                                          plan.parallelism.expert, std::move(copying),
+                                          keeps_waits_ ? &waits_[library.get()] : nullptr);
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -31,8 +32,9 @@ class PartsCache {
   void find_states(PlanWork& work);
   void find_updates(PlanWork& work);
 
-  // Replaces the constants: costs and what is timed by them are forgotten, with every part of an earlier plan.
-  void set_profile(model::Profile profile);
+  // Replaces the constants: costs and what is timed by them are forgotten, with every part of an earlier plan. Slots
+  // wait for stragglers as before the first call with keep_waits, where that is true.
+  void set_profile(model::Profile profile, bool keep_waits);
 
   const Inputs& inputs() const { return inputs_; }
 
@@ -65,6 +67,8 @@ class PartsCache {
   Known<Stages> stages_;
   Known<model::StageLibrary> libraries_;
   Known<TimedStages> timed_;
+  std::map<const model::StageLibrary*, SlotWaits> waits_;
+  bool keeps_waits_ = false;
   StageOptimizers optimizers_;
   Known<ShardedStages> sharded_;
 };
