@@ -41,6 +41,7 @@ struct Arguments {
   std::string out, clock, extends;
   std::string profile;  // to make by its recipe, in place of measurements
   std::string stack;    // to make of measured steps
+  bool residuals = false;
 };
 
 // Returns the error of a .json file, which holds no measurements.
@@ -160,6 +161,7 @@ std::string file_names(const std::vector<std::string>& paths) {
 
 Result<void> run(const Arguments& arguments) {
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
+  if (arguments.residuals) return make_residuals(arguments.out);
   if (arguments.measurements.empty())
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
   if (!arguments.stack.empty()) {
@@ -207,6 +209,9 @@ void add_calibrate(CLI::App& root, int& exit_code) {
                    "Fit a software stack to a table of your own measured steps (.csv, docs/stacks.md) and write it, a\n"
                    ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
       ->excludes("--output", "--profile");
+  verb->add_flag("--residuals", arguments->residuals,
+                 "Make the shipped statistics of measured steps over their predictions, on which intervals rest")
+      ->excludes("MEASUREMENTS", "--profile", "--stack");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,

@@ -34,7 +34,7 @@ struct Arguments {
   std::vector<std::int64_t> gpus;
   std::string classes, json, svg, trace;
   std::string waits = "measured", fidelity = "step", against = "first";
-  bool by_class = false;
+  bool by_class = false, no_interval = false;
 };
 
 constexpr int infeasible_exit = 2;
@@ -77,9 +77,9 @@ bool wants_timelines(const Arguments& arguments) {
 
 model::Result<model::ResultComparison> compare_steps(const Arguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
-  auto subjects =
-      TRY(comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
-                               arguments.profile, fidelity, wants_timelines(arguments), arguments.baseline}));
+  auto subjects = TRY(comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
+                                           arguments.profile, fidelity, wants_timelines(arguments), arguments.baseline,
+                                           !arguments.no_interval}));
   return model::compare_results(
       std::move(subjects), arguments.against == "first" ? model::Against::first : model::Against::previous,
       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
@@ -159,6 +159,8 @@ void add_compare(CLI::App& root, int& exit_code) {
       ->check(CLI::IsMember({"first", "previous"}))
       ->capture_default_str();
   verb->add_flag("--by-class", arguments->by_class, "Memory-bound classes in rows of their own");
+  verb->add_flag("--no-interval", arguments->no_interval,
+                 "Leave out the intervals of plans, which take most of the time");
   verb->add_option("--waits", arguments->waits,
                    "For a chunk. measured: the rank's waits in barriers, which depend on the other ranks, are an\n"
                    "input; predicted: the mean of the group")

@@ -15,6 +15,7 @@
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/search/cluster_option.h"
 
@@ -64,6 +65,7 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
 Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
   const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
   auto simulation = TRY(simulated(inputs, request, shared));
+  if (request.intervals) simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result));
   Prediction prediction{inputs.plan, std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;
   prediction.operator_classes = operator_classes(inputs);

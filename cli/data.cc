@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::cli {
@@ -83,6 +84,13 @@ model::Result<std::string> data_folder() {
   }
   return wrong_input("", fmt::format("the shipped data are not found next to {}", binary.string()),
                      "expected in share/plumbline next to the binary or to its folder; build or install again");
+}
+
+std::string source_revision() {
+  const auto text =
+      data_folder().and_then([](const std::string& data) { return model::read_text_file(data + "/revision"); });
+  const std::string_view revision = text ? model::trimmed(model::lines_of(*text).front()) : "";
+  return revision.empty() ? "unknown" : std::string(revision);
 }
 
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in) {

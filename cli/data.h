@@ -21,6 +21,10 @@ std::optional<std::string> find_program(const std::string& name);
 // Returns the folder that holds examples/, topologies/, profiles/ and cases/.
 model::Result<std::string> data_folder();
 
+// Returns the git revision that this program was built from, with "-dirty" where files were changed; "unknown" when it
+// was built from sources without git.
+std::string source_revision();
+
 // The kinds of shipped data, each a folder of files with one extension.
 enum class Shipped { plan, model, topology, profile, stack, validation_case, published, gpu_cases, host_cases };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "calibrate/measurement/measurement_file.h"
+#include "calibrate/residuals/left_estimate.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/load_case.h"
 #include "calibrate/validate/step_case.h"
@@ -79,10 +80,11 @@ Result<model::Profile> find_profile(const std::string& path_or_name, const std::
   return model::load_profile(path, data + "/profiles");
 }
 
-Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in) {
+Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in,
+                                const std::string& held_out) {
   const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
   const auto data = TRY(data_folder());
-  return model::load_stack(path, data + "/stacks");
+  return model::load_stack(path, data + "/stacks", held_out);
 }
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
@@ -132,14 +134,16 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
 }
 
 Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
-                                                const std::vector<model::ConstantChange>& changes) {
+                                                const std::vector<model::ConstantChange>& changes,
+                                                const std::string& held_out) {
   auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
   const std::string named = plan.stack.name.value_or(profile.stack());
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
   } else {
     const bool given = plan.stack.name.has_value();
-    const auto stack = stacks_.find({named, plan.file}, [&] { return find_stack(named, given ? plan.file : ""); });
+    const auto stack =
+        stacks_.find({named, plan.file, held_out}, [&] { return find_stack(named, given ? plan.file : "", held_out); });
     if (!stack && given && stack.error().file.empty())
       return tl::unexpected(
           model::plan_error(plan, stack.error().kind, "stack.name", stack.error().message, stack.error().hint));
@@ -182,16 +186,32 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
   return of_plan(plan, profile_name, changes);
 }
 
+Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held_out) {
+  const std::string path = TRY(data_folder()) + "/residuals.csv";
+  if (!is_file(path)) return {};
+  const auto cells = TRY(cells_.find(path, [&] { return calibrate::load_left_cells(path); }));
+  const calibrate::StepKind kind = calibrate::step_kind(inputs);
+  const auto left = left_.find({kind, held_out}, [&] {
+    return std::array{calibrate::left_of(cells, kind, {held_out}),
+                      calibrate::left_of(cells, kind, {held_out}, calibrate::LeftOf::memory)};
+  });
+  inputs.left = left[0];
+  inputs.memory_left = left[1];
+  return {};
+}
+
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
-                                          const ConstantChanges& changes) {
+                                          const ConstantChanges& changes, const std::string& held_out) {
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   model::Plan stacked = plan;
-  const auto profile = TRY(profile_of(stacked, named, changes.profile));
+  const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out));
   model::Plan effective = with_stage_layers(stacked, architecture);
-  return sim::Inputs{std::move(effective), architecture, topology.cluster, profile, nullptr, topology.fabric};
+  sim::Inputs inputs{std::move(effective), architecture, topology.cluster, profile, nullptr, topology.fabric};
+  TRY(add_left(inputs, held_out));
+  return inputs;
 }
 
 Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus) {
@@ -229,10 +249,10 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
     steps.insert(steps.end(), rows.begin(), rows.end());
   }
   InputsReader reader;
-  const auto inputs = [&](const model::Plan& plan, const std::string& profile) {
-    return reader.of_plan(plan, profile);
+  const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
+    return reader.of_plan(plan, profile, {}, held_out);
   };
-  return calibrate::compare_steps(definition, steps, inputs);
+  return calibrate::compare_steps(definition, steps, inputs, true);
 }
 
 }  // namespace plumbline::cli

@@ -1,6 +1,7 @@
 // Loads the inputs of verbs: plans, profiles, clusters, measurements, recipes, validation cases.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/residuals/left_cells.h"
 #include "calibrate/validate/step_comparison.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
@@ -31,8 +33,10 @@ struct ConstantChanges {  // changes of constants, by the file that has them
 // one. The profiles that it extends are in its folder or shipped.
 model::Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file = "");
 
-// Loads a stack by path or by the name of a shipped one; `named_in` is the file that names it.
-model::Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in = "");
+// Loads a stack by path or by the name of a shipped one; `named_in` is the file that names it, `held_out` a set of
+// steps on which no constant may rest.
+model::Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in = "",
+                                       const std::string& held_out = "");
 
 // Loads a plan by path or by the name of a shipped one, with overrides of its own keys.
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
@@ -61,20 +65,27 @@ class InputsReader {
   // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
-  // Loads the inputs of a plan made in code; a relative model.config is searched among the shipped ones.
+  // Loads the inputs of a plan made in code; a relative model.config is searched among the shipped ones. No constant of
+  // the stack rests on the steps of the set `held_out`, nor does what is left.
   model::Result<sim::Inputs> of_plan(const model::Plan& plan, const std::optional<std::string>& profile = std::nullopt,
-                                     const ConstantChanges& changes = {});
+                                     const ConstantChanges& changes = {}, const std::string& held_out = "");
 
  private:
   // Returns the profile with the constants of the stack, and gives the plan the settings of the stack.
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
-                                           const std::vector<model::ConstantChange>& changes);
+                                           const std::vector<model::ConstantChange>& changes,
+                                           const std::string& held_out);
+  // Adds what is left of the times and the memory of steps of this kind, by the shipped residuals of other sets.
+  model::Result<void> add_left(sim::Inputs& inputs, const std::string& held_out);
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
-  model::Memo<std::pair<std::string, std::string>, model::Result<model::Stack>> stacks_;      // by name and plan file
-  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;                  // by name and variation
+  model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
+  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation
+  model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
+  // Of time and memory, by kind and held-out set.
+  model::Memo<std::pair<calibrate::StepKind, std::string>, std::array<std::optional<sim::Left>, 2>> left_;
 };
 
 // Returns the plan with the numbers that its rule of balanced stages gives; an invalid plan as it is.
@@ -96,7 +107,8 @@ model::Result<calibrate::ValidationCase> read_case(const std::string& path);
 // Reads every shipped case about figures, ordered by file name.
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 
-// Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table.
+// Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table, with
+// their ranges.
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
 
 }  // namespace plumbline::cli

@@ -1,5 +1,5 @@
-// plumbline calibrate --profile: shipped profiles from data in the tree; plumbline calibrate --stack: a user's own
-// stack.
+// plumbline calibrate --profile: shipped profiles from data in the tree; --stack: a user's own stack; --residuals: what
+// is left between predictions and measured steps.
 #pragma once
 
 #include <string>
@@ -20,5 +20,9 @@ model::Result<void> make_profiles(const std::string& name, const std::string& ou
 // and writes the stack to `out`, which extends the stack `extends`, by default that of the profile. The column
 // `hardware` names a shipped topology or file, and with a colon a profile: "h100-dgx:h100-torch".
 model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends);
+
+// Predicts the rows of the shipped cases over measured steps and writes the statistics of their residuals to `out`;
+// empty: the shipped file itself.
+model::Result<void> make_residuals(const std::string& out);
 
 }  // namespace plumbline::cli

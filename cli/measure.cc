@@ -1,10 +1,8 @@
 #include "cli/measure.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -99,8 +97,6 @@ std::optional<double> MeasureArguments::budget_s() const { return real::parse_du
 std::string measurements_content(const std::string& file, const calibrate::Measurements& measurements) {
   return file.ends_with(".csv") ? calibrate::to_csv(measurements) : calibrate::to_jsonl(measurements);
 }
-
-std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 void add_measure(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("measure", "Measure the kernels of training on the GPU or the CPU at hand");

@@ -43,7 +43,4 @@ std::string cases_table(const std::vector<real::Subject>& subjects);
 // Returns the content of a file of measurements: CSV when its name ends in .csv, else JSON Lines.
 std::string measurements_content(const std::string& file, const calibrate::Measurements& measurements);
 
-// Returns the present time, ISO 8601.
-std::string now_in_utc();
-
 }  // namespace plumbline::cli

@@ -1,5 +1,6 @@
 #include "cli/outputs.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <system_error>
 
@@ -30,6 +32,8 @@ int write_all(const fs::path& path, const std::string& content) {
   return written ? (closed ? 0 : errno) : write_code;
 }
 
+std::string temporary_name(const fs::path& target) { return fmt::format("{}.tmp-{}", target.string(), ::getpid()); }
+
 int print(const std::string& content) {
   errno = 0;
   const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
@@ -52,7 +56,7 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
     if (const int code = write_all(target, content); code != 0) return failure(path_or_dash, code);
     return {};
   }
-  const fs::path temporary = fmt::format("{}.tmp-{}", target.string(), ::getpid());
+  const fs::path temporary = temporary_name(target);
   int code = write_all(temporary, content);
   if (code == 0) {
     std::error_code renamed;
@@ -65,6 +69,21 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
   }
   return {};
 }
+
+model::Result<void> write_new_file(const std::string& path, const std::string& content) {
+  const fs::path temporary = temporary_name(path);
+  int code = write_all(temporary, content);
+  std::error_code status;
+  if (code == 0) {
+    fs::create_hard_link(temporary, path, status);  // unlike a rename, it fails where the name is taken
+    code = status.value();
+  }
+  fs::remove(temporary, status);
+  if (code != 0) return failure(path, code);
+  return {};
+}
+
+std::string now_in_utc() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 model::Result<int> printed(const std::string& text) {
   return write_output("-", text).map([] { return 0; });

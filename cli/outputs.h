@@ -15,6 +15,12 @@ namespace plumbline::cli {
 // that an interrupted run leaves no partial file. Fails (input) when the folder is missing or not writable.
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content);
 
+// Writes a file that must not exist, under a temporary name that becomes its own only if nothing has it.
+model::Result<void> write_new_file(const std::string& path, const std::string& content);
+
+// Returns the time as "2026-11-23T10:30:00Z".
+std::string now_in_utc();
+
 // Writes to stdout; returns exit code 0.
 model::Result<int> printed(const std::string& text);
 

@@ -252,6 +252,7 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
     fmt::print(stderr, "nothing to do: the checkpoint has {} steps already\n", training.progress.step);
     return 0;
   }
+  report.date = now_in_utc();
   report.first_step = training.first_step;
   report.losses = training.losses;
   report.gradient_norms = training.gradient_norms;

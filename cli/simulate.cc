@@ -5,14 +5,18 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "calibrate/ledger/ledger.h"
+#include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/base/version.h"
 #include "model/memory/memory.h"
 #include "reports/html/html.h"
 #include "reports/json/json.h"
@@ -38,6 +42,7 @@ struct Arguments {
   std::vector<std::string> degrade;
   bool no_interval = false;
   sim::IntervalOptions interval;
+  std::optional<std::string> record;  // a folder or a file
 };
 
 // Returns published figures of an unchanged shipped example; a changed plan has none.
@@ -89,6 +94,28 @@ void note_power_limit(const model::Plan& plan, const model::Device& device) {
                device.name);
 }
 
+// Writes the prediction into the ledger, so that it can be held against a later measurement.
+model::Result<void> record_prediction(const std::string& folder_or_file, const sim::Inputs& inputs,
+                                      const model::StepResult& result, std::uint64_t seed) {
+  namespace fs = std::filesystem;
+  if (!result.interval)
+    return model::wrong_input("--record", "the prediction has no interval", "leave out --no-interval");
+  const auto entry =
+      calibrate::ledger_entry(inputs, result, {now_in_utc(), std::string(model::version), source_revision(), seed});
+  fs::path path = folder_or_file;
+  std::error_code failed;
+  if (path.extension() != ".toml") {
+    fs::create_directory(path, failed);
+    path /= calibrate::ledger_file_name(entry);
+  }
+  if (fs::exists(path, failed))
+    return model::wrong_input_at(path.string(), 0, "", "this prediction is recorded, and a ledger is never rewritten",
+                                 "name another file: --record FILE.toml");
+  TRY(write_new_file(path.string(), calibrate::ledger_toml(entry)));
+  fmt::print(stderr, "recorded: {}\n", path.string());
+  return {};
+}
+
 model::Result<int> run(const Arguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
@@ -104,6 +131,7 @@ model::Result<int> run(const Arguments& arguments) {
     simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result, arguments.interval));
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
+  if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
   if (!arguments.outputs.to_stdout())
     fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
   if (!simulation.result.memory.fits) {
@@ -132,12 +160,25 @@ void add_simulate(CLI::App& root, int& exit_code) {
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(fewest_draws, most_draws))
       ->capture_default_str();
-  verb->add_option("--seed", arguments->interval.seed, "Of those predictions")->capture_default_str();
+  verb->add_option("--without", arguments->interval.without,
+                   "A source of uncertainty that is taken as known (repeatable)")
+      ->take_all()
+      ->allow_extra_args(false)
+      ->check(
+          CLI::IsMember(std::vector<std::string>(std::begin(sim::interval_sources), std::end(sim::interval_sources))));
+  verb->add_option("--seed", arguments->interval.seed, "Of those predictions")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  verb->add_option("--record", arguments->record,
+                   "Write the prediction to a ledger before it is measured: a folder or a new file")
+      ->expected(0, 1)
+      ->default_str("ledger");
   verb->footer(
       "Examples:\n"
       "  plumbline simulate examples/deepseek-v3-2048xh800.toml\n"
       "  plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form --json -\n"
-      "  plumbline simulate deepseek-v3-2048xh800 --set overlap.communication_sms=24 --trace step.json.gz");
+      "  plumbline simulate deepseek-v3-2048xh800 --set overlap.communication_sms=24 --trace step.json.gz\n"
+      "  plumbline simulate my-plan.toml --record");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

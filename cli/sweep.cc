@@ -34,7 +34,7 @@ struct Arguments {
   std::string fidelity = "step";
   sim::SweepLimits limits;
   Outputs outputs;
-  bool tornado = false;
+  bool tornado = false, intervals = false;
   std::string solve, target;  // KEY, and METRIC=VALUE
 };
 
@@ -80,6 +80,8 @@ Result<void> check(const Arguments& arguments) {
   if (solving == arguments.target.empty())
     return wrong_input(solving ? "--for" : "--solve", "--solve KEY and --for METRIC=VALUE belong together",
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
+  if ((arguments.tornado || solving) && arguments.intervals)
+    return wrong_input("--interval", "is for sweeps", "leave it out");
   if ((arguments.tornado || solving) && arguments.outputs.given("--csv"))
     return wrong_input("--csv", "is for sweeps", "take --json");
   if (solving && arguments.outputs.given("--svg"))
@@ -93,10 +95,11 @@ Result<void> check(const Arguments& arguments) {
 
 // Calls `work`, which simulates points, with a progress bar and returns its result.
 template <class Work>
-auto with_progress(sim::Fidelity fidelity, Work work) {
+auto with_progress(sim::Fidelity fidelity, bool intervals, Work work) {
   ProgressBar bar("points");
-  return work(
-      {.fidelity = fidelity, .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }});
+  return work({.fidelity = fidelity,
+               .intervals = intervals,
+               .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }});
 }
 
 void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
@@ -110,7 +113,7 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
 
 Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
   auto grid = TRY(read_grid(arguments));
-  const auto result = TRY(with_progress(fidelity, [&](const sim::SweepOptions& options) {
+  const auto result = TRY(with_progress(fidelity, arguments.intervals, [&](const sim::SweepOptions& options) {
     return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
@@ -125,7 +128,7 @@ Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
 
 Result<int> run_tornado(const Arguments& arguments, sim::Fidelity fidelity) {
   auto inputs = TRY(sim::parse_inputs(arguments.over));
-  const auto result = TRY(with_progress(fidelity, [&](const sim::SweepOptions& options) {
+  const auto result = TRY(with_progress(fidelity, false, [&](const sim::SweepOptions& options) {
     return sim::tornado(std::move(inputs), changed_inputs(arguments), options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
@@ -180,6 +183,7 @@ void add_sweep(CLI::App& root, int& exit_code) {
   add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
   verb->add_flag("--tornado", arguments->tornado,
                  "Which input moves step time and cost most: each --over alone, or without them the usual inputs");
+  verb->add_flag("--interval", arguments->intervals, "The interval of each point: P10, P50 and P90 of its step time");
   verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
   verb->add_option("--for", arguments->target, "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();

@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_case.h"
@@ -15,6 +19,9 @@
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/base/text.h"
+#include "model/base/text_file.h"
+#include "reports/json/read_json.h"
 #include "reports/text/compare/held_out_text.h"
 #include "reports/text/compare/validation_report.h"
 
@@ -23,9 +30,12 @@ namespace plumbline::cli {
 namespace {
 
 constexpr int tolerance_exit = 3;
+constexpr char shipped_ledger[] = "shipped";
 
 struct Arguments {
   std::vector<std::string> cases;
+  std::optional<std::string> ledger;  // a folder, an entry, or shipped_ledger
+  std::string add, source;            // a result that an entry was measured by
   Outputs outputs;
 };
 
@@ -70,11 +80,79 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
   return outcome;
 }
 
+// Returns the keys of the plan that an executed step depends on: the profile only predicts.
+std::vector<std::string> executed_keys(const std::string& plan_toml) {
+  std::vector<std::string> keys;
+  for (const std::string_view line : model::lines_of(plan_toml))
+    if (!line.starts_with("profile = ")) keys.emplace_back(line);
+  return keys;
+}
+
+// Returns the measurement that an executed result states of the entry's plan.
+model::Result<calibrate::LedgerMeasurement> measurement_of(const calibrate::LedgerEntry& entry, const std::string& file,
+                                                           const std::string& source) {
+  const auto text = TRY(model::read_text_file(file));
+  const auto stored = TRY(reports::read_result(text, file));
+  if (stored.date.empty() || stored.clock == "simulated")
+    return model::wrong_input_at(file, 0, "training", "not an executed step with its date",
+                                 "`plumbline run PLAN --json FILE` writes one");
+  const auto wanted = executed_keys(entry.plan_toml), found = executed_keys(calibrate::ledger_plan(stored.plan));
+  const auto differs = std::ranges::mismatch(wanted, found);
+  if (differs.in1 != wanted.end() || differs.in2 != found.end())
+    return model::wrong_input_at(file, 0, "plan",
+                                 fmt::format("another plan was executed than that of {}: {} in place of {}", entry.path,
+                                             differs.in2 == found.end() ? "nothing" : *differs.in2,
+                                             differs.in1 == wanted.end() ? "nothing" : *differs.in1),
+                                 "run the plan that was recorded (plan_toml of the entry)");
+  const model::Memory& memory = stored.result.memory;
+  return calibrate::LedgerMeasurement{
+      .time_s = stored.result.step.time_s,
+      .peak_bytes = memory.measured && memory.peak_bytes > 0 ? std::optional(memory.peak_bytes) : std::nullopt,
+      .date = stored.date,
+      .source = fmt::format("{}; plumbline run, {} clock, median of {} steps", source, stored.clock,
+                            stored.measured_seconds.size())};
+}
+
+// Adds the measurement to the file of its entry, which stays as it is in all other lines.
+model::Result<void> add_measurement(const Arguments& arguments) {
+  const auto entry = TRY(calibrate::read_ledger_entry(*arguments.ledger));
+  if (entry.measured)
+    return model::wrong_input_at(entry.path, 0, "measured", fmt::format("it was measured at {}", entry.measured->date),
+                                 "record the plan again to measure it again");
+  if (arguments.source.empty())
+    return model::wrong_input("--source", "a measurement needs its source",
+                              "name who measured, where, and what else ran there");
+  const auto measured = TRY(measurement_of(entry, arguments.add, arguments.source));
+  if (measured.date < entry.date)
+    return model::wrong_input_at(
+        arguments.add, 0, "training.date",
+        fmt::format("measured at {}, before it was predicted at {}", measured.date, entry.date),
+        "what was measured first is a comparison (plumbline compare), not a prediction");
+  const auto text = TRY(model::read_text_file(entry.path));
+  return write_output(entry.path, text + calibrate::ledger_toml(measured));
+}
+
+model::Result<int> score_ledger(const Arguments& arguments) {
+  if (!arguments.cases.empty())
+    return model::wrong_input("--ledger", fmt::format("'{}' is a case, not a ledger", arguments.cases.front()),
+                              "give cases or --ledger [FOLDER]");
+  if (!arguments.add.empty()) TRY(add_measurement(arguments));
+  const auto data = TRY(data_folder());
+  const bool shipped = *arguments.ledger == shipped_ledger;
+  const auto entries = TRY(calibrate::read_ledger(shipped ? data + "/ledger" : *arguments.ledger));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::ledger_json(entries); }}}));
+  return arguments.outputs.to_stdout() ? 0 : printed(reports::ledger_table(entries));
+}
+
 model::Result<int> run(const Arguments& arguments) {
+  if (arguments.ledger) return score_ledger(arguments);
+
   const auto files = TRY(wanted_files(arguments.cases));
   const auto outcome = TRY(run_files(files));
+  const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
   TRY(arguments.outputs.write(
-      {{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components); }}}));
+      {{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components); }},
+       {"--svg", [&] { return reports::interval_chart_svg(intervals); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
@@ -88,6 +166,7 @@ model::Result<int> run(const Arguments& arguments) {
     show(row.definition.name, row.holds(), reports::validation_table(row));
   for (const calibrate::StepComparison& row : outcome.steps)
     show(row.definition.name, row.holds(), reports::step_table(row));
+  if (!intervals.scores.empty()) show("intervals", intervals.holds(), reports::interval_table(intervals));
   for (const calibrate::ComponentComparison& row : outcome.components)
     show(row.definition.name, row.holds(), reports::component_table(row));
   return exit_code;
@@ -100,15 +179,27 @@ void add_validate(CLI::App& root, int& exit_code) {
   const auto arguments = std::make_shared<Arguments>();
   verb->add_option("CASES", arguments->cases, "Case files, or names of shipped cases (default: all shipped)");
   arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw where measured steps lie in their intervals, to a file or -");
+  verb->add_option("--ledger", arguments->ledger,
+                   "Score predictions that were made before their measurement: a folder or an entry")
+      ->expected(0, 1)
+      ->default_str(shipped_ledger);
+  verb->add_option("--add", arguments->add,
+                   "A result of `plumbline run` that measures the entry of --ledger; it is added to the entry")
+      ->needs("--ledger");
+  verb->add_option("--source", arguments->source, "Who measured it, where, and what else ran there")->needs("--add");
   verb->footer(
       "Every figure is predicted with each profile of its case. Exit code 3 when the last one, the plan's own,\n"
-      "misses a tolerance.\n\n"
+      "misses a tolerance, or intervals of steps cover too few or too many of the measured ones.\n\n"
       "Examples:\n"
       "  plumbline validate\n"
       "  plumbline validate deepseek-v3-2048xh800 --json -\n"
       "  plumbline validate published-steps\n"
+      "  plumbline validate development-steps --svg intervals.svg\n"
       "  plumbline validate components\n"
-      "  plumbline validate my-cluster-case.toml");
+      "  plumbline validate my-cluster-case.toml\n"
+      "  plumbline validate --ledger ledger\n"
+      "  plumbline validate --ledger ledger/2026-11-23-my-plan-h100.toml --add run.json --source \"quiet node\"");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

@@ -21,7 +21,8 @@ set(plumbline_data
   cases      calibrate/cases
   gpu-cases  real/cuda/cases
   host-cases real/host/cases
-  published  calibrate/published)
+  published  calibrate/published
+  ledger     calibrate/ledger)
 
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/plumbline)
 while(plumbline_data)
@@ -30,10 +31,19 @@ while(plumbline_data)
   plumbline_install_data(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
     FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.jsonl" PATTERN "*.csv" PATTERN "*.cases" PATTERN "LICENSE-*")
 endwhile()
-file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/kernels.toml ${PROJECT_BINARY_DIR}/share/plumbline/kernels.toml SYMBOLIC)
-plumbline_install_data(FILES calibrate/kernels.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)
+foreach(file kernels.toml residuals.csv)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/${file} ${PROJECT_BINARY_DIR}/share/plumbline/${file} SYMBOLIC)
+  plumbline_install_data(FILES calibrate/${file} DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline)
+endforeach()
+
+# The revision that a recorded prediction states. It is that of the sources that are built, not configured.
+add_custom_target(plumbline_revision ALL VERBATIM COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR}
+  -D FILE=${PROJECT_BINARY_DIR}/share/plumbline/revision -P ${PROJECT_SOURCE_DIR}/cmake/Revision.cmake)
+plumbline_install_data(FILES ${PROJECT_BINARY_DIR}/share/plumbline/revision
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline OPTIONAL)
 
 if(TARGET plumbline)
+  add_dependencies(plumbline plumbline_revision)
   install(TARGETS plumbline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   # The component "portable" is the command with all libraries but the C library, for a machine that has none of them:
   #

@@ -47,4 +47,16 @@ void visit_run(Run& run, Visitor&& visit, Phases&& phases) {
   visit("total_cost_usd", run.total_cost_usd, "USD");
 }
 
+// Visits the quantiles of an interval. `Interval` is model::PredictionInterval, const or not; visit(key, Quantiles or
+// optional, unit).
+template <class Interval, class Visitor>
+void visit_quantiles(Interval& interval, Visitor&& visit) {
+  visit("time_s", interval.time_s, "s");
+  visit("tokens_per_s", interval.tokens_per_s, "tokens/s");
+  visit("days", interval.days, "d");
+  visit("gpu_hours", interval.gpu_hours, "h");
+  visit("cost_usd", interval.cost_usd, "USD");
+  visit("peak_bytes", interval.peak_bytes, "B");
+}
+
 }  // namespace plumbline::reports

@@ -16,6 +16,7 @@ struct TrainingReport {
     std::vector<double> rows;  // [expert]
   };
   std::string clock;                                    // wall | cpu | simulated | gpu
+  std::string date;                                     // when it ended, UTC: "2026-11-23T10:30:00Z"
   std::optional<std::int64_t> emulated_rank;            // the pipeline rank that ran, with stand-ins for the others
   std::optional<double> issue_s;                        // CPU time in which the host issues an operator
   std::optional<std::int64_t> device_memory_bytes;      // the highest use after a step, including libraries

@@ -26,6 +26,25 @@ std::string entry(std::string_view key, const model::Parameter& p) {
                      toml_string(p.unit), toml_string(to_string(p.kind)), toml_string(p.source), uncertainty, rows);
 }
 
+// Returns "[a, b]" of texts.
+std::string list(const std::vector<std::string>& texts) { return fmt::format("[{}]", fmt::join(texts, ", ")); }
+
+std::string fit_text(const model::ConstantFit& fit) {
+  std::vector<std::string> entries, rows;
+  for (const std::vector<std::string>& entry : fit.constants) {
+    std::vector<std::string> names;
+    for (const std::string& name : entry) names.push_back(toml_string(name));
+    entries.push_back(names.size() == 1 ? names.front() : list(names));
+  }
+  for (const std::vector<double>& row : fit.correlation) {
+    std::vector<std::string> numbers;
+    for (const double number : row) numbers.push_back(fmt::format("{}", number));
+    rows.push_back(list(numbers));
+  }
+  return fmt::format("\n[[fit]]\nconstants = [\n  {},\n]\n", fmt::join(entries, ",\n  ")) +
+         (rows.empty() ? "" : fmt::format("correlation = [\n  {},\n]\n", fmt::join(rows, ",\n  ")));
+}
+
 }  // namespace
 
 // Adds operators; one that was measured several times gets the median of its times.
@@ -74,7 +93,8 @@ ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, co
   return result;
 }
 
-std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters) {
+std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
+                         const std::vector<model::ConstantFit>& fits) {
   const auto section_of = [](const std::string& of) { return of.substr(0, of.rfind('.')); };
   std::ranges::sort(parameters, {}, [&](const model::Parameter& p) { return std::pair(section_of(p.name), p.name); });
   std::string text;
@@ -91,6 +111,7 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
     section = own;
     text += entry(std::string_view(parameter.name).substr(own.size() + 1), parameter);
   }
+  for (const model::ConstantFit& fit : fits) text += fit_text(fit);
   return text;
 }
 

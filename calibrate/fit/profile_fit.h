@@ -22,7 +22,8 @@ struct ProfileHeading {
 };
 
 // Returns the TOML text of a profile with these constants, by section.
-std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters);
+std::string profile_text(const ProfileHeading& heading, std::vector<model::Parameter> parameters,
+                         const std::vector<model::ConstantFit>& fits = {});
 std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
                          std::vector<model::Parameter> parameters);
 

@@ -77,6 +77,17 @@ bool TableReader::flag(std::string_view key, bool fallback) {
   return value.value_or(fallback);
 }
 
+std::optional<std::pair<double, double>> TableReader::optional_shares(std::string_view key) {
+  if (!has(key)) return std::nullopt;
+  const toml::array* list = table_.toml.get(key)->as_array();
+  if (list != nullptr && list->size() == 2) {
+    const auto low = list->get(0)->value<double>(), high = list->get(1)->value<double>();
+    if (low && high && 0 <= *low && *low < *high && *high <= 1) return std::pair(*low, *high);
+  }
+  fail(key, line_of(key), "expected two shares from 0 to 1, the smaller one first", "");
+  return std::nullopt;
+}
+
 std::vector<std::string> TableReader::texts(std::string_view key) {
   require(key);
   return optional_texts(key);

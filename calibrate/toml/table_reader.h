@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -28,6 +29,8 @@ class TableReader {
   // Returns a whole number from 1 to a billion, so that products of three stay finite; required without a fallback.
   std::int64_t whole(std::string_view key, std::optional<std::int64_t> fallback);
   bool flag(std::string_view key, bool fallback);
+  // Returns a list of two shares, the smaller one first: [0.7, 0.9].
+  std::optional<std::pair<double, double>> optional_shares(std::string_view key);
   std::vector<std::string> texts(std::string_view key);           // not empty
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
   std::vector<std::string> text_or_texts(std::string_view key);   // one string, or a list that is not empty

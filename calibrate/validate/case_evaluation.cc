@@ -11,7 +11,10 @@ namespace {
 EvaluatedFigure evaluate(const Figure& figure, const std::vector<Prediction>& predictions, const Naive& naive) {
   EvaluatedFigure row;
   row.figure = figure;
-  for (const Prediction& prediction : predictions) row.predicted.push_back(predicted(figure, prediction));
+  for (const Prediction& prediction : predictions) {
+    row.predicted.push_back(predicted(figure, prediction));
+    row.intervals.push_back(interval_of(figure, prediction));
+  }
   row.naive = baseline(figure, naive);
   row.within = figure.within(row.predicted.back());
   return row;
@@ -57,7 +60,7 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
   auto found = runs_.find({plan, profile});
   if (found == runs_.end()) {
     auto inputs = TRY(load_(plan, profile));
-    found = runs_.try_emplace({plan, profile}, Run{std::move(inputs), {}, {}, {}}).first;
+    found = runs_.try_emplace({plan, profile}, Run{std::move(inputs), {}, {}, {}, {}}).first;
   }
   Run& run = found->second;
   if (needs.step && !run.step) {
@@ -65,6 +68,8 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
         run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); });
     if (!simulation) return tl::unexpected(simulation.error());
     run.step = std::move(simulation->result);
+    run.step->interval = TRY(sim::interval_of(run.inputs, *run.step));
+    run.draws = TRY(sim::draw_steps(run.inputs));
   }
   if (needs.kernels && !run.kernels) {
     const auto kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
@@ -95,7 +100,7 @@ model::Result<EvaluatedCase> CaseRuns::evaluate(const ValidationCase& definition
     }
     predictions.push_back({(run)->step ? &*(run)->step : nullptr, chunk ? &*chunk : nullptr,
                            (run)->kernels ? &*(run)->kernels : nullptr,
-                           (run)->all_to_alls ? &*(run)->all_to_alls : nullptr});
+                           (run)->all_to_alls ? &*(run)->all_to_alls : nullptr, &inputs, &(run)->draws});
     naive = naive_prediction(inputs.plan, inputs.architecture, inputs.cluster, definition.naive_mfu);
   }
   naive.pair_flops = pair_flops;

@@ -19,9 +19,10 @@ namespace plumbline::calibrate {
 
 struct EvaluatedFigure {
   Figure figure;
-  std::vector<std::optional<double>> predicted;  // by profile of the case
-  std::optional<double> naive;                   // where a constant MFU determines the figure
-  std::optional<bool> within;                    // by the plan's own profile; nullopt where there is no tolerance
+  std::vector<std::optional<double>> predicted;            // by profile of the case
+  std::vector<std::optional<model::Quantiles>> intervals;  // by profile; nothing where a profile has none
+  std::optional<double> naive;                             // where a constant MFU determines the figure
+  std::optional<bool> within;  // by the plan's own profile; nullopt where there is no tolerance
 };
 
 struct EvaluatedAggregate {
@@ -62,6 +63,7 @@ class CaseRuns {
   struct Run {
     sim::Inputs inputs;
     std::optional<model::StepResult> step;
+    sim::StepDraws draws;
     std::optional<SingleKernels> kernels;
     std::optional<SingleAllToAlls> all_to_alls;
   };

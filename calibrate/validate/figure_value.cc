@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <variant>
 
 #include "calibrate/validate/metric.h"
@@ -10,6 +11,8 @@
 
 namespace plumbline::calibrate {
 namespace {
+
+bool of_step(const Figure& figure) { return !figure.question && !figure.all_to_all && !of_chunk(figure.metric); }
 
 std::optional<double> in_si(const Figure& figure, const Prediction& prediction) {
   if (figure.question) {
@@ -21,6 +24,16 @@ std::optional<double> in_si(const Figure& figure, const Prediction& prediction) 
   if (of_chunk(figure.metric))
     return prediction.chunk == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.chunk);
   return prediction.step == nullptr ? std::nullopt : metric_value(figure.metric, *prediction.step);
+}
+
+// Returns what a step time determines.
+model::StepResult result_of(const model::Plan& plan, const model::ClusterShape& cluster, double step_s) {
+  model::StepResult result;
+  result.step.time_s = step_s;
+  result.step.tokens_per_s = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length) / step_s;
+  result.step.tokens_per_s_per_gpu = result.step.tokens_per_s / static_cast<double>(plan.cluster.gpus);
+  result.run = model::run_cost(plan, step_s, cluster);
+  return result;
 }
 
 std::optional<double> in_unit(const Figure& figure, std::optional<double> value) {
@@ -74,6 +87,29 @@ std::optional<double> predicted(const Figure& figure, const Prediction& predicti
   return in_unit(figure, in_si(figure, prediction));
 }
 
+std::optional<model::Quantiles> interval_of(const Figure& figure, const Prediction& prediction) {
+  const std::optional<double> value = predicted(figure, prediction);
+  if (!value || !of_step(figure) || prediction.draws == nullptr || !prediction.step->interval) return std::nullopt;
+  const sim::Inputs& inputs = *prediction.inputs;
+  if (!follows_from_step_time(figure.metric)) {
+    if (figure.unit != "s") return std::nullopt;
+    return sim::part_interval(*prediction.draws, inputs.left.value_or(sim::Left()), *value,
+                              [&](const model::StepTimes& step) {
+                                model::StepResult result;
+                                result.step = step;
+                                return metric_value(figure.metric, result);
+                              });
+  }
+  const auto at = [&](double step_s) {
+    const model::StepResult result = result_of(inputs.plan, inputs.cluster, step_s);
+    return predicted(figure, {.step = &result}).value_or(0);
+  };
+  const model::Quantiles& time = prediction.step->interval->time_s;
+  model::Quantiles quantiles{at(time.p10), at(time.p50), at(time.p90)};
+  if (quantiles.p10 > quantiles.p90) std::swap(quantiles.p10, quantiles.p90);
+  return quantiles;
+}
+
 Naive naive_prediction(const model::Plan& plan, const model::Architecture& architecture,
                        const model::ClusterShape& cluster, double mfu) {
   const model::ModelMetrics metrics = model::model_metrics(architecture, plan.batch.sequence_length);
@@ -81,11 +117,7 @@ Naive naive_prediction(const model::Plan& plan, const model::Architecture& archi
   const auto gpus = static_cast<double>(plan.cluster.gpus);
   Naive naive;
   naive.flop_rate = cluster.device.bf16_peak.value() * mfu;
-  model::StepResult& result = naive.step;
-  result.step.time_s = tokens * metrics.flops_per_token / (gpus * naive.flop_rate);
-  result.step.tokens_per_s = tokens / result.step.time_s;
-  result.step.tokens_per_s_per_gpu = result.step.tokens_per_s / gpus;
-  result.run = model::run_cost(plan, result.step.time_s, cluster);
+  naive.step = result_of(plan, cluster, tokens * metrics.flops_per_token / (gpus * naive.flop_rate));
   return naive;
 }
 

@@ -11,6 +11,7 @@
 #include "model/profile/cluster.h"
 #include "model/result/result.h"
 #include "model/result/timeline_summary.h"
+#include "sim/interval/interval.h"
 
 namespace plumbline::calibrate {
 
@@ -20,6 +21,9 @@ struct Prediction {
   const model::TimelineSummary* chunk = nullptr;
   const SingleKernels* kernels = nullptr;
   const SingleAllToAlls* all_to_alls = nullptr;
+  // What the step was predicted from, and the draws behind its interval; nullptr: figures have no intervals.
+  const sim::Inputs* inputs = nullptr;
+  const sim::StepDraws* draws = nullptr;
 };
 
 // The results that the figures of a case use.
@@ -30,6 +34,10 @@ Needs needs_of(const ValidationCase& definition);
 
 // Returns the predicted value of a figure in its unit; nullopt when the prediction does not have the metric.
 std::optional<double> predicted(const Figure& figure, const Prediction& prediction);
+
+// Returns the interval of a figure in its unit: of what a step time determines by the step's, of other times of the
+// step by their own draws, with what is left in proportion to the time. Other figures have none.
+std::optional<model::Quantiles> interval_of(const Figure& figure, const Prediction& prediction);
 
 // What a constant share of the dense BF16 peak predicts for a plan.
 struct Naive {

@@ -50,6 +50,18 @@ StepDemand read_demand(TableReader& reader) {
   return demand;
 }
 
+IntervalDemand read_interval(TableReader& reader) {
+  IntervalDemand demand;
+  reader.require("coverage");
+  demand.coverage = reader.optional_shares("coverage").value_or(demand.coverage);
+  demand.aim_coverage = reader.optional_shares("aim_coverage");
+  demand.aim_set_coverage = reader.optional_positive("aim_set_coverage");
+  demand.aim_half_width = reader.optional_positive("aim_half_width");
+  demand.aim_mean_absolute_error = reader.optional_positive("aim_mean_absolute_error");
+  demand.aim_bias = reader.optional_positive("aim_bias");
+  return demand;
+}
+
 void read_case(TableReader& reader, StepCase& definition) {
   definition.name = reader.text("name");
   definition.tables = reader.text_or_texts("steps");
@@ -68,6 +80,7 @@ void read_case(TableReader& reader, StepCase& definition) {
   reader.optional_tables("hardware", [&](TableReader& table) { definition.hardware.push_back(read_hardware(table)); });
   reader.optional_tables("reading", [&](TableReader& table) { definition.readings.push_back(read_reading(table)); });
   reader.optional_tables("demand", [&](TableReader& table) { definition.demands.push_back(read_demand(table)); });
+  reader.optional_table("interval", [&](TableReader& table) { definition.interval = read_interval(table); });
 }
 
 }  // namespace

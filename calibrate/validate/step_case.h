@@ -2,8 +2,10 @@
 // plan keys the software of a set implies, and how large the errors may be. docs/validation.md describes the file.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -43,6 +45,19 @@ struct StepDemand {
   std::vector<std::string> sets;  // of the rows; empty: all
 };
 
+// Limits on intervals that nobody's own rows are in, and what they should reach; docs/intervals.md.
+struct IntervalDemand {
+  std::pair<double, double> coverage;  // of the 80 % interval, over all rows
+  std::optional<std::pair<double, double>> aim_coverage;
+  std::optional<double> aim_set_coverage;                   // of each set of `rows_of_a_set` rows or more, at least
+  std::optional<double> aim_half_width;                     // median
+  std::optional<double> aim_mean_absolute_error, aim_bias;  // of P50
+  static constexpr std::size_t rows_of_a_set = 20;
+  bool holds(double measured_coverage) const {
+    return coverage.first <= measured_coverage && measured_coverage <= coverage.second;
+  }
+};
+
 struct StepCase {  // the content of a case file
   std::string name;
   std::vector<std::string> tables;  // names of the measurements
@@ -53,6 +68,7 @@ struct StepCase {  // the content of a case file
   std::vector<StepHardware> hardware;
   std::vector<StepReading> readings;
   std::vector<StepDemand> demands;
+  std::optional<IntervalDemand> interval;
 };
 
 // Whether a case file is of this form, with a table of steps instead of figures; false for unreadable files.

@@ -3,39 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <utility>
 
+#include "calibrate/validate/detail/row_ranges.h"
 #include "calibrate/validate/figure_value.h"
-#include "calibrate/validate/validation_case.h"
 #include "model/result/compared_time.h"
 #include "sim/predict/predictor_pool.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-// Takes the constants that rest on steps of the set out of the profile, and returns their names.
-std::vector<std::string> hold_out(const std::string& set, model::Profile& profile) {
+// Returns the names of the constants that rest on steps of the set.
+std::vector<std::string> resting_on(const std::string& set, const model::Profile& profile) {
   std::vector<std::string> names;
-  std::vector<model::Parameter> parameters;
-  for (const model::Parameter& constant : profile.parameters()) {
-    const bool rests = std::ranges::find(constant.rows, set) != constant.rows.end();
-    if (rests) names.push_back(constant.name);
-    if (!rests) parameters.push_back(constant);
-  }
-  if (!names.empty())
-    profile = {profile.name(), profile.description(), std::move(parameters), profile.devices(), profile.stack()};
+  for (const model::Parameter& constant : profile.parameters())
+    if (std::ranges::find(constant.rows, set) != constant.rows.end()) names.push_back(constant.name);
   return names;
 }
 
 // An empty list has everything.
 bool among(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::ranges::find(names, name) != names.end();
+}
+
+bool matches(const StepDemand& demand, const PublishedStep& step) {
+  return among(demand.hardware, step.hardware) && among(demand.sets, step.set);
 }
 
 // Returns the most bytes of a rank in the words of StepReading::memory.
@@ -47,7 +49,26 @@ double bytes_of(const model::Memory& memory, std::string_view kind) {
   return fullest;
 }
 
-ComparedStep compare(const PublishedStep& step, const StepCase& definition, const InputsOf& inputs_of,
+// Loads the inputs of rows, one row at a time.
+struct RowInputs {
+  const InputsOf& of_plan;
+  std::mutex mutex = {};
+
+  model::Result<sim::Inputs> of(const StepPlan& plan, const std::string& held_out) {
+    const std::scoped_lock lock(mutex);
+    return of_plan(plan.plan, plan.profile, held_out);
+  }
+};
+
+detail::RowValues values_of(const ComparedStep& row) {
+  detail::RowValues values{*row.comparable_bytes};
+  values.measured_s = row.step.seconds;
+  values.measured_bytes = row.step.memory_bytes;
+  if (row.step.seconds || row.step.out_of_memory()) values.ran = !row.step.out_of_memory();
+  return values;
+}
+
+ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool ranges, RowInputs& row_inputs,
                      sim::PredictorPool& predictors) {
   ComparedStep compared;
   compared.step = step;
@@ -57,9 +78,12 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   if (!plan) return compared.error = plan.error(), compared;
   compared.missing = plan->missing;
   compared.profile = plan->profile;
-  auto inputs = inputs_of(plan->plan, plan->profile);
+  const auto full = row_inputs.of(*plan, "");
+  if (!full) return compared.error = full.error(), compared;
+  compared.held_out = resting_on(step.set, full->profile);
+  const auto inputs = row_inputs.of(*plan, step.set);
   if (!inputs) return compared.error = inputs.error(), compared;
-  compared.held_out = hold_out(step.set, inputs->profile);
+  compared.kind = step_kind(*inputs);
   const auto simulation = predictors.with(*inputs, [&](sim::Predictor& predictor) {
     return predictor.simulate(inputs->plan, {.fidelity = definition.fidelity});
   });
@@ -75,7 +99,40 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, cons
   }
   const Naive naive = naive_prediction(inputs->plan, inputs->architecture, inputs->cluster, definition.naive_mfu);
   compared.baseline = naive.step.step.time_s;
+  if (!ranges) return compared;
+  auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared));
+  if (!likely) return compared.error = likely.error(), compared;
+  compared.ranges = std::move(*likely);
   return compared;
+}
+
+// Returns the compared rows in their order.
+std::vector<ComparedStep> compare_all(const StepCase& definition, const std::vector<PublishedStep>& steps,
+                                      const InputsOf& inputs_of, bool ranges) {
+  std::vector<ComparedStep> compared(steps.size());
+  RowInputs inputs{inputs_of};
+  sim::PredictorPool predictors;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < steps.size(); i = next++)
+      compared[i] = compare(steps[i], definition, ranges, inputs, predictors);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return compared;
+}
+
+// Adds what a constant MFU makes likely by the other sets.
+void add_baselines(std::vector<ComparedStep>& steps) {
+  std::vector<detail::SetRow> rows;
+  for (const ComparedStep& row : steps)
+    if (row.ranges.step) rows.push_back({row.step.set, *row.baseline, *row.step.seconds});
+  const std::vector<PredictedRange> ranges = detail::ranges_by_other_sets(rows);
+  auto next = ranges.begin();
+  for (ComparedStep& row : steps)
+    if (row.ranges.step && next != ranges.end()) row.ranges.baseline = *next++;
 }
 
 // Summarizes the predicted rows that `which` accepts.
@@ -177,21 +234,6 @@ std::optional<double> ComparedStep::baseline_error() const {
   return predicted ? model::relative_error(baseline, step.seconds) : std::nullopt;
 }
 
-StepErrors errors_of(const std::vector<double>& errors) {
-  StepErrors result;
-  result.rows = errors.size();
-  if (errors.empty()) return result;
-  Aggregate median;
-  median.statistic = Aggregate::Statistic::median_absolute_error;
-  result.median_absolute = median.of(errors).value_or(0);
-  for (const double error : errors) {
-    result.mean_absolute += std::abs(error) / static_cast<double>(errors.size());
-    result.bias += error / static_cast<double>(errors.size());
-    if (std::abs(error) > std::abs(result.largest)) result.largest = error;
-  }
-  return result;
-}
-
 bool ComparedDemand::holds() const {
   const StepErrors& errors = summary.prediction;
   return errors.rows > 0 && errors.mean_absolute <= demand.mean_absolute_error &&
@@ -206,17 +248,48 @@ bool ComparedDemand::reaches_aim() const {
 
 bool StepComparison::holds() const { return std::ranges::all_of(demands, &ComparedDemand::holds); }
 
+bool IntervalScores::holds() const {
+  return !demand || scores.empty() || demand->holds(scores.back().second.step.coverage);
+}
+
+IntervalScores interval_scores(const std::vector<StepComparison>& comparisons) {
+  IntervalScores result;
+  std::vector<ComparedStep> steps;
+  std::vector<std::string> sets;
+  std::vector<StepDemand> demands;  // on some hardware
+  for (const StepComparison& comparison : comparisons) {
+    if (!result.demand) result.demand = comparison.definition.interval;
+    for (const ComparedStep& step : comparison.steps) {
+      if (!step.ranges.fits_probability) continue;
+      steps.push_back(step);
+      if (std::ranges::find(sets, step.step.set) == sets.end()) sets.push_back(step.step.set);
+    }
+    std::ranges::copy_if(comparison.definition.demands, std::back_inserter(demands),
+                         [](const StepDemand& demand) { return !demand.hardware.empty(); });
+  }
+  if (steps.empty()) return result;
+  add_baselines(steps);
+  const auto add = [&](const std::string& name, const auto& which) {
+    std::vector<RowRanges> ranges;
+    for (const ComparedStep& step : steps)
+      if (which(step.step)) ranges.push_back(step.ranges);
+    result.scores.emplace_back(name, scores_of(ranges));
+  };
+  for (const std::string& set : sets) add(set, [&](const PublishedStep& step) { return step.set == set; });
+  for (const StepDemand& demand : demands)
+    add(demand.name, [&](const PublishedStep& step) { return matches(demand, step); });
+  add("all", [](const PublishedStep&) { return true; });
+  return result;
+}
+
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                             const InputsOf& inputs_of) {
+                             const InputsOf& inputs_of, bool ranges) {
   StepComparison comparison;
   comparison.definition = definition;
-  sim::PredictorPool predictors;
-  for (const PublishedStep& step : steps) comparison.steps.push_back(compare(step, definition, inputs_of, predictors));
+  comparison.steps = compare_all(definition, steps, inputs_of, ranges);
   comparison.summaries = summaries_of(comparison.steps);
   for (const StepDemand& demand : definition.demands) {
-    const auto wanted = [&](const PublishedStep& row) {
-      return among(demand.hardware, row.hardware) && among(demand.sets, row.set);
-    };
+    const auto wanted = [&](const PublishedStep& row) { return matches(demand, row); };
     comparison.demands.push_back({demand, summarize(demand.name, comparison.steps, wanted)});
   }
   const std::vector<OrderedRow> ordered = ordered_rows(comparison.steps);

@@ -4,11 +4,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "calibrate/residuals/left_cells.h"
 #include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/residuals/step_shares.h"
+#include "calibrate/validate/interval_score.h"
 #include "calibrate/validate/published_steps.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_plan.h"
@@ -28,7 +31,9 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<double> comparable_bytes;     // the part of it that the row's memory is of
   double capacity_bytes = 0;
   std::vector<std::string> held_out;  // constants of the stack that rest on the row's set, and are left out
-  std::optional<StepShares> shares;   // of the prediction, where the case asks for residuals
+  StepKind kind;
+  std::optional<StepShares> shares;  // of the prediction, where the case asks for residuals
+  RowRanges ranges;                  // by everything but the row's set
 
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
   std::optional<double> memory_error() const;      // relative: predicted peak over the stated one, less one
@@ -37,13 +42,6 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<bool> right_about_fit() const;
   std::optional<double> baseline_error() const;  // only where there is a prediction, so that both cover the same rows
 };
-
-// Statistics of relative errors over the predicted rows.
-struct StepErrors {
-  std::size_t rows = 0;
-  double median_absolute = 0, largest = 0, mean_absolute = 0, bias = 0;  // largest: with its sign
-};
-StepErrors errors_of(const std::vector<double>& errors);
 
 struct StepSummary {  // the errors of a set of rows
   std::string name;
@@ -70,11 +68,25 @@ struct StepComparison {
   bool holds() const;
 };
 
-// Loads the inputs of a simulation: model, cluster and profile (the second argument).
-using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile)>;
+// Loads the inputs of a simulation: model, cluster and profile (the second argument), without the constants of the
+// stack that rest on steps of the set `held_out`, and with what is left by the steps of other sets.
+using InputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile,
+                                                          const std::string& held_out)>;
 
-// Compares all rows. A row whose plan is infeasible or wrong has its error; the others go on.
+// Compares all rows, on all cores. A row whose plan is infeasible or wrong has its error; the others go on. `inputs_of`
+// is called on one thread at a time. Ranges take most of the time.
 StepComparison compare_steps(const StepCase& definition, const std::vector<PublishedStep>& steps,
-                             const InputsOf& inputs_of);
+                             const InputsOf& inputs_of, bool ranges = false);
+
+// The scores of the intervals of several comparisons' rows together.
+struct IntervalScores {
+  // Of each set with intervals, of the hardware of each demand on some, and of all; without intervals empty.
+  std::vector<std::pair<std::string, RangeScores>> scores;
+  std::optional<IntervalDemand> demand;  // the first one that a case states
+
+  bool holds() const;  // true without a demand
+};
+// Scores the ranges, and those of a constant MFU with the location and spread that it has on the other sets.
+IntervalScores interval_scores(const std::vector<StepComparison>& comparisons);
 
 }  // namespace plumbline::calibrate

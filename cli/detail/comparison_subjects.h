@@ -21,6 +21,7 @@ struct SubjectRequest {
   sim::Fidelity fidelity = sim::Fidelity::step;
   bool timelines = false;                    // of plans; the closed form has none
   std::optional<std::string> baseline = {};  // a second profile, which also predicts plans with a timeline
+  bool intervals = false;                    // of plans
 };
 
 // Simulates the plans and reads the results. A plan on another cluster than its own loses its keys about that cluster

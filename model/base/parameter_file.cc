@@ -18,6 +18,7 @@ namespace {
 
 const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
 const std::vector<std::string> setting_keys = {"key", "value", "kind", "source"};
+const std::vector<std::string> fit_keys = {"constants", "correlation"};
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
@@ -26,7 +27,11 @@ class Reader {
  public:
   Reader(ParameterFile& file, const std::vector<std::string>& text_keys, const std::vector<std::string>& list_keys,
          ParameterForm form)
-      : file_(file), text_keys_(text_keys), list_keys_(list_keys), is_stack_(form == ParameterForm::stack) {
+      : file_(file),
+        text_keys_(text_keys),
+        list_keys_(list_keys),
+        is_stack_(form == ParameterForm::stack),
+        is_profile_(form == ParameterForm::profile) {
     if (is_stack_) entry_keys_.emplace_back("rows");
   }
 
@@ -35,7 +40,11 @@ class Reader {
       const std::string name(key.str());
       const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
       const bool is_setting = is_stack_ && name == "setting";
-      if (!(is_list_key ? read_list(name, node) : is_setting ? read_settings(node) : read_node(name, node)))
+      const bool is_fit = is_profile_ && name == "fit";
+      if (!(is_list_key  ? read_list(name, node)
+            : is_setting ? read_tables(name, node, &Reader::read_setting)
+            : is_fit     ? read_tables(name, node, &Reader::read_fit)
+                         : read_node(name, node)))
         return false;
     }
     std::ranges::sort(file_.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
@@ -131,11 +140,46 @@ class Reader {
     return true;
   }
 
-  bool read_settings(const toml::node& node) {
+  bool read_tables(const std::string& key, const toml::node& node, bool (Reader::*read)(const toml::table&)) {
     const toml::array* list = node.as_array();
     if (list == nullptr || !list->is_array_of_tables())
-      return fail("setting", line_of(node), "expected a list of tables", "write each setting under [[setting]]");
-    return std::ranges::all_of(*list, [&](const toml::node& item) { return read_setting(*item.as_table()); });
+      return fail(key, line_of(node), "expected a list of tables", fmt::format("write each {0} under [[{0}]]", key));
+    return std::ranges::all_of(*list, [&](const toml::node& item) { return (this->*read)(*item.as_table()); });
+  }
+
+  bool read_fit(const toml::table& table) {
+    for (const auto& [key, inner] : table)
+      if (std::ranges::find(fit_keys, key.str()) == fit_keys.end())
+        return fail("fit." + std::string(key.str()), line_of(inner), "unknown key", did_you_mean(key.str(), fit_keys));
+    ParameterFile::Fit made;
+    made.line = line_of(table);
+    const toml::array* constants = table["constants"].as_array();
+    if (constants == nullptr || !std::ranges::all_of(*constants, [&](const toml::node& entry) {
+          auto& names = made.fit.constants.emplace_back();
+          if (const auto name = entry.value_exact<std::string>()) names.push_back(*name);
+          if (const toml::array* several = entry.as_array())
+            for (const toml::node& name : *several) names.push_back(name.value_exact<std::string>().value_or(""));
+          return !names.empty() && std::ranges::find(names, "") == names.end();
+        }))
+      return fail("fit.constants", made.line, "expected a list of names, or of lists of names",
+                  "constants = [\"network.nic_rate\", [\"network.latency\", ...]]");
+    const toml::array* rows = table["correlation"].as_array();
+    for (std::size_t i = 0; rows != nullptr && i < rows->size(); ++i) {
+      const toml::array* row = rows->get(i)->as_array();
+      auto& numbers = made.fit.correlation.emplace_back();
+      for (std::size_t j = 0; row != nullptr && j < row->size(); ++j)
+        numbers.push_back(row->get(j)->value<double>().value_or(2));
+      if (numbers.size() != i + 1 || !std::ranges::all_of(numbers, [](double r) { return std::abs(r) <= 1; }))
+        return fail("fit.correlation", made.line, fmt::format("row {0} is not {0} numbers between -1 and 1", i + 1),
+                    "each row has the correlations of a constant with those before it");
+    }
+    if (made.fit.correlation.size() + 1 != made.fit.constants.size())
+      return fail(
+          "fit.correlation", made.line,
+          fmt::format("{} rows for {} entries of constants", made.fit.correlation.size(), made.fit.constants.size()),
+          "every entry but the first has a row");
+    file_.fits.push_back(std::move(made));
+    return true;
   }
 
   bool read_setting(const toml::table& table) {
@@ -215,7 +259,7 @@ class Reader {
   ParameterFile& file_;
   const std::vector<std::string>& text_keys_;
   const std::vector<std::string>& list_keys_;
-  bool is_stack_;
+  bool is_stack_, is_profile_;
   std::vector<std::string> entry_keys_ = entry_keys;
   Error error_;
 };

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/constant_fit.h"
 #include "model/base/error.h"
 #include "model/base/provenance.h"
 
@@ -30,10 +31,16 @@ struct ParameterFile {
     int line = 0;
   };
 
+  struct Fit {  // a table of [[fit]]
+    ConstantFit fit;
+    int line = 0;
+  };
+
   std::string path;
   std::vector<Number> numbers;  // in order of name
   std::vector<Text> texts;
   std::vector<Setting> settings;  // in order of the file
+  std::vector<Fit> fits;          // likewise
 
   const Number* number(std::string_view name) const;  // nullptr when the file does not have it
   const Text* text(std::string_view key) const;       // the first of that key
@@ -46,6 +53,7 @@ std::vector<Parameter*> constants_of(ParameterFile& file);
 
 enum class ParameterForm {
   constants,
+  profile,  // there may be tables [[fit]] of constants and correlation (model/base/constant_fit.h)
   stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind and source
 };
 

@@ -141,7 +141,8 @@ Result<DeviceProfile> profile_on(const Profile& profile, const Device& device) {
         fmt::format("operators that profile {} has as measured were not measured on {}: "
                     "they take the formulas",
                     profile.name(), device.name));
-  result.profile = Profile(profile.name(), profile.description(), capping.take(), devices, profile.stack());
+  result.profile =
+      Profile(profile.name(), profile.description(), capping.take(), devices, profile.stack(), profile.fits());
   return result;
 }
 

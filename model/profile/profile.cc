@@ -1,7 +1,11 @@
 #include "model/profile/profile.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,15 +41,45 @@ std::string stack_of(const std::vector<ParameterFile>& chain) {
   return "";
 }
 
+// Returns the fits of all files, each without the constants that a file before it states. Errors: a constant that no
+// file has, or that is in two fits.
+Result<std::vector<ConstantFit>> fits_of(const std::vector<ParameterFile>& chain) {
+  std::set<std::string, std::less<>> all, replaced, fitted;
+  for (const ParameterFile& file : chain)
+    for (const ParameterFile::Number& number : file.numbers) all.insert(number.parameter.name);
+  std::vector<ConstantFit> fits;
+  for (const ParameterFile& file : chain) {
+    for (const auto& [fit, line] : file.fits) {
+      std::set<std::string> own;
+      for (const std::vector<std::string>& entry : fit.constants)
+        for (const std::string& name : entry) {
+          if (!all.contains(name))
+            return wrong_input_at(file.path, line, "fit.constants", fmt::format("unknown constant '{}'", name),
+                                  did_you_mean(name, {all.begin(), all.end()}));
+          if (!own.insert(name).second)
+            return wrong_input_at(file.path, line, "fit.constants", fmt::format("'{}' is there twice", name),
+                                  "remove one");
+        }
+      for (ConstantFit& left :
+           kept({fit}, [&](const std::string& name) { return !replaced.contains(name) && !fitted.contains(name); }))
+        fits.push_back(std::move(left));
+      fitted.insert(own.begin(), own.end());
+    }
+    for (const ParameterFile::Number& number : file.numbers) replaced.insert(number.parameter.name);
+  }
+  return fits;
+}
+
 }  // namespace
 
 Profile::Profile(std::string name, std::string description, std::vector<Parameter> parameters,
-                 std::vector<std::string> devices, std::string stack)
+                 std::vector<std::string> devices, std::string stack, std::vector<ConstantFit> fits)
     : name_(std::move(name)),
       description_(std::move(description)),
       parameters_(std::move(parameters)),
       devices_(std::move(devices)),
-      stack_(std::move(stack)) {
+      stack_(std::move(stack)),
+      fits_(std::move(fits)) {
   std::ranges::sort(parameters_, {}, name_of);
 }
 
@@ -63,19 +97,26 @@ Result<Profile> Profile::with_changes(const std::vector<ConstantChange>& changes
   for (const ConstantChange& change : changes) {
     TRY(apply_change(change, constants));
   }
+  std::set<std::string> replaced;
   for (const Parameter* constant : constants)
-    if (!(*constant == parameters_[static_cast<std::size_t>(constant - changed.parameters_.data())]))
+    if (!(*constant == parameters_[static_cast<std::size_t>(constant - changed.parameters_.data())])) {
       TRY(check_constant(*constant));
+      replaced.insert(constant->name);
+    }
+  changed.fits_ = kept(fits_, [&](const std::string& name) { return !replaced.contains(name); });
   changed.name_ += " (changed)";
   return changed;
 }
 
 Result<Profile> load_profile(const std::string& path, const std::string& shipped) {
-  auto chain = TRY(read_chain(
-      path, shipped,
-      {.what = "profile", .text_keys = {"name", "description", "extends", "stack"}, .list_keys = {"devices"}}));
+  auto chain = TRY(read_chain(path, shipped,
+                              {.what = "profile",
+                               .text_keys = {"name", "description", "extends", "stack"},
+                               .list_keys = {"devices"},
+                               .form = ParameterForm::profile}));
+  auto fits = TRY(fits_of(chain));
   return Profile(stated_name(chain), chain.front().text_or_empty("description"), take_constants(chain),
-                 devices_of(chain), stack_of(chain));
+                 devices_of(chain), stack_of(chain), std::move(fits));
 }
 
 }  // namespace plumbline::model

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/base/constant_fit.h"
 #include "model/base/error.h"
 #include "model/base/provenance.h"
 #include "model/profile/constant_change.h"
@@ -17,7 +18,7 @@ class Profile {
  public:
   Profile() = default;
   Profile(std::string name, std::string description, std::vector<Parameter> parameters,
-          std::vector<std::string> devices = {}, std::string stack = "");
+          std::vector<std::string> devices = {}, std::string stack = "", std::vector<ConstantFit> fits = {});
 
   const std::string& name() const { return name_; }
   const std::string& description() const { return description_; }
@@ -27,6 +28,9 @@ class Profile {
   // Name or file of a stack, "none", or empty: that whose constants the profile contains, in a profile as it is read
   // that of plans which name none.
   const std::string& stack() const { return stack_; }
+
+  // Constants whose uncertainties are not independent; no constant is in two.
+  const std::vector<ConstantFit>& fits() const { return fits_; }
 
   // Returns the index into parameters(), or nullopt. Cost functions look their names up once, at construction.
   std::optional<std::size_t> find(std::string_view name) const;
@@ -43,14 +47,17 @@ class Profile {
   std::vector<Parameter> parameters_;
   std::vector<std::string> devices_;
   std::string stack_;
+  std::vector<ConstantFit> fits_;
 };
 
 // Reads calibrate/profiles/<name>.toml. With `extends = "other"` a file's entries are added to those of the other
 // profile and replace entries of the same name. The other one is searched in the same folder, then in `shipped` where
 // that is given. Every entry must have value, unit, kind and source: `k_time = { value = 3.3, unit = "ns", ... }`
 // inside nested tables, which give the dotted name. `devices = ["h800-sxm"]` replaces the list of the other profile,
-// `stack = "megatron-core-2025"` its stack: a name, "none", or a file in the folder of the profile. An entry of any of
-// the files that check_constant() refuses is an input error with file, line and key.
+// `stack = "megatron-core-2025"` its stack: a name, "none", or a file in the folder of the profile. Tables [[fit]] have
+// `constants` and `correlation`; one that names constants which another file replaces loses those. An entry of any of
+// the files that check_constant() refuses is an input error with file, line and key, and so is a fit of constants that
+// no file has.
 Result<Profile> load_profile(const std::string& path, const std::string& shipped = "");
 
 }  // namespace plumbline::model

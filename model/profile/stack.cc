@@ -27,12 +27,16 @@ Result<void> add_settings(const ParameterFile& file, Stack& stack) {
 
 }  // namespace
 
-Result<Stack> load_stack(const std::string& path, const std::string& shipped) {
+Result<Stack> load_stack(const std::string& path, const std::string& shipped, const std::string& held_out) {
   auto chain = TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack}));
   Stack stack{stated_name(chain), chain.front().text_or_empty("description"), {}, {}};
   if (stack.name == no_stack)
     return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
   for (const ParameterFile& file : chain) TRY(add_settings(file, stack));
+  for (ParameterFile& file : chain)
+    std::erase_if(file.numbers, [&](const ParameterFile::Number& number) {
+      return std::ranges::find(number.parameter.rows, held_out) != number.parameter.rows.end();
+    });
   stack.parameters = take_constants(chain);
   for (Parameter& parameter : stack.parameters) parameter.stack = stack.name;
   return stack;
@@ -51,7 +55,14 @@ Profile with_stack(const Profile& profile, const Stack& stack) {
   std::ranges::copy_if(profile.parameters(), std::back_inserter(parameters), [&](const Parameter& parameter) {
     return !std::ranges::binary_search(stack.parameters, parameter.name, {}, &Parameter::name);
   });
-  return {profile.name(), profile.description(), std::move(parameters), profile.devices(), stack.name};
+  return {profile.name(),
+          profile.description(),
+          std::move(parameters),
+          profile.devices(),
+          stack.name,
+          kept(profile.fits(), [&](const std::string& name) {
+            return !std::ranges::binary_search(stack.parameters, name, {}, &Parameter::name);
+          })};
 }
 
 }  // namespace plumbline::model

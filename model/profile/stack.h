@@ -24,7 +24,9 @@ struct Stack {
 // Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, entries as those of a profile
 // (model/profile/profile.h) and tables `[[setting]]` with the key and value of a plan, kind and source. A key that no
 // stack may set, a value that the plan would refuse and a key that is set twice are input errors with file and line.
-Result<Stack> load_stack(const std::string& path, const std::string& shipped = "");
+// Constants that rest on the steps of the set `held_out` are left out: those of the stack that is extended stand
+// instead.
+Result<Stack> load_stack(const std::string& path, const std::string& shipped = "", const std::string& held_out = "");
 
 // Gives the plan the settings that it does not state, and the stack's name where it names none.
 Result<void> apply_stack(const Stack& stack, Plan& plan);

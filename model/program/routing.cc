@@ -101,12 +101,12 @@ RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts
   constexpr double usual = 0.15, most = 0.3, least = 0.04 / 2.4;  // of one expert
   const auto& routing = plan.routing;
   const double used = routing.imbalance;
-  if (!routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false)) return {used, used, used, used, true};
-  if (used > 0 || plan.places.contains("routing.imbalance"))
-    return {used, used, used * least / usual, used * most / usual, true};
+  if (used > 0) return {used, used, used * least / usual, used * most / usual, true};
   const auto held = std::max<std::int64_t>(1, experts.routed_experts / plan.parallelism.expert);
   const double even = std::sqrt(static_cast<double>(held));
-  return {used, usual / even, 0, most / even, false};
+  const bool stated = !routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false) ||
+                      plan.places.contains("routing.imbalance");
+  return {used, usual / even, 0, most / even, stated};
 }
 
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {

@@ -25,8 +25,7 @@ RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t group
 struct RoutingBalance {
   double used = 0;  // what a step is predicted with: routing.imbalance, 0 where the plan does not state it
   // What routing does that balances itself, and the range (eight of ten) from forced balance to an auxiliary loss
-  // alone. Around a value that the plan states it is that of the sources: from loss-free balancing to an auxiliary
-  // loss.
+  // alone. Around a value above 0 that the plan states it is that of the sources, from loss-free balancing on.
   double middle = 0, low = 0, high = 0;
   bool stated = false;  // else a prediction with `used` is one of forced balance
 };
@@ -35,8 +34,7 @@ struct RoutingBalance {
 // by sqrt(m): 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a rank,
 // docs/validation.md), 0.3 from the largest load of an auxiliary loss alone, 0.72 above the mean of 64 experts (arXiv
 // 2408.15664, table 2; calibrate/published/straggler_priors.toml), which is 2.4 standard deviations of 64 normal draws,
-// and 0.04 / 2.4 from loss-free balancing over a whole batch of the same table. Balance that is forced is known: stated
-// as 0, as rows of each rank, or by padding to the capacity of an expert; low and high are then `used`.
+// and 0.04 / 2.4 from loss-free balancing over a whole batch, of the same table.
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts);
 
 // Returns the number of expert groups that a token may use: the plan's limit, else the model's.

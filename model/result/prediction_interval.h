@@ -14,6 +14,9 @@ struct Quantiles {
   double p10 = 0, p50 = 0, p90 = 0;
   // Half of the interval over its middle.
   double half_width() const { return p50 > 0 ? (p90 - p10) / 2 / p50 : 0; }
+  bool contains(double value) const { return p10 <= value && value <= p90; }
+  // Returns the share of values below this one, with a normal logarithm of its own width on either side of the middle.
+  double share_below(double value) const;
   bool operator==(const Quantiles&) const = default;
 };
 

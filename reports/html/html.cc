@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string_view>
 
 #include "model/base/version.h"
@@ -10,6 +11,7 @@
 #include "reports/html/detail/pipeline_svg.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
 #include "reports/text/step/run_report.h"
 
 namespace plumbline::reports {
@@ -40,20 +42,41 @@ std::string cards(const model::StepResult& result) {
     out += fmt::format("<div>{}<b>{}</b><small>{}</small></div>\n", name, value, note);
   };
   const model::StepTimes& step = result.step;
-  card("Step time", duration(step.time_s),
-       result.bound_s ? fmt::format("cannot be below {}", duration(*result.bound_s)) : "");
+  const model::PredictionInterval* interval = result.interval ? &*result.interval : nullptr;
+  if (interval != nullptr)
+    card("Step time", duration(interval->time_s.p50),
+         fmt::format("{} in eight of ten cases; {} from components", seconds_span(interval->time_s),
+                     duration(step.time_s)));
+  else
+    card("Step time", duration(step.time_s),
+         result.bound_s ? fmt::format("cannot be below {}", duration(*result.bound_s)) : "");
   card("Tokens per second", scaled(step.tokens_per_s), fmt::format("{} per GPU", grouped(step.tokens_per_s_per_gpu)));
   card("GPU use (MFU)", percent(step.mfu), fmt::format("{} with causal attention", percent(step.mfu_causal)));
   if (result.run) {
-    card("GPU-hours", scaled(result.run->total_gpu_hours), "all phases together");
+    const auto phases = [&](const std::optional<model::Quantiles>& quantiles) {
+      return quantiles ? fmt::format("all phases together; the predicted one {} in eight of ten cases",
+                                     from_to(scaled(quantiles->p10), scaled(quantiles->p90)))
+                       : std::string("all phases together");
+    };
+    card("GPU-hours", scaled(result.run->total_gpu_hours), phases(interval ? interval->gpu_hours : std::nullopt));
     if (const auto cost = result.run->total_cost_usd)
-      card("Cost", fmt::format("${}", scaled(*cost)), "all phases together");
+      card("Cost", fmt::format("${}", scaled(*cost)), phases(interval ? interval->cost_usd : std::nullopt));
   }
   if (!result.memory.ranks.empty()) {
     card("Memory", fmt::format("{} GB", gigabytes(result.memory.peak_bytes)),
-         fmt::format("of {} GB on the fullest GPU", gigabytes(result.memory.capacity_bytes)));
+         interval != nullptr ? fmt::format("of {} GB on the fullest GPU; fits in {} of all cases",
+                                           gigabytes(result.memory.capacity_bytes), percent(interval->fits_probability))
+                             : fmt::format("of {} GB on the fullest GPU", gigabytes(result.memory.capacity_bytes)));
   }
   return out + "</div>\n";
+}
+
+std::string interval_section(const model::StepResult& result) {
+  const std::string left = escape_html(left_sentence(*result.interval));
+  return section("How sure is this?",
+                 fmt::format("As clusters run it a step takes {} in eight of ten cases. {}",
+                             seconds_span(result.interval->time_s), left),
+                 interval_bar(result) + part_bars(*result.interval));
 }
 
 std::string comparison_section(const std::vector<Comparison>& comparisons) {
@@ -165,6 +188,7 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   for (const std::string& sentence : result.warnings)
     out += fmt::format("<p class=\"warning\">{}.</p>\n", escape_html(sentence));
   out += cards(result);
+  if (result.interval) out += interval_section(result);
   if (!comparisons.empty()) out += comparison_section(comparisons);
   const std::string picture = pipeline_svg(timeline, rank_names);
   if (!picture.empty()) out += pipeline_section(picture);

@@ -11,6 +11,7 @@
 
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
 
 namespace plumbline::reports {
 namespace {
@@ -97,6 +98,43 @@ std::string breakdown_bars(const model::StepTimes& step) {
                        seconds_and_share(part.seconds, step.time_s));
   }
   return out + "</div>\n";
+}
+
+std::string interval_bar(const model::StepResult& result) {
+  const model::Quantiles& time = result.interval->time_s;
+  struct Mark {
+    const char *css_class, *name;
+    double seconds;
+  };
+  std::vector<Mark> marks = {{"middle", "middle", time.p50}, {"component", "from components", result.step.time_s}};
+  if (result.bound_s) marks.push_back({"bound", "lower bound", *result.bound_s});
+  const double low = std::min(std::ranges::min(marks, {}, &Mark::seconds).seconds, time.p10) * 0.98;
+  const double whole = std::max(result.step.time_s, time.p90) * 1.02 - low;
+  const std::string eight = fmt::format("eight of ten cases: {}", seconds_span(time));
+  std::string bar =
+      pieces({{"blank", "", time.p10 - low, ""}, {"class-time", "eight of ten", time.p90 - time.p10, ""}}, whole);
+  std::string legend = legend_item("class-time", eight);
+  for (const Mark& mark : marks) {
+    const std::string text = fmt::format("{}: {}", mark.name, duration(mark.seconds));
+    bar += fmt::format(R"(<b class="{}" style="left:{:.3f}%" title="{}"></b>)", mark.css_class,
+                       (mark.seconds - low) / whole * 100, text);
+    legend += legend_item(mark.css_class, text);
+  }
+  return fmt::format("<div class=\"bar tall\">{}</div>\n<p class=\"legend\">{}</p>\n", bar, legend);
+}
+
+std::string part_bars(const model::PredictionInterval& interval) {
+  std::string out =
+      "<table>\n<tr><th>Source</th><th></th><th class=\"number\">Of the variance</th><th>To measure</th>"
+      "<th class=\"number\">Interval then</th></tr>\n";
+  for (const model::IntervalPart& part : interval.parts)
+    out += fmt::format(
+        R"(<tr><td>{}</td><td class="share"><div class="bar">{}</div></td><td class="number">{}</td><td>{}</td>)"
+        "<td class=\"number\">{}</td></tr>\n",
+        escape_html(part.source), pieces({{"class-time", part.source, part.share, percent(part.share)}}, 1),
+        percent(part.share), escape_html(part.measurement),
+        part.half_width_after ? plus_minus(*part.half_width_after) : "");
+  return out + "</table>\n";
 }
 
 std::string memory_bars(const model::Memory& memory) {

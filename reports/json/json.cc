@@ -73,20 +73,15 @@ Json quantiles_of(const std::optional<model::Quantiles>& quantiles) {
 
 Json interval_of(const std::optional<model::PredictionInterval>& known) {
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
-  const auto always = [&](const model::Quantiles& quantiles) {
-    return quantiles_of(known ? std::optional(quantiles) : std::nullopt);
-  };
-  Json json = {{"time_s", always(interval.time_s)},
-               {"tokens_per_s", always(interval.tokens_per_s)},
-               {"days", quantiles_of(interval.days)},
-               {"gpu_hours", quantiles_of(interval.gpu_hours)},
-               {"cost_usd", quantiles_of(interval.cost_usd)},
-               {"peak_bytes", always(interval.peak_bytes)},
-               {"fits_probability", known ? Json(interval.fits_probability) : Json(nullptr)},
-               {"left_factor", known ? Json(interval.left_factor) : Json(nullptr)},
-               {"left_rows", text_or_null<Json>(interval.left_rows)},
-               {"draws", interval.draws},
-               {"parts", Json::array()}};
+  Json json = Json::object();
+  visit_quantiles(interval, [&](const char* key, const std::optional<model::Quantiles>& quantiles, const char*) {
+    json[key] = quantiles_of(known ? quantiles : std::nullopt);
+  });
+  json.update(Json{{"fits_probability", known ? Json(interval.fits_probability) : Json(nullptr)},
+                   {"left_factor", known ? Json(interval.left_factor) : Json(nullptr)},
+                   {"left_rows", text_or_null<Json>(interval.left_rows)},
+                   {"draws", interval.draws},
+                   {"parts", Json::array()}});
   for (const model::IntervalPart& part : interval.parts)
     json["parts"].push_back({{"source", part.source},
                              {"share", part.share},
@@ -253,6 +248,7 @@ Json training_of(const TrainingReport& training) {
                      {"variation", load.variation},
                      {"rows", load.rows}});
   return {{"clock", training.clock},
+          {"date", training.date},
           {"emulated_rank", value_of(training.emulated_rank)},
           {"notes", training.notes},
           {"first_step", training.first_step},
@@ -301,6 +297,13 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
 std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(plan)); }
 
 std::string step_json(const model::StepTimes& step) { return text_of_json(step_of(step)); }
+std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
+  return text_of_json(interval_of(interval));
+}
+
+std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
+  return text_of_json(interval_of(interval));
+}
 
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details) {
   Json json;

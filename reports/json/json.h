@@ -2,6 +2,7 @@
 // not computed is null. Numbers are printed with enough digits to read back the same double.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,10 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan);
 // An executed step has two more keys: `training`, and `timeline` with the spans of the step.
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline);
-// Return the objects `plan` and `step` alone, for outputs that embed them.
+// Return the objects `plan`, `step` and `interval` alone, for outputs that embed them.
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
+std::string interval_json(const std::optional<model::PredictionInterval>& interval);
 
 // Results of the verb `memory` besides the ranks' peaks: one rank over the step, and changes that make the plan fit.
 struct MemoryDetails {

@@ -10,9 +10,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json interval_of(const sim::PlanCost& cost, sim::Objective objective) {
-  const auto range = sim::interval(cost, objective);
-  return range ? Json{{"low", range->low}, {"high", range->high}} : Json(nullptr);
+Json ends_of(const std::optional<model::Quantiles>& range) {
+  return range ? Json{{"low", range->p10}, {"high", range->p90}} : Json(nullptr);
+}
+
+// Adds the probabilities of a candidate, null where there are no draws or no limit.
+void add_probabilities(Json& json, const sim::PlanCost& cost, const sim::Limits& limits,
+                       const std::vector<double>& best_with, std::size_t place) {
+  const auto within = [&](const sim::Limits& limit) {
+    return limit.any() ? value_or_null<Json>(sim::probability_within(cost, limit)) : Json(nullptr);
+  };
+  json["probability_best"] = best_with.empty() ? Json(nullptr) : Json(best_with[place]);
+  json["probability_deadline"] = within({.days = limits.days});
+  json["probability_budget"] = within({.usd = limits.usd});
 }
 
 Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std::string& reason) {
@@ -26,6 +36,7 @@ Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std
       {"cost_usd_high", value_or_null<Json>(cost.usd_high)},
       {"memory", {{"peak_bytes", row.result.memory.peak_bytes}, {"capacity_bytes", row.result.memory.capacity_bytes}}},
       {"within_limits", sim::within(cost, answer.limits)},
+      {"interval", Json::parse(interval_json(row.result.interval))},
       {"reason", text_or_null<Json>(reason)},
       {"plan", Json::parse(plan_json(row.plan))}};
 }
@@ -36,13 +47,6 @@ Json removed_of(const sim::SearchResult& search) {
     rules.push_back(
         {{"rule", removed.rule}, {"plans", removed.plans}, {"example", text_or_null<Json>(removed.example)}});
   return rules;
-}
-
-Json uncertainty_of(const sim::ClusterOption& option) {
-  if (!option.uncertainty) return nullptr;
-  return {{"value", option.uncertainty->value},
-          {"kind", model::to_string(option.uncertainty->kind)},
-          {"source", option.uncertainty->source}};
 }
 
 Json families_of(const model::StepResult& result) {
@@ -74,9 +78,11 @@ Json price_json(const sim::ClusterOption& option) {
 Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option,
                        const std::optional<std::size_t>& place) {
   Json plans = Json::array();
-  for (std::size_t i = 0; i < option.plans.size(); ++i)
+  for (std::size_t i = 0; i < option.plans.size(); ++i) {
     plans.push_back(row_of(answer, option.plans[i],
                            i == 0 ? std::string() : reason_on_option(option.plans[i - 1], option.plans[i])));
+    add_probabilities(plans.back(), option.plans[i].cost, answer.limits, option.best_with, i);
+  }
   Json json = {{"cluster", option.cluster},
                {"gpus", option.gpus},
                {"profile", text_or_null<Json>(option.inputs.profile.name())},
@@ -85,7 +91,6 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                {"dominated", nullptr},
                {"reason", nullptr},
                {"no_plan_because", nullptr},
-               {"step_uncertainty", uncertainty_of(option)},
                {"measured_share", nullptr},
                {"measured_by_family", nullptr},
                {"interval", nullptr},
@@ -106,7 +111,8 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
   if (*place > 0) json["reason"] = reason_between(answer.options[answer.order[*place - 1]], option, answer.objective);
   json["measured_share"] = measured_share(option.plans.front().result);
   json["measured_by_family"] = families_of(option.plans.front().result);
-  json["interval"] = interval_of(option.plans.front().cost, answer.objective);
+  json["interval"] = ends_of(objective_interval(option.plans.front(), answer.objective));
+  add_probabilities(json, option.plans.front().cost, answer.limits, answer.best_with, *place);
   return json;
 }
 
@@ -119,17 +125,25 @@ Json cluster_options_of(const sim::PlanAnswer& answer) {
   return cluster_options;
 }
 
-Json ranks_of(const std::vector<std::size_t>& places) {
+// Returns the ranks of the contenders other than the most probable: on its cluster with its profile, or on others.
+Json ranks_of_contenders(const sim::PlanAnswer& answer, bool same_hardware) {
   Json ranks = Json::array();
-  for (const std::size_t place : places) ranks.push_back(place + 1);
+  const auto hardware = [&](std::size_t place) {
+    const sim::ClusterOption& option = answer.options[answer.order[place]];
+    return std::pair(option.cluster, option.inputs.profile.name());
+  };
+  const auto& contenders = answer.verdict.contenders;
+  for (std::size_t i = 1; i < contenders.size(); ++i)
+    if ((hardware(contenders[i]) == hardware(contenders[0])) == same_hardware) ranks.push_back(contenders[i] + 1);
   return ranks;
 }
 
 Json verdict_of(const sim::PlanAnswer& answer) {
   const bool met = !answer.order.empty() && sim::within(answer.best(0).cost, answer.limits);
   return {{"winner", answer.verdict.winner ? Json(*answer.verdict.winner + 1) : Json(nullptr)},
-          {"indistinguishable", ranks_of(answer.verdict.indistinguishable)},
-          {"ties", ranks_of(answer.verdict.ties)},
+          {"indistinguishable", ranks_of_contenders(answer, false)},
+          {"ties", ranks_of_contenders(answer, true)},
+          {"probability_needed", sim::sure_enough},
           {"limits_met", met},
           {"shortfall", met || answer.order.empty() ? Json(nullptr) : Json(unmet_limits(answer))}};
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -73,6 +74,15 @@ class Reader {
   void assign(const Json& value, const std::string& key, std::string& field) {
     get(value, value.is_string(), key, "a string", field);
   }
+  void assign(const Json& value, const std::string& key, model::IntervalPart& part) {
+    if (!value.is_object()) return fail(key, "an object");
+    Reader reader(value);
+    reader.read("source", part.source);
+    reader.read("share", part.share);
+    reader.read("measurement", part.measurement);
+    reader.read("half_width_after", part.half_width_after);
+    if (!error_) error_ = reader.error();
+  }
   void assign(const Json& value, const std::string& key, model::Precision& field) {
     const auto precision =
         value.is_string() ? model::parse_precision(value.get<std::string>()) : model::wrong_input("", "");
@@ -142,6 +152,27 @@ void read_run(Reader& reader, std::optional<model::RunCost>& run) {
       [] {});
 }
 
+void read_interval(Reader& reader, std::optional<model::PredictionInterval>& known) {
+  std::optional<double> time_s;
+  reader.read("interval.time_s.p50", time_s);
+  if (!time_s) return;
+  model::PredictionInterval& interval = known.emplace();
+  visit_quantiles(interval, [&](const std::string& key, auto& field, const char*) {
+    std::optional<double> p10, p50, p90;
+    reader.read(fmt::format("interval.{}.p10", key), p10);
+    reader.read(fmt::format("interval.{}.p50", key), p50);
+    reader.read(fmt::format("interval.{}.p90", key), p90);
+    if (p10 && p50 && p90) field = model::Quantiles{*p10, *p50, *p90};
+  });
+  reader.read("interval.fits_probability", interval.fits_probability);
+  reader.read("interval.left_factor", interval.left_factor);
+  reader.read("interval.left_rows", interval.left_rows);
+  std::int64_t draws = 0;
+  reader.read("interval.draws", draws);
+  interval.draws = static_cast<std::size_t>(std::max<std::int64_t>(draws, 0));
+  reader.read("interval.parts", interval.parts);
+}
+
 void read_plan(Reader& reader, model::Plan& plan) {
   if (const Json* keys = reader.object("plan.model")) {
     for (const auto& [key, value] : keys->items())
@@ -194,6 +225,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   model::StepResult& result = stored.result;
   read_step(reader, result.step);
   read_run(reader, result.run);
+  read_interval(reader, result.interval);
   reader.read("bound.time_s", result.bound_s);
   reader.read("memory.peak_bytes", result.memory.peak_bytes);
   reader.read("memory.capacity_bytes", result.memory.capacity_bytes);
@@ -205,6 +237,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   reader.read("basis.device", result.device);
   read_plan(reader, stored.plan);
   reader.read("training.clock", stored.clock);
+  reader.read("training.date", stored.date);
   reader.read("training.measured_seconds", stored.measured_seconds);
   if (!read_timeline(reader, stored.timeline))
     return refuse("the timeline has a row that is no span", "timeline.spans");

@@ -19,6 +19,7 @@ struct StoredResult {
   // The spans of an executed step; else empty.
   model::Timeline timeline;
   std::string clock;                     // wall | cpu | simulated | gpu
+  std::string date;                      // when an executed step ended, UTC; empty: not stated
   std::vector<double> measured_seconds;  // the steps of which its time is the median
 };
 

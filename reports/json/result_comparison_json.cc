@@ -85,7 +85,7 @@ Json overlapped_of(const std::optional<model::OverlappedPairs>& pairs) {
   return json;
 }
 
-Json pair_of(const model::ResultComparison::MeasuredPair& pair) {
+Json pair_of(const std::vector<model::ComparisonSubject>& subjects, const model::ResultComparison::MeasuredPair& pair) {
   Json slots = Json::array(), plans = Json::array();
   for (const model::SlotPrediction& slot : pair.error.slots) {
     Json& json = slots.emplace_back(Json{{"name", slot.each.name}, {"count", slot.count}});
@@ -93,8 +93,12 @@ Json pair_of(const model::ResultComparison::MeasuredPair& pair) {
   }
   for (const model::ResultComparison::PlanDifference& difference : pair.plans)
     plans.push_back({{"key", difference.key}, {"predicted", difference.predicted}, {"measured", difference.measured}});
+  const auto& interval = subjects[pair.predicted].result->interval;
+  const double measured = pair.error.step.measured_s.value_or(0);
   return {{"predicted", pair.predicted},
           {"measured", pair.measured},
+          {"inside_interval", interval ? Json(interval->time_s.contains(measured)) : Json(nullptr)},
+          {"share_of_interval_below", interval ? Json(interval->time_s.share_below(measured)) : Json(nullptr)},
           {"step", row_of(pair.error.step)},
           {"slots", slots},
           {"parts", rows_of(pair.error, pair.error.parts)},
@@ -110,7 +114,8 @@ std::string result_comparison_json(const model::ResultComparison& comparison) {
   for (const model::ComparisonSubject& subject : comparison.subjects) subjects.push_back(subject_of(subject));
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     differences.push_back(difference_of(difference));
-  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) pairs.push_back(pair_of(pair));
+  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured)
+    pairs.push_back(pair_of(comparison.subjects, pair));
   return document(Json{{"comparison",
                         {{"against", comparison.against == model::Against::first ? "first" : "previous"},
                          {"same_tokens", comparison.same_tokens}}},

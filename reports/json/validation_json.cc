@@ -23,6 +23,14 @@ Json by_profile(const std::vector<std::string>& profiles, const std::vector<std:
 Json figure_json(const calibrate::EvaluatedFigure& row, const std::vector<std::string>& profiles) {
   std::vector<std::optional<double>> errors;
   for (const std::optional<double>& value : row.predicted) errors.push_back(calibrate::error_of(row.figure, value));
+  Json intervals = Json::object();
+  for (std::size_t i = 0; i < row.intervals.size(); ++i)
+    if (const auto& interval = row.intervals[i])
+      intervals[profiles[i]] = {{"p10", interval->p10},
+                                {"p50", interval->p50},
+                                {"p90", interval->p90},
+                                {"inside", interval->contains(row.figure.value)},
+                                {"share_below", interval->share_below(row.figure.value)}};
   return {{"name", row.figure.name},
           {"metric", row.figure.metric},
           {"group", text_or_null<Json>(row.figure.group)},
@@ -30,6 +38,7 @@ Json figure_json(const calibrate::EvaluatedFigure& row, const std::vector<std::s
           {"published", row.figure.value},
           {"predicted", by_profile(profiles, row.predicted)},
           {"error", by_profile(profiles, errors)},
+          {"interval", intervals},
           {"naive", value_or_null<Json>(row.naive)},
           {"naive_error", value_or_null<Json>(calibrate::error_of(row.figure, row.naive))},
           {"tolerance", value_or_null<Json>(row.figure.tolerance)},
@@ -68,6 +77,14 @@ Json case_json(const calibrate::EvaluatedCase& evaluated) {
       {"aggregates", std::move(aggregates)}};
 }
 
+Json range_json(const std::optional<calibrate::PredictedRange>& range) {
+  if (!range) return nullptr;
+  return {{"p10", range->quantiles.p10},
+          {"p50", range->quantiles.p50},
+          {"p90", range->quantiles.p90},
+          {"pit", range->below}};
+}
+
 Json compared_step_json(const calibrate::ComparedStep& row) {
   const calibrate::PublishedStep& step = row.step;
   Json memory = nullptr;
@@ -77,7 +94,9 @@ Json compared_step_json(const calibrate::ComparedStep& row) {
               {"predicted_peak_bytes", value_or_null<Json>(row.peak_bytes)},
               {"predicted_comparable_bytes", value_or_null<Json>(row.comparable_bytes)},
               {"error_bytes", both ? Json(*row.comparable_bytes - *step.memory_bytes) : Json(nullptr)},
-              {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)}};
+              {"interval", range_json(row.ranges.memory)},
+              {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)},
+              {"fits_probability", value_or_null<Json>(row.ranges.fits_probability)}};
   }
   return {{"id", step.id},
           {"set", step.set},
@@ -90,6 +109,7 @@ Json compared_step_json(const calibrate::ComparedStep& row) {
           {"measured_from", text_or_null<Json>(step.time)},
           {"predicted_s", value_or_null<Json>(row.predicted)},
           {"error", value_or_null<Json>(row.prediction_error())},
+          {"interval", range_json(row.ranges.step)},
           {"baseline_s", value_or_null<Json>(row.baseline)},
           {"baseline_error", value_or_null<Json>(row.baseline_error())},
           {"memory", std::move(memory)},
@@ -167,6 +187,23 @@ Json step_case_json(const calibrate::StepComparison& comparison) {
           {"demands", std::move(demands)}};
 }
 
+Json score_json(const calibrate::IntervalScore& score) {
+  if (score.rows == 0) return nullptr;
+  return {{"rows", score.rows},       {"coverage", score.coverage},          {"half_width", score.half_width},
+          {"pinball", score.pinball}, {"middle", errors_json(score.middle)}, {"tenths", score.tenths}};
+}
+
+Json intervals_json(const calibrate::IntervalScores& scores) {
+  Json json = Json::array();
+  for (const auto& [name, ranges] : scores.scores)
+    json.push_back({{"name", name},
+                    {"step", score_json(ranges.step)},
+                    {"baseline", score_json(ranges.baseline)},
+                    {"memory", score_json(ranges.memory)},
+                    {"fits_brier", ranges.fits_brier}});
+  return json;
+}
+
 Json component_case_json(const calibrate::ComponentComparison& comparison) {
   Json json;
   json["name"] = comparison.definition.name;
@@ -198,7 +235,8 @@ std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
                             const std::vector<calibrate::StepComparison>& step_cases,
                             const std::vector<calibrate::ComponentComparison>& component_cases) {
   Json json;
-  json["passed"] = std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
+  const calibrate::IntervalScores scores = calibrate::interval_scores(step_cases);
+  json["passed"] = scores.holds() && std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
                    std::ranges::all_of(step_cases, &calibrate::StepComparison::holds) &&
                    std::ranges::all_of(component_cases, &calibrate::ComponentComparison::holds);
   Json& list = json["cases"] = Json::array();
@@ -206,6 +244,7 @@ std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
   for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
   for (const calibrate::ComponentComparison& comparison : component_cases)
     list.push_back(component_case_json(comparison));
+  json["intervals"] = intervals_json(scores);
   return document(json);
 }
 

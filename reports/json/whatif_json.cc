@@ -40,6 +40,7 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                {"basis", nullptr}};
   if (!point) return json;
   json["step"] = Json::parse(step_json(point->step));
+  if (point->interval) json["interval"] = Json::parse(interval_json(point->interval));
   json["bound"]["time_s"] = value_or_null<Json>(point->bound_s);
   json["memory"] = {{"peak_bytes", point->peak_bytes},
                     {"capacity_bytes", point->capacity_bytes},

@@ -20,6 +20,11 @@ namespace plumbline::sim {
 
 namespace {
 
+struct ChangedStep {
+  double time_s = 0;
+  model::StepTimes parts;  // without what makes the whole step longer
+};
+
 // Predictions of one plan with changed inputs. For one thread.
 class ChangedSteps {
  public:
@@ -28,21 +33,20 @@ class ChangedSteps {
     predictor_.emplace(std::move(inputs));
   }
 
-  // Returns s of the step.
-  model::Result<double> of(const InputChange& change) { return of(change, false); }
+  model::Result<ChangedStep> of(const InputChange& change) { return of(change, false); }
 
   // Returns the growth of ln(time). Unless the rows of experts change, slots wait for stragglers as without a change:
   // those waits take most of a prediction's time, and of their change a gradient needs no more than its first order.
   model::Result<double> effect_of(const InputChange& change) {
-    if (!now_) now_ = TRY(of({}, false));
+    if (!now_) now_ = TRY(of({})).time_s;
     if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance)
       return std::log(change.step_factor);
-    return std::log(TRY(of(change, !change.imbalance)) / *now_);
+    return std::log(TRY(of(change, !change.imbalance)).time_s / *now_);
   }
 
  private:
   // Constants that are drawn beyond their range are at its end.
-  model::Result<double> of(const InputChange& change, bool keep_waits) {
+  model::Result<ChangedStep> of(const InputChange& change, bool keep_waits) {
     std::vector<model::Parameter> constants = profile_.parameters();
     for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
     for (const auto& [index, factor] : change.constants)
@@ -53,7 +57,8 @@ class ChangedSteps {
         {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()},
         keep_waits);
     plan_.routing.imbalance = change.imbalance.value_or(imbalance_);
-    return TRY(predictor_->step_seconds(plan_)) * change.step_factor;
+    auto parts = TRY(predictor_->step_parts(plan_));
+    return ChangedStep{parts.time_s * change.step_factor, std::move(parts)};
   }
 
   model::Profile profile_;
@@ -67,7 +72,7 @@ class ChangedSteps {
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {
  public:
-  using Number = model::Result<double>;
+  using Step = model::Result<ChangedStep>;
 
   Drawing(const Inputs& inputs, const IntervalOptions& options, Drawn& drawn)
       : inputs_(inputs), options_(options), drawn_(drawn) {}
@@ -77,13 +82,18 @@ class Drawing {
     rows_.resize(options_.draws);
     if (gradient) effects_.assign(drawn_.uncertainties.size(), 0);
     ChangedSteps first(inputs_);
-    const double now = TRY(first.of({}));
+    const ChangedStep now = TRY(first.of({}));
     on_all_threads(first, blocks + rows_.size(), [&](std::size_t task, ChangedSteps& steps) {
       if (task < blocks) return one_by_one(task * block, steps);
       rows_[task - blocks] = steps.of(change_of(drawn_, task - blocks));
     });
-    for (const std::optional<Number>& row : rows_) drawn_.draws.time_ratio.push_back(TRY(*row) / now);
-    for (const Number& effect : effects_) drawn_.gradient.push_back(TRY(effect));
+    drawn_.draws.step = now.parts;
+    for (const std::optional<Step>& row : rows_) {
+      const ChangedStep step = TRY(*row);
+      drawn_.draws.time_ratio.push_back(step.time_s / now.time_s);
+      drawn_.draws.steps.push_back(step.parts);
+    }
+    for (const model::Result<double>& effect : effects_) drawn_.gradient.push_back(TRY(effect));
     return {};
   }
 
@@ -114,7 +124,7 @@ class Drawing {
     const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
-    const Number together = steps.effect_of(all);
+    const model::Result<double> together = steps.effect_of(all);
     if (together && std::abs(*together) < no_effect) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
@@ -126,8 +136,8 @@ class Drawing {
   const Inputs& inputs_;
   const IntervalOptions& options_;
   Drawn& drawn_;
-  std::vector<std::optional<Number>> rows_;
-  std::vector<Number> effects_;
+  std::vector<std::optional<Step>> rows_;
+  std::vector<model::Result<double>> effects_;
 };
 
 // Returns the inputs with memos that all threads share, and with the constants that hold on the device.

@@ -26,12 +26,10 @@ double triangular(double low, double mode, double high, double probability) {
 }
 
 // Returns the cost of a run for each draw of its time, at prices between the ends of its range.
-std::vector<double> costs_of(const model::RunCost& run, const model::HourlyPrice& price,
-                             const std::vector<double>& ratios, const IntervalOptions& options) {
-  const std::vector<double> column = uniform_column(price_key, options.seed, ratios.size());
-  std::vector<double> costs;
-  for (std::size_t i = 0; i < ratios.size(); ++i)
-    costs.push_back(run.gpu_hours * ratios[i] * triangular(price.low, price.value, price.high, column[i]));
+std::vector<double> costs_of(double cost_usd, const model::HourlyPrice& price, const std::vector<double>& ratios,
+                             const IntervalOptions& options) {
+  std::vector<double> costs = price_draws(price, price_key, options.seed, ratios.size());
+  for (std::size_t i = 0; i < ratios.size(); ++i) costs[i] *= cost_usd * ratios[i];
   return costs;
 }
 
@@ -43,11 +41,9 @@ std::optional<Left> left_of(const std::optional<Left>& left, std::string_view so
   return options.without.contains(std::string(source)) ? std::nullopt : left;
 }
 
-}  // namespace
-
-model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
-                                                     const IntervalOptions& options) {
-  const Drawn drawn = TRY(draw(inputs, options, true));
+// Returns the interval of draws without its parts.
+model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs, const model::StepResult& result,
+                                        const IntervalOptions& options) {
   const Left left = left_of(inputs.left, left_source, options).value_or(Left{});
   model::PredictionInterval interval;
   interval.draws = options.draws;
@@ -62,27 +58,48 @@ model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const
     interval.days = scaled(time, result.run->days);
     interval.gpu_hours = scaled(time, result.run->gpu_hours);
     if (const auto& price = result.run->price().value)
-      interval.cost_usd = quantiles_of(costs_of(*result.run, *price, ratios, options), left);
+      interval.cost_usd = quantiles_of(costs_of(*result.run->cost_usd, *price, ratios, options), left);
   }
   std::vector<PeakDraw> peaks;
   for (std::size_t row = 0; row < options.draws; ++row)
     peaks.push_back(drawn_peak(inputs, result.memory, change_of(drawn, row)));
   set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), result.memory.capacity_bytes, interval);
-  interval.parts = parts_of(drawn, left);
   return interval;
 }
 
-std::vector<double> times_with_left(const StepDraws& draws, double step_s, const Left& left, const std::string& plan,
-                                    std::size_t copies) {
-  constexpr std::uint64_t seed = 1;  // equal left parts of two plans are equal draws, whatever their other draws are
-  const std::size_t count = draws.time_ratio.size() * copies;
-  const std::vector<double> common = normal_column("what is left of " + left.rows, seed, count);
-  const std::vector<double> own = normal_column("what is left of plan " + plan, seed, count);
-  std::vector<double> times;
-  for (std::size_t i = 0; i < count; ++i)
-    times.push_back(step_s * draws.time_ratio[i / copies] *
-                    std::exp(left.location + left.common * common[i] + left.own * own[i]));
-  return times;
+}  // namespace
+
+model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
+                                                     const IntervalOptions& options) {
+  const Drawn drawn = TRY(draw(inputs, options, true));
+  model::PredictionInterval interval = without_parts(drawn, inputs, result, options);
+  interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
+  return interval;
+}
+
+model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
+                                           const IntervalOptions& options) {
+  Drawn drawn = TRY(draw(inputs, options, false));
+  return DrawnInterval{without_parts(drawn, inputs, result, options), std::move(drawn.draws)};
+}
+
+std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,
+                                std::size_t draws) {
+  std::vector<double> factors = uniform_column(key, seed, draws);
+  for (double& factor : factors) factor = triangular(price.low, price.value, price.high, factor) / price.value;
+  return factors;
+}
+
+std::optional<model::Quantiles> part_interval(const StepDraws& draws, const Left& left, double value,
+                                              const PartOfStep& part) {
+  const std::optional<double> whole = part(draws.step);
+  if (!whole || *whole <= 0) return std::nullopt;
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < draws.steps.size(); ++i) {
+    const double longer = draws.time_ratio[i] * draws.step.time_s / draws.steps[i].time_s;
+    ratios.push_back(part(draws.steps[i]).value_or(0) / *whole * longer);
+  }
+  return scaled(quantiles_of(ratios, left), value);
 }
 
 }  // namespace plumbline::sim

@@ -46,10 +46,10 @@ class Predictor::Parts {
 
   void set_profile(model::Profile profile, bool keep_waits) { cache_.set_profile(std::move(profile), keep_waits); }
 
-  model::Result<double> step_seconds(const model::Plan& plan) {
+  model::Result<model::StepTimes> step_parts(const model::Plan& plan) {
     TRY(prepare(plan));
     const Execution execution = run_closed_form(false);
-    return StepAccounting(cache_.inputs(), work_, execution).seconds();
+    return StepAccounting(cache_.inputs(), work_, execution).parts();
   }
 
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
@@ -238,7 +238,7 @@ model::Result<PlanEstimate> Predictor::closed_form(const model::Plan& plan) { re
 void Predictor::set_profile(model::Profile profile, bool keep_waits) {
   parts_->set_profile(std::move(profile), keep_waits);
 }
-model::Result<double> Predictor::step_seconds(const model::Plan& plan) { return parts_->step_seconds(plan); }
+model::Result<model::StepTimes> Predictor::step_parts(const model::Plan& plan) { return parts_->step_parts(plan); }
 model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loop) {
   return parts_->events(plan, loop);
 }

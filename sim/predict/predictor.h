@@ -61,9 +61,9 @@ class Predictor {
   // Replaces the constants of the profile. Layouts, graphs, links and tables of schedules stay, times are found anew;
   // with keep_waits those that slots wait for stragglers are those of the predictions before the first such call.
   void set_profile(model::Profile profile, bool keep_waits = false);
-  // Returns the time of closed_form() in s without its account of where the time goes, and without its checks:
-  // constants that were drawn may beat a datasheet.
-  model::Result<double> step_seconds(const model::Plan& plan);
+  // Returns the times of closed_form() without rates, chunks and power, and without its checks: constants that were
+  // drawn may beat a datasheet.
+  model::Result<model::StepTimes> step_parts(const model::Plan& plan);
 
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;

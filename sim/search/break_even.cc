@@ -26,7 +26,8 @@ model::Profile scaled(const model::Profile& profile, std::string_view prefix, st
     const bool meant = parameter.name.starts_with(prefix) && parameter.name.ends_with(suffix);
     if (meant) parameter.value *= factor;
   }
-  return {profile.name(), profile.description(), std::move(parameters), profile.devices(), profile.stack()};
+  return {profile.name(),    profile.description(), std::move(parameters),
+          profile.devices(), profile.stack(),       profile.fits()};
 }
 
 // Returns nothing where no prediction is possible, for example at a rate above the device's peak.

@@ -11,6 +11,7 @@
 #include "model/base/text.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
+#include "sim/search/detail/plan_draws.h"
 
 namespace plumbline::sim {
 namespace {
@@ -72,11 +73,6 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   replace("precision.combine", inputs.plan.precision.combine);
 }
 
-std::optional<model::Parameter> uncertainty_of(const model::Profile& profile) {
-  const auto index = profile.find("prediction.step_uncertainty");
-  return index ? std::optional(profile.parameters()[*index]) : std::nullopt;
-}
-
 model::Error placed(model::Error error, const ClusterChoice& choice) {
   if (error.key == "cluster.gpus" && choice.gpus > 0) error.file = "--gpus";
   const bool cluster = error.key == "cluster.topology" || error.key == "cluster.profile";
@@ -119,21 +115,20 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   auto inputs = load(*plan);
   if (!inputs) return tl::unexpected(placed(inputs.error(), choice));
   option.inputs = std::move(*inputs);
+  const std::size_t notes = option.notes.size();
+  avoid_lacking_formats(option.inputs, option.notes);
+  if (option.notes.size() > notes) option.inputs = TRY(load(option.inputs.plan));  // what is left depends on the format
   option.inputs.routing = std::make_shared<RoutingMemo>();
   option.inputs.tables = std::make_shared<ScheduleTables>();
-  avoid_lacking_formats(option.inputs, option.notes);
   option.cluster = option.inputs.cluster.name;
   option.gpus = plan->cluster.gpus;
-  option.uncertainty = uncertainty_of(option.inputs.profile);
   return option;
 }
 
 PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
   PlanCost cost;
-  cost.errors = fmt::format("{} {}", option.cluster, option.inputs.profile.name());
   cost.gpus = static_cast<double>(option.gpus);
   cost.step_s = result.step.time_s;
-  if (option.uncertainty) cost.uncertainty = option.uncertainty->value;
   if (!result.run) return cost;
   cost.days = result.run->days;
   cost.gpu_hours = result.run->gpu_hours;
@@ -177,7 +172,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
   std::ranges::stable_sort(option.plans, {}, [](const RankedPlan& ranked_plan) { return ranked_plan.cost.step_s; });
   if (option.plans.size() > options.top)
     option.plans.erase(option.plans.begin() + static_cast<std::ptrdiff_t>(options.top), option.plans.end());
-  return {};
+  return draw_plans(option, options.threads);
 }
 
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {

@@ -43,9 +43,9 @@ struct ClusterOption {
   Inputs inputs;                   // its plan gives what is not searched
   std::vector<std::string> notes;  // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
-  std::optional<model::Parameter> uncertainty;  // of a step predicted with the profile
   SearchResult search;
   std::vector<RankedPlan> plans;  // those that fit in memory, fastest first
+  std::vector<double> best_with;  // probabilities_best() of the plans
 };
 
 // Reads the model, topology and profile that a plan names.

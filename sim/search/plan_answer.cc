@@ -44,27 +44,25 @@ void rank(PlanAnswer& answer) {
   std::vector<PlanCost> candidates;
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
-    if (answer.options[i].plans.empty()) {
+    ClusterOption& option = answer.options[i];
+    if (option.plans.empty()) {
       answer.empty.push_back(i);
       continue;
     }
+    std::vector<PlanCost> plans;
+    for (const RankedPlan& row : option.plans) plans.push_back(row.cost);
+    option.best_with = probabilities_best(plans, answer.objective, answer.limits);
     places.push_back(i);
-    candidates.push_back(answer.options[i].plans.front().cost);
+    candidates.push_back(std::move(plans.front()));
   }
-  const auto order = ranked(candidates, answer.objective, answer.limits);
   const auto known = dominated(candidates);
-  const auto place_of = [&](std::size_t cost) {
-    return static_cast<std::size_t>(std::ranges::find(order, cost) - order.begin());
-  };
-  for (const std::size_t i : order) {
+  const auto best = probabilities_best(candidates, answer.objective, answer.limits);
+  for (const std::size_t i : ranked(candidates, answer.objective, answer.limits)) {
     answer.order.push_back(places[i]);
     answer.dominated.push_back(known[i]);
+    if (!best.empty()) answer.best_with.push_back(best[i]);
   }
-  // The verdict uses positions in the ranking.
-  answer.verdict = verdict(candidates, order, answer.objective, answer.limits);
-  if (answer.verdict.winner) answer.verdict.winner = 0;
-  for (auto* list : {&answer.verdict.indistinguishable, &answer.verdict.ties})
-    std::ranges::transform(*list, list->begin(), place_of);
+  answer.verdict = verdict(answer.best_with);
 }
 
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped) {

@@ -35,14 +35,15 @@ struct PlanAnswer {
   std::vector<std::size_t> order;              // indices of options, the best first
   std::vector<std::size_t> empty;              // indices of options without a plan
   std::vector<std::optional<bool>> dominated;  // in the order of `order`
-  Verdict verdict;                             // its positions are those of `order`
+  std::vector<double> best_with;               // probabilities_best(), in the order of `order`
+  Verdict verdict;                             // of `best_with`: its positions are those of `order`
   std::vector<BreakEvenSection> break_evens;
 
   const ClusterOption& first() const { return options[order.front()]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
 };
 
-// Fills order, empty, dominated and verdict.
+// Fills order, empty, dominated, best_with and verdict, and `best_with` of each option.
 void rank(PlanAnswer& answer);
 
 // Fills answer.break_evens: the first option's best plan against its next plans, and against the next options. Requires

@@ -6,16 +6,45 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 namespace plumbline::sim {
 namespace {
 
+constexpr double unknown = std::numeric_limits<double>::infinity();
 constexpr std::array<std::string_view, 3> objectives = {"time", "cost", "gpu-hours"};
 
 using Units = std::array<std::pair<std::string_view, double>, 4>;
+
+// Returns the measure in a draw.
+std::optional<double> drawn(const PlanCost& cost, Objective objective, std::size_t draw) {
+  auto value = measure(cost, objective);
+  if (value) *value *= cost.time_draws[draw] * (objective == Objective::cost ? cost.price_draws[draw] : 1);
+  return value;
+}
+
+bool below(const std::optional<double>& value, const std::optional<double>& limit, double factor = 1) {
+  return !limit || (value && *value * factor <= *limit);
+}
+
+// Returns whether the limits hold in a draw.
+bool within(const PlanCost& cost, const Limits& limits, std::size_t draw) {
+  const double time = cost.time_draws[draw];
+  return below(cost.days, limits.days, time) && below(cost.usd, limits.usd, time * cost.price_draws[draw]);
+}
+
+template <class Holds>
+std::optional<double> share_of_draws(const PlanCost& cost, Holds holds) {
+  const std::size_t draws = cost.time_draws.size();
+  if (draws == 0) return std::nullopt;
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < draws; ++i) held += holds(i) ? 1 : 0;
+  return static_cast<double>(held) / static_cast<double>(draws);
+}
 
 // Returns a number above 0 times the factor of the unit that follows it.
 std::optional<double> in_units(std::string_view text, const Units& units) {
@@ -66,28 +95,15 @@ std::optional<double> measure(const PlanCost& cost, Objective objective) {
   return std::nullopt;
 }
 
-std::optional<Interval> interval(const PlanCost& cost, Objective objective) {
-  const auto value = measure(cost, objective);
-  if (!value || !cost.uncertainty || *cost.uncertainty >= 1) return std::nullopt;
-  const bool money = objective == Objective::cost;
-  const double low = money ? cost.usd_low.value_or(*value) : *value;
-  const double high = money ? cost.usd_high.value_or(*value) : *value;
-  return Interval{low / (1 + *cost.uncertainty), high / (1 - *cost.uncertainty)};
-}
-
 bool within(const PlanCost& cost, const Limits& limits) {
-  const auto fits = [](const std::optional<double>& value, const std::optional<double>& limit) {
-    return !limit || (value && *value <= *limit);
-  };
-  return fits(cost.days, limits.days) && fits(cost.usd, limits.usd);
+  return below(cost.days, limits.days) && below(cost.usd, limits.usd);
 }
 
 std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objective objective, const Limits& limits) {
   std::vector<std::size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto key = [&](std::size_t i) {
-    return std::pair(!within(candidates[i], limits),
-                     measure(candidates[i], objective).value_or(std::numeric_limits<double>::infinity()));
+    return std::pair(!within(candidates[i], limits), measure(candidates[i], objective).value_or(unknown));
   };
   std::ranges::stable_sort(order, {}, key);
   return order;
@@ -108,36 +124,51 @@ std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidat
   return result;
 }
 
-double tie_margin(const model::Plan& plan, const model::Plan& other) {
-  const auto same_degree = [&](const model::Degree& degree) {
-    return plan.parallelism.*degree.value == other.parallelism.*degree.value;
-  };
-  const bool same_layout = std::ranges::all_of(model::parallel_degrees, same_degree) &&
-                           plan.batch.micro_batch_size == other.batch.micro_batch_size &&
-                           plan.parallelism.zero_stage == other.parallelism.zero_stage;
-  return same_layout ? schedule_scatter : layout_scatter;
+std::optional<double> probability_within(const PlanCost& cost, const Limits& limits) {
+  return share_of_draws(cost, [&](std::size_t draw) { return within(cost, limits, draw); });
 }
 
-Standing standing(const PlanCost& better, const PlanCost& other, Objective objective) {
-  const auto first = measure(better, objective), second = measure(other, objective);
-  if (!first || !second) return first ? Standing::ahead : Standing::indistinguishable;
-  if (better.errors == other.errors) return *second < *first * (1 + layout_scatter) ? Standing::tie : Standing::ahead;
-  const auto known = interval(better, objective), against = interval(other, objective);
-  return known && against && known->high < against->low ? Standing::ahead : Standing::indistinguishable;
-}
-
-Verdict verdict(const std::vector<PlanCost>& candidates, const std::vector<std::size_t>& order, Objective objective,
-                const Limits& limits) {
-  Verdict result;
-  if (order.empty() || !within(candidates[order.front()], limits) || !measure(candidates[order.front()], objective))
-    return result;
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (!within(candidates[order[i]], limits)) break;
-    const Standing stands = standing(candidates[order.front()], candidates[order[i]], objective);
-    if (stands == Standing::tie) result.ties.push_back(order[i]);
-    if (stands == Standing::indistinguishable) result.indistinguishable.push_back(order[i]);
+std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, Objective objective,
+                                       const Limits& limits) {
+  const auto draws_of = [](const PlanCost& cost) { return cost.time_draws.size(); };
+  const std::size_t draws = candidates.empty() ? 0 : std::ranges::min(candidates | std::views::transform(draws_of));
+  std::vector<double> result(draws > 0 ? candidates.size() : 0);
+  for (std::size_t i = 0; i < draws; ++i) {
+    double least = unknown;
+    std::vector<std::size_t> best;
+    for (std::size_t c = 0; c < candidates.size(); ++c) {
+      const double value = drawn(candidates[c], objective, i).value_or(unknown);
+      if (value > least || value == unknown || !within(candidates[c], limits, i)) continue;
+      if (value < least) best.clear();
+      least = value;
+      best.push_back(c);
+    }
+    for (const std::size_t c : best) result[c] += 1 / static_cast<double>(draws * best.size());
   }
-  if (result.indistinguishable.empty()) result.winner = order.front();
+  return result;
+}
+
+std::optional<double> probability_better(const PlanCost& first, const PlanCost& second, Objective objective) {
+  if (second.time_draws.empty() || !measure(first, objective) || !measure(second, objective)) return std::nullopt;
+  return share_of_draws(
+      first, [&](std::size_t draw) { return *drawn(first, objective, draw) < *drawn(second, objective, draw); });
+}
+
+Verdict verdict(const std::vector<double>& probabilities) {
+  std::vector<std::size_t> order(probabilities.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return probabilities[i]; });
+  constexpr double rounding = 1e-9;
+  Verdict result;
+  double sum = 0;
+  for (const std::size_t i : order) {
+    if (probabilities[i] <= 0 || sum >= sure_enough - rounding) break;
+    sum += probabilities[i];
+    result.contenders.push_back(i);
+  }
+  if (result.contenders.size() != 1 || sum < sure_enough - rounding) return result;
+  result.winner = result.contenders.front();
+  result.contenders.clear();
   return result;
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::sim {
 
@@ -31,23 +30,18 @@ struct Limits {
 
 // The cost of a plan on a cluster, as the ranking compares it.
 struct PlanCost {
-  std::string errors;  // cluster and profile: candidates with equal text have the same prediction errors
   double gpus = 0;
   double step_s = 0;
   std::optional<double> days, gpu_hours;         // of the run; nothing without its tokens
   std::optional<double> usd, usd_low, usd_high;  // nothing without tokens or price; low and high: of the price alone
-  std::optional<double> uncertainty;             // of the step, relative, one standard deviation
+  // Draw by draw, over what is predicted: the step with what is left, infinite where the plan does not fit in memory,
+  // and the price of a GPU-hour. The same index is the same draw in every plan and on every cluster, so that errors
+  // that plans share cancel. Both have one size; 0: not drawn.
+  std::vector<double> time_draws, price_draws;
 };
 
 // Returns days (without tokens, seconds of a step), GPU-hours (GPU-seconds of a step), or USD.
 std::optional<double> measure(const PlanCost& cost, Objective objective);
-
-// The interval of the true value; nothing where the uncertainty is not known. A relative error is predicted / true - 1,
-// so the ends are measure / (1 + u) and measure / (1 - u). For USD they use the lowest and the highest price.
-struct Interval {
-  double low = 0, high = 0;
-};
-std::optional<Interval> interval(const PlanCost& cost, Objective objective);
 
 bool within(const PlanCost& cost, const Limits& limits);  // as predicted; an unknown price meets no budget
 
@@ -59,28 +53,29 @@ std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objecti
 // is not known.
 std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidates);
 
-// What of a prediction's error is not common to the plans of one run: the standard deviation of ln(predicted /
-// measured) within runs of published and development steps, where plans differ in their schedules alone, and where they
-// differ in degrees or micro-batches (`plumbline validate development-steps`, docs/validation.md). Plans less apart are
-// a tie.
-inline constexpr double schedule_scatter = 0.04, layout_scatter = 0.10;
-double tie_margin(const model::Plan& plan, const model::Plan& other);
+// Returns the share of the draws in which the plan fits and the limits hold; nothing without draws.
+std::optional<double> probability_within(const PlanCost& cost, const Limits& limits);
 
-enum class Standing {
-  ahead,             // better, as far as is known
-  tie,               // the same prediction errors, and less than layout_scatter apart
-  indistinguishable  // other prediction errors, and the intervals overlap or one is not known
-};
-// Compares two candidates; `better` has the smaller measure. Equal prediction errors cancel, so the order counts.
-Standing standing(const PlanCost& better, const PlanCost& other, Objective objective);
+// Returns the share of the draws in which each candidate is the best of those that are within the limits and fit. The
+// sum is 1 less the share of draws in which none is. Equal values share a draw. Empty where one has no draws.
+std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, Objective objective,
+                                       const Limits& limits);
+
+// Returns the share of the draws in which the first has the smaller measure; nothing without draws.
+std::optional<double> probability_better(const PlanCost& first, const PlanCost& second, Objective objective);
+
+// The probability from which on a candidate is called the best: as the intervals, eight of ten cases. Assumed: it is
+// what a decision needs, not what a measurement gives.
+inline constexpr double sure_enough = 0.8;
 
 struct Verdict {
-  std::optional<std::size_t> winner;           // nothing: none within the limits, or none distinguishable
-  std::vector<std::size_t> indistinguishable;  // from the first of the ranking, by rank
-  std::vector<std::size_t> ties;               // with the first, by rank
+  std::optional<std::size_t> winner;  // nothing: no candidate is the best with sure_enough
+  // Without a winner: the fewest candidates of which one is the best with sure_enough, the most probable first; all
+  // that ever are the best where they do not reach it.
+  std::vector<std::size_t> contenders;
 };
-Verdict verdict(const std::vector<PlanCost>& candidates, const std::vector<std::size_t>& order, Objective objective,
-                const Limits& limits);
+// Judges by probabilities_best().
+Verdict verdict(const std::vector<double>& probabilities);
 
 // Returns whether the objective alone decides the size: without a deadline, cost and GPU-hours choose the smallest
 // cluster, because fewer GPUs waste less.

@@ -8,6 +8,7 @@
 
 #include "model/economics/economics.h"
 #include "model/memory/memory.h"
+#include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 
@@ -86,8 +87,11 @@ class Pool {
     auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
     inputs.routing = routing_;
     if (contention_->find(inputs) != nullptr) inputs.contention = contention_;
-    return predictors_->with(inputs,
-                             [&](Predictor& predictor) { return point_of(inputs, options_.fidelity, predictor); });
+    auto found = TRY(predictors_->with(
+        inputs, [&](Predictor& predictor) { return point_of(inputs, options_.fidelity, predictor); }));
+    if (options_.intervals)
+      found.interval = TRY(interval_of(inputs, step_result(found, options_.fidelity), {.threads = 1}));
+    return found;
   }
 
   void finished(std::size_t point) {

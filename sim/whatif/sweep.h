@@ -24,8 +24,9 @@ struct SweepPoint {
   std::vector<std::string> warnings;      // the same
   std::string device, profile, stack;
   double peak_bytes = 0, capacity_bytes = 0;
-  std::string infeasible_reason;      // why it does not fit in memory; "" when it does
-  std::optional<model::RunCost> run;  // nothing without run.tokens
+  std::string infeasible_reason;                      // why it does not fit in memory; "" when it does
+  std::optional<model::RunCost> run;                  // nothing without run.tokens
+  std::optional<model::PredictionInterval> interval;  // where it was asked for
 };
 
 // Returns the result from which metrics of a point are read.
@@ -39,6 +40,7 @@ using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std:
 
 struct SweepOptions {
   Fidelity fidelity = Fidelity::step;
+  bool intervals = false;
   unsigned threads = 0;  // 0: one per core
   // Called after each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;

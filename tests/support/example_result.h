@@ -110,6 +110,28 @@ inline model::StepResult example_result() {
   return result;
 }
 
+inline model::PredictionInterval example_interval() {
+  model::PredictionInterval interval;
+  interval.time_s = {19.0, 21.0, 24.0};
+  interval.tokens_per_s = {2.6e6, 3e6, 3.3e6};
+  interval.days = {51.7, 57.2, 65.3};
+  interval.gpu_hours = {2.54e6, 2.81e6, 3.21e6};
+  interval.cost_usd = {4.8e6, 5.9e6, 9.1e6};
+  interval.peak_bytes = {56e9, 58e9, 61e9};
+  interval.fits_probability = 0.998;
+  interval.left_factor = 1.07;
+  interval.left_rows = "531 steps of 5 sets";
+  interval.draws = 128;
+  interval.parts = {{"what is left", 0.5, "a step of your stack on 8 GPUs", 0.06},
+                    {"all-to-all shapes", 0.2, "dispatch and combine at 20 SMs on two of your nodes", 0.1},
+                    {"GEMM constants", 0.1, "GEMMs of this model in fp8 on one GPU", 0.11},
+                    {"expert load", 0.08, "", std::nullopt},
+                    {"power and silicon", 0.05, "", std::nullopt}};
+  for (const char* source : {"host", "GEMM shapes", "attention shapes", "memory-bound shapes", "software stack"})
+    interval.parts.push_back({source, 0.014, "", std::nullopt});
+  return interval;
+}
+
 inline std::vector<std::string> example_rank_names() {
   std::vector<std::string> names;
   for (std::int32_t rank = 0; rank < example_ranks; ++rank) {

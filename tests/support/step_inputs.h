@@ -28,8 +28,9 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
 }
 
 // Returns the inputs of a plan that was made in code, with shipped files by the names in it and the plan's stack, else
-// the profile's.
-inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name) {
+// the profile's, without the constants that rest on the set `held_out`.
+inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name,
+                                                 const std::string& held_out = "") {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
   if (!architecture) return tl::unexpected(architecture.error());
   const auto cluster = load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
@@ -38,7 +39,8 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
   const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
   if (!profile) return tl::unexpected(profile.error());
   const std::string stacks = shipped("calibrate/stacks");
-  const auto stack = model::load_stack(stacks + "/" + plan.stack.name.value_or(profile->stack()) + ".toml", stacks);
+  const auto stack =
+      model::load_stack(stacks + "/" + plan.stack.name.value_or(profile->stack()) + ".toml", stacks, held_out);
   if (!stack) return tl::unexpected(stack.error());
   model::Plan stacked = plan;
   if (const auto applied = model::apply_stack(*stack, stacked); !applied) return tl::unexpected(applied.error());

@@ -98,14 +98,13 @@ double advance(const Problem& problem, State& state, double& damping) {
   return 0;
 }
 
-VectorXd deviations(const Problem& problem, const State& state) {
+// Returns the covariance of the logarithms.
+MatrixXd covariance(const Problem& problem, const State& state) {
   const VectorXd weights = problem.weights(state.residuals);
   const MatrixXd normal = problem.normal_matrix(problem.jacobian(state.x, state.residuals), weights);
   const auto spare = static_cast<double>(std::max<Index>(1, state.residuals.size() - state.x.size()));
   const double variance = weights.cwiseProduct(state.residuals.cwiseAbs2()).sum() / spare;
-  return (normal.ldlt().solve(MatrixXd::Identity(state.x.size(), state.x.size())).diagonal() * variance)
-      .cwiseMax(0.0)
-      .cwiseSqrt();
+  return normal.ldlt().solve(MatrixXd::Identity(state.x.size(), state.x.size())) * variance;
 }
 
 }  // namespace
@@ -119,7 +118,23 @@ LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start,
   double damping = 1e-2;
   for (int round = 0; round < options.rounds; ++round)
     if (advance(problem, state, damping) <= settled * state.loss) break;
-  return {state.x.array().exp(), deviations(problem, state), state.loss};
+  const MatrixXd spread = covariance(problem, state);
+  const VectorXd deviations = spread.diagonal().cwiseMax(0.0).cwiseSqrt();
+  const VectorXd inverse = deviations.unaryExpr([](double d) { return d > 0 ? 1 / d : 0; });
+  return {state.x.array().exp(), deviations, inverse.asDiagonal() * spread * inverse.asDiagonal(), state.loss};
+}
+
+MatrixXd correlation_of(const LogFit& fit, const std::vector<Index>& constants, const std::vector<double>& signs) {
+  const auto count = static_cast<Index>(constants.size());
+  const auto sign = [&](Index i) { return signs.empty() ? 1 : signs[static_cast<std::size_t>(i)]; };
+  MatrixXd result(count, count);
+  for (Index i = 0; i < count; ++i)
+    for (Index j = 0; j < count; ++j)
+      result(i, j) =
+          i == j ? 1
+                 : sign(i) * sign(j) *
+                       fit.correlation(constants[static_cast<std::size_t>(i)], constants[static_cast<std::size_t>(j)]);
+  return result;
 }
 
 double below(double limit, double x) {

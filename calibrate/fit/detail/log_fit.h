@@ -21,12 +21,17 @@ struct LogFitOptions {
 struct LogFit {
   Eigen::VectorXd values;       // each above 0
   Eigen::VectorXd uncertainty;  // relative standard deviation of each; large where no row depends on it
+  Eigen::MatrixXd correlation;  // of the errors of their logarithms
   double loss = 0;
 };
 
 // Requires at least one row; `start` is above 0.
 LogFit log_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start,
                const LogFitOptions& options = {});
+
+// Returns the correlations of some of the constants, in this order. A negative sign stands for the inverse of one.
+Eigen::MatrixXd correlation_of(const LogFit& fit, const std::vector<Eigen::Index>& constants,
+                               const std::vector<double>& signs = {});
 
 // Returns x * limit smoothly kept below the limit: limit * x / (1 + x^4)^(1/4), for a fitted x above 0.
 double below(double limit, double x);

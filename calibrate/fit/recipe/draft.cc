@@ -38,6 +38,7 @@ model::Result<Draft> Draft::begin(const Recipe& recipe, const RecipeInputs& inpu
 void Draft::set(model::Parameter parameter) {
   const std::string name = parameter.name;
   own_.insert_or_assign(name, std::move(parameter));
+  errors_.insert_or_assign(name, Errors{{fmt::format("{}: {}", ++settings_, name), 1.0}});
 }
 
 void Draft::set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
@@ -54,6 +55,38 @@ void Draft::set(const std::string& name, double si, const std::string& unit, std
   if (uncertainty && std::isfinite(*uncertainty))
     parameter.relative_uncertainty = to_digits(*uncertainty, uncertainty_digits);
   set(std::move(parameter));
+}
+
+void Draft::correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
+                      const Eigen::MatrixXd& correlation) {
+  model::ConstantFit fit;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    fit.constants.push_back({names[i]});
+    if (i == 0) continue;
+    fit.correlation.emplace_back();
+    for (std::size_t j = 0; j < i; ++j)
+      fit.correlation.back().push_back(correlation(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)));
+  }
+  const std::vector<std::vector<double>> factor = model::factor_of(fit);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Errors errors;
+    for (std::size_t j = 0; j <= i; ++j) errors[fmt::format("{} of {}", names[j], settings_)] = factor[i][j];
+    share(names[i], errors, deviations[i], names[i]);
+  }
+}
+
+void Draft::share(const std::string& name, const Errors& other, std::optional<double> uncertainty,
+                  const std::string& why) {
+  const double own = find(name)->relative_uncertainty.value_or(0), of_other = uncertainty.value_or(0);
+  const double weight = own > 0 ? std::min(1.0, to_digits(of_other, 2) / own) : 1;
+  Errors errors;
+  std::string more = why;
+  for (const auto& [number, part] : other) {
+    errors[number] = weight * part;
+    more += ", " + number;
+  }
+  if (weight < 1) errors[more] = std::sqrt(1 - weight * weight);
+  errors_.insert_or_assign(name, std::move(errors));
 }
 
 const model::Parameter* Draft::find(const std::string& name) const {
@@ -95,6 +128,66 @@ std::vector<model::Parameter> Draft::constants() const {
   std::vector<model::Parameter> all;
   for (const auto& [name, parameter] : own_) all.push_back(parameter);
   return all;
+}
+
+namespace {
+
+double product(const Draft::Errors& a, const Draft::Errors& b) {
+  double sum = 0;
+  for (const auto& [number, weight] : a)
+    if (const auto found = b.find(number); found != b.end()) sum += weight * found->second;
+  return sum;
+}
+
+// Constants with one error.
+struct Fact {
+  Draft::Errors errors;
+  std::vector<std::string> constants;
+};
+
+// Returns the facts that depend on the first, on one that depends on it, and so on, and takes them out of `facts`.
+std::vector<Fact> take_group(std::vector<Fact>& facts) {
+  constexpr double least = 0.05;  // a correlation below it counts as none
+  std::vector<Fact> group = {std::move(facts.front())};
+  facts.erase(facts.begin());
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t j = 0; j < facts.size();) {
+      if (std::abs(product(group[i].errors, facts[j].errors)) < least) {
+        ++j;
+        continue;
+      }
+      group.push_back(std::move(facts[j]));
+      facts.erase(facts.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  return group;
+}
+
+}  // namespace
+
+std::vector<model::ConstantFit> Draft::fits() const {
+  std::vector<Fact> facts;
+  for (const auto& [name, parameter] : own_) {
+    if (parameter.relative_uncertainty.value_or(0) == 0) continue;
+    const auto same = std::ranges::find(facts, errors_of(name), &Fact::errors);
+    if (same == facts.end())
+      facts.push_back({errors_of(name), {name}});
+    else
+      same->constants.push_back(name);
+  }
+  std::vector<model::ConstantFit> fits;
+  while (!facts.empty()) {
+    model::ConstantFit fit;
+    const std::vector<Fact> group = take_group(facts);
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      fit.constants.push_back(group[i].constants);
+      if (i == 0) continue;
+      fit.correlation.emplace_back();
+      for (std::size_t j = 0; j < i; ++j)
+        fit.correlation.back().push_back(std::round(100 * product(group[i].errors, group[j].errors)) / 100 + 0.0);
+    }
+    if (group.size() > 1 || group.front().constants.size() > 1) fits.push_back(std::move(fit));
+  }
+  return fits;
 }
 
 std::optional<model::GemmConstants> gemm_constants(const Draft& draft, const std::string& kind) {

@@ -72,6 +72,11 @@ void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double sprea
   set("memory_bandwidth", c.memory_bandwidth, "TB/s", shape.memory_deviation);
   set("droop", c.droop, "1", shape.droop_deviation);
   set("droop_time", c.droop_time, "us", shape.droop_time_deviation);
+  draft.correlate({kind + ".k_time", kind + ".wave_overhead", kind + ".wave_share", kind + ".memory_bandwidth",
+                   kind + ".droop", kind + ".droop_time"},
+                  {shape.rate_deviation, shape.wave_overhead_deviation, shape.wave_share_deviation,
+                   shape.memory_deviation, shape.droop_deviation, shape.droop_time_deviation},
+                  shape.correlation);
   if (draft.step().kind != "bf16") return;
   const double gap = draft.si("kernel.launch_gap").value_or(0);
   draft.set("gemm.ramp", std::max(0.0, c.ramp - gap), "us", shape.ramp_deviation * c.ramp / std::max(c.ramp - gap, gap),
@@ -165,6 +170,10 @@ model::Result<void> fit_attention_step(Draft& draft) {
             step.share ? Evidence::assumed : Evidence::fitted, how);
   draft.set("attention.forward.row_time", c.row_time, "ps", fit.row_deviation, Evidence::fitted, how);
   draft.set("attention.forward.tail", c.tail, "1", fit.tail_deviation, Evidence::fitted, how);
+  std::vector<std::string> names = {"attention.forward_rate", "attention.forward.row_time", "attention.forward.tail"};
+  if (!step.share) names.emplace_back("attention.forward.pair_time");
+  draft.correlate(names, {fit.rate_deviation, fit.row_deviation, fit.tail_deviation, fit.pair_deviation},
+                  fit.correlation);
   draft.set("attention.reference_sms", static_cast<double>(machine.device.sms), "1", std::nullopt, Evidence::datasheet,
             "the rates are for the whole GPU");
   return {};

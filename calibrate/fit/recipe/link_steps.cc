@@ -33,6 +33,9 @@ void set_lines(Draft& draft, const std::string& algorithm, const std::array<std:
     draft.set(name + "base", line.base.value, "us", line.base.deviation, kind, source);
     draft.set(name + "nvlink_hop", line.hop.value, "us", line.hop.deviation, kind, source);
     draft.set(name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation, kind, source);
+    if (own)
+      draft.correlate({name + "base", name + "nvlink_hop", name + "efficiency"},
+                      {line.base.deviation, line.hop.deviation, line.rate.deviation}, line.correlation);
   }
 }
 
@@ -46,6 +49,8 @@ void set_trees(Draft& draft) {
       draft.set(fmt::format("collective.tree.{}.{}", protocol, part), si_value(*parameter), "us",
                 parameter->relative_uncertainty, Evidence::assumed,
                 "as " + ring + ": no table shows a tree on one node");
+      draft.share(fmt::format("collective.tree.{}.{}", protocol, part), draft.errors_of(ring),
+                  parameter->relative_uncertainty, "tree");
     }
 }
 
@@ -92,24 +97,37 @@ model::Result<void> fit_exchange_step(Draft& draft) {
     const std::string how =
         fmt::format("fitted to two thirds of the rows of DeepEP's {} ({})", direction, draft.cited("exchange"));
     const bool dispatch = std::string(direction) == "dispatch";
+    std::vector<std::string> names;
+    std::vector<double> deviations;
     for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
+      const bool first = std::string(name) == direction;
       const auto set = [&](const char* part, double value, const char* unit, double deviation) {
-        draft.set(fmt::format("exchange.{}.{}", name, part), value, unit, deviation, Evidence::fitted, how);
+        const std::string constant = fmt::format("exchange.{}.{}", name, part);
+        draft.set(constant, value, unit, deviation, Evidence::fitted, how);
+        if (!first)
+          draft.share(constant, draft.errors_of(fmt::format("exchange.{}.{}", direction, part)), deviation, "");
+        if (first) names.push_back(constant);
+        if (first) deviations.push_back(deviation);
       };
       const model::ExchangeConstants& c = fit.constants;
       set("start", c.start, "us", fit.start);
       set("rank_rate", c.rank_rate, "GB/s", fit.rank_rate);
       set("row_time", c.row_time, "ns", fit.row_time);
       set("token_time", c.token_time, "ns", fit.token_time);
-      if (!fit.several_nodes) continue;
-      set("start_exponent", c.start_exponent, "1", fit.start_exponent);
-      set("node_rate", c.node_rate, "GB/s", fit.node_rate);
-      set("forward_rate", c.forward_rate, "GB/s", fit.forward_rate);
-      set("nic_rate", c.nic_rate, "GB/s", fit.nic_rate);
+      if (fit.several_nodes) {
+        set("start_exponent", c.start_exponent, "1", fit.start_exponent);
+        set("node_rate", c.node_rate, "GB/s", fit.node_rate);
+        set("forward_rate", c.forward_rate, "GB/s", fit.forward_rate);
+        set("nic_rate", c.nic_rate, "GB/s", fit.nic_rate);
+      }
+      if (first) draft.correlate(names, deviations, fit.correlation);
     }
   }
-  draft.set("exchange.nvlink_rate", *nvlink, "GB/s", std::nullopt, Evidence::assumed,
+  const std::string link = "network.nvlink_rate";
+  const std::optional<double> uncertainty = draft.find(link)->relative_uncertainty;
+  draft.set("exchange.nvlink_rate", *nvlink, "GB/s", uncertainty, Evidence::assumed,
             "as network.nvlink_rate: with the SMs that were measured NVLink limits no row");
+  draft.share("exchange.nvlink_rate", draft.errors_of(link), uncertainty, "");
   return {};
 }
 

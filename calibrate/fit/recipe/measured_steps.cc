@@ -126,14 +126,16 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
                   step.kind, rate, rate / held.value, 100 / held.value - 100, rate / of_forward.value,
                   100 / of_forward.value - 100));
   const double ratio = of_gradient.value / of_forward.value;
+  const std::string forwards = fmt::format("gemm.{}.k_time", step.kind);
+  const std::string gradients = fmt::format("gemm.{}_weight_gradient.k_time", step.kind);
+  const double uncertainty = draft.find(forwards)->relative_uncertainty.value_or(0);
   draft.set(
-      fmt::format("gemm.{}_weight_gradient.k_time", step.kind), constants->k_time * ratio, "ns",
-      std::hypot(of_forward.deviation, of_gradient.deviation) +
-          draft.find(fmt::format("gemm.{}.k_time", step.kind))->relative_uncertainty.value_or(0),
+      gradients, constants->k_time * ratio, "ns", std::hypot(of_forward.deviation, of_gradient.deviation) + uncertainty,
       Evidence::fitted,
       fmt::format("gemm.{}.k_time times {:.3g}, the ratio in {} weight gradients and {} other GEMMs of {}, each at its "
                   "recorded clock",
                   step.kind, ratio, gradient.size(), forward.size(), cited_records(draft)));
+  draft.share(gradients, draft.errors_of(forwards), uncertainty, gradients);
   return {};
 }
 

@@ -14,6 +14,7 @@ namespace {
 struct Neighbor {
   std::string name;
   std::vector<model::Parameter> parameters;  // constants and, where its device is known, device figures
+  std::vector<model::ConstantFit> fits;
 
   const model::Parameter* find(const std::string& of) const {
     const auto found = std::ranges::find(parameters, of, &model::Parameter::name);
@@ -26,11 +27,28 @@ struct Neighbor {
   }
 };
 
+// Returns what the error of a neighbor's constant is made of.
+Draft::Errors errors_of(const Draft& draft, const Neighbor& neighbor, const std::string& name) {
+  if (neighbor.name == "self") return draft.errors_of(name);
+  const auto called = [&](const std::string& of) { return fmt::format("{} {}", neighbor.name, of); };
+  for (const model::ConstantFit& fit : neighbor.fits) {
+    const auto has = [&](const std::vector<std::string>& entry) { return std::ranges::count(entry, name) > 0; };
+    const auto entry = std::ranges::find_if(fit.constants, has);
+    if (entry == fit.constants.end()) continue;
+    Draft::Errors errors;
+    const std::vector<double> row = model::factor_of(fit)[static_cast<std::size_t>(entry - fit.constants.begin())];
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (row[i] != 0) errors[called(fit.constants[i].front())] = row[i];
+    return errors;
+  }
+  return {{called(name), 1.0}};
+}
+
 model::Result<Neighbor> neighbor_of(const Draft& draft) {
   const std::string& name = draft.step().neighbor;
-  if (name == "self") return Neighbor{name, draft.constants()};
+  if (name == "self") return Neighbor{name, draft.constants(), {}};
   const auto profile = TRY(draft.inputs().profile(name));
-  Neighbor neighbor{name.substr(name.rfind('/') + 1), profile.parameters()};
+  Neighbor neighbor{name.substr(name.rfind('/') + 1), profile.parameters(), profile.fits()};
   if (profile.devices().empty()) return neighbor;
   std::vector<model::Parameter> figures;
   TRY(topologies::load_device(draft.inputs().devices, profile.devices().front(), figures));
@@ -86,6 +104,8 @@ model::Result<void> take_neighbor_step(Draft& draft) {
                 parameter.relative_uncertainty, step.same ? parameter.kind : model::Evidence::assumed,
                 fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
                             scale.how));
+      draft.share(renamed(step, parameter.name), errors_of(draft, neighbor, parameter.name),
+                  parameter.relative_uncertainty, fmt::format("line {}", step.line));
     }
     if (!any) return draft.wrong("step.constants", fmt::format("{} has no constant '{}'", neighbor.name, pattern));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -20,14 +21,17 @@ std::string toml_file(const std::string& folder, const std::string& name) {
 }
 
 // Returns the base with the constants in place of those of the same name.
-model::Profile merged(const Recipe& recipe, const model::Profile& base,
-                      const std::vector<model::Parameter>& constants) {
+model::Profile merged(const Recipe& recipe, const model::Profile& base, const MadeProfile& made) {
   std::map<std::string, model::Parameter> all;
   for (const model::Parameter& parameter : base.parameters()) all.insert_or_assign(parameter.name, parameter);
-  for (const model::Parameter& parameter : constants) all.insert_or_assign(parameter.name, parameter);
+  for (const model::Parameter& parameter : made.constants) all.insert_or_assign(parameter.name, parameter);
   std::vector<model::Parameter> parameters;
   for (auto& [name, parameter] : all) parameters.push_back(std::move(parameter));
-  return {recipe.name, recipe.description, std::move(parameters), recipe.devices};
+  std::vector<model::ConstantFit> fits = model::kept(base.fits(), [&](const std::string& name) {
+    return std::ranges::find(made.constants, name, &model::Parameter::name) == made.constants.end();
+  });
+  std::ranges::copy(made.fits, std::back_inserter(fits));
+  return {recipe.name, recipe.description, std::move(parameters), recipe.devices, "", std::move(fits)};
 }
 
 }  // namespace
@@ -67,7 +71,7 @@ model::Result<MadeProfile> ProfileMaker::run(const std::string& name) {
                             .profile = [this](const std::string& wanted) { return profile(wanted); }};
   auto made = TRY(make_profile(recipe, inputs));
   const auto base = TRY(profile(recipe.extends));
-  profiles_.insert_or_assign(name, merged(recipe, base, made.constants));
+  profiles_.insert_or_assign(name, merged(recipe, base, made));
   return made;
 }
 

@@ -15,8 +15,9 @@ namespace plumbline::calibrate {
 struct MadeProfile {
   std::string text;  // of the profile's file, the same on every machine
   std::vector<model::Parameter> constants;
-  std::vector<HeldOut> held_out;   // errors on rows that the fits did not use
-  std::vector<std::string> notes;  // what differs between sources, and which rows were left out
+  std::vector<model::ConstantFit> fits;  // constants whose errors are not independent
+  std::vector<HeldOut> held_out;         // errors on rows that the fits did not use
+  std::vector<std::string> notes;        // what differs between sources, and which rows were left out
 };
 
 // Runs the steps. Input errors name the recipe's file and line, or that of the table at fault.

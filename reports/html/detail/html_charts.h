@@ -7,9 +7,11 @@
 
 namespace plumbline::reports {
 
-std::string slot_bar(const model::StepTimes& step);        // one stacked bar: rank 0's step, with a legend
-std::string breakdown_bars(const model::StepTimes& step);  // one bar per operator class
-std::string memory_bars(const model::Memory& memory);      // one stacked bar per rank, a line at the capacity
+std::string slot_bar(const model::StepTimes& step);         // one stacked bar: rank 0's step, with a legend
+std::string breakdown_bars(const model::StepTimes& step);   // one bar per operator class
+std::string memory_bars(const model::Memory& memory);       // one stacked bar per rank, a line at the capacity
+std::string interval_bar(const model::StepResult& result);  // eight of ten cases, middle, prediction, bound
+std::string part_bars(const model::PredictionInterval& interval);
 std::string legend_item(const std::string& css_class, const std::string& text);
 
 }  // namespace plumbline::reports

@@ -34,6 +34,8 @@ svg text { fill: var(--soft); } svg .axis { stroke: var(--soft); } svg rect, svg
 .bar { position: relative; display: flex; height: 16px; background: var(--idle); border-radius: 3px; overflow: hidden; }
 .bar.tall { height: 30px; margin-bottom: 10px; } .bar span { display: block; flex: none; }
 .bar b { position: absolute; top: 0; bottom: 0; width: 2px; background: var(--bad); }
+.bar b.middle, .legend i.middle { background: var(--text); } .bar b.component, .legend i.component { background: var(--w); }
+.legend i.bound { background: var(--bad); } td.share { width: 30%; min-width: 120px; vertical-align: middle; }
 .legend + p { margin: 10px 0 0; } body > p:last-child { margin: 14px 0 0; font-size: 13px; }
 .legend { margin: 10px 0 0; color: var(--soft); font-size: 13px; } .legend span { white-space: nowrap; margin-right: 14px; display: inline-block; }
 .legend i { display: inline-block; width: 11px; height: 11px; border-radius: 2px; margin-right: 5px; vertical-align: -1px; }

@@ -9,6 +9,7 @@
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
@@ -68,6 +69,10 @@ std::vector<Quantity> quantities() {
   using Subject = model::ComparisonSubject;
   const auto positive = [](double value, std::string text) { return value > 0 ? Text(std::move(text)) : Text(); };
   return {{"step time", [](const Subject&, const StepResult& r) { return Text(duration(r.step.time_s)); }},
+          {"eight of ten cases",
+           [](const Subject&, const StepResult& r) {
+             return r.interval ? Text(seconds_span(r.interval->time_s)) : Text();
+           }},
           {"lower bound",
            [](const Subject&, const StepResult& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }},
           {"tokens/s per GPU",
@@ -149,6 +154,29 @@ std::string infeasible_text(const model::ResultComparison& comparison) {
   return text;
 }
 
+// Returns whether intervals overlap, and whether what was measured lies inside.
+std::string interval_sentence(const model::ResultComparison& comparison,
+                              const model::ResultComparison::Difference& difference) {
+  const std::string from = subject_letter(difference.from), to = subject_letter(difference.to);
+  if (const auto* pair = model::measured_pair(comparison, difference)) {
+    const auto& interval = comparison.subjects[pair->predicted].result->interval;
+    if (!interval) return "";
+    const double measured = pair->error.step.measured_s.value_or(0);
+    return paragraph(fmt::format("{} lies {} the interval of {}: {} of its cases are shorter.",
+                                 subject_letter(pair->measured),
+                                 interval->time_s.contains(measured) ? "inside" : "outside",
+                                 subject_letter(pair->predicted), percent(interval->time_s.share_below(measured))));
+  }
+  const auto &first = comparison.subjects[difference.from].result->interval,
+             &second = comparison.subjects[difference.to].result->interval;
+  if (!first || !second) return "";
+  const model::Quantiles both{std::max(first->time_s.p10, second->time_s.p10), 0,
+                              std::min(first->time_s.p90, second->time_s.p90)};
+  return paragraph(both.p10 <= both.p90
+                       ? fmt::format("The intervals of {} and {} overlap: {}.", from, to, seconds_span(both))
+                       : fmt::format("The intervals of {} and {} do not overlap.", from, to));
+}
+
 double largest_change(const model::ResultComparison& comparison) {
   double largest = 0;
   for (const model::ResultComparison::Difference& difference : comparison.differences)
@@ -207,6 +235,8 @@ std::string subject_letter(std::size_t index) {
 
 std::string result_comparison_text(const model::ResultComparison& comparison, bool color) {
   std::string text = legend(comparison) + side_by_side(comparison) + infeasible_text(comparison);
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    text += interval_sentence(comparison, difference);
   if (!comparison.same_tokens)
     text += paragraph(
         "The steps train on different numbers of tokens: compare tokens/s, and read the differences per step.");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/step_comparison.h"
@@ -15,6 +16,14 @@ std::string validation_table(const calibrate::EvaluatedCase& evaluated);
 
 // Returns published training steps next to predictions, their memory, the errors and the tolerances.
 std::string step_table(const calibrate::StepComparison& comparison);
+
+// Returns the scores of intervals by set and over all, and the verdict; nothing without intervals.
+std::string interval_table(const calibrate::IntervalScores& scores);
+// Draws the probability integral transform by set and over all as an SVG document.
+std::string interval_chart_svg(const calibrate::IntervalScores& scores);
+// Returns the entries of a ledger that are measured with their scores and coverage, then those that are open.
+std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries);
+std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries);
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
                             const std::vector<calibrate::StepComparison>& step_cases = {},

@@ -78,6 +78,28 @@ std::string profiles_table(const calibrate::EvaluatedCase& evaluated) {
   return table.to_string();
 }
 
+// Returns the intervals of the figures that have some by every profile, and whether what was published lies inside; ""
+// without any.
+std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
+  std::vector<Column> columns = {{"figure"}, {"published", Align::right}};
+  for (const std::string& profile : evaluated.definition.profiles) columns.push_back({profile, Align::right});
+  Table table(columns);
+  bool any = false;
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
+    std::vector<std::string> cells = {label(row.figure), number(row.figure.value)};
+    for (const std::optional<model::Quantiles>& interval : row.intervals)
+      cells.push_back(interval ? fmt::format("{:#.3g} to {:#.3g} {:>3}", interval->p10, interval->p90,
+                                             interval->contains(row.figure.value) ? "in" : "out")
+                               : "-");
+    if (std::ranges::none_of(row.intervals, [](const auto& interval) { return interval.has_value(); })) continue;
+    any = true;
+    table.add(std::move(cells));
+  }
+  return any ? fmt::format("\n{}{}", paragraph("Eight of ten cases, and whether the published value is in them:"),
+                           table.to_string())
+             : "";
+}
+
 std::string points(const Figure& figure, double value) {
   return fmt::format("{} {}", fixed(value, 1), figure.unit == "%" ? "points" : figure.unit);
 }
@@ -204,7 +226,8 @@ std::string sources(const calibrate::EvaluatedCase& evaluated) {
 
 std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
   std::string out = wrapped(evaluated.definition.name);
-  out += fmt::format("plan {}\n\n{}", evaluated.definition.plan, profiles_table(evaluated));
+  out +=
+      fmt::format("plan {}\n\n{}{}", evaluated.definition.plan, profiles_table(evaluated), intervals_table(evaluated));
   const std::string checks = checks_table(evaluated);
   if (!checks.empty()) {
     out += fmt::format("\n{}", paragraph("Error of the plan's own profile, of a constant MFU, and what is tolerated:"));

@@ -15,51 +15,68 @@ std::string objective_words(sim::Objective objective) {
   return objective == sim::Objective::cost ? "the lowest cost" : "the fewest GPU-hours";
 }
 
-std::string names_of(const sim::PlanAnswer& answer, const std::vector<std::size_t>& places) {
-  std::vector<std::string> names;
-  for (const std::size_t place : places) names.push_back(option_name(answer.options[answer.order[place]]));
-  return fmt::format("{}", fmt::join(names, "; "));
-}
-
 std::string split_words(const model::Plan& plan) {
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.counts.empty()) return layers.balanced ? "layers balanced" : "layers spread evenly";
   return fmt::format("layers per stage {}", fmt::join(layers.counts, " "));
 }
 
-std::string choice_words(const sim::PlanAnswer& answer) {
-  const std::string first = option_name(answer.first()), aim = objective_words(answer.objective);
-  if (!sim::within(answer.best(0).cost, answer.limits))
-    return fmt::format("No plan meets the limits: {}. The list is ordered as if there were none.",
-                       unmet_limits(answer));
-  if (answer.order.size() == 1)
-    return fmt::format(
-        "{}: plan 1 is {} that was found; errors of the profile are common to all plans here, so they "
-        "are ranked as they are. Those less apart than what is not common count as a tie: {:.0f} % where schedules "
-        "differ, {:.0f} % where degrees or micro-batches do.",
-        first, answer.objective == sim::Objective::time ? "the fastest" : aim, sim::schedule_scatter * 100,
-        sim::layout_scatter * 100);
-  const std::string tie =
-      answer.verdict.ties.empty() ? "" : fmt::format(", in a tie with {}", names_of(answer, answer.verdict.ties));
-  if (answer.verdict.winner)
-    return fmt::format(
-        "{} has {}{}: sizes of one cluster have the same errors, and those of other hardware do not reach it.", first,
-        aim, tie);
-  return fmt::format(
-      "No winner: {} comes first for {}{}, but within the uncertainties of the predictions it cannot be distinguished "
-      "from "
-      "{}.",
-      first, aim, tie, names_of(answer, answer.verdict.indistinguishable));
+// Returns which of the candidates is the best, or the fewest of which one is. `name` gives the name of a position.
+template <class Name>
+std::string verdict_words(const sim::Verdict& verdict, const std::vector<double>& probabilities, const std::string& aim,
+                          Name name) {
+  if (verdict.winner)
+    return fmt::format("{} has {} with {}.", name(*verdict.winner), aim, chance(probabilities[*verdict.winner]));
+  std::vector<std::string> names;
+  double sum = 0;
+  for (const std::size_t i : verdict.contenders) {
+    sum += probabilities[i];
+    names.push_back(fmt::format("{} ({})", name(i), chance(probabilities[i])));
+  }
+  const std::string none = fmt::format("No winner: nothing has {} with {:.0f} % or more", aim, sim::sure_enough * 100);
+  if (names.empty()) return none + ", since in no draw anything is within the limits and fits.";
+  const char* rest = sum < sim::sure_enough ? "; in other draws nothing is within the limits and fits" : "";
+  return fmt::format("{}: it is {}{}.", none, fmt::join(names, " or "), rest);
 }
 
-std::string limit_words(const sim::PlanAnswer& answer) {
+std::string choice_words(const sim::PlanAnswer& answer) {
+  const std::string first = option_name(answer.first()), aim = objective_words(answer.objective);
+  const auto& best_with = answer.first().best_with;
+  std::string words;
+  if (!sim::within(answer.best(0).cost, answer.limits))
+    words = fmt::format("As predicted no plan meets the limits: {}. The list is ordered as if there were none. ",
+                        unmet_limits(answer));
+  if (answer.best_with.size() > 1)
+    words += verdict_words(answer.verdict, answer.best_with, aim,
+                           [&](std::size_t place) { return option_name(answer.options[answer.order[place]]); }) +
+             " ";
+  if (best_with.size() > 1)
+    words += fmt::format("Of the plans on {}: {}", first,
+                         verdict_words(sim::verdict(best_with), best_with, objective_words(sim::Objective::time),
+                                       [](std::size_t i) { return fmt::format("plan {}", i + 1); }));
+  return words.empty() ? fmt::format("{}: plan 1 is the fastest that was found.", first) : words;
+}
+
+// Returns the interval of the first plan and the probabilities of its limits.
+std::string lead_words(const sim::PlanAnswer& answer) {
   const sim::PlanCost& cost = answer.best(0).cost;
-  if (!answer.limits.days || !sim::within(cost, answer.limits)) return "";
-  const auto days = sim::interval(cost, sim::Objective::time);
-  if (!days) return "Whether the deadline is safe is not known: the profile states no uncertainty.";
-  if (days->high <= *answer.limits.days) return "The deadline holds also at the long end of the uncertainty.";
-  return fmt::format("The deadline of {} days is not safe: at the long end of the uncertainty the run takes {} days.",
-                     number(*answer.limits.days), number(days->high));
+  const auto& interval = answer.best(0).result.interval;
+  if (!interval) return "";
+  std::string words = fmt::format(
+      "{}, plan 1: in eight of ten cases a step of {} ({} from its components)", option_name(answer.first()),
+      span(duration(interval->time_s.p10), duration(interval->time_s.p90)), duration(cost.step_s));
+  if (const auto& days = interval->days) words += fmt::format(", {} days", span(number(days->p10), number(days->p90)));
+  if (const auto& usd = interval->cost_usd) words += fmt::format(", {} USD", span(scaled(usd->p10), scaled(usd->p90)));
+  if (answer.best_with.size() > 1)
+    words += fmt::format("; {} of {} with {}", objective_words(answer.objective), answer.order.size(),
+                         chance(answer.best_with.front()));
+  const auto add = [&](const char* name, const sim::Limits& limits) {
+    if (limits.any())
+      words += fmt::format("; the {} holds with {}", name, chance(sim::probability_within(cost, limits)));
+  };
+  add("deadline", {.days = answer.limits.days});
+  add("budget", {.usd = answer.limits.usd});
+  return words + ".";
 }
 
 std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
@@ -67,7 +84,6 @@ std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   const std::string& stack = answer.first().inputs.profile.stack();
   text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer.first()), split_words(answer.best(0).plan),
                                 stack.empty() ? "" : "; software stack " + stack));
-  if (const std::string words = limit_words(answer); !words.empty()) text += paragraph(words);
   std::vector<sim::PlanCost> candidates;
   for (std::size_t i = 0; i < answer.order.size(); ++i) candidates.push_back(answer.best(i).cost);
   if (sim::degenerate(candidates, answer.objective, answer.limits))
@@ -113,22 +129,6 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
 constexpr std::size_t break_even_width = 120;
 constexpr std::size_t most_rules = 6;  // per option
 
-// Returns each profile once, with the reason for its uncertainty.
-std::string profiles_text(const sim::PlanAnswer& answer) {
-  std::string text;
-  std::vector<std::string> listed;
-  for (const std::size_t i : answer.order) {
-    const sim::ClusterOption& option = answer.options[i];
-    const std::string& name = option.inputs.profile.name();
-    if (std::ranges::find(listed, name) != listed.end()) continue;
-    listed.push_back(name);
-    text += paragraph(option.uncertainty ? fmt::format("{} ({}): {}.", name, model::to_string(option.uncertainty->kind),
-                                                       option.uncertainty->source)
-                                         : fmt::format("{} states no prediction.step_uncertainty.", name));
-  }
-  return text;
-}
-
 std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
   using enum Align;
   const bool money = answer.objective == sim::Objective::cost;
@@ -137,28 +137,33 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
   Table table({{"", right},
                {"cluster"},
                {"profile"},
-               {"off by", right},
                {answer.has_tokens ? unit : of_step, right},
+               {"10-90 %", right},
+               {"+-", right},
+               {"best with", right},
                {"measured", right}},
               2, break_even_width);
+  const auto text = [&](double value) { return money ? scaled(value) : number(value); };
+  std::string families;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
-    const auto range = sim::interval(answer.best(i).cost, answer.objective);
-    const auto text = [&](double value) { return money ? scaled(value) : number(value); };
-    table.add({fmt::format("{}", i + 1), option_name(option), option.inputs.profile.name(),
-               option.uncertainty ? percent(option.uncertainty->value) : "unknown",
-               range ? fmt::format("{} to {}", text(range->low), text(range->high)) : "-",
+    const auto value = sim::measure(answer.best(i).cost, answer.objective);
+    const auto range = objective_interval(answer.best(i), answer.objective);
+    table.add({fmt::format("{}", i + 1), option_name(option), option.inputs.profile.name(), value ? text(*value) : "-",
+               range ? span(text(range->p10), text(range->p90)) : "-", range ? percent(range->half_width()) : "-",
+               answer.best_with.empty() ? "-" : chance(answer.best_with[i]),
                percent(measured_share(answer.best(i).result))});
+    families += paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(option), family_words(answer.best(i).result)));
   }
-  std::string families;
-  for (std::size_t i = 0; i < answer.order.size(); ++i)
-    families += paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(answer.options[answer.order[i]]),
-                                      family_words(answer.best(i).result)));
   return heading("How sure", style) + table.to_string() + "\n" +
-         paragraph(
-             "Off by: one standard deviation of a predicted step; measured: share of the step that rests on "
-             "measured, fitted or published constants. By family, with their shares of the step:") +
-         families + profiles_text(answer);
+         paragraph(fmt::format(
+             "10-90 %: eight of ten cases; +-: half of that over its middle; best with: the share of draws in which it "
+             "is the best of all that are within the limits and fit; from {:.0f} % on it is called so. Errors that "
+             "plans share are drawn once for all of them. measured: share of the step that rests on measured, fitted "
+             "or "
+             "published constants. By family, with their shares of the step:",
+             sim::sure_enough * 100)) +
+         families;
 }
 
 std::string prices_text(const sim::PlanAnswer& answer, Style style) {
@@ -212,6 +217,7 @@ std::string plan_text(const sim::PlanAnswer& answer, bool color) {
       text += paragraph(fmt::format("{}: no plan: {}.", option_name(option), why_empty(option)));
     return text + search_text(answer, style) + notes_text(answer, style);
   }
+  if (const std::string lead = lead_words(answer); !lead.empty()) text += paragraph(lead);
   if (answer.options.size() > 1) text += options_table(answer, style);
   return text + plans_table(answer, style) + verdict_text(answer, style) + break_evens_text(answer, style) +
          certainty_text(answer, style) + prices_text(answer, style) + search_text(answer, style) +

@@ -1,6 +1,7 @@
 // The output of `plumbline plan`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,11 @@ std::string options_table(const sim::PlanAnswer& answer, Style style);
 std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the first option
 
 std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 GPUs"
+// Returns the interval of what the objective measures (sim::measure()).
+std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective);
+std::string chance(std::optional<double> probability);      // "46 %", "> 99 %", "-"
+// Returns the ends of an interval with one unit, "19.84-25.10 s"; the texts of the ends have the unit after a space.
+std::string span(const std::string& low, const std::string& high);
 
 // Returns the assumptions of a recipe that nobody stated: sentences without full stop.
 std::vector<std::string> assumptions(const sim::Recipe& recipe);
@@ -38,7 +44,7 @@ std::vector<FamilyShare> family_shares(const model::StepResult& result);
 // Returns which families are measured and which are assumed or by datasheet: "measured: GEMMs (45.0 %); ...".
 std::string family_words(const model::StepResult& result);
 
-// Returns why the plan ranks below the one above it on the same cluster, or "tie: ...".
+// Returns by how much, how surely and why the plan is slower than the one above it on the same cluster.
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row);
 // Returns the differences in hardware between two options, their effect on the step, and the prices.
 std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOption& option, sim::Objective objective);

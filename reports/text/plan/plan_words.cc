@@ -76,6 +76,35 @@ std::string option_name(const sim::ClusterOption& option) {
   return fmt::format("{}, {} GPUs", option.cluster, grouped(static_cast<double>(option.gpus)));
 }
 
+std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective) {
+  if (!row.result.interval) return std::nullopt;
+  const model::PredictionInterval& interval = *row.result.interval;
+  const auto& [p10, p50, p90] = interval.time_s;
+  switch (objective) {
+    case sim::Objective::time:
+      return interval.days.value_or(interval.time_s);
+    case sim::Objective::gpu_hours:
+      return interval.gpu_hours.value_or(
+          model::Quantiles{p10 * row.cost.gpus, p50 * row.cost.gpus, p90 * row.cost.gpus});
+    case sim::Objective::cost:
+      return interval.cost_usd;
+  }
+  return std::nullopt;
+}
+
+std::string chance(std::optional<double> probability) {
+  constexpr double least = 0.01;  // of what the draws resolve
+  if (!probability) return "-";
+  if (*probability < least) return "< 1 %";
+  return *probability > 1 - least ? "> 99 %" : fmt::format("{:.0f} %", *probability * 100);
+}
+
+std::string span(const std::string& low, const std::string& high) {
+  const std::size_t unit = low.find(' '), other = high.find(' ');
+  const bool same = low.substr(std::min(unit, low.size())) == high.substr(std::min(other, high.size()));
+  return fmt::format("{}-{}", same ? low.substr(0, unit) : low, high);
+}
+
 double measured_share(const model::StepResult& result) {
   double measured = 0, all = 0;
   for (const EvidenceShare& part : evidence_shares(result.provenance)) {
@@ -125,11 +154,10 @@ std::string family_words(const model::StepResult& result) {
 
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row) {
   const std::string why = model::main_reasons(model::waterfall(above.result.step, row.result.step));
-  const double slower = row.cost.step_s / above.cost.step_s - 1;
-  const std::string prefix =
-      slower < sim::tie_margin(above.plan, row.plan) ? fmt::format("a tie ({})", signed_percent(slower)) : "";
-  if (why.empty()) return prefix.empty() ? "no class of work explains it" : prefix;
-  return prefix.empty() ? why : prefix + ": " + why;
+  const std::string slower = signed_percent(row.cost.step_s / above.cost.step_s - 1);
+  const auto surely = sim::probability_better(above.cost, row.cost, sim::Objective::time);
+  return fmt::format("{}{}: {}", slower, surely ? fmt::format(", slower with {}", chance(surely)) : "",
+                     why.empty() ? "no class of work explains it" : why);
 }
 
 std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOption& option,

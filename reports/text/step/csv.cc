@@ -45,6 +45,26 @@ void write_step(Writer& out, const model::StepTimes& step) {
   for (const auto& part : step.breakdown) out.row("step.breakdown_s." + part.name, part.seconds, "s");
 }
 
+// Without an interval the quantiles are empty and there are no parts.
+void write_interval(Writer& out, const std::optional<model::PredictionInterval>& known) {
+  using model::Quantiles;
+  constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
+      {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
+  const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
+  visit_quantiles(interval, [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit) {
+    for (const auto& [name, quantile] : percentiles)
+      out.row(fmt::format("interval.{}.{}", key, name),
+              known && quantiles ? std::optional((*quantiles).*quantile) : std::nullopt, unit);
+  });
+  if (!known) return;
+  out.row("interval.fits_probability", interval.fits_probability, "1");
+  out.row("interval.left_factor", interval.left_factor, "1");
+  for (const model::IntervalPart& part : interval.parts) {
+    out.row("interval.parts." + part.source + ".share", part.share, "1");
+    out.row("interval.parts." + part.source + ".half_width_after", part.half_width_after, "1");
+  }
+}
+
 void write_run(Writer& out, const model::RunCost& run) {
   visit_run(
       run,
@@ -97,13 +117,7 @@ std::string csv_field(std::string_view text) {
 std::string to_csv(const model::StepResult& result) {
   Writer out;
   write_step(out, result.step);
-  using model::Quantiles;
-  constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
-      {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
-  for (const auto& [name, quantile] : percentiles) {
-    const auto value = result.interval ? std::optional(result.interval->time_s.*quantile) : std::nullopt;
-    out.row(fmt::format("interval.time_s.{}", name), value, "s");
-  }
+  write_interval(out, result.interval);
   out.row("bound.time_s", result.bound_s, "s");
   out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");
   for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");

@@ -9,6 +9,7 @@
 
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/run_report.h"
 #include "reports/text/table.h"
@@ -43,17 +44,18 @@ std::string headline(const model::StepResult& result) {
     const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
     out += text.substr(0, text.find_last_not_of(' ') + 1) + '\n';
   };
+  const std::string bound = result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "";
   line("step time", duration(step.time_s),
-       result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "");
-  if (result.interval) {
-    const model::Quantiles& time = result.interval->time_s;
-    line("interval", duration(time.p50), fmt::format("p50; p10 {}, p90 {}", duration(time.p10), duration(time.p90)));
-  }
+       result.interval ? fmt::format("from components{}{}", bound.empty() ? "" : "; ", bound) : bound);
+  if (result.interval)
+    line("as clusters run it", duration(result.interval->time_s.p50),
+         fmt::format("middle; 8 of 10 take {}", seconds_span(result.interval->time_s)));
   line("tokens/s", grouped(step.tokens_per_s), grouped(step.tokens_per_s_per_gpu) + " per GPU");
   line("MFU (BF16 peak)", percent(step.mfu), percent(step.mfu_causal) + " with causal attention");
   line("TFLOP/s per GPU", fixed(step.model_tflops_per_gpu, 1),
        fixed(step.model_tflops_per_gpu_causal, 1) + " with causal attention");
-  return out;
+  const std::string left = result.interval ? left_sentence(*result.interval) : "";
+  return left.empty() ? out : out + paragraph(left);
 }
 
 // Returns "F 91.2 %, B 90.4 %": the clocks of the kinds of slots, over that of the profile's rates.
@@ -188,7 +190,15 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (result.bound_s && !result.lost.empty())
     out += heading("What the step loses against its bound", style) + lost_section(result);
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
-  if (result.run) out += heading("The whole run", style) + run_report(*result.run);
+  if (!result.memory.ranks.empty() && result.interval)
+    out += paragraph(fmt::format("Peak as clusters run it: {}", memory_sentence(*result.interval)));
+  if (result.run) {
+    out += heading("The whole run", style);
+    if (result.interval) out += run_interval_table(*result.interval) + '\n';
+    out += run_report(*result.run);
+  }
+  if (result.interval && !result.interval->parts.empty())
+    out += heading("Where the uncertainty comes from", style) + parts_section(*result.interval);
   if (!result.provenance.empty()) {
     out += heading("What the step time rests on", style) + evidence_section(result.provenance);
   }

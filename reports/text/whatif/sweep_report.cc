@@ -10,6 +10,7 @@
 #include "reports/text/format.h"
 #include "reports/text/step/csv.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
 #include "reports/text/table.h"
 #include "reports/text/whatif/whatif_report.h"
 
@@ -54,6 +55,10 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
   return {{"step", [&](std::size_t i) { return duration(points[i]->step.time_s); }},
+          {"eight of ten cases",
+           [&](std::size_t i) {
+             return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
+           }},
           {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
           {"of pairs",
            [&](std::size_t i) {
@@ -213,7 +218,10 @@ std::string sweep_csv(const sim::SweepResult& result) {
   for (const sim::SweepAxis& axis : result.grid.axes()) out += csv_field(axis.key) + ",";
   out +=
       "feasible,best,step_time_s,exposed_communication_s,exposed_communication_share,gemm_s,gemm_slowdown,tokens_per_s,"
-      "mfu,mfu_causal,bubble_s,optimizer_s,peak_memory_bytes,memory_capacity_bytes,reason\n";
+      "mfu,mfu_causal,bubble_s,optimizer_s,peak_memory_bytes,memory_capacity_bytes,reason";
+  const bool intervals =
+      std::ranges::any_of(result.points, [](const auto& point) { return point && point->interval.has_value(); });
+  out += intervals ? ",step_time_p10_s,step_time_p50_s,step_time_p90_s\n" : "\n";
   const auto number = [](std::optional<double> value) { return value ? fmt::format("{}", *value) : std::string(); };
   for (std::size_t i = 0; i < result.points.size(); ++i) {
     for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)
@@ -231,7 +239,13 @@ std::string sweep_csv(const sim::SweepResult& result) {
     } else {
       out += ",,,,,,,,,,,,";
     }
-    out += csv_field(sim::reason(point)) + "\n";
+    out += csv_field(sim::reason(point));
+    if (intervals) {
+      const bool known = point && point->interval;
+      const model::Quantiles time = known ? point->interval->time_s : model::Quantiles();
+      out += known ? fmt::format(",{},{},{}", time.p10, time.p50, time.p90) : ",,,";
+    }
+    out += "\n";
   }
   return out;
 }

@@ -149,12 +149,10 @@ void StepAccounting::fill_power(model::StepTimes& step) const {
   step.energy_j = *step.gpu_power_w * step.time_s * static_cast<double>(work_.plan->cluster.gpus);
 }
 
-double StepAccounting::seconds() const { return execution_.step_end + exposed_input() + exposed_average(); }
-
-model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const {
+model::StepTimes StepAccounting::parts() const {
   model::StepTimes step;
   const double input = exposed_input(), average = exposed_average();
-  step.time_s = seconds();
+  step.time_s = execution_.step_end + input + average;
   step.bubble_s = bubble() + input + average;
   step.exposed_input_s = input;
   step.exposed_host_s = average;
@@ -162,6 +160,11 @@ model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const
   step.exposed_parameter_gather_s = execution_.ranks[0].gather_wait;
   step.optimizer_s = execution_.step_end - execution_.pipeline_end;
   fill_slots(step);
+  return step;
+}
+
+model::StepTimes StepAccounting::times(const model::ModelMetrics& metrics) const {
+  model::StepTimes step = parts();
   fill_chunks(step);
   fill_rates(metrics, step);
   fill_power(step);

@@ -33,7 +33,8 @@ class StepAccounting {
   // All references must outlive the object. The inputs' plan is not read. The work must have timed slots and states.
   StepAccounting(const Inputs& inputs, const PlanWork& work, const Execution& execution);
 
-  double seconds() const;  // of the step
+  model::StepTimes parts() const;  // the step's time and its parts: slots, bubble, what is exposed
+  // Returns the same with rates, chunks and power.
   model::StepTimes times(const model::ModelMetrics& metrics) const;
   // Returns the class times of a step by events, which add up to its time.
   std::vector<model::StepTimes::ClassTime> breakdown() const;

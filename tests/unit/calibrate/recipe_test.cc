@@ -132,7 +132,7 @@ TEST_F(RecipeFile, MissingDataAreRefusedWithTheirPlace) {
 
 TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
   ASSERT_EQ(error_of(with("[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"attention.forward_rate\"]\n"
-                          "by = [\"device.memory_bandwidth\"]\nover = [\"device.sms\"]\nuncertainty = 0.2\n",
+                          "by = [\"device.memory_bandwidth\"]\nover = [\"device.sms\"]\nuncertainty = 0.3\n",
                           "h200-sxm")),
             "");
   RecipeFolders folders = shipped_folders();
@@ -142,7 +142,7 @@ TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
   ASSERT_EQ(constants.size(), 1U);
   EXPECT_NEAR(constants.front().value, 593.0 * 4.8 / 3.35, 0.5);
   EXPECT_EQ(constants.front().kind, model::Evidence::assumed);
-  EXPECT_EQ(constants.front().relative_uncertainty, 0.2);
+  EXPECT_EQ(constants.front().relative_uncertainty, 0.3);
   EXPECT_THAT(constants.front().source,
               HasSubstr("as generic-datasheet (593 TFLOP/s, assumed), by device.memory_bandwidth"));
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
 #include <string>
 
 #include "tests/support/inputs.h"
@@ -72,6 +74,8 @@ TEST_F(StepCases, RefuseWhatIsWrong) {
   expect_refused("mfu = 0.4", "mfu = 0", 4, "naive.mfu", "a number above 0");
   expect_refused("topology =", "topologie =", 6, "hardware.topology", "required key is missing");
   expect_refused("profile = \"h800\"\n", "profil = \"h800\"\n", 18, "reading.profil", "did you mean 'profile'?");
+  expect_refused("[[demand]]", "[interval]\ncoverage = [0.9, 0.7]\n[[demand]]", 23, "interval.coverage",
+                 "two shares from 0 to 1, the smaller one first");
   expect_refused("bias = 0.1", "bias = \"0.1\"", 25, "demand.bias", "a number above 0");
 }
 
@@ -150,15 +154,27 @@ TEST_F(StepCases, RowsAreComparedOneByOne) {
   };
   const std::vector<PublishedStep> rows = {simple("runs", {{"memory_gib", "8"}}), simple("lacks", {{"gemm", ""}}),
                                            simple("unknown", {{"hardware", "abacus"}})};
-  const InputsOf inputs = [](const model::Plan& plan, const std::string& profile) -> model::Result<sim::Inputs> {
-    return tests::inputs_of_plan(plan, profile);
+  std::set<std::string> held_out;
+  const InputsOf inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& set) {
+    auto of_plan = tests::inputs_of_plan(plan, profile, set);
+    if (of_plan) of_plan->left = sim::Left{0.1, 0.3, 0.4, ""};
+    held_out.insert(set);
+    return of_plan;
   };
-  const StepComparison compared = compare_steps(load(), rows, inputs);
+  const StepComparison compared = compare_steps(load(), rows, inputs, true);
+  EXPECT_EQ(held_out, (std::set<std::string>{"", "ours"}));
   ASSERT_EQ(compared.steps.size(), 3u);
   const ComparedStep& runs = compared.steps[0];
   ASSERT_TRUE(runs.predicted) << to_string(runs.error.value_or(model::Error{}));
   EXPECT_DOUBLE_EQ(runs.prediction_error().value(), *runs.predicted / 1.5 - 1);
   EXPECT_GT(runs.baseline.value(), 0);
+  // The predicted 1.5 s lie in a wide interval, and there is room in memory.
+  ASSERT_TRUE(runs.ranges.step && runs.ranges.memory);
+  EXPECT_GE(runs.ranges.step->quantiles.p90 / runs.ranges.step->quantiles.p10, std::exp(2 * 1.28 * 0.5));
+  EXPECT_GT(runs.ranges.step->quantiles.p50, *runs.predicted);
+  EXPECT_DOUBLE_EQ(runs.ranges.fits_probability.value(), 1);
+  EXPECT_EQ(runs.ranges.ran, true);
+  EXPECT_FALSE(compared.steps[1].ranges.step);
   EXPECT_EQ(compared.steps[1].lacking, std::vector<std::string>{"gemm"});
   EXPECT_FALSE(compared.steps[1].predicted);
   EXPECT_TRUE(compared.steps[2].error);
@@ -167,6 +183,39 @@ TEST_F(StepCases, RowsAreComparedOneByOne) {
   EXPECT_EQ(compared.summaries[0].name, "ours");
   EXPECT_EQ(compared.summaries[1].prediction.rows, 1u);
   EXPECT_DOUBLE_EQ(compared.demands.at(0).summary.prediction.bias, runs.prediction_error().value());
+}
+
+// The logarithms of measured over baseline are 0 in set a, 0.2 in b, 0.2 and 0.4 in c. Without a their mean is (0.2 +
+// 0.3) / 2 = 0.25 and that of their squares (0.04 + (0.04 + 0.16) / 2) / 2 = 0.07, so that the deviation is
+// sqrt(0.07 - 0.25^2) = 0.0866.
+TEST(IntervalScores, BaselinesLeaveTheirSetOut) {
+  const auto compared = [](const std::string& set, double logarithm) {
+    ComparedStep step;
+    step.step.set = set;
+    step.step.seconds = 2 * std::exp(logarithm);
+    step.predicted = step.baseline = 2;
+    step.ranges.step = lognormal_range(2, 0.25, *step.step.seconds);
+    step.ranges.fits_probability = 1;
+    return step;
+  };
+  StepComparison first, second;
+  first.definition.interval = IntervalDemand{{0.7, 0.9}, {}, {}, {}, {}, {}};
+  first.steps = {compared("a", 0), compared("b", 0.2)};
+  second.steps = {compared("c", 0.2), compared("c", 0.4)};
+  const IntervalScores scores = interval_scores({first, second});
+  ASSERT_EQ(scores.scores.size(), 4u);
+  EXPECT_EQ(scores.scores[2].first, "c");
+  EXPECT_EQ(scores.scores[2].second.step.rows, 2u);
+  EXPECT_EQ(scores.scores[3].second.baseline.rows, 4u);
+  const RangeScores& a = scores.scores[0].second;
+  EXPECT_NEAR(a.baseline.half_width, std::sinh(1.2815515655446004 * std::sqrt(0.07 - 0.0625)), 1e-9);
+  EXPECT_NEAR(a.baseline.middle.bias, std::exp(0.25) - 1, 1e-12);
+  // 1.28 * 0.25 = 0.32: three of four rows are covered, and all but one set entirely.
+  EXPECT_DOUBLE_EQ(scores.scores[3].second.step.coverage, 0.75);
+  EXPECT_TRUE(scores.holds());
+  EXPECT_FALSE(interval_scores({first}).holds());  // all covered, too many
+  EXPECT_TRUE(interval_scores({second}).holds());  // half of them, but nothing is demanded
+  EXPECT_TRUE(interval_scores({}).holds());
 }
 
 }  // namespace

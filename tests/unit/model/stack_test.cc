@@ -41,6 +41,21 @@ TEST(Stack, HasConstantsAndSettingsOfThoseThatItExtends) {
   EXPECT_EQ(stack->settings[1].key, "overlap.prefetch");
 }
 
+// Without the rows of bloom the constant of the base stands, and one that no base has is missing.
+TEST(Stack, LeavesOutWhatRestsOnAHeldOutSet) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", "gemm.ramp = { value = 1, unit = \"us\", kind = \"assumed\", source = \"s\" }\n");
+  const auto path =
+      folder.write("mine.toml", "extends = \"base\"\ngemm.ramp = { " + fitted + R"(, rows = ["bloom", "mpt"] })" +
+                                    "\nkernel.launch_gap = { " + fitted + R"(, rows = ["bloom"] })" + "\n");
+  EXPECT_EQ(load_stack(path.string())->parameters.size(), 2u);
+  EXPECT_EQ(load_stack(path.string(), "", "zb")->parameters.size(), 2u);
+  const auto without = load_stack(path.string(), "", "bloom").value();
+  ASSERT_EQ(without.parameters.size(), 1u);
+  EXPECT_EQ(without.parameters[0].name, "gemm.ramp");
+  EXPECT_DOUBLE_EQ(without.parameters[0].value, 1);
+}
+
 TEST(Stack, ErrorsNameTheirPlace) {
   const TemporaryDirectory folder;
   const auto refused = [&](const std::string& text, int line, const std::string& key, const std::string& word) {

@@ -49,6 +49,42 @@ TEST(Evaluation, HoldsByTheLastProfileAlone) {
   EXPECT_FALSE(evaluate_steps(two_figures(), {19, 15}).holds());
 }
 
+// The step takes 19 s, 17 to 24 s in eight of ten cases; all draws have a bubble of 1.5 s instead of 1.2 s.
+TEST(Evaluation, IntervalsHaveThePublishedValueOrNot) {
+  ValidationCase definition = two_figures();
+  definition.profiles = {"only"};
+  definition.figures.push_back(Figure{"step.tokens_per_s", "rate", "tokens/s", 20, 1, std::nullopt, "a paper"});
+  definition.figures.push_back(Figure{"step.mfu", "MFU", "%", 40, 100, std::nullopt, "a paper"});
+  model::StepResult step = step_of(19);
+  step.step.bubble_s = 1.2;
+  step.step.mfu = 0.4;
+  step.interval.emplace().time_s = {17, 19.5, 24};
+  sim::Inputs inputs;
+  inputs.plan.batch.global_batch_size = 340;
+  inputs.plan.batch.sequence_length = 1;
+  inputs.plan.cluster.gpus = 1;
+  sim::StepDraws draws;
+  draws.step = step.step;
+  draws.steps.assign(16, draws.step);
+  for (model::StepTimes& one : draws.steps) one.bubble_s = 1.5;
+  draws.time_ratio.assign(16, 1);
+  const auto evaluated =
+      calibrate::evaluate(definition, {{.step = &step, .inputs = &inputs, .draws = &draws}}, {step_of(22), 0});
+  const auto interval = [&](std::size_t figure) { return evaluated.figures[figure].intervals[0]; };
+  EXPECT_EQ(interval(0), (model::Quantiles{17, 19.5, 24}));
+  EXPECT_NEAR(interval(1).value().p90, 1.5, 1e-12);
+  EXPECT_NEAR(interval(2).value().p10, 340.0 / 24, 1e-12);
+  EXPECT_NEAR(interval(2).value().p90, 20, 1e-12);
+  EXPECT_FALSE(interval(3));
+  const std::string text = validation_table(evaluated);
+  for (const char* part : {"17.0 to 24.0  in", "1.50 to 1.50 out"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  const auto json = nlohmann::json::parse(validation_json({evaluated}))["cases"][0]["figures"];
+  EXPECT_EQ(json[0]["interval"]["only"]["inside"], true);
+  EXPECT_EQ(json[1]["interval"]["only"]["inside"], false);
+  EXPECT_TRUE(json[3]["interval"].empty());
+}
+
 TEST(Evaluation, AToleranceWithoutAPredictionIsExceeded) {
   ValidationCase definition = two_figures();
   definition.figures[1].tolerance = 0.5;

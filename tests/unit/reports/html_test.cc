@@ -51,6 +51,20 @@ TEST(Html, TagsBalance) {
   expect_balanced(to_html({}, {}, {}, {}, {}));
 }
 
+TEST(Html, ShowsTheIntervalAsBars) {
+  EXPECT_EQ(page().find("How sure"), std::string::npos);
+  auto result = support::example_result();
+  result.interval = support::example_interval();
+  const std::string text = to_html(result, support::example_plan(), {}, {}, {});
+  expect_balanced(text);
+  for (const char* part :
+       {"Step time<b>21.00 s</b><small>19.00 to 24.00 s in eight of ten cases; 20.00 s from components",
+        "2.540 to 3.210 M in eight of ten cases", "fits in 99.8 % of all cases", "How sure is this?",
+        "title=\"lower bound: 11.90 s\"", "title=\"middle: 21.00 s\"", "style=\"width:50.000%\"",
+        "dispatch and combine at 20 SMs on two of your nodes</td><td class=\"number\">±10.0 %"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+}
+
 TEST(Html, EscapesTextOfPlanAndSources) {
   const std::string text = page();
   EXPECT_NE(text.find("a source &lt;with&gt; &quot;marks&quot; &amp; more"), std::string::npos);

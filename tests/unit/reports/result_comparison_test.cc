@@ -73,8 +73,39 @@ TEST(ComparePlans, PictureHasAPanelForEachDifference) {
   EXPECT_THAT(svg, testing::Not(HasSubstr("var(")));
 }
 
+// The interval of the first is 19 to 24 s, that of the second 22.8 to 28.8 s.
+TEST(ComparePlans, IntervalsOverlapOrDoNot) {
+  const auto text = [](double factor) {
+    std::vector subjects = {subject("one", 9), subject("two", 13)};
+    for (model::ComparisonSubject& one : subjects) one.result->interval = support::example_interval();
+    model::Quantiles& time = subjects[1].result->interval->time_s;
+    time = {time.p10 * factor, time.p50 * factor, time.p90 * factor};
+    return result_comparison_text(
+        model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories), false);
+  };
+  EXPECT_THAT(text(1.2), HasSubstr("eight of ten cases  19.00 to 24.00 s  22.80 to 28.80 s"));
+  EXPECT_THAT(text(1.2), HasSubstr("The intervals of A and B overlap: 22.80 to 24.00 s."));
+  EXPECT_THAT(text(2), HasSubstr("The intervals of A and B do not overlap."));
+}
+
+// What was measured is 19.9 s at first and 29.9 s then; the interval is 19 to 24 s with its middle at 21 s.
+TEST(ComparePlans, AMeasuredStepIsInsideOrOutsideTheInterval) {
+  const auto compared = [](double gemm) {
+    std::vector subjects = {subject("one", 9), subject("measured", gemm)};
+    subjects[0].result->interval = support::example_interval();
+    subjects[1].result->fidelity = "measured";
+    return model::compare_results(std::move(subjects), model::Against::first, model::WaterfallDetail::categories);
+  };
+  EXPECT_THAT(result_comparison_text(compared(9), false), HasSubstr("B lies inside the interval of A: 24.5 % of its"));
+  EXPECT_THAT(result_comparison_text(compared(19), false), HasSubstr("B lies outside the interval of A: 10"));
+  const auto pair = nlohmann::json::parse(result_comparison_json(compared(19)))["predicted_and_measured"][0];
+  EXPECT_EQ(pair["inside_interval"], false);
+  EXPECT_GT(pair["share_of_interval_below"], 0.99);
+}
+
 TEST(ReadResult, ReadsBackWhatWasWritten) {
-  const model::StepResult written = support::example_result();
+  model::StepResult written = support::example_result();
+  written.interval = support::example_interval();
   model::Plan plan = support::example_plan();
   plan.model.overrides["n_routed_experts"] = std::int64_t{128};
   const auto read = read_result(to_json(written, plan), "result.json");
@@ -87,6 +118,11 @@ TEST(ReadResult, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read->result.run->total_cost_usd, written.run->total_cost_usd);
   EXPECT_EQ(read->result.memory.peak_bytes, written.memory.peak_bytes);
   EXPECT_EQ(read->result.profile, "h800");
+  ASSERT_TRUE(read->result.interval);
+  const auto interval = [&](const model::StepResult& result) {
+    return nlohmann::json::parse(to_json(result, plan))["interval"];
+  };
+  EXPECT_EQ(interval(read->result), interval(written));
 }
 
 TEST(ReadResult, WhatIsNotAResultIsRefused) {

@@ -71,7 +71,9 @@ TEST(Interval, HasPartsThatAddUp) {
   EXPECT_TRUE(std::ranges::is_sorted(found.parts, std::ranges::greater{}, &model::IntervalPart::share));
   EXPECT_GT(share_of(found, "what is left"), 0);
   for (const model::IntervalPart& part : found.parts)
-    if (part.half_width_after) EXPECT_LT(*part.half_width_after, found.time_s.half_width()) << part.source;
+    if (part.half_width_after) {
+      EXPECT_LT(*part.half_width_after, found.time_s.half_width()) << part.source;
+    }
 }
 
 // A normal distribution of ln(time) with deviation s has 10 % below location - 1.2816 s and above location + 1.2816 s.
@@ -139,14 +141,16 @@ TEST(Interval, KeepsConstantsInTheirRange) {
   EXPECT_TRUE(draw_steps(with_uncertainty(llama(), "", 1000), {.draws = 64}));
 }
 
-TEST(TimesWithLeft, SharesWhatIsCommon) {
-  const StepDraws draws{{1, 1.1}};
-  const Left left{.location = 0.1, .common = 0.2, .own = 0};
-  const auto a = times_with_left(draws, 2, left, "a", 3), b = times_with_left(draws, 2, left, "b", 3);
-  ASSERT_EQ(a.size(), 6u);
-  EXPECT_EQ(a, b);
-  const Left own{.location = 0, .common = 0, .own = 0.2};
-  EXPECT_NE(times_with_left(draws, 2, own, "a", 3), times_with_left(draws, 2, own, "b", 3));
+TEST(PriceDraws, LieBetweenTheEndsAndAreSharedByKey) {
+  const model::HourlyPrice price{.value = 2, .low = 1, .high = 4};
+  const std::vector<double> factors = price_draws(price, "a", 1, 1000);
+  EXPECT_EQ(factors, price_draws(price, "a", 1, 1000));
+  EXPECT_NE(factors, price_draws(price, "b", 1, 1000));
+  const auto [low, high] = std::ranges::minmax(factors);
+  EXPECT_GT(low, 0.5);
+  EXPECT_LT(high, 2);
+  // The mean of a triangular distribution is a third of its ends and its mode: 7 / 3 over 2.
+  EXPECT_NEAR(std::accumulate(factors.begin(), factors.end(), 0.0) / 1000, 7.0 / 6, 1e-3);
 }
 
 }  // namespace

@@ -1,32 +1,55 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+#include <utility>
 
+#include "sim/interval/hypercube.h"
 #include "sim/search/ranking.h"
 
 namespace plumbline::sim {
 namespace {
 
+using testing::DoubleNear;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-PlanCost cost(const std::string& errors, double days, std::optional<double> usd, double uncertainty, double gpus = 64) {
+PlanCost cost(double days, std::optional<double> usd, double gpus = 64) {
   PlanCost made;
-  made.errors = errors;
   made.gpus = gpus;
   made.step_s = days;
   made.days = days;
   made.gpu_hours = days * 24 * gpus;
   made.usd = made.usd_low = made.usd_high = usd;
-  made.uncertainty = uncertainty;
   return made;
+}
+
+// Adds draws of the step, at one price.
+PlanCost drawn(PlanCost made, std::vector<double> time) {
+  made.price_draws.assign(time.size(), 1);
+  made.time_draws = std::move(time);
+  return made;
+}
+
+// Returns exp(deviation * z) for 1,000 z of a standard normal number that depend on the key alone.
+std::vector<double> errors(const std::string& key, double deviation) {
+  std::vector<double> factors = normal_column(key, 1, 1000);
+  for (double& factor : factors) factor = std::exp(deviation * factor);
+  return factors;
+}
+
+std::vector<double> times(std::vector<double> factors, const std::vector<double>& others) {
+  std::ranges::transform(factors, others, factors.begin(), std::multiplies());
+  return factors;
 }
 
 TEST(PlanRanking, EachObjectiveHasItsOrder) {
   // Days 10, 20, 30; dollars 9, 8, none; GPU-hours 10 * 64, 20 * 64, 30 * 8 (times 24).
-  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1),
-                                            cost("c", 30, std::nullopt, 0.1, 8)};
+  const std::vector<PlanCost> candidates = {cost(10, 9), cost(20, 8), cost(30, std::nullopt, 8)};
   EXPECT_THAT(ranked(candidates, Objective::time, {}), ElementsAre(0, 1, 2));
   EXPECT_THAT(ranked(candidates, Objective::cost, {}), ElementsAre(1, 0, 2));
   EXPECT_THAT(ranked(candidates, Objective::gpu_hours, {}), ElementsAre(2, 0, 1));
@@ -44,83 +67,95 @@ TEST(PlanRanking, WithoutTokensTheStepCounts) {
 }
 
 TEST(PlanRanking, WhatExceedsALimitComesAfterWhatDoesNot) {
-  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1), cost("c", 30, 7, 0.1)};
+  const std::vector<PlanCost> candidates = {cost(10, 9), cost(20, 8), cost(30, 7)};
   const Limits deadline{.days = 15, .usd = std::nullopt}, budget{.days = std::nullopt, .usd = 8};
   EXPECT_THAT(ranked(candidates, Objective::cost, deadline), ElementsAre(0, 2, 1));
   EXPECT_THAT(ranked(candidates, Objective::time, budget), ElementsAre(1, 2, 0));
-  EXPECT_FALSE(within(cost("d", 1, std::nullopt, 0.1), budget));
-  EXPECT_TRUE(within(cost("d", 1, std::nullopt, 0.1), deadline));
+  EXPECT_FALSE(within(cost(1, std::nullopt), budget));
+  EXPECT_TRUE(within(cost(1, std::nullopt), deadline));
 }
 
 TEST(PlanRanking, ParetoFront) {
-  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1),           cost("b", 20, 8, 0.1),
-                                            cost("c", 20, 9, 0.1),           cost("d", 11, 9, 0.1),
-                                            cost("e", 5, std::nullopt, 0.1), cost("f", 10, 9, 0.1)};
+  const std::vector<PlanCost> candidates = {cost(10, 9), cost(20, 8),           cost(20, 9),
+                                            cost(11, 9), cost(5, std::nullopt), cost(10, 9)};
   // c is beaten by b and a, d by a; f equals a, so neither beats the other; e has no price.
   EXPECT_THAT(dominated(candidates), ElementsAre(false, false, true, true, std::nullopt, false));
 }
 
-TEST(PlanRanking, AnIntervalInvertsTheErrorOfThePrediction) {
-  // Predicted 10 with an error of -20 % is really 12.5, with +20 % it is 8.33.
-  const auto days = interval(cost("a", 10, 4, 0.2), Objective::time).value();
-  EXPECT_DOUBLE_EQ(days.low, 10 / 1.2);
-  EXPECT_DOUBLE_EQ(days.high, 12.5);
-  PlanCost priced = cost("a", 10, 4, 0.2);
-  priced.usd_low = 3;
-  priced.usd_high = 6;
-  EXPECT_DOUBLE_EQ(interval(priced, Objective::cost)->low, 2.5);
-  EXPECT_DOUBLE_EQ(interval(priced, Objective::cost)->high, 7.5);
-  priced.uncertainty = std::nullopt;
-  EXPECT_FALSE(interval(priced, Objective::cost));
-  EXPECT_FALSE(interval(cost("a", 10, 4, 1.0), Objective::time));
+TEST(PlanRanking, ErrorsThatPlansShareCancelThoughTheirIntervalsOverlap) {
+  // Both are 20 % uncertain, and the second is 3 % slower in every draw.
+  const std::vector<double> shared = errors("shared", 0.2);
+  const std::vector<PlanCost> plans = {drawn(cost(10, 1), shared), drawn(cost(10.3, 1), shared)};
+  EXPECT_TRUE(std::ranges::any_of(shared, [&](double one) {  // a draw of the first above one of the second
+    return std::ranges::any_of(shared, [&](double other) { return 10 * one > 10.3 * other; });
+  }));
+  const auto best = probabilities_best(plans, Objective::time, {});
+  EXPECT_THAT(best, ElementsAre(DoubleNear(1, 1e-9), 0));
+  EXPECT_EQ(verdict(best).winner, 0u);
+  EXPECT_THAT(verdict(best).contenders, IsEmpty());
+  EXPECT_EQ(probability_better(plans[0], plans[1], Objective::time), 1);
 }
 
-TEST(PlanRanking, NoWinnerWhileIntervalsOverlap) {
-  // 10 with 10 %: up to 11.1; 12 with 10 %: from 10.9; 13 with 10 %: from 11.8.
-  const std::vector<PlanCost> close = {cost("a", 10, 1, 0.1), cost("b", 12, 1, 0.1), cost("c", 13, 1, 0.1)};
-  const Verdict open = verdict(close, ranked(close, Objective::time, {}), Objective::time, {});
+TEST(PlanRanking, NoWinnerBetweenClustersWithErrorsOfTheirOwn) {
+  // ln of the ratio is normal with mean ln(10.3 / 10) = 0.0296 and deviation 0.2 * sqrt(2) = 0.283, so the first is the
+  // better one with the normal probability of 0.105: 0.542.
+  const std::vector<PlanCost> plans = {drawn(cost(10, 1), errors("a", 0.2)), drawn(cost(10.3, 1), errors("b", 0.2))};
+  const auto best = probabilities_best(plans, Objective::time, {});
+  EXPECT_NEAR(best[0], 0.542, 0.03);
+  EXPECT_NEAR(best[0] + best[1], 1, 1e-9);
+  EXPECT_FALSE(verdict(best).winner);
+  EXPECT_THAT(verdict(best).contenders, ElementsAre(0, 1));
+}
+
+TEST(PlanRanking, WhatPlansHaveOfTheirOwnDecidesBetweenThem) {
+  // A shared error of 20 % cancels. With 4 % of its own each, ln of the ratio has a deviation of 0.0566: 3.7 % apart
+  // (ln 0.0363) is the normal probability of 0.642: 0.740; 10 % apart (0.0953) that of 1.684: 0.954.
+  const std::vector<double> shared = errors("shared", 0.2);
+  const auto plan = [&](double days, const std::string& key) {
+    return drawn(cost(days, 1), times(shared, errors(key, 0.04)));
+  };
+  const auto close = probabilities_best({plan(10, "a"), plan(10.37, "b")}, Objective::time, {});
+  EXPECT_NEAR(close[0], 0.740, 0.03);
+  EXPECT_FALSE(verdict(close).winner);
+  const auto far = probabilities_best({plan(10, "a"), plan(11, "b")}, Objective::time, {});
+  EXPECT_NEAR(far[0], 0.954, 0.02);
+  EXPECT_EQ(verdict(far).winner, 0u);
+}
+
+TEST(PlanRanking, ContendersAreTheFewestThatReachTheLevel) {
+  const Verdict open = verdict({0.1, 0.45, 0.05, 0.4});
   EXPECT_FALSE(open.winner);
-  EXPECT_THAT(open.indistinguishable, ElementsAre(1));
-  const std::vector<PlanCost> far = {cost("a", 10, 1, 0.1), cost("c", 13, 1, 0.1)};
-  const Verdict clear = verdict(far, ranked(far, Objective::time, {}), Objective::time, {});
-  EXPECT_EQ(clear.winner, 0u);
-  EXPECT_THAT(clear.indistinguishable, IsEmpty());
+  EXPECT_THAT(open.contenders, ElementsAre(1, 3));  // 0.85
+  EXPECT_EQ(verdict({0.1, 0.8, 0.1}).winner, 1u);
+  EXPECT_THAT(verdict({0.2, 0.3, 0.0}).contenders, ElementsAre(1, 0));  // never 0.8: limits fail in half of the draws
+  EXPECT_THAT(verdict({0.0, 0.0}).contenders, IsEmpty());
+  EXPECT_FALSE(verdict({}).winner);
 }
 
-TEST(PlanRanking, CommonErrorsCancelAndLessThanTheScatterIsATie) {
-  const std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.5), cost("a", 10.9, 1, 0.5), cost("a", 11.1, 1, 0.5)};
-  const Verdict result = verdict(candidates, ranked(candidates, Objective::time, {}), Objective::time, {});
-  EXPECT_EQ(result.winner, 0u);
-  EXPECT_THAT(result.ties, ElementsAre(1));
+TEST(PlanRanking, TheBestOfADrawIsWithinTheLimitsAndFits) {
+  // Days of the first: 8, 10, 12, 14; of the second 11 in each. USD: 0.4 a day for the first, 1 for the second.
+  PlanCost first = drawn(cost(10, 4), {0.8, 1, 1.2, 1.4}), second = drawn(cost(11, 11), {1, 1, 1, 1});
+  const auto best = [&](const Limits& limits) { return probabilities_best({first, second}, Objective::time, limits); };
+  EXPECT_THAT(best({}), ElementsAre(0.5, 0.5));
+  EXPECT_THAT(best({.days = 9}), ElementsAre(0.25, 0));
+  EXPECT_THAT(best({.usd = 5}), ElementsAre(0.75, 0));
+  EXPECT_EQ(probability_within(first, {.days = 13}), 0.75);
+  EXPECT_EQ(probability_within(first, {.usd = 4}), 0.5);
+  EXPECT_EQ(probability_within(second, {.usd = 4}), 0);
+  EXPECT_FALSE(probability_within(cost(10, 4), {.days = 13}));
+  first.time_draws[0] = std::numeric_limits<double>::infinity();  // it does not fit
+  EXPECT_THAT(best({}), ElementsAre(0.25, 0.75));
+  EXPECT_EQ(probability_within(first, {.days = 13}), 0.5);
 }
 
-TEST(PlanRanking, SchedulesOfOneLayoutAreCloserThanLayouts) {
-  model::Plan plan, schedule, layout;
-  schedule.schedule.kind = "zb-h1";
-  layout.batch.micro_batch_size = 2;
-  EXPECT_DOUBLE_EQ(tie_margin(plan, schedule), schedule_scatter);
-  EXPECT_DOUBLE_EQ(tie_margin(plan, layout), layout_scatter);
-}
-
-TEST(PlanRanking, UnknownUncertaintySeparatesNothing) {
-  std::vector<PlanCost> candidates = {cost("a", 10, 1, 0.1), cost("b", 1000, 1, 0.1)};
-  candidates[1].uncertainty = std::nullopt;
-  EXPECT_EQ(standing(candidates[0], candidates[1], Objective::time), Standing::indistinguishable);
-}
-
-TEST(PlanRanking, OnlyWhatIsWithinTheLimitsCanWinOrTie) {
-  const std::vector<PlanCost> candidates = {cost("a", 10, 9, 0.1), cost("b", 10.1, 8, 0.1)};
-  const Limits budget{.days = std::nullopt, .usd = 8.5};
-  EXPECT_EQ(verdict(candidates, ranked(candidates, Objective::time, budget), Objective::time, budget).winner, 1u);
-  const Limits impossible{.days = 1, .usd = std::nullopt};
-  EXPECT_FALSE(
-      verdict(candidates, ranked(candidates, Objective::time, impossible), Objective::time, impossible).winner);
-  EXPECT_FALSE(verdict({}, {}, Objective::time, {}).winner);
+TEST(PlanRanking, WithoutDrawsNothingIsSaidOfProbabilities) {
+  EXPECT_THAT(probabilities_best({cost(10, 1), drawn(cost(11, 1), {1})}, Objective::time, {}), IsEmpty());
+  EXPECT_FALSE(probability_better(cost(10, 1), drawn(cost(11, 1), {1}), Objective::time));
 }
 
 TEST(PlanRanking, CostOverSeveralSizesNeedsADeadline) {
-  const std::vector<PlanCost> sizes = {cost("a", 10, 9, 0.1, 64), cost("a", 20, 8, 0.1, 32)};
-  const std::vector<PlanCost> one = {cost("a", 10, 9, 0.1), cost("b", 20, 8, 0.1)};
+  const std::vector<PlanCost> sizes = {cost(10, 9, 64), cost(20, 8, 32)};
+  const std::vector<PlanCost> one = {cost(10, 9), cost(20, 8)};
   const Limits deadline{.days = 30, .usd = std::nullopt};
   EXPECT_TRUE(degenerate(sizes, Objective::cost, {}));
   EXPECT_TRUE(degenerate(sizes, Objective::gpu_hours, {}));

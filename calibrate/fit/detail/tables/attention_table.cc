@@ -146,6 +146,9 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
   fit.row_deviation = solution.uncertainty[row_at];
   fit.tail_deviation = solution.uncertainty[tail_at];
   fit.pair_deviation = pair_share ? std::numeric_limits<double>::infinity() : solution.uncertainty[pair_at];
+  std::vector<Index> written = {per_dim_at, row_at, tail_at};
+  if (!pair_share) written.push_back(pair_at);
+  fit.correlation = correlation_of(solution, written, {-1, 1, 1, 1});
   fit.held_out.family = "attention";
   fit.held_out.table = fmt::format("{}", fmt::join(softwares, ", "));
   const AttentionForm all(rows, softwares, machine, pair_share);

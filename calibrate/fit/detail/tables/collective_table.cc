@@ -146,7 +146,7 @@ std::vector<CollectiveRow> medians(const std::vector<CollectiveRow>& rows) {
 
 CollectiveLine line_of(const LogFit& fit, Index at) {
   const auto number = [&](Index i) { return FittedNumber{fit.values[i], fit.uncertainty[i]}; };
-  return {number(at), number(at + 1), number(at + 2)};
+  return {number(at), number(at + 1), number(at + 2), correlation_of(fit, {at, at + 1, at + 2})};
 }
 
 std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveForm& form, const LogFit& fit, bool direct) {

@@ -133,6 +133,7 @@ ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const
     fit.forward_rate = sd[forward_at];
     fit.nic_rate = sd[nic_at];
   }
+  fit.correlation = solution.correlation;
   fit.held_out.family = "exchange";
   fit.held_out.table = "DeepEP " + direction;
   const ExchangeForm all(rows, nvlink_rate, fit.several_nodes);

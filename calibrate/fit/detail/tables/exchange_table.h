@@ -3,6 +3,7 @@
 // the SMs that were measured, so its rate is given.
 #pragma once
 
+#include <Eigen/Core>
 #include <vector>
 
 #include "calibrate/components/rows.h"
@@ -17,6 +18,9 @@ struct ExchangeTableFit {
   // Relative standard deviations.
   double start = 0, start_exponent = 0, node_rate = 0, rank_rate = 0, forward_rate = 0, row_time = 0, token_time = 0,
          nic_rate = 0;
+  // Of the errors of start, rank_rate, row_time, token_time and, on several nodes, start_exponent, node_rate,
+  // forward_rate and nic_rate.
+  Eigen::MatrixXd correlation;
   HeldOut held_out;
 };
 

@@ -176,6 +176,9 @@ void take_deviations(const LogFit& solution, bool quantized, bool shaped, GemmTa
   fit.memory_deviation = sd[slot(memory_at)] * share_below(solution.values[slot(memory_at)]);
   fit.droop_deviation = sd[slot(droop_at)];
   fit.droop_time_deviation = sd[slot(droop_time_at)];
+  fit.correlation = correlation_of(
+      solution, {rate_at, slot(overhead_at), slot(share_at), slot(memory_at), slot(droop_at), slot(droop_time_at)},
+      {-1, 1, 1, 1, 1, 1});
 }
 
 GemmTableFit fit_rows(const std::vector<GemmRow>& rows, const FitMachine& machine, const GemmTableFit* shape,

@@ -5,6 +5,7 @@
 // what disturbs a measurement only ever lengthens it.
 #pragma once
 
+#include <Eigen/Core>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct GemmTableFit {
   // Relative standard deviations of the fit; infinite where the constants were given.
   double rate_deviation = 0, wave_overhead_deviation = 0, wave_share_deviation = 0, memory_deviation = 0,
          droop_deviation = 0, droop_time_deviation = 0, ramp_deviation = 0;
+  // Of the errors of k_time, wave_overhead, wave_share, memory_bandwidth, droop and droop_time; none where the shape
+  // was given.
+  Eigen::MatrixXd correlation;
   HeldOut held_out;
 };
 

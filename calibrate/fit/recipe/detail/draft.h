@@ -1,6 +1,8 @@
 // A profile while a recipe makes it: its own constants over those of the profile that it extends.
 #pragma once
 
+#include <Eigen/Core>
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +28,17 @@ class Draft {
            model::Evidence kind, const std::string& source);
   void set(model::Parameter parameter);
 
+  // States that the constants come of one fit: the standard deviations of their logarithms, and the correlations. What
+  // a constant is more uncertain than that is its own.
+  void correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
+                 const Eigen::MatrixXd& correlation);
+  // What an error is made of: independent numbers of variance 1 by name, with weights whose squares add up to 1.
+  using Errors = std::map<std::string, double>;
+  const Errors& errors_of(const std::string& name) const { return errors_.at(name); }  // of a constant that was set
+  // States that the error of a constant is another's, whose relative uncertainty is given, and that what it is more
+  // uncertain is shared by all that share the other's error and `why`.
+  void share(const std::string& name, const Errors& other, std::optional<double> uncertainty, const std::string& why);
+
   // Returns the constant as made so far or as in the base; device figures are "device.<name>". Also known is
   // derived.attention_pair, the seconds of a (query, key) pair at head dimension 128 forward.
   std::optional<double> si(const std::string& name) const;
@@ -47,6 +60,8 @@ class Draft {
   model::Result<const Measurements*> measured();
 
   std::vector<model::Parameter> constants() const;
+  // Returns the constants whose errors are not independent, in groups.
+  std::vector<model::ConstantFit> fits() const;
 
   std::vector<HeldOut> held_out;
   std::vector<double>
@@ -61,6 +76,8 @@ class Draft {
   model::Device device_;
   std::vector<model::Parameter> figures_;  // of the device file
   std::map<std::string, model::Parameter> own_;
+  std::map<std::string, Errors> errors_;  // by constant
+  std::size_t settings_ = 0;              // calls of set()
   std::optional<Measurements> measured_;
 };
 

@@ -1,0 +1,167 @@
+#include "calibrate/residuals/left_estimate.h"
+
+#include <fmt/format.h>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+
+// Effects: stack, precision, class of model, set, cell.
+constexpr std::size_t effects = 5;
+using Levels = std::array<std::string, effects>;     // an empty level is shared with no other
+using Deviations = std::array<double, effects>;      // standard deviations of the effects
+constexpr double mu_deviation = 0.15, usual = 0.10;  // priors: of mu, and of all deviations (half-normal)
+constexpr double smallest_part = 0.1;                // of the variance, where draws explain as much as there is
+
+struct Observation {
+  double value = 0, noise = 0;  // noise: variance
+  Levels levels;
+};
+
+struct Estimate {
+  double mean = 0, variance = 0;
+};
+
+// Returns the covariance of two values by the effects that they share.
+double shared(const Levels& a, const Levels& b, const Deviations& deviations, double mu) {
+  double sum = mu * mu;
+  for (std::size_t i = 0; i < effects; ++i)
+    if (!a[i].empty() && a[i] == b[i]) sum += deviations[i] * deviations[i];
+  return sum;
+}
+
+// Predicts a value of these levels for one choice of deviations; returns the logarithm of their likelihood too.
+std::pair<Estimate, double> predict(const std::vector<Observation>& seen, const Levels& levels,
+                                    const Deviations& deviations, double mu) {
+  const auto count = static_cast<Index>(seen.size());
+  Eigen::MatrixXd covariance(count, count);
+  Eigen::VectorXd values(count), with_new(count);
+  for (Index i = 0; i < count; ++i) {
+    const Observation& a = seen[static_cast<std::size_t>(i)];
+    values(i) = a.value;
+    with_new(i) = shared(a.levels, levels, deviations, mu);
+    for (Index j = 0; j <= i; ++j)
+      covariance(i, j) = shared(a.levels, seen[static_cast<std::size_t>(j)].levels, deviations, mu);
+    covariance(i, i) += a.noise;
+  }
+  const Eigen::LLT<Eigen::MatrixXd, Eigen::Lower> factor(covariance);
+  const Eigen::VectorXd y = factor.matrixL().solve(values), z = factor.matrixL().solve(with_new);
+  double own = mu * mu;
+  for (const double deviation : deviations) own += deviation * deviation;
+  const Eigen::MatrixXd lower = factor.matrixL();
+  return {{z.dot(y), own - z.squaredNorm()}, -y.squaredNorm() / 2 - lower.diagonal().array().log().sum()};
+}
+
+// Averages the predictions over the deviations by likelihood and prior.
+Estimate average(const std::vector<Observation>& seen, const Levels& levels, const std::vector<Deviations>& grid,
+                 double mu, double prior) {
+  std::vector<std::pair<Estimate, double>> all;
+  double best = -std::numeric_limits<double>::infinity();
+  for (const Deviations& deviations : grid) {
+    all.push_back(predict(seen, levels, deviations, mu));
+    for (const double deviation : deviations) all.back().second -= deviation * deviation / (2 * prior * prior);
+    best = std::max(best, all.back().second);
+  }
+  double weights = 0, mean = 0, square = 0;
+  for (const auto& [estimate, likelihood] : all) {
+    const double weight = std::exp(likelihood - best);
+    weights += weight;
+    mean += weight * estimate.mean;
+    square += weight * (estimate.variance + estimate.mean * estimate.mean);
+  }
+  mean /= weights;
+  return {mean, square / weights - mean * mean};
+}
+
+const Residuals& residuals(const LeftCell& cell, LeftOf quantity) {
+  return quantity == LeftOf::time ? cell.time : cell.memory;
+}
+
+// Returns the deviation of rows within a set that is not among these. Its logarithm is normal over the sets; that of a
+// set with n rows in c cells is seen with a variance of 1 / (2 (n - c)). The mean of the deviations themselves is
+// returned: eight of ten rows follow it more closely than the root of their mean square, which the widest set decides.
+double within_sets(const std::vector<LeftCell>& cells, LeftOf quantity) {
+  std::map<std::string, std::pair<double, double>> sums;  // squares and degrees of freedom
+  for (const LeftCell& cell : cells) {
+    const Residuals& rows = residuals(cell, quantity);
+    sums[cell.set].first += static_cast<double>(rows.rows) * rows.variance;
+    sums[cell.set].second += static_cast<double>(rows.rows) - 1;
+  }
+  std::vector<Observation> seen;
+  for (const auto& [set, sum] : sums)
+    if (sum.first > 0 && sum.second > 0)
+      seen.push_back({std::log(std::sqrt(sum.first / sum.second) / usual), 0.5 / sum.second, {"", "", "", set, ""}});
+  std::vector<Deviations> grid;
+  for (const double set : {0.1, 0.2, 0.35, 0.5, 0.7, 1.0}) grid.push_back({0, 0, 0, set, 0});
+  const Estimate logarithm = average(seen, {}, grid, 1, 1);
+  return usual * std::exp(logarithm.mean + logarithm.variance / 2);
+}
+
+std::vector<Deviations> deviations_grid() {
+  std::vector<Deviations> grid;
+  for (const double stack : {0.0, 0.02, 0.04, 0.07, 0.10, 0.15})
+    for (const double kind : {0.0, 0.02, 0.05})
+      for (const double set : {0.01, 0.03, 0.05, 0.08, 0.12, 0.20})
+        for (const double cell : {0.0, 0.02, 0.05}) grid.push_back({stack, kind, kind, set, cell});
+  return grid;
+}
+
+// Returns the mean over sets of what draws explain of the variance of their rows.
+double explained(const std::vector<LeftCell>& cells) {
+  std::map<std::string, std::pair<double, double>> sums;
+  for (const LeftCell& cell : cells) {
+    sums[cell.set].first += static_cast<double>(cell.time.rows) * cell.drawn_variance;
+    sums[cell.set].second += static_cast<double>(cell.time.rows);
+  }
+  double mean = 0;
+  for (const auto& [set, sum] : sums) mean += sum.first / sum.second / static_cast<double>(sums.size());
+  return mean;
+}
+
+std::string basis(const std::vector<LeftCell>& cells, const std::string& stack, LeftOf quantity) {
+  std::size_t rows = 0, of_stack = 0;
+  std::set<std::string> sets;
+  for (const LeftCell& cell : cells) {
+    rows += residuals(cell, quantity).rows;
+    sets.insert(cell.set);
+    if (cell.kind.stack == stack) of_stack += residuals(cell, quantity).rows;
+  }
+  return fmt::format("{} steps of {} sets, {} of this stack", rows, sets.size(), of_stack);
+}
+
+}  // namespace
+
+std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepKind& kind,
+                                 const std::set<std::string>& without_sets, LeftOf quantity) {
+  std::vector<LeftCell> used;
+  for (const LeftCell& cell : cells)
+    if (!without_sets.contains(cell.set) && residuals(cell, quantity).rows > 0) used.push_back(cell);
+  if (used.empty()) return std::nullopt;
+  const bool time = quantity == LeftOf::time;
+  const double own = within_sets(used, quantity);
+  std::vector<Observation> seen;
+  for (const LeftCell& cell : used) {
+    const Residuals& rows = residuals(cell, quantity);
+    seen.push_back({rows.mean - (time ? cell.drawn_mean : 0),
+                    own * own / static_cast<double>(rows.rows),
+                    {cell.kind.stack, cell.kind.precision, cell.kind.model, cell.set, std::to_string(seen.size())}});
+  }
+  const Estimate common =
+      average(seen, {kind.stack, kind.precision, kind.model, "", ""}, deviations_grid(), mu_deviation, usual);
+  const double total = common.variance + own * own;
+  const double part = time ? std::max(smallest_part, 1 - explained(used) / total) : 1;
+  return sim::Left{common.mean, std::sqrt(common.variance * part), own * std::sqrt(part),
+                   basis(used, kind.stack, quantity)};
+}
+
+}  // namespace plumbline::calibrate

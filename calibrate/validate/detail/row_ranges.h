@@ -1,0 +1,34 @@
+// What is likely of a compared row, by predictions and by a constant MFU, without what its own set says.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/interval_score.h"
+#include "model/base/error.h"
+#include "model/result/result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::calibrate::detail {
+
+struct RowValues {
+  double comparable_bytes = 0;  // the part of the peak that measured_bytes is of
+  std::optional<double> measured_s = std::nullopt, measured_bytes = std::nullopt;
+  std::optional<bool> ran = std::nullopt;
+};
+
+// Returns the ranges of a row but the baseline's, from the interval of its predicted result. Errors: those of
+// sim::draw_interval().
+model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result, const RowValues& row);
+
+struct SetRow {
+  std::string set;
+  double predicted = 0, measured = 0;
+};
+
+// Returns the range of each row by the location and spread of ln(measured / predicted) on the other sets, each of which
+// counts the same; nothing of a single set.
+std::vector<PredictedRange> ranges_by_other_sets(const std::vector<SetRow>& rows);
+
+}  // namespace plumbline::calibrate::detail

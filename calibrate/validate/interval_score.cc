@@ -1,0 +1,95 @@
+#include "calibrate/validate/interval_score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "calibrate/validate/validation_case.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+constexpr double p90_deviations = 1.2815515655446004;  // of a normal distribution
+
+// Interpolates linearly between the two nearest of the sorted values.
+double quantile(const std::vector<double>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const double next = sorted[std::min(below + 1, sorted.size() - 1)];
+  return sorted[below] + (place - static_cast<double>(below)) * (next - sorted[below]);
+}
+
+double loss(double share, double predicted, double measured) {
+  const double above = measured - predicted;
+  return (above >= 0 ? share * above : (share - 1) * above) / measured;
+}
+
+}  // namespace
+
+StepErrors errors_of(const std::vector<double>& errors) {
+  StepErrors result;
+  result.rows = errors.size();
+  if (errors.empty()) return result;
+  Aggregate median;
+  median.statistic = Aggregate::Statistic::median_absolute_error;
+  result.median_absolute = median.of(errors).value_or(0);
+  for (const double error : errors) {
+    result.mean_absolute += std::abs(error) / static_cast<double>(errors.size());
+    result.bias += error / static_cast<double>(errors.size());
+    if (std::abs(error) > std::abs(result.largest)) result.largest = error;
+  }
+  return result;
+}
+
+PredictedRange range_of(std::vector<double> values, double measured) {
+  std::ranges::sort(values);
+  const auto below = std::ranges::lower_bound(values, measured) - values.begin();
+  return {{quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)},
+          measured,
+          static_cast<double>(below) / static_cast<double>(values.size())};
+}
+
+PredictedRange lognormal_range(double middle, double deviation, double measured) {
+  const double factor = std::exp(p90_deviations * deviation);
+  const double z = std::log(measured / middle) / deviation;
+  return {{middle / factor, middle, middle * factor}, measured, std::erfc(-z / std::numbers::sqrt2) / 2};
+}
+
+IntervalScore score_of(const std::vector<PredictedRange>& ranges) {
+  IntervalScore score;
+  score.rows = ranges.size();
+  if (ranges.empty()) return score;
+  std::vector<double> half_widths, errors;
+  for (const PredictedRange& range : ranges) {
+    const auto& [p10, p50, p90] = range.quantiles;
+    score.coverage += range.covers() ? 1 : 0;
+    score.pinball +=
+        (loss(0.1, p10, range.measured) + loss(0.5, p50, range.measured) + loss(0.9, p90, range.measured)) / 3;
+    half_widths.push_back(range.quantiles.half_width());
+    errors.push_back(p50 / range.measured - 1);
+    const auto tenth = static_cast<std::size_t>(range.below * static_cast<double>(score.tenths.size()));
+    ++score.tenths[std::min(tenth, score.tenths.size() - 1)];
+  }
+  std::ranges::sort(half_widths);
+  score.middle = errors_of(errors);
+  score.half_width = quantile(half_widths, 0.5);
+  score.coverage /= static_cast<double>(ranges.size());
+  score.pinball /= static_cast<double>(ranges.size());
+  return score;
+}
+
+RangeScores scores_of(const std::vector<RowRanges>& rows) {
+  std::vector<PredictedRange> steps, memory, baselines;
+  double squares = 0, fits = 0;
+  for (const RowRanges& row : rows) {
+    if (row.step) steps.push_back(*row.step);
+    if (row.memory) memory.push_back(*row.memory);
+    if (row.baseline) baselines.push_back(*row.baseline);
+    if (!row.fits_probability || !row.ran) continue;
+    squares += std::pow(*row.fits_probability - (*row.ran ? 1 : 0), 2);
+    ++fits;
+  }
+  return {score_of(steps), score_of(memory), score_of(baselines), fits > 0 ? squares / fits : 0};
+}
+
+}  // namespace plumbline::calibrate

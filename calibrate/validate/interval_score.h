@@ -1,0 +1,66 @@
+// How well predictions and their intervals hold: predicted distributions compared with what was measured, and scores
+// over many of them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "model/result/prediction_interval.h"
+
+namespace plumbline::calibrate {
+
+// Statistics of relative errors.
+struct StepErrors {
+  std::size_t rows = 0;
+  double median_absolute = 0, largest = 0, mean_absolute = 0, bias = 0;  // largest: with its sign
+};
+StepErrors errors_of(const std::vector<double>& errors);
+
+// A predicted distribution with the measured value, both in the same unit.
+struct PredictedRange {
+  model::Quantiles quantiles;
+  double measured = 0;  // above 0
+  double below = 0;     // predicted probability of less than was measured: the probability integral transform
+
+  bool covers() const { return quantiles.p10 <= measured && measured <= quantiles.p90; }
+};
+
+// Returns the range of equally likely values, of which there is at least one.
+PredictedRange range_of(std::vector<double> values, double measured);
+// Returns the range of a value whose logarithm is normal with this standard deviation around that of `middle`.
+PredictedRange lognormal_range(double middle, double deviation, double measured);
+
+// Statistics of ranges. Of eight of ten rows the measured value should lie from P10 to P90, and of one row of ten in
+// each tenth of the prediction (Dawid 1984).
+struct IntervalScore {
+  std::size_t rows = 0;
+  double coverage = 0;    // the share of rows whose measured value lies from P10 to P90
+  double half_width = 0;  // median of half of P90 - P10 over P50
+  // Mean over rows and P10, P50, P90 of the loss q (m - p) where the measured m is above the predicted p, and
+  // (1 - q) (p - m) elsewhere, over m (Koenker and Bassett 1978).
+  double pinball = 0;
+  StepErrors middle;                     // of P50
+  std::array<std::size_t, 10> tenths{};  // rows by `below`
+};
+IntervalScore score_of(const std::vector<PredictedRange>& ranges);
+
+// What was measured of a row in what was likely. With memory goes the probability that the plan fits, and whether it
+// ran, where it is known that it ran or did not for lack of memory.
+struct RowRanges {
+  std::optional<PredictedRange> step, memory;
+  std::optional<PredictedRange> baseline;  // the step by a constant MFU
+  std::optional<double> fits_probability;
+  std::optional<bool> ran;
+  // Mean and variance of ln(drawn / predicted) of the step, without what is left.
+  double drawn_mean = 0, drawn_variance = 0;
+};
+
+struct RangeScores {
+  IntervalScore step, memory, baseline;
+  double fits_brier = 0;  // mean square of fits_probability less what happened, 1 or 0 (Brier 1950)
+};
+RangeScores scores_of(const std::vector<RowRanges>& rows);
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,57 @@
+// Predictions that were made before their measurement, as JSON.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "reports/json/detail/document.h"
+#include "reports/text/compare/validation_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
+  Json json = {{"p10", q.p10}, {"p50", q.p50}, {"p90", q.p90}, {"measured", value_or_null<Json>(measured)}};
+  if (!measured) return json;
+  const auto score = calibrate::ledger_score(q, *measured);
+  json["inside"] = score.inside;
+  json["probability"] = score.probability;
+  json["error"] = score.error;
+  return json;
+}
+
+Json of_entry(const calibrate::LedgerEntry& entry) {
+  const auto& measured = entry.measured;
+  Json json = {{"file", entry.path},
+               {"date", entry.date},
+               {"revision", entry.revision},
+               {"plan", entry.plan},
+               {"profile", entry.profile},
+               {"stack", text_or_null<Json>(entry.stack)},
+               {"constants_hash", entry.constants_hash},
+               {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
+               {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}};
+  json["measured_date"] = measured ? Json(measured->date) : Json();
+  json["source"] = measured ? Json(measured->source) : Json();
+  return json;
+}
+
+}  // namespace
+
+std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
+  const auto inside = [](const calibrate::LedgerEntry& entry) {
+    return entry.measured && calibrate::ledger_score(entry.time, entry.measured->time_s).inside;
+  };
+  const auto measured = std::ranges::count_if(entries, [](const auto& entry) { return entry.measured.has_value(); });
+  Json json;
+  json["measured"] = measured;
+  json["open"] = static_cast<std::ptrdiff_t>(entries.size()) - measured;
+  json["inside"] = std::ranges::count_if(entries, inside);
+  Json& list = json["entries"] = Json::array();
+  for (const calibrate::LedgerEntry& entry : entries) list.push_back(of_entry(entry));
+  return document(json);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,72 @@
+// Predictions that were made before their measurement, as text.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reports/text/compare/validation_report.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using calibrate::LedgerEntry;
+
+// A quantity of an entry that has been measured.
+struct Scored {
+  const model::Quantiles& predicted;
+  double measured;
+};
+
+std::string name_of(const LedgerEntry& entry) { return std::filesystem::path(entry.path).stem().string(); }
+
+std::string interval_text(const model::Quantiles& q, const std::function<std::string(double)>& text) {
+  return fmt::format("{} .. {} .. {}", text(q.p10), text(q.p50), text(q.p90));
+}
+
+void add_score(Table& table, const std::string& name, const Scored& scored,
+               const std::function<std::string(double)>& text) {
+  const auto score = calibrate::ledger_score(scored.predicted, scored.measured);
+  table.add({name, interval_text(scored.predicted, text), text(scored.measured), score.inside ? "inside" : "outside",
+             fmt::format("{:.2f}", score.probability), signed_percent(score.error)});
+}
+
+constexpr std::string_view titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
+
+}  // namespace
+
+std::string ledger_table(const std::vector<LedgerEntry>& entries) {
+  Table times(titles, 2, wide_table), peaks(titles, 2, wide_table);
+  Table open("entry | predicted | >P10 .. P50 .. P90", 2, wide_table);
+  std::size_t measured = 0, inside = 0, with_peak = 0;
+  for (const LedgerEntry& entry : entries) {
+    if (!entry.measured) {
+      open.add({name_of(entry), entry.date, interval_text(entry.time, duration)});
+      continue;
+    }
+    ++measured;
+    if (calibrate::ledger_score(entry.time, entry.measured->time_s).inside) ++inside;
+    add_score(times, name_of(entry), {entry.time, entry.measured->time_s}, duration);
+    if (!entry.measured->peak_bytes) continue;
+    ++with_peak;
+    add_score(peaks, name_of(entry), {entry.peak_bytes, *entry.measured->peak_bytes},
+              [](double bytes) { return number(bytes / 1e9); });
+  }
+  std::string out;
+  if (measured > 0)
+    out += wrapped(
+               "Step times that were predicted before they were measured. The probability is what the prediction "
+               "gave to a smaller value.") +
+           times.to_string() +
+           paragraph(
+               fmt::format("{} of {} lie between P10 and P90, which is to hold for eight of ten.", inside, measured));
+  if (with_peak > 0) out += "\nPeak memory of the fullest rank, GB.\n" + peaks.to_string();
+  if (measured < entries.size())
+    out += fmt::format("{}Not measured yet.\n{}", out.empty() ? "" : "\n", open.to_string());
+  return out;
+}
+
+}  // namespace plumbline::reports
