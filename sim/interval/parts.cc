@@ -39,16 +39,20 @@ model::Quantiles between_nearest(Column values, double factor) {
 
 double product(const Column& a, const Column& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
-// Solves the normal equations of y on the columns by elimination with the largest pivot. A column without variance of
-// its own, beyond the columns before it, has coefficient 0.
-Column least_squares(const std::vector<Column>& columns, const Column& y) {
+// Returns the coefficients of least squares of y on the columns, whose effects are nearly additive: a coefficient is 1
+// with a standard deviation of a half before the draws are seen, which holds those of columns that are smaller than the
+// rest of y. The normal equations are eliminated; a column without variance keeps its 1.
+Column coefficients_of(const std::vector<Column>& columns, Column y) {
+  constexpr double prior_deviation = 0.5, rounding = 1e-10;
   const std::size_t n = columns.size();
+  for (const Column& column : columns)
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] -= column[i];
+  const double prior = product(y, y) / static_cast<double>(y.size()) / (prior_deviation * prior_deviation);
   std::vector<Column> rows(n, Column(n + 1));
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) rows[i][j] = product(columns[i], columns[j]);
+    for (std::size_t j = 0; j < n; ++j) rows[i][j] = product(columns[i], columns[j]) + (i == j ? prior : 0);
     rows[i][n] = product(columns[i], y);
   }
-  constexpr double rounding = 1e-10;
   std::vector<bool> used(n, false);
   for (std::size_t pivot = 0; pivot < n; ++pivot) {
     if (rows[pivot][pivot] <= rounding * product(columns[pivot], columns[pivot])) continue;
@@ -59,9 +63,9 @@ Column least_squares(const std::vector<Column>& columns, const Column& y) {
       for (std::size_t j = pivot; j <= n; ++j) rows[i][j] -= factor * rows[pivot][j];
     }
   }
-  Column coefficients(n, 0);
+  Column coefficients(n, 1);
   for (std::size_t i = 0; i < n; ++i)
-    if (used[i]) coefficients[i] = rows[i][n] / rows[i][i];
+    if (used[i]) coefficients[i] += rows[i][n] / rows[i][i];
   return coefficients;
 }
 
@@ -81,7 +85,7 @@ class Sources {
       for (std::size_t i = 0; i < log_time_.size(); ++i) scores_[place->second][i] += drawn.gradient[u] * drawn.z[u][i];
     }
     for (Column& score : scores_) score = centered(std::move(score));
-    coefficients_ = least_squares(scores_, log_time_);
+    coefficients_ = coefficients_of(scores_, log_time_);
   }
 
   // Returns the variance of ln(time), and the part of it by source.

@@ -21,11 +21,11 @@ double probability_below(double most, const std::vector<double>& draws, const Le
 model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left);
 
 // Explains ln(time) of the draws by the sources' linear scores: the sum of gradient * z over a source's uncertainties.
-// Least squares give each score a coefficient; a source's share is the covariance of (coefficient * score) and ln(time)
-// over the variance, and what scores do not explain counts to the sources in proportion. What is left adds its own
-// variance. Parts below a thousandth are left out, and the others scaled to 1. A measurement subtracts (1 - after) of
-// the contribution of what it measures from each draw, and the half-width goes with the standard deviation of ln(time);
-// one that narrows nothing is no measurement of its source.
+// Least squares give each score a coefficient near 1; a source's share is the covariance of (coefficient * score) and
+// ln(time) over the variance, and what scores do not explain counts to the sources in proportion. What is left adds its
+// own variance. Parts below a thousandth are left out, and the others scaled to 1. A measurement subtracts (1 - after)
+// of the contribution of what it measures from each draw, and the half-width goes with the standard deviation of
+// ln(time); one that narrows nothing is no measurement of its source.
 std::vector<model::IntervalPart> parts_of(const Drawn& drawn, const Left& left);
 
 }  // namespace plumbline::sim
