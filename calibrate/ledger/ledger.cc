@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -196,17 +195,6 @@ model::Result<std::vector<LedgerEntry>> read_ledger(const std::string& folder_or
     entries.push_back(std::move(entry));
   }
   return entries;
-}
-
-LedgerScore ledger_score(const model::Quantiles& predicted, double measured) {
-  constexpr double z90 = 1.2815515655446004;  // the 90 % quantile of the normal distribution
-  const double side = measured < predicted.p50 ? predicted.p50 / predicted.p10 : predicted.p90 / predicted.p50;
-  const double distance = std::log(measured / predicted.p50);
-  // An interval without width has all of its probability at one value.
-  const double z = distance == 0 ? 0 : z90 * distance / std::log(side);
-  return {.inside = measured >= predicted.p10 && measured <= predicted.p90,
-          .probability = std::erfc(-z / std::sqrt(2.0)) / 2,
-          .error = predicted.p50 / measured - 1};
 }
 
 }  // namespace plumbline::calibrate

@@ -61,12 +61,4 @@ model::Result<LedgerEntry> read_ledger_entry(const std::string& path);
 // Reads the entries of a folder, or the one of a file, ordered by name. A folder without entries is an input error.
 model::Result<std::vector<LedgerEntry>> read_ledger(const std::string& folder_or_file);
 
-// A measured value against the interval that was predicted for it.
-struct LedgerScore {
-  bool inside = false;     // between p10 and p90
-  double probability = 0;  // that the prediction gave to a smaller value, from a lognormal with its quantiles
-  double error = 0;        // p50 over the measured value, less 1
-};
-LedgerScore ledger_score(const model::Quantiles& predicted, double measured);
-
 }  // namespace plumbline::calibrate

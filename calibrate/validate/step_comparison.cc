@@ -40,13 +40,10 @@ bool matches(const StepDemand& demand, const PublishedStep& step) {
   return among(demand.hardware, step.hardware) && among(demand.sets, step.set);
 }
 
-// Returns the most bytes of a rank in the words of StepReading::memory.
-double bytes_of(const model::Memory& memory, std::string_view kind) {
-  if (kind == "device") return memory.peak_bytes;
-  double fullest = 0;
-  for (const model::RankMemory& rank : memory.ranks)
-    fullest = std::max(fullest, kind == "reserved" ? rank.segments_bytes : rank.allocated_bytes);
-  return fullest;
+// Reads StepReading::memory.
+sim::PeakOf peak_of(std::string_view kind) {
+  if (kind == "device") return sim::PeakOf::device;
+  return kind == "reserved" ? sim::PeakOf::reserved : sim::PeakOf::allocated;
 }
 
 // Loads the inputs of rows, one row at a time.
@@ -60,8 +57,8 @@ struct RowInputs {
   }
 };
 
-detail::RowValues values_of(const ComparedStep& row) {
-  detail::RowValues values{*row.comparable_bytes};
+detail::RowValues values_of(const ComparedStep& row, sim::PeakOf peak) {
+  detail::RowValues values{peak};
   values.measured_s = row.step.seconds;
   values.measured_bytes = row.step.memory_bytes;
   if (row.step.seconds || row.step.out_of_memory()) values.ran = !row.step.out_of_memory();
@@ -90,7 +87,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   if (!simulation) return compared.error = simulation.error(), compared;
   compared.predicted = simulation->result.step.time_s;
   compared.peak_bytes = simulation->result.memory.peak_bytes;
-  compared.comparable_bytes = bytes_of(simulation->result.memory, plan->memory);
+  compared.comparable_bytes = sim::fullest_bytes(simulation->result.memory, peak_of(plan->memory));
   compared.capacity_bytes = simulation->result.memory.capacity_bytes;
   if (definition.residuals && step.seconds) {
     auto shares = step_shares(*inputs, predictors);
@@ -100,7 +97,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   const Naive naive = naive_prediction(inputs->plan, inputs->architecture, inputs->cluster, definition.naive_mfu);
   compared.baseline = naive.step.step.time_s;
   if (!ranges) return compared;
-  auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared));
+  auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
   if (!likely) return compared.error = likely.error(), compared;
   compared.ranges = std::move(*likely);
   return compared;

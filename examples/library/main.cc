@@ -2,13 +2,16 @@
 #include <cstdio>
 #include <string>
 
+#include "calibrate/residuals/left_estimate.h"
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
 #include "model/profile/stack.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/plan_answer.h"
 #include "topologies/topology.h"
 
+namespace calibrate = plumbline::calibrate;
 namespace model = plumbline::model;
 namespace sim = plumbline::sim;
 namespace topologies = plumbline::topologies;
@@ -30,18 +33,29 @@ model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
   if (!stack) return tl::unexpected(stack.error());
   model::Plan stacked = plan;
   if (const auto applied = model::apply_stack(*stack, stacked); !applied) return tl::unexpected(applied.error());
-  return sim::Inputs{stacked, *architecture,   topology->cluster, with_stack(*profile, *stack),
+  sim::Inputs inputs{stacked, *architecture,   topology->cluster, with_stack(*profile, *stack),
                      nullptr, topology->fabric};
+  const auto residuals = calibrate::load_left_cells(data + "/residuals.csv");
+  if (!residuals) return tl::unexpected(residuals.error());
+  inputs.left = calibrate::left_of(*residuals, calibrate::step_kind(inputs));
+  return inputs;
 }
 
-model::Result<double> step_seconds(const std::string& name) {
+struct Step {
+  double seconds = 0;
+  model::Quantiles likely;
+};
+
+model::Result<Step> predict(const std::string& name) {
   const auto plan = model::load_plan(data + "/examples/" + name + ".toml", {});
   if (!plan) return tl::unexpected(plan.error());
   const auto inputs = load_inputs(*plan);
   if (!inputs) return tl::unexpected(inputs.error());
   const auto simulation = sim::simulate_on_network(*inputs, false);
   if (!simulation) return tl::unexpected(simulation.error());
-  return simulation->result.step.time_s;
+  const auto interval = sim::interval_of(*inputs, simulation->result);
+  if (!interval) return tl::unexpected(interval.error());
+  return Step{simulation->result.step.time_s, interval->time_s};
 }
 
 // Finds the fastest plan on each cluster, and ranks the clusters by days of training.
@@ -69,9 +83,10 @@ int fail(const model::Error& error) {
 
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "deepseek-v3-2048xh800";
-  const auto seconds = step_seconds(name);
-  if (!seconds) return fail(seconds.error());
-  std::printf("%s: %.2f s per step\n", name.c_str(), *seconds);
+  const auto step = predict(name);
+  if (!step) return fail(step.error());
+  std::printf("%s: %.2f s per step from components, %.2f to %.2f s in eight of ten cases\n", name.c_str(),
+              step->seconds, step->likely.p10, step->likely.p90);
   const auto answer = ranking("llama-2-7b", {"h100-dgx", "h800-rail-fat-tree"});
   if (!answer) return fail(answer.error());
   for (std::size_t place = 0; place < answer->order.size(); ++place)

@@ -297,9 +297,6 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
 std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(plan)); }
 
 std::string step_json(const model::StepTimes& step) { return text_of_json(step_of(step)); }
-std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
-  return text_of_json(interval_of(interval));
-}
 
 std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
   return text_of_json(interval_of(interval));

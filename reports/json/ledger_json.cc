@@ -15,10 +15,9 @@ using Json = nlohmann::ordered_json;
 Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
   Json json = {{"p10", q.p10}, {"p50", q.p50}, {"p90", q.p90}, {"measured", value_or_null<Json>(measured)}};
   if (!measured) return json;
-  const auto score = calibrate::ledger_score(q, *measured);
-  json["inside"] = score.inside;
-  json["probability"] = score.probability;
-  json["error"] = score.error;
+  json["inside"] = q.contains(*measured);
+  json["share_below"] = q.share_below(*measured);
+  json["error"] = q.p50 / *measured - 1;
   return json;
 }
 
@@ -42,7 +41,7 @@ Json of_entry(const calibrate::LedgerEntry& entry) {
 
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
   const auto inside = [](const calibrate::LedgerEntry& entry) {
-    return entry.measured && calibrate::ledger_score(entry.time, entry.measured->time_s).inside;
+    return entry.measured && entry.time.contains(entry.measured->time_s);
   };
   const auto measured = std::ranges::count_if(entries, [](const auto& entry) { return entry.measured.has_value(); });
   Json json;

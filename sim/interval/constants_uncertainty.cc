@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/profile/constant_rules.h"
 #include "sim/interval/uncertainty.h"
@@ -71,25 +77,69 @@ std::string measurement_of_source(std::string_view source, const Inputs& inputs)
   return measurement_of(source == "all-to-all constants" ? all_to_all : collective, inputs);
 }
 
+// A constant whose value is not exact.
+struct Uncertain {
+  std::size_t index = 0;  // of the profile's constants
+  double deviation = 0;   // of ln(value)
+  Uncertainty own;        // where it has an error to itself
+};
+
+std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
+  const Parameter& constant = inputs.profile.parameters()[index];
+  const auto family = std::ranges::find_if(
+      families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
+  const auto range = model::constant_range(constant);
+  if (family == std::end(families) || !range || is_known(constant, *range)) return std::nullopt;
+  const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
+  if (uncertainty <= 0) return std::nullopt;
+  const std::string source(constant.stack.empty() ? family->source : "software stack");
+  return Uncertain{index,
+                   std::log1p(uncertainty),
+                   {.key = fmt::format("{}={} {}: {}", constant.name, constant.value, constant.unit, constant.source),
+                    .source = source,
+                    .apply = nullptr,
+                    .measurement = measurement_of_source(source, inputs),
+                    .after = std::min(1.0, measured_deviation / uncertainty)}};
+}
+
+// Returns the uncertainty of a number that moves constants by so much of their deviations; it is named by the first.
+Uncertainty moving(const std::vector<std::pair<const Uncertain*, double>>& constants) {
+  Uncertainty made = constants.front().first->own;
+  std::vector<std::pair<std::size_t, double>> moves;
+  for (const auto& [constant, weight] : constants) moves.emplace_back(constant->index, weight * constant->deviation);
+  made.apply = [moves = std::move(moves)](double z, InputChange& change) {
+    for (const auto& [index, move] : moves) change.constants.emplace_back(index, std::exp(z * move));
+  };
+  return made;
+}
+
 }  // namespace
 
 void add_constants(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const std::vector<Parameter>& constants = inputs.profile.parameters();
-  for (std::size_t index = 0; index < constants.size(); ++index) {
-    const Parameter& constant = constants[index];
-    const auto family = std::ranges::find_if(
-        families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
-    const auto range = model::constant_range(constant);
-    if (family == std::end(families) || !range || is_known(constant, *range)) continue;
-    const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
-    if (uncertainty <= 0) continue;
-    const std::string source(constant.stack.empty() ? family->source : "software stack");
-    found.push_back({fmt::format("{}={} {}: {}", constant.name, constant.value, constant.unit, constant.source), source,
-                     [=](double z, InputChange& change) {
-                       change.constants.emplace_back(index, std::exp(z * std::log1p(uncertainty)));
-                     },
-                     measurement_of_source(source, inputs), std::min(1.0, measured_deviation / uncertainty)});
+  std::map<std::string, Uncertain, std::less<>> all;
+  for (std::size_t index = 0; index < inputs.profile.parameters().size(); ++index)
+    if (auto one = uncertain(inputs, index)) all.emplace(inputs.profile.parameters()[index].name, std::move(*one));
+  std::set<std::string, std::less<>> fitted;
+  for (const model::ConstantFit& fit : inputs.profile.fits()) {
+    const std::vector<std::vector<double>> factor = model::factor_of(fit);
+    for (std::size_t number = 0; number < factor.size(); ++number) {
+      std::vector<std::pair<const Uncertain*, double>> moved;
+      for (std::size_t entry = number; entry < factor.size(); ++entry)
+        for (const std::string& name : fit.constants[entry])
+          if (const auto one = all.find(name); one != all.end() && factor[entry][number] != 0) {
+            moved.emplace_back(&one->second, factor[entry][number]);
+            fitted.insert(name);
+          }
+      if (moved.empty()) continue;
+      found.push_back(moving(moved));
+      // Of two numbers that the same constant would name, one is of a constant that plays no part in a step.
+      if (std::ranges::find(fit.constants[number], inputs.profile.parameters()[moved.front().first->index].name) ==
+          fit.constants[number].end())
+        found.back().key += " with " + fit.constants[number].front();
+    }
   }
+  for (const auto& [name, one] : all)
+    if (!fitted.contains(name)) found.push_back(moving({{&one, 1.0}}));
 }
 
 }  // namespace plumbline::sim

@@ -62,7 +62,7 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
   }
   std::vector<PeakDraw> peaks;
   for (std::size_t row = 0; row < options.draws; ++row)
-    peaks.push_back(drawn_peak(inputs, result.memory, change_of(drawn, row)));
+    peaks.push_back(drawn_peak(inputs, result.memory, change_of(drawn, row), options.peak));
   set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), result.memory.capacity_bytes, interval);
   return interval;
 }

@@ -38,11 +38,17 @@ inline constexpr std::string_view interval_sources[] = {"GEMM constants",
                                                         "what is left",
                                                         "allocator"};
 
+// What a peak is of: all that a device holds (nvidia-smi), the segments of the framework's allocator, or its tensors.
+enum class PeakOf { device, reserved, allocated };
+// Returns the most bytes of a rank.
+double fullest_bytes(const model::Memory& memory, PeakOf part);
+
 struct IntervalOptions {
   std::size_t draws = 128;
   std::uint64_t seed = 1;
   unsigned threads = 0;                // 0: one per core; the result does not depend on it
   std::set<std::string> without = {};  // sources that are taken as known (IntervalPart::source)
+  PeakOf peak = PeakOf::device;        // what peak_bytes is of; fits_probability is always of the device
 };
 
 // The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be

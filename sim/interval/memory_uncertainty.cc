@@ -38,7 +38,18 @@ Spread range(const model::RankMemory& rank) {
   return {rank.peak_bytes, rank.peak_bytes, rank.peak_bytes + unstated * dynamic};
 }
 
+double bytes_of(const model::RankMemory& rank, PeakOf part) {
+  if (part == PeakOf::device) return rank.peak_bytes;
+  return part == PeakOf::reserved ? rank.segments_bytes : rank.allocated_bytes;
+}
+
 }  // namespace
+
+double fullest_bytes(const model::Memory& memory, PeakOf part) {
+  double most = 0;
+  for (const model::RankMemory& rank : memory.ranks) most = std::max(most, bytes_of(rank, part));
+  return most;
+}
 
 void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found) {
   // Connections and contexts are counted from a few reports; half of their bytes is one standard deviation.
@@ -49,14 +60,17 @@ void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found) {
                    [](double z, InputChange& change) { change.libraries = std::exp(z * std::log1p(doubt)); }});
 }
 
-PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change) {
+PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change, PeakOf part) {
   const double rows = inputs.architecture.experts.routed_experts > 0 ? excess_rows(inputs, change) : 0;
   PeakDraw draw;
   for (const model::RankMemory& rank : memory.ranks) {
-    const double more = rows * rank.routed_bytes + (change.libraries - 1) * rank.library_bytes;
+    const double more = rows * rank.routed_bytes, libraries = (change.libraries - 1) * rank.library_bytes;
     const Spread spread = range(rank);
-    draw.bytes = std::max(draw.bytes, std::max(spread.low, linear(spread, change.allocator)) + more);
-    draw.least_bytes = std::max(draw.least_bytes, spread.low + more);
+    const double unused = std::max(spread.low, linear(spread, change.allocator)) - rank.peak_bytes;
+    const double drawn = bytes_of(rank, part) + more + (part == PeakOf::allocated ? 0 : unused) +
+                         (part == PeakOf::device ? libraries : 0);
+    draw.bytes = std::max(draw.bytes, drawn);
+    draw.least_bytes = std::max(draw.least_bytes, spread.low + more + libraries);
   }
   return draw;
 }

@@ -87,13 +87,29 @@ TEST(KnownTruth, LiesInTheIntervalInEightOfTenCases) {
     for (const double step : true_steps(inputs, draws)) {
       ++all;
       if (step < interval.p10) ++below;
-      if (step >= interval.p10 && step <= interval.p90) ++inside;
+      if (interval.contains(step)) ++inside;
     }
     EXPECT_GT(interval.half_width(), 0.005) << inputs.profile.name();
   }
   EXPECT_EQ(all, 400u);
   EXPECT_NEAR(static_cast<double>(inside) / static_cast<double>(all), 0.8, 0.02);
   EXPECT_NEAR(static_cast<double>(below) / static_cast<double>(all), 0.1, 0.02);
+}
+
+// The same with all sources that are drawn, and with experts whose load is one of them. The truths come from draws with
+// another seed.
+TEST(KnownTruth, OfAllSourcesLiesInTheInterval) {
+  std::size_t inside = 0, all = 0;
+  for (sim::Inputs& inputs : small_plans()) {
+    if (inputs.architecture.experts.routed_experts > 0) inputs.plan.routing.imbalance = 0.1;
+    const auto result = sim::simulate(inputs, sim::Fidelity::closed_form, false).value().result;
+    const model::Quantiles interval = sim::interval_of(inputs, result, {.draws = 256}).value().time_s;
+    for (const double ratio : sim::draw_steps(inputs, {.draws = 100, .seed = seed_of_truth}).value().time_ratio) {
+      ++all;
+      if (interval.contains(ratio * result.step.time_s)) ++inside;
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(inside) / static_cast<double>(all), 0.8, 0.02);
 }
 
 // Returns the inputs with the GEMM constants of another profile, as if they had been measured.

@@ -38,7 +38,8 @@ model::Result<Draft> Draft::begin(const Recipe& recipe, const RecipeInputs& inpu
 void Draft::set(model::Parameter parameter) {
   const std::string name = parameter.name;
   own_.insert_or_assign(name, std::move(parameter));
-  errors_.insert_or_assign(name, Errors{{fmt::format("{}: {}", ++settings_, name), 1.0}});
+  order_[name] = ++settings_;
+  errors_.insert_or_assign(name, Errors{{fmt::format("{}: {}", settings_, name), 1.0}});
 }
 
 void Draft::set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
@@ -165,9 +166,11 @@ std::vector<Fact> take_group(std::vector<Fact>& facts) {
 }  // namespace
 
 std::vector<model::ConstantFit> Draft::fits() const {
+  std::map<std::size_t, std::string> names;  // a copy stands after what it is a copy of
+  for (const auto& [name, order] : order_) names[order] = name;
   std::vector<Fact> facts;
-  for (const auto& [name, parameter] : own_) {
-    if (parameter.relative_uncertainty.value_or(0) == 0) continue;
+  for (const auto& [order, name] : names) {
+    if (own_.at(name).relative_uncertainty.value_or(0) == 0) continue;
     const auto same = std::ranges::find(facts, errors_of(name), &Fact::errors);
     if (same == facts.end())
       facts.push_back({errors_of(name), {name}});

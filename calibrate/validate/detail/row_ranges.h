@@ -8,12 +8,13 @@
 #include "calibrate/validate/interval_score.h"
 #include "model/base/error.h"
 #include "model/result/result.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::calibrate::detail {
 
 struct RowValues {
-  double comparable_bytes = 0;  // the part of the peak that measured_bytes is of
+  sim::PeakOf peak = sim::PeakOf::device;  // what measured_bytes is of
   std::optional<double> measured_s = std::nullopt, measured_bytes = std::nullopt;
   std::optional<bool> ran = std::nullopt;
 };

@@ -29,9 +29,9 @@ std::string interval_text(const model::Quantiles& q, const std::function<std::st
 
 void add_score(Table& table, const std::string& name, const Scored& scored,
                const std::function<std::string(double)>& text) {
-  const auto score = calibrate::ledger_score(scored.predicted, scored.measured);
-  table.add({name, interval_text(scored.predicted, text), text(scored.measured), score.inside ? "inside" : "outside",
-             fmt::format("{:.2f}", score.probability), signed_percent(score.error)});
+  const auto& [predicted, measured] = scored;
+  table.add({name, interval_text(predicted, text), text(measured), predicted.contains(measured) ? "inside" : "outside",
+             fixed(predicted.share_below(measured), 2), signed_percent(predicted.p50 / measured - 1)});
 }
 
 constexpr std::string_view titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
@@ -48,7 +48,7 @@ std::string ledger_table(const std::vector<LedgerEntry>& entries) {
       continue;
     }
     ++measured;
-    if (calibrate::ledger_score(entry.time, entry.measured->time_s).inside) ++inside;
+    if (entry.time.contains(entry.measured->time_s)) ++inside;
     add_score(times, name_of(entry), {entry.time, entry.measured->time_s}, duration);
     if (!entry.measured->peak_bytes) continue;
     ++with_peak;

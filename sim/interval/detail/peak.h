@@ -6,6 +6,7 @@
 
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
+#include "sim/interval/interval.h"
 #include "sim/interval/left.h"
 #include "sim/interval/uncertainty.h"
 
@@ -13,13 +14,14 @@ namespace plumbline::sim {
 
 struct PeakDraw {
   double bytes = 0;        // of the fullest rank
-  double least_bytes = 0;  // the part of it that the allocator cannot give back
+  double least_bytes = 0;  // the part of the device's that the allocator cannot give back
 };
 
 // Returns the peak of the fullest rank under a change, from the memory of a prediction with the inputs as they are:
 // ranks hold the rows of the fullest rank of their expert group instead of the mean ones, contexts and connections are
 // scaled, and what the allocator holds unused moves within its range.
-PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change);
+PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change,
+                    PeakOf part = PeakOf::device);
 
 // Sets peak_bytes and fits_probability from the draws and the residual of measured peaks. An allocator gives back what
 // it holds unused before it fails: a draw fits where its least bytes do, and then its peak is at most the capacity.

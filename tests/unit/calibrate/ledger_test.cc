@@ -100,22 +100,5 @@ TEST(Ledger, OfAFolderIsItsFilesInOrder) {
   EXPECT_TRUE((*read)[0].path.ends_with("a.toml"));
 }
 
-// The quantiles of the interval have their own probabilities; beyond them each side is a lognormal of its own. Twice
-// the distance of p90 is 2 * 1.28155 standard deviations: the normal distribution has 0.99481 below that.
-TEST(Ledger, ScoresAMeasuredValue) {
-  const model::Quantiles predicted = {0.8, 1, 1.5};
-  EXPECT_NEAR(ledger_score(predicted, 0.8).probability, 0.1, 1e-12);
-  EXPECT_DOUBLE_EQ(ledger_score(predicted, 1).probability, 0.5);
-  EXPECT_NEAR(ledger_score(predicted, 1.5).probability, 0.9, 1e-12);
-  EXPECT_NEAR(ledger_score(predicted, 2.25).probability, 0.99481, 1e-5);
-  EXPECT_TRUE(ledger_score(predicted, 1.5).inside);
-  EXPECT_FALSE(ledger_score(predicted, 0.79).inside);
-  EXPECT_DOUBLE_EQ(ledger_score(predicted, 1.25).error, -0.2);
-  const model::Quantiles exact = {1, 1, 1};
-  EXPECT_EQ(ledger_score(exact, 0.9).probability, 0);
-  EXPECT_EQ(ledger_score(exact, 1).probability, 0.5);
-  EXPECT_EQ(ledger_score(exact, 1.1).probability, 1);
-}
-
 }  // namespace
 }  // namespace plumbline::calibrate

@@ -65,11 +65,11 @@ TEST(Summary, LeadsWithTheInterval) {
   for (const char* part :
        {"step time              20.00 s  from components; lower bound 11.90 s",
         "as clusters run it     21.00 s  middle; 8 of 10 take 19.00 to 24.00 s",
-        "Steps of this software took 1.07 times what is predicted (531 steps of 5 sets).",
-        "Peak as clusters run it: 56.0 to 61.0 GB in eight of ten cases; it fits in", "99.8 % of all.",
-        "GPU-hours                          2,540,000   2,810,000   3,210,000",
+        "Steps of this software took 1.07 times what is predicted (531 steps of 5\n  sets).",
+        "Peak as clusters run it: 56.0 to 61.0 GB in eight of ten cases; it fits in\n  99.8 % of all.",
+        "GPU-hours                           2,540,000   2,810,000   3,210,000",
         // (24 - 19) / 2 / 21
-        "±11.9 %, from 128 draws", "what is left         50.0 %  a step of your stack on 8 GPUs", "±6.0 %",
+        "±11.9 %, from 128 draws", "what is left       50.0 %  a step of your stack on 8 GPUs", "±6.0 %",
         // the ninth and tenth source
         "Others: memory-bound shapes 1.4 %, software stack 1.4 %."})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;

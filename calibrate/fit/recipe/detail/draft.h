@@ -76,8 +76,9 @@ class Draft {
   model::Device device_;
   std::vector<model::Parameter> figures_;  // of the device file
   std::map<std::string, model::Parameter> own_;
-  std::map<std::string, Errors> errors_;  // by constant
-  std::size_t settings_ = 0;              // calls of set()
+  std::map<std::string, Errors> errors_;      // by constant
+  std::map<std::string, std::size_t> order_;  // of constants, by their last call of set()
+  std::size_t settings_ = 0;                  // calls of set()
   std::optional<Measurements> measured_;
 };
 

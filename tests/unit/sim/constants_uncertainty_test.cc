@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/interval/uncertainty.h"
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+// Constants of a profile by name with what z = 1 of a number adds to ln(value).
+using Moves = std::map<std::string, double>;
+
+class ConstantsOfFits : public testing::Test {
+ protected:
+  // Returns the numbers behind the errors of these constants.
+  std::vector<Moves> numbers(const std::vector<model::ConstantFit>& fits) const {
+    Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+    inputs.profile = {"with fits",
+                      "",
+                      {{"network.latency", 3, "us", model::Evidence::fitted, "a table", 0.3},
+                       {"network.nic_rate", 40, "GB/s", model::Evidence::fitted, "a table", 0.1},
+                       {"network.nvlink_rate", 300, "GB/s", model::Evidence::fitted, "a table", 0.2}},
+                      {},
+                      "",
+                      fits};
+    std::vector<Uncertainty> found;
+    add_constants(inputs, found);
+    std::vector<Moves> result;
+    for (const Uncertainty& one : found) {
+      InputChange change;
+      one.apply(1, change);
+      Moves& moves = result.emplace_back();
+      for (const auto& [index, factor] : change.constants)
+        moves[inputs.profile.parameters()[index].name] += std::log(factor);
+    }
+    return result;
+  }
+
+  static double covariance(const std::vector<Moves>& numbers, const std::string& a, const std::string& b) {
+    double sum = 0;
+    for (const Moves& moves : numbers)
+      if (moves.contains(a) && moves.contains(b)) sum += moves.at(a) * moves.at(b);
+    return sum;
+  }
+
+  const double latency_ = std::log1p(0.3), nic_ = std::log1p(0.1), nvlink_ = std::log1p(0.2);
+};
+
+TEST_F(ConstantsOfFits, WithoutFitsEachHasANumberOfItsOwn) {
+  const auto found = numbers({});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0], (Moves{{"network.latency", latency_}}));
+}
+
+TEST_F(ConstantsOfFits, AFactUnderTwoNamesIsOneNumber) {
+  const auto found = numbers({{{{"network.nic_rate", "network.nvlink_rate"}}, {}}});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0], (Moves{{"network.nic_rate", nic_}, {"network.nvlink_rate", nvlink_}}));
+}
+
+TEST_F(ConstantsOfFits, VaryAsTheirCorrelationsSay) {
+  const auto found =
+      numbers({{{{"network.nic_rate"}, {"network.nvlink_rate"}, {"network.latency"}}, {{-0.5}, {0, 0.8}}}});
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_NEAR(covariance(found, "network.nic_rate", "network.nic_rate"), nic_ * nic_, 1e-12);
+  EXPECT_NEAR(covariance(found, "network.latency", "network.latency"), latency_ * latency_, 1e-12);
+  EXPECT_NEAR(covariance(found, "network.nic_rate", "network.nvlink_rate"), -0.5 * nic_ * nvlink_, 1e-12);
+  EXPECT_NEAR(covariance(found, "network.nic_rate", "network.latency"), 0, 1e-12);
+  EXPECT_NEAR(covariance(found, "network.nvlink_rate", "network.latency"), 0.8 * nvlink_ * latency_, 1e-12);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
