@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/plan/layout.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/predictor.h"
 
@@ -28,6 +29,19 @@ std::string_view source_of(CostFamily family) {
   }
 }
 
+const char* nodes_of(const Inputs& inputs, bool within_one) {
+  if (inputs.cluster.gpus_per_node == 1) return "two of your GPUs";
+  return within_one ? "one of your nodes" : "two of your nodes";
+}
+
+std::string dispatch_measurement(const Inputs& inputs) {
+  const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
+  const bool within_one = group.ranks * group.stride <= inputs.cluster.gpus_per_node;
+  const std::int64_t sms = inputs.plan.overlap.communication_sms;
+  return fmt::format("dispatch and combine{} on {}", sms > 0 ? fmt::format(" at {} SMs", sms) : "",
+                     nodes_of(inputs, within_one));
+}
+
 }  // namespace
 
 std::string measurement_of(CostFamily family, const Inputs& inputs) {
@@ -41,12 +55,9 @@ std::string measurement_of(CostFamily family, const Inputs& inputs) {
     case CostFamily::memory_bound:
       return "memory-bound kernels of this model on one GPU";
     case CostFamily::collective:
-      return "all-reduce and all-gather on two of your nodes";
+      return fmt::format("all-reduce and all-gather on {}", nodes_of(inputs, inputs.cluster.nodes() == 1));
     default:
-      return inputs.plan.overlap.communication_sms > 0
-                 ? fmt::format("dispatch and combine at {} SMs on two of your nodes",
-                               inputs.plan.overlap.communication_sms)
-                 : "dispatch and combine on two of your nodes";
+      return dispatch_measurement(inputs);
   }
 }
 
