@@ -41,8 +41,10 @@ std::string fit_text(const model::ConstantFit& fit) {
     for (const double number : row) numbers.push_back(fmt::format("{}", number));
     rows.push_back(list(numbers));
   }
-  return fmt::format("\n[[fit]]\nconstants = [\n  {},\n]\n", fmt::join(entries, ",\n  ")) +
-         (rows.empty() ? "" : fmt::format("correlation = [\n  {},\n]\n", fmt::join(rows, ",\n  ")));
+  const std::string constants =
+      entries.size() == 1 ? entries.front() : fmt::format("\n  {},\n", fmt::join(entries, ",\n  "));
+  return fmt::format("\n[[fit]]\nconstants = [{}]\n{}", constants,
+                     rows.empty() ? "" : fmt::format("correlation = {}\n", list(rows)));
 }
 
 }  // namespace
