@@ -216,6 +216,21 @@ TEST(MemoryInterval, AnAllocatorFillsTheDeviceBeforeItFails) {
   EXPECT_DOUBLE_EQ(interval.peak_bytes.p50, 100);
 }
 
+// Tensors do not depend on the allocator, and its segments not on the driver.
+TEST(MemoryInterval, IsOfWhatIsPrinted) {
+  const Inputs inputs = tests::step_inputs(tests::llama_plan, "h800");
+  const model::Memory memory = simulate(inputs, Fidelity::closed_form, false)->result.memory;
+  InputChange change;
+  EXPECT_DOUBLE_EQ(drawn_peak(inputs, memory, change).bytes, memory.peak_bytes);
+  change.allocator = 1;
+  change.libraries = 2;
+  const double tensors = fullest_bytes(memory, PeakOf::allocated), segments = fullest_bytes(memory, PeakOf::reserved);
+  EXPECT_DOUBLE_EQ(drawn_peak(inputs, memory, change, PeakOf::allocated).bytes, tensors);
+  const double more = drawn_peak(inputs, memory, change, PeakOf::reserved).bytes - segments;
+  EXPECT_GT(more, 0);
+  EXPECT_NEAR(drawn_peak(inputs, memory, change).bytes - memory.peak_bytes, more + memory.ranks[0].library_bytes, 1);
+}
+
 // Rows of the fullest of 64 ranks: 2.344 times what varies with routing, over the square root of the rank's layers.
 TEST(MemoryInterval, TheFullestRankHoldsMoreRows) {
   const Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800", {"routing.imbalance=0"});
