@@ -56,8 +56,10 @@ Result<Residuals> read_residuals(const CsvTable& table, std::size_t row, const s
 }  // namespace
 
 StepKind step_kind(const sim::Inputs& inputs) {
+  const model::Precision precision = inputs.plan.precision.gemm;
+  const bool half = precision == model::Precision::bf16 || precision == model::Precision::fp16;
   return {inputs.profile.stack().empty() ? std::string(model::no_stack) : inputs.profile.stack(),
-          std::string(to_string(inputs.plan.precision.gemm)),
+          half ? "16 bit" : std::string(to_string(precision)),
           inputs.architecture.experts.routed_experts > 0 ? "moe" : "dense"};
 }
 

@@ -15,7 +15,7 @@ namespace plumbline::calibrate {
 // What residuals of steps may have in common.
 struct StepKind {
   std::string stack;      // name of a software stack, "none" without one
-  std::string precision;  // of GEMMs: "bf16", "fp8_tensor", ...
+  std::string precision;  // of GEMMs: "16 bit" for BF16 and FP16, whose constants are the same, "fp8_tensor", ...
   std::string model;      // "dense" or "moe"
   auto operator<=>(const StepKind&) const = default;
 };

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/inputs.h"
+#include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::calibrate {
@@ -132,6 +132,17 @@ TEST(LeftEstimate, BandsHoldForSetsThatAreLeftOut) {
     }
   }
   EXPECT_NEAR(inside / rows, 0.8, 0.06);
+}
+
+// FP16 has the constants of BF16, so that errors of a format's constants are the same.
+TEST(LeftCells, AreOfStepsByStackPrecisionAndModel) {
+  sim::Inputs inputs = tests::step_inputs(tests::llama_plan, "h800", {"precision.gemm=fp16"});
+  EXPECT_EQ(step_kind(inputs), (StepKind{"deepseek-v3", "16 bit", "dense"}));
+  inputs.plan.precision.gemm = model::Precision::bf16;
+  EXPECT_EQ(step_kind(inputs).precision, "16 bit");
+  inputs.plan.precision.gemm = model::Precision::fp8_tensor;
+  EXPECT_EQ(step_kind(inputs).precision, "fp8_tensor");
+  EXPECT_EQ(step_kind(tests::step_inputs(tests::deepseek_plan, "h800")).model, "moe");
 }
 
 TEST(LeftCells, AreReadAsTheyAreWritten) {
