@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "calibrate/validate/validation_case.h"
 
@@ -10,14 +9,6 @@ namespace plumbline::calibrate {
 namespace {
 
 constexpr double p90_deviations = 1.2815515655446004;  // of a normal distribution
-
-// Interpolates linearly between the two nearest of the sorted values.
-double quantile(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const double next = sorted[std::min(below + 1, sorted.size() - 1)];
-  return sorted[below] + (place - static_cast<double>(below)) * (next - sorted[below]);
-}
 
 double loss(double share, double predicted, double measured) {
   const double above = measured - predicted;
@@ -41,18 +32,9 @@ StepErrors errors_of(const std::vector<double>& errors) {
   return result;
 }
 
-PredictedRange range_of(std::vector<double> values, double measured) {
-  std::ranges::sort(values);
-  const auto below = std::ranges::lower_bound(values, measured) - values.begin();
-  return {{quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)},
-          measured,
-          static_cast<double>(below) / static_cast<double>(values.size())};
-}
-
 PredictedRange lognormal_range(double middle, double deviation, double measured) {
   const double factor = std::exp(p90_deviations * deviation);
-  const double z = std::log(measured / middle) / deviation;
-  return {{middle / factor, middle, middle * factor}, measured, std::erfc(-z / std::numbers::sqrt2) / 2};
+  return {{middle / factor, middle, middle * factor}, measured};
 }
 
 IntervalScore score_of(const std::vector<PredictedRange>& ranges) {
@@ -62,17 +44,16 @@ IntervalScore score_of(const std::vector<PredictedRange>& ranges) {
   std::vector<double> half_widths, errors;
   for (const PredictedRange& range : ranges) {
     const auto& [p10, p50, p90] = range.quantiles;
-    score.coverage += range.covers() ? 1 : 0;
+    score.coverage += range.quantiles.contains(range.measured) ? 1 : 0;
     score.pinball +=
         (loss(0.1, p10, range.measured) + loss(0.5, p50, range.measured) + loss(0.9, p90, range.measured)) / 3;
     half_widths.push_back(range.quantiles.half_width());
     errors.push_back(p50 / range.measured - 1);
-    const auto tenth = static_cast<std::size_t>(range.below * static_cast<double>(score.tenths.size()));
+    const auto tenth = static_cast<std::size_t>(range.below() * static_cast<double>(score.tenths.size()));
     ++score.tenths[std::min(tenth, score.tenths.size() - 1)];
   }
-  std::ranges::sort(half_widths);
   score.middle = errors_of(errors);
-  score.half_width = quantile(half_widths, 0.5);
+  score.half_width = errors_of(half_widths).median_absolute;
   score.coverage /= static_cast<double>(ranges.size());
   score.pinball /= static_cast<double>(ranges.size());
   return score;

@@ -22,13 +22,11 @@ StepErrors errors_of(const std::vector<double>& errors);
 struct PredictedRange {
   model::Quantiles quantiles;
   double measured = 0;  // above 0
-  double below = 0;     // predicted probability of less than was measured: the probability integral transform
 
-  bool covers() const { return quantiles.p10 <= measured && measured <= quantiles.p90; }
+  // Returns the predicted probability of less than was measured: the probability integral transform.
+  double below() const { return quantiles.share_below(measured); }
 };
 
-// Returns the range of equally likely values, of which there is at least one.
-PredictedRange range_of(std::vector<double> values, double measured);
 // Returns the range of a value whose logarithm is normal with this standard deviation around that of `middle`.
 PredictedRange lognormal_range(double middle, double deviation, double measured);
 
@@ -42,7 +40,7 @@ struct IntervalScore {
   // (1 - q) (p - m) elsewhere, over m (Koenker and Bassett 1978).
   double pinball = 0;
   StepErrors middle;                     // of P50
-  std::array<std::size_t, 10> tenths{};  // rows by `below`
+  std::array<std::size_t, 10> tenths{};  // rows by below()
 };
 IntervalScore score_of(const std::vector<PredictedRange>& ranges);
 

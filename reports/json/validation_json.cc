@@ -82,7 +82,7 @@ Json range_json(const std::optional<calibrate::PredictedRange>& range) {
   return {{"p10", range->quantiles.p10},
           {"p50", range->quantiles.p50},
           {"p90", range->quantiles.p90},
-          {"pit", range->below}};
+          {"pit", range->below()}};
 }
 
 Json compared_step_json(const calibrate::ComparedStep& row) {

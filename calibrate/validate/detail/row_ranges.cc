@@ -12,18 +12,14 @@ namespace {
 // Quantiles need no more, since ln(step) is nearly linear in what is drawn.
 constexpr std::size_t draws_of_row = 32;
 
-PredictedRange range_of(const model::Quantiles& quantiles, double measured) {
-  return {quantiles, measured, quantiles.share_below(measured)};
-}
-
 }  // namespace
 
 model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result, const RowValues& row) {
   const auto [interval, draws] =
       TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = row.peak}));
   RowRanges ranges;
-  if (row.measured_s) ranges.step = range_of(interval.time_s, *row.measured_s);
-  if (row.measured_bytes) ranges.memory = range_of(interval.peak_bytes, *row.measured_bytes);
+  if (row.measured_s) ranges.step = {interval.time_s, *row.measured_s};
+  if (row.measured_bytes) ranges.memory = {interval.peak_bytes, *row.measured_bytes};
   ranges.fits_probability = interval.fits_probability;
   ranges.ran = row.ran;
   const auto count = static_cast<double>(draws.time_ratio.size());

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "model/base/random.h"
@@ -54,34 +54,24 @@ TEST(IntervalScore, PinballIsLeastAtTheTruth) {
     EXPECT_GT(score_of(drawn(shift * truth, factor * truth)).pinball, best) << shift << " " << factor;
 }
 
-// Of 1 to 11 the quantiles are 2, 6 and 10, and 4 values lie below 4.5. Losses: 0.1 * 2.5, 0.5 * 1.5 and 0.1 * 5.5, in
-// all 1.55; over 4.5 and three quantiles 0.1148.
-TEST(IntervalScore, OfEquallyLikelyValues) {
-  std::vector<double> values;
-  for (int i = 11; i > 0; --i) values.push_back(i);
-  const PredictedRange range = range_of(values, 4.5);
-  EXPECT_EQ(range.quantiles, (model::Quantiles{2, 6, 10}));
-  EXPECT_DOUBLE_EQ(range.below, 4.0 / 11);
-  EXPECT_TRUE(range.covers());
-  EXPECT_FALSE(range_of(values, 10.5).covers());
-  const IntervalScore score = score_of({range});
+// Losses: 0.1 * 2.5, 0.5 * 1.5 and 0.1 * 5.5, in all 1.55; over 4.5 and three quantiles 0.1148.
+TEST(IntervalScore, OfOneRange) {
+  const IntervalScore score = score_of({{{2, 6, 10}, 4.5}});
   EXPECT_NEAR(score.pinball, 1.55 / 4.5 / 3, 1e-15);
   EXPECT_DOUBLE_EQ(score.half_width, 8.0 / 2 / 6);
-  EXPECT_EQ(score.tenths[3], 1u);
+  EXPECT_DOUBLE_EQ(score.coverage, 1);
+  EXPECT_DOUBLE_EQ(score.middle.bias, 6 / 4.5 - 1);
+  EXPECT_EQ(score.tenths[3], 1u);  // ln(6 / 4.5) is 0.26 of ln(6 / 2), 0.34 deviations: 37 %
+  EXPECT_EQ(score_of({{{2, 6, 10}, 10.5}}).coverage, 0);
+  EXPECT_EQ(score_of({}).rows, 0u);
 }
 
-TEST(IntervalScore, OfNothingIsNothing) { EXPECT_EQ(score_of({}).rows, 0u); }
-
-// A large sample of a lognormal distribution has its quantiles.
-TEST(IntervalScore, SamplesAndFormulaAgree) {
-  model::Random random(3);
-  std::vector<double> values(200'000);
-  std::ranges::generate(values, [&] { return 5 * std::exp(truth * random.normal()); });
-  const PredictedRange sampled = range_of(values, 5.5), exact = lognormal_range(5, truth, 5.5);
-  EXPECT_NEAR(sampled.quantiles.p10, exact.quantiles.p10, 0.02);
-  EXPECT_NEAR(sampled.quantiles.p50, exact.quantiles.p50, 0.02);
-  EXPECT_NEAR(sampled.quantiles.p90, exact.quantiles.p90, 0.02);
-  EXPECT_NEAR(sampled.below, exact.below, 0.005);
+// A plan that fits with a probability of 0.9 and ran has a square of 0.01, one that did not 0.81.
+TEST(IntervalScore, OfWhetherPlansFit) {
+  std::vector<RowRanges> rows(3);
+  rows[0].fits_probability = rows[1].fits_probability = rows[2].fits_probability = 0.9;
+  rows[0].ran = true, rows[1].ran = false;
+  EXPECT_NEAR(scores_of(rows).fits_brier, 0.41, 1e-15);
 }
 
 }  // namespace
