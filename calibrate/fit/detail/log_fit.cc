@@ -124,17 +124,16 @@ LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start,
   return {state.x.array().exp(), deviations, inverse.asDiagonal() * spread * inverse.asDiagonal(), state.loss};
 }
 
-MatrixXd correlation_of(const LogFit& fit, const std::vector<Index>& constants, const std::vector<double>& signs) {
-  const auto count = static_cast<Index>(constants.size());
-  const auto sign = [&](Index i) { return signs.empty() ? 1 : signs[static_cast<std::size_t>(i)]; };
-  MatrixXd result(count, count);
-  for (Index i = 0; i < count; ++i)
-    for (Index j = 0; j < count; ++j)
-      result(i, j) =
-          i == j ? 1
-                 : sign(i) * sign(j) *
-                       fit.correlation(constants[static_cast<std::size_t>(i)], constants[static_cast<std::size_t>(j)]);
-  return result;
+std::vector<std::vector<double>> correlation_of(const LogFit& fit, const std::vector<Index>& constants,
+                                                const std::vector<double>& signs) {
+  const auto sign = [&](std::size_t i) { return signs.empty() ? 1 : signs[i]; };
+  std::vector<std::vector<double>> rows;
+  for (std::size_t i = 1; i < constants.size(); ++i) {
+    rows.emplace_back();
+    for (std::size_t j = 0; j < i; ++j)
+      rows.back().push_back(sign(i) * sign(j) * fit.correlation(constants[i], constants[j]));
+  }
+  return rows;
 }
 
 double below(double limit, double x) {

@@ -29,9 +29,10 @@ struct LogFit {
 LogFit log_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start,
                const LogFitOptions& options = {});
 
-// Returns the correlations of some of the constants, in this order. A negative sign stands for the inverse of one.
-Eigen::MatrixXd correlation_of(const LogFit& fit, const std::vector<Eigen::Index>& constants,
-                               const std::vector<double>& signs = {});
+// Returns the correlations of some of the constants, in this order: row i has those of constant i + 1 with the ones
+// before it. A negative sign stands for the inverse of a constant.
+std::vector<std::vector<double>> correlation_of(const LogFit& fit, const std::vector<Eigen::Index>& constants,
+                                                const std::vector<double>& signs = {});
 
 // Returns x * limit smoothly kept below the limit: limit * x / (1 + x^4)^(1/4), for a fitted x above 0.
 double below(double limit, double x);

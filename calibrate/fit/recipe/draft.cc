@@ -59,15 +59,9 @@ void Draft::set(const std::string& name, double si, const std::string& unit, std
 }
 
 void Draft::correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
-                      const Eigen::MatrixXd& correlation) {
-  model::ConstantFit fit;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    fit.constants.push_back({names[i]});
-    if (i == 0) continue;
-    fit.correlation.emplace_back();
-    for (std::size_t j = 0; j < i; ++j)
-      fit.correlation.back().push_back(correlation(static_cast<Eigen::Index>(i), static_cast<Eigen::Index>(j)));
-  }
+                      const std::vector<std::vector<double>>& correlation) {
+  model::ConstantFit fit{{}, correlation};
+  for (const std::string& name : names) fit.constants.push_back({name});
   const std::vector<std::vector<double>> factor = model::factor_of(fit);
   for (std::size_t i = 0; i < names.size(); ++i) {
     Errors errors;

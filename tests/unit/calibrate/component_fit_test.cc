@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/attention_table.h"
 #include "calibrate/fit/detail/tables/collective_table.h"
 #include "calibrate/fit/detail/tables/exchange_table.h"
@@ -213,19 +212,6 @@ TEST(HeldOut, TheSplitDependsOnTheShapeAlone) {
   std::size_t held = 0;
   for (int i = 0; i < 3000; ++i) held += is_held_out(std::to_string(i)) ? 1 : 0;
   EXPECT_NEAR(static_cast<double>(held) / 3000, 1.0 / 3, 0.04);
-}
-
-// Only the product of two constants is known: where one is larger, the other is smaller.
-TEST(LogFits, CorrelationsAreThoseOfTheErrors) {
-  Eigen::VectorXd seconds(4);
-  seconds << 1.0, 1.1, 0.9, 1.05;
-  const Form form = [](const Eigen::VectorXd& x) -> Eigen::VectorXd {
-    return Eigen::VectorXd::Constant(4, x[0] * x[1]);
-  };
-  const LogFit fit = log_fit(form, seconds, Eigen::VectorXd::Ones(2));
-  EXPECT_NEAR(fit.correlation(0, 1), -1, 1e-3);
-  EXPECT_NEAR(fit.correlation(0, 0), 1, 1e-12);
-  EXPECT_NEAR(correlation_of(fit, {1, 0}, {1, -1})(0, 1), 1, 1e-3);
 }
 
 // Eight of ten normal numbers are within 1.2816 standard deviations of 0.

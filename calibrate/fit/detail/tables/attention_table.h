@@ -4,7 +4,6 @@
 // holds for serving alone.
 #pragma once
 
-#include <Eigen/Core>
 #include <optional>
 #include <vector>
 
@@ -18,7 +17,8 @@ struct AttentionTableFit {
   model::AttentionConstants constants;  // of the whole GPU, without a kv_bandwidth
   // Relative: of the rate the larger of the fit's deviation and half the spread between softwares.
   double rate_deviation = 0, pair_deviation = 0, row_deviation = 0, tail_deviation = 0;
-  Eigen::MatrixXd correlation;  // of the errors of the rate, row_time, tail and, where it is fitted, pair_time
+  std::vector<std::vector<double>>
+      correlation;  // of the errors of the rate, row_time, tail and, where it is fitted, pair_time
   HeldOut held_out;
 };
 

@@ -6,7 +6,6 @@
 // model/cost/collective_cost.h with a launch of 0 and latency scales of 1.
 #pragma once
 
-#include <Eigen/Core>
 #include <array>
 #include <optional>
 #include <vector>
@@ -22,8 +21,8 @@ struct FittedNumber {
 };
 
 struct CollectiveLine {
-  FittedNumber base, hop, rate;  // s, s, B/s on the bus
-  Eigen::MatrixXd correlation;   // of their errors; none of a line in the switch
+  FittedNumber base, hop, rate;                  // s, s, B/s on the bus
+  std::vector<std::vector<double>> correlation;  // of their errors; none of a line in the switch
 };
 
 struct CollectiveTableFit {

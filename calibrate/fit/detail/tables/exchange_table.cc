@@ -133,7 +133,9 @@ ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const
     fit.forward_rate = sd[forward_at];
     fit.nic_rate = sd[nic_at];
   }
-  fit.correlation = solution.correlation;
+  std::vector<Index> written = {start_at, rank_at, row_time_at, token_at};
+  if (fit.several_nodes) written.insert(written.end(), {exponent_at, node_at, forward_at, nic_at});
+  fit.correlation = correlation_of(solution, written);
   fit.held_out.family = "exchange";
   fit.held_out.table = "DeepEP " + direction;
   const ExchangeForm all(rows, nvlink_rate, fit.several_nodes);

@@ -3,7 +3,6 @@
 // the SMs that were measured, so its rate is given.
 #pragma once
 
-#include <Eigen/Core>
 #include <vector>
 
 #include "calibrate/components/rows.h"
@@ -20,7 +19,7 @@ struct ExchangeTableFit {
          nic_rate = 0;
   // Of the errors of start, rank_rate, row_time, token_time and, on several nodes, start_exponent, node_rate,
   // forward_rate and nic_rate.
-  Eigen::MatrixXd correlation;
+  std::vector<std::vector<double>> correlation;
   HeldOut held_out;
 };
 

@@ -5,7 +5,6 @@
 // what disturbs a measurement only ever lengthens it.
 #pragma once
 
-#include <Eigen/Core>
 #include <string>
 #include <vector>
 
@@ -25,7 +24,7 @@ struct GemmTableFit {
          droop_deviation = 0, droop_time_deviation = 0, ramp_deviation = 0;
   // Of the errors of k_time, wave_overhead, wave_share, memory_bandwidth, droop and droop_time; none where the shape
   // was given.
-  Eigen::MatrixXd correlation;
+  std::vector<std::vector<double>> correlation;
   HeldOut held_out;
 };
 

@@ -1,7 +1,6 @@
 // A profile while a recipe makes it: its own constants over those of the profile that it extends.
 #pragma once
 
-#include <Eigen/Core>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -31,7 +30,7 @@ class Draft {
   // States that the constants come of one fit: the standard deviations of their logarithms, and the correlations. What
   // a constant is more uncertain than that is its own.
   void correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
-                 const Eigen::MatrixXd& correlation);
+                 const std::vector<std::vector<double>>& correlation);
   // What an error is made of: independent numbers of variance 1 by name, with weights whose squares add up to 1.
   using Errors = std::map<std::string, double>;
   const Errors& errors_of(const std::string& name) const { return errors_.at(name); }  // of a constant that was set
