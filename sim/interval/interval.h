@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,54 +14,10 @@
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
 #include "sim/interval/left.h"
+#include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
-
-// What an uncertainty may count to (IntervalPart::source).
-inline constexpr std::string_view interval_sources[] = {"GEMM constants",
-                                                        "GEMM shapes",
-                                                        "attention constants",
-                                                        "attention shapes",
-                                                        "memory-bound constants",
-                                                        "memory-bound shapes",
-                                                        "link and collective constants",
-                                                        "collective shapes",
-                                                        "all-to-all constants",
-                                                        "all-to-all shapes",
-                                                        "host",
-                                                        "software stack",
-                                                        "power and silicon",
-                                                        "expert load",
-                                                        "jitter and slow ranks",
-                                                        "what is left",
-                                                        "allocator"};
-
-// What a peak is of: all that a device holds (nvidia-smi), the segments of the framework's allocator, or its tensors.
-enum class PeakOf { device, reserved, allocated };
-// Returns the most bytes of a rank.
-double fullest_bytes(const model::Memory& memory, PeakOf part);
-
-struct IntervalOptions {
-  std::size_t draws = 128;
-  std::uint64_t seed = 1;
-  unsigned threads = 0;                // 0: one per core; the result does not depend on it
-  std::set<std::string> without = {};  // sources that are taken as known (IntervalPart::source)
-  PeakOf peak = PeakOf::device;        // what peak_bytes is of; fits_probability is always of the device
-};
-
-// The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be
-// compared draw by draw.
-struct StepDraws {
-  std::vector<double> time_ratio;  // of the drawn closed form over that of the inputs as they are
-  // The step of the inputs as they are, and the drawn ones without what makes a whole step longer (which time_ratio
-  // contains): times of slots and bubble, no rates, chunks and power.
-  model::StepTimes step;
-  std::vector<model::StepTimes> steps;
-};
-
-// Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
-model::Result<StepDraws> draw_steps(const Inputs& inputs, const IntervalOptions& options = {});
 
 // Returns the interval of a result that was predicted from the inputs, at any fidelity: the draws' ratios times its
 // step, what is left, and the range of the price. Errors: as draw_steps().

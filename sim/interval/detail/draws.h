@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "model/base/error.h"
-#include "sim/interval/interval.h"
+#include "sim/interval/step_draws.h"
 #include "sim/interval/uncertainty.h"
 
 namespace plumbline::sim {

@@ -6,8 +6,8 @@
 
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
-#include "sim/interval/interval.h"
 #include "sim/interval/left.h"
+#include "sim/interval/step_draws.h"
 #include "sim/interval/uncertainty.h"
 
 namespace plumbline::sim {

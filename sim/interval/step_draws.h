@@ -1,0 +1,62 @@
+// What an interval is asked for, and the draws of a plan under everything that is uncertain but what is left.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/result/result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// What an uncertainty may count to (IntervalPart::source).
+inline constexpr std::string_view interval_sources[] = {"GEMM constants",
+                                                        "GEMM shapes",
+                                                        "attention constants",
+                                                        "attention shapes",
+                                                        "memory-bound constants",
+                                                        "memory-bound shapes",
+                                                        "link and collective constants",
+                                                        "collective shapes",
+                                                        "all-to-all constants",
+                                                        "all-to-all shapes",
+                                                        "host",
+                                                        "software stack",
+                                                        "power and silicon",
+                                                        "expert load",
+                                                        "jitter and slow ranks",
+                                                        "what is left",
+                                                        "allocator"};
+
+// What a peak is of: all that a device holds (nvidia-smi), the segments of the framework's allocator, or its tensors.
+enum class PeakOf { device, reserved, allocated };
+// Returns the most bytes of a rank.
+double fullest_bytes(const model::Memory& memory, PeakOf part);
+
+struct IntervalOptions {
+  std::size_t draws = 128;
+  std::uint64_t seed = 1;
+  unsigned threads = 0;                // 0: one per core; the result does not depend on it
+  std::set<std::string> without = {};  // sources that are taken as known (IntervalPart::source)
+  PeakOf peak = PeakOf::device;        // what peak_bytes is of; fits_probability is always of the device
+};
+
+// The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be
+// compared draw by draw.
+struct StepDraws {
+  std::vector<double> time_ratio;  // of the drawn closed form over that of the inputs as they are
+  // The step of the inputs as they are, and the drawn ones without what makes a whole step longer (which time_ratio
+  // contains): times of slots and bubble, no rates, chunks and power.
+  model::StepTimes step;
+  std::vector<model::StepTimes> steps;
+};
+
+// Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
+model::Result<StepDraws> draw_steps(const Inputs& inputs, const IntervalOptions& options = {});
+
+}  // namespace plumbline::sim
