@@ -9,6 +9,7 @@
 
 #include "model/base/data_type.h"
 #include "model/base/text.h"
+#include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/detail/plan_draws.h"
@@ -78,6 +79,16 @@ model::Error placed(model::Error error, const ClusterChoice& choice) {
   const bool cluster = error.key == "cluster.topology" || error.key == "cluster.profile";
   if (cluster && !choice.cluster.empty()) error.file = "--cluster";
   return error;
+}
+
+Result<void> draw_plans(ClusterOption& option, unsigned threads) {
+  Inputs inputs = option.inputs;
+  inputs.links = std::make_shared<LinksMemo>();
+  for (auto& [plan, result, cost] : option.plans) {
+    inputs.plan = plan;
+    TRY(draw_plan(inputs, threads, result, cost));
+  }
+  return {};
 }
 
 }  // namespace

@@ -57,8 +57,8 @@ using LoadInputs = std::function<model::Result<Inputs>(const model::Plan&)>;
 model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                          const std::vector<std::string>& overrides, const LoadInputs& load);
 
-// Searches, simulates the best 2 * top plans, and keeps `top` of them. Fills search and plans, or error if that fails.
-// Returns input errors.
+// Searches, simulates the best 2 * top plans, and keeps `top` of them with their intervals and draws. Fills search and
+// plans, or error if that fails. Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
 // Returns days, GPU-hours and USD of a run with this step on the cluster.

@@ -37,15 +37,6 @@ bool within(const PlanCost& cost, const Limits& limits, std::size_t draw) {
   return below(cost.days, limits.days, time) && below(cost.usd, limits.usd, time * cost.price_draws[draw]);
 }
 
-template <class Holds>
-std::optional<double> share_of_draws(const PlanCost& cost, Holds holds) {
-  const std::size_t draws = cost.time_draws.size();
-  if (draws == 0) return std::nullopt;
-  std::size_t held = 0;
-  for (std::size_t i = 0; i < draws; ++i) held += holds(i) ? 1 : 0;
-  return static_cast<double>(held) / static_cast<double>(draws);
-}
-
 // Returns a number above 0 times the factor of the unit that follows it.
 std::optional<double> in_units(std::string_view text, const Units& units) {
   double value = 0;
@@ -125,7 +116,11 @@ std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidat
 }
 
 std::optional<double> probability_within(const PlanCost& cost, const Limits& limits) {
-  return share_of_draws(cost, [&](std::size_t draw) { return within(cost, limits, draw); });
+  const std::size_t draws = cost.time_draws.size();
+  if (draws == 0) return std::nullopt;
+  std::size_t held = 0;
+  for (std::size_t i = 0; i < draws; ++i) held += within(cost, limits, i) ? 1 : 0;
+  return static_cast<double>(held) / static_cast<double>(draws);
 }
 
 std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, Objective objective,
@@ -149,9 +144,14 @@ std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, 
 }
 
 std::optional<double> probability_better(const PlanCost& first, const PlanCost& second, Objective objective) {
-  if (second.time_draws.empty() || !measure(first, objective) || !measure(second, objective)) return std::nullopt;
-  return share_of_draws(
-      first, [&](std::size_t draw) { return *drawn(first, objective, draw) < *drawn(second, objective, draw); });
+  const std::size_t draws = std::min(first.time_draws.size(), second.time_draws.size());
+  if (draws == 0 || !measure(first, objective) || !measure(second, objective)) return std::nullopt;
+  double better = 0;
+  for (std::size_t i = 0; i < draws; ++i) {
+    const double value = *drawn(first, objective, i), other = *drawn(second, objective, i);
+    better += value < other ? 1 : value == other ? 0.5 : 0;
+  }
+  return better / static_cast<double>(draws);
 }
 
 Verdict verdict(const std::vector<double>& probabilities) {

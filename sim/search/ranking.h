@@ -61,7 +61,8 @@ std::optional<double> probability_within(const PlanCost& cost, const Limits& lim
 std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, Objective objective,
                                        const Limits& limits);
 
-// Returns the share of the draws in which the first has the smaller measure; nothing without draws.
+// Returns the share of the draws in which the first has the smaller measure, or fits where the second does not; equal
+// ones count half. Nothing without draws.
 std::optional<double> probability_better(const PlanCost& first, const PlanCost& second, Objective objective);
 
 // The probability from which on a candidate is called the best: as the intervals, eight of ten cases. Assumed: it is

@@ -34,7 +34,7 @@ std::string verdict_words(const sim::Verdict& verdict, const std::vector<double>
     names.push_back(fmt::format("{} ({})", name(i), chance(probabilities[i])));
   }
   const std::string none = fmt::format("No winner: nothing has {} with {:.0f} % or more", aim, sim::sure_enough * 100);
-  if (names.empty()) return none + ", since in no draw anything is within the limits and fits.";
+  if (names.empty()) return none + ", since nothing ever is within the limits and fits.";
   const char* rest = sum < sim::sure_enough ? "; in other draws nothing is within the limits and fits" : "";
   return fmt::format("{}: it is {}{}.", none, fmt::join(names, " or "), rest);
 }
@@ -50,9 +50,10 @@ std::string choice_words(const sim::PlanAnswer& answer) {
     words += verdict_words(answer.verdict, answer.best_with, aim,
                            [&](std::size_t place) { return option_name(answer.options[answer.order[place]]); }) +
              " ";
-  if (best_with.size() > 1)
+  const sim::Verdict of_plans = sim::verdict(best_with);
+  if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || words.empty()))
     words += fmt::format("Of the plans on {}: {}", first,
-                         verdict_words(sim::verdict(best_with), best_with, objective_words(sim::Objective::time),
+                         verdict_words(of_plans, best_with, objective_words(sim::Objective::time),
                                        [](std::size_t i) { return fmt::format("plan {}", i + 1); }));
   return words.empty() ? fmt::format("{}: plan 1 is the fastest that was found.", first) : words;
 }

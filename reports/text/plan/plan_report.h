@@ -21,7 +21,7 @@ std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the 
 std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 GPUs"
 // Returns the interval of what the objective measures (sim::measure()).
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective);
-std::string chance(std::optional<double> probability);      // "46 %", "> 99 %", "-"
+std::string chance(std::optional<double> probability);  // "46 %", "> 99 %", "-"
 // Returns the ends of an interval with one unit, "19.84-25.10 s"; the texts of the ends have the unit after a space.
 std::string span(const std::string& low, const std::string& high);
 
@@ -44,7 +44,8 @@ std::vector<FamilyShare> family_shares(const model::StepResult& result);
 // Returns which families are measured and which are assumed or by datasheet: "measured: GEMMs (45.0 %); ...".
 std::string family_words(const model::StepResult& result);
 
-// Returns by how much, how surely and why the plan is slower than the one above it on the same cluster.
+// Returns by how much the plan is slower than the one above it on the same cluster, with what probability it is worse
+// (slower, or does not fit), and why.
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row);
 // Returns the differences in hardware between two options, their effect on the step, and the prices.
 std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOption& option, sim::Objective objective);

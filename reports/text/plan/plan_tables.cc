@@ -12,7 +12,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t plan_table_width = 240;
+constexpr std::size_t plan_table_width = 260;
 
 std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
 

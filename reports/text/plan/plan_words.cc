@@ -156,7 +156,7 @@ std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan
   const std::string why = model::main_reasons(model::waterfall(above.result.step, row.result.step));
   const std::string slower = signed_percent(row.cost.step_s / above.cost.step_s - 1);
   const auto surely = sim::probability_better(above.cost, row.cost, sim::Objective::time);
-  return fmt::format("{}{}: {}", slower, surely ? fmt::format(", slower with {}", chance(surely)) : "",
+  return fmt::format("{}{}: {}", slower, surely ? fmt::format(", worse with {}", chance(surely)) : "",
                      why.empty() ? "no class of work explains it" : why);
 }
 

@@ -6,18 +6,17 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "sim/interval/hypercube.h"
 #include "sim/interval/interval.h"
-#include "sim/network/links_memo.h"
 
 namespace plumbline::sim {
 namespace {
 
-// Values of what is not drawn through the closed form, for each draw of what is.
-constexpr std::size_t copies = 8;
+// Closed forms of a plan, half as many as for a prediction by itself, since a list has many plans; and values of what
+// is not drawn through the closed form, for each of them.
+constexpr std::size_t closed_forms = 64, copies = 16;
 
 // Returns `copies` values for each ratio: times exp(location + the sum of the parts).
 std::vector<double> with_errors(const std::vector<double>& ratios, double location, const std::vector<ErrorPart>& parts,
@@ -57,26 +56,21 @@ std::vector<ErrorPart> step_errors(const Inputs& inputs) {
   return parts;
 }
 
-model::Result<void> draw_plans(ClusterOption& option, unsigned threads) {
-  const IntervalOptions options{.threads = threads};
+model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::StepResult& result, PlanCost& cost) {
+  const IntervalOptions options{.draws = closed_forms, .threads = threads};
   const std::uint64_t seed = options.seed;
-  Inputs inputs = option.inputs;
-  if (!inputs.links) inputs.links = std::make_shared<LinksMemo>();
-  for (auto& [plan, result, cost] : option.plans) {
-    inputs.plan = plan;
-    auto [interval, draws] = TRY(draw_interval(inputs, result, options));
-    result.interval = std::move(interval);
-    cost.time_draws = with_errors(draws.time_ratio, inputs.left ? inputs.left->location : 0, step_errors(inputs), seed);
-    const std::size_t rows = cost.time_draws.size();
-    // Software that needs more memory than is known needs it in all of its plans: the fuller ones fail first.
-    const std::vector<double> order = uniform_column("fits with " + inputs.profile.stack(), seed, rows);
-    for (std::size_t i = 0; i < rows; ++i)
-      if (order[i] > result.interval->fits_probability) cost.time_draws[i] = std::numeric_limits<double>::infinity();
-    // Prices of two clusters are two facts; sizes of one cluster have one price.
-    const auto price = result.run ? result.run->price().value : std::nullopt;
-    cost.price_draws =
-        price ? price_draws(*price, "price " + option.cluster, seed, rows) : std::vector<double>(rows, 1);
-  }
+  auto [interval, draws] = TRY(draw_interval(inputs, result, options));
+  result.interval = std::move(interval);
+  cost.time_draws = with_errors(draws.time_ratio, inputs.left ? inputs.left->location : 0, step_errors(inputs), seed);
+  const std::size_t rows = cost.time_draws.size();
+  // Software that needs more memory than is known needs it in all of its plans: the fuller ones fail first.
+  const std::vector<double> order = uniform_column("fits with " + inputs.profile.stack(), seed, rows);
+  for (std::size_t i = 0; i < rows; ++i)
+    if (order[i] > result.interval->fits_probability) cost.time_draws[i] = std::numeric_limits<double>::infinity();
+  // Prices of two clusters are two facts; sizes of one cluster have one price.
+  const auto price = result.run ? result.run->price().value : std::nullopt;
+  cost.price_draws =
+      price ? price_draws(*price, "price " + inputs.cluster.name, seed, rows) : std::vector<double>(rows, 1);
   return {};
 }
 

@@ -2,10 +2,13 @@
 // what they do not share counts between them.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "model/base/error.h"
-#include "sim/search/cluster_option.h"
+#include "model/result/result.h"
+#include "sim/predict/inputs.h"
+#include "sim/search/ranking.h"
 
 namespace plumbline::sim {
 
@@ -29,7 +32,7 @@ struct ErrorPart {
 // - of the plan: schedule_scatter^2. Both are smaller in proportion where own is below layout_scatter.
 std::vector<ErrorPart> step_errors(const Inputs& inputs);
 
-// Fills the draws of each plan's cost, and its interval. Errors: those of draw_interval().
-model::Result<void> draw_plans(ClusterOption& option, unsigned threads);
+// Fills the draws of a plan's cost, and the interval of its result. Errors: those of draw_interval().
+model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::StepResult& result, PlanCost& cost);
 
 }  // namespace plumbline::sim

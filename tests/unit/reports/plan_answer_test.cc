@@ -112,8 +112,8 @@ TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
 TEST(PlanAnswer, ReasonsHaveTheirProbability) {
   const PlanAnswer answer = example();
   const auto& rows = answer.options[2].plans;
-  EXPECT_THAT(reports::reason_on_option(rows[0], rows[1]), HasSubstr("+0.5 %, slower with > 99 %: "));
-  EXPECT_THAT(reports::reason_on_option(rows[0], answer.options[0].plans[0]), HasSubstr("+25.0 %, slower with 9"));
+  EXPECT_THAT(reports::reason_on_option(rows[0], rows[1]), HasSubstr("+0.5 %, worse with > 99 %: "));
+  EXPECT_THAT(reports::reason_on_option(rows[0], answer.options[0].plans[0]), HasSubstr("+25.0 %, worse with 9"));
   RankedPlan undrawn = rows[1];
   undrawn.cost.time_draws.clear();
   EXPECT_THAT(reports::reason_on_option(rows[0], undrawn), HasSubstr("+0.5 %: "));

@@ -148,6 +148,12 @@ TEST(PlanRanking, TheBestOfADrawIsWithinTheLimitsAndFits) {
   EXPECT_EQ(probability_within(first, {.days = 13}), 0.5);
 }
 
+TEST(PlanRanking, OfTwoPlansTheOneThatFitsIsBetter) {
+  const double never = std::numeric_limits<double>::infinity();
+  const PlanCost first = drawn(cost(10, 1), {1, 1, never, never}), second = drawn(cost(10, 1), {1.1, never, 1, never});
+  EXPECT_EQ(probability_better(first, second, Objective::time), 2.5 / 4);  // neither fits in the last draw
+}
+
 TEST(PlanRanking, WithoutDrawsNothingIsSaidOfProbabilities) {
   EXPECT_THAT(probabilities_best({cost(10, 1), drawn(cost(11, 1), {1})}, Objective::time, {}), IsEmpty());
   EXPECT_FALSE(probability_better(cost(10, 1), drawn(cost(11, 1), {1}), Objective::time));
