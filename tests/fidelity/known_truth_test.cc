@@ -127,8 +127,12 @@ sim::Inputs with_gemms_of(const sim::Inputs& inputs, const model::Profile& measu
   for (const model::Parameter& constant : measured.parameters())
     if (constant.name.starts_with("gemm.")) constants.push_back(constant);
   std::ranges::sort(constants, {}, &model::Parameter::name);
+  std::vector<model::ConstantFit> fits;
+  for (const model::ConstantFit& fit : measured.fits())
+    if (fit.constants.front().front().starts_with("gemm.")) fits.push_back(fit);
   sim::Inputs out = inputs;
-  out.profile = {known.name(), known.description(), std::move(constants), known.devices(), known.stack()};
+  out.profile = {known.name(),    known.description(), std::move(constants),
+                 known.devices(), known.stack(),       std::move(fits)};
   return out;
 }
 
