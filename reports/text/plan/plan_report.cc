@@ -42,20 +42,21 @@ std::string verdict_words(const sim::Verdict& verdict, const std::vector<double>
 std::string choice_words(const sim::PlanAnswer& answer) {
   const std::string first = option_name(answer.first()), aim = objective_words(answer.objective);
   const auto& best_with = answer.first().best_with;
-  std::string words;
+  std::vector<std::string> sentences;
   if (!sim::within(answer.best(0).cost, answer.limits))
-    words = fmt::format("As predicted no plan meets the limits: {}. The list is ordered as if there were none. ",
-                        unmet_limits(answer));
+    sentences.push_back(fmt::format(
+        "As predicted no plan meets the limits: {}. The list is ordered as if there were none.", unmet_limits(answer)));
   if (answer.best_with.size() > 1)
-    words += verdict_words(answer.verdict, answer.best_with, aim,
-                           [&](std::size_t place) { return option_name(answer.options[answer.order[place]]); }) +
-             " ";
+    sentences.push_back(verdict_words(answer.verdict, answer.best_with, aim, [&](std::size_t place) {
+      return option_name(answer.options[answer.order[place]]);
+    }));
   const sim::Verdict of_plans = sim::verdict(best_with);
-  if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || words.empty()))
-    words += fmt::format("Of the plans on {}: {}", first,
-                         verdict_words(of_plans, best_with, objective_words(sim::Objective::time),
-                                       [](std::size_t i) { return fmt::format("plan {}", i + 1); }));
-  return words.empty() ? fmt::format("{}: plan 1 is the fastest that was found.", first) : words;
+  if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || sentences.empty()))
+    sentences.push_back("Of the plans on " + first + ": " +
+                        verdict_words(of_plans, best_with, objective_words(sim::Objective::time),
+                                      [](std::size_t i) { return fmt::format("plan {}", i + 1); }));
+  if (sentences.empty()) return first + ": plan 1 is the fastest that was found.";
+  return fmt::format("{}", fmt::join(sentences, " "));
 }
 
 // Returns the interval of the first plan and the probabilities of its limits.
