@@ -56,7 +56,7 @@ std::string tenths_bars(const IntervalScore& all) {
 }
 
 std::string memory_scores(const IntervalScores& scores) {
-  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias | >fits, Brier");
+  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias | >fits, Brier", 2, wide_table);
   bool any = false;
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.memory;

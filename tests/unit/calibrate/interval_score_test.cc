@@ -68,10 +68,10 @@ TEST(IntervalScore, OfOneRange) {
 
 // A plan that fits with a probability of 0.9 and ran has a square of 0.01, one that did not 0.81.
 TEST(IntervalScore, OfWhetherPlansFit) {
-  std::vector<RowRanges> rows(3);
-  rows[0].fits_probability = rows[1].fits_probability = rows[2].fits_probability = 0.9;
-  rows[0].ran = true, rows[1].ran = false;
-  EXPECT_NEAR(scores_of(rows).fits_brier, 0.41, 1e-15);
+  std::vector<RowRanges> plans(3);
+  plans[0].fits_probability = plans[1].fits_probability = plans[2].fits_probability = 0.9;
+  plans[0].ran = true, plans[1].ran = false;
+  EXPECT_NEAR(scores_of(plans).fits_brier, 0.41, 1e-15);
 }
 
 }  // namespace
