@@ -11,6 +11,8 @@
 #include <map>
 #include <utility>
 
+#include "model/result/prediction_interval.h"
+
 namespace plumbline::calibrate {
 namespace {
 
@@ -31,6 +33,27 @@ struct Observation {
 struct Estimate {
   double mean = 0, variance = 0;
 };
+using Weighted = std::vector<std::pair<Estimate, double>>;  // estimates with weights that add up to 1
+
+// Returns the variance of the normal distribution with this mean in whose band eight of ten values of the mixture lie.
+// A mixture of narrow and wide estimates has long tails, which its own variance would make a wide band of.
+double band_variance(const Weighted& mixture, double mean) {
+  const auto inside = [&](double half) {
+    double sum = 0;
+    for (const auto& [estimate, weight] : mixture) {
+      const double scale = std::sqrt(2 * estimate.variance);
+      sum += weight / 2 *
+             (std::erf((mean + half - estimate.mean) / scale) - std::erf((mean - half - estimate.mean) / scale));
+    }
+    return sum;
+  };
+  double low = 0, high = 2;
+  for (int step = 0; step < 40; ++step) {
+    const double middle = (low + high) / 2;
+    (inside(middle) < 0.8 ? low : high) = middle;
+  }
+  return std::pow(high / model::normal_p90, 2);
+}
 
 // Returns the covariance of two values by the effects that they share.
 double shared(const Levels& a, const Levels& b, const Deviations& deviations, double mu) {
@@ -65,45 +88,43 @@ std::pair<Estimate, double> predict(const std::vector<Observation>& seen, const 
 // Averages the predictions over the deviations by likelihood and prior.
 Estimate average(const std::vector<Observation>& seen, const Levels& levels, const std::vector<Deviations>& grid,
                  double mu, double prior) {
-  std::vector<std::pair<Estimate, double>> all;
+  Weighted all;
   double best = -std::numeric_limits<double>::infinity();
   for (const Deviations& deviations : grid) {
     all.push_back(predict(seen, levels, deviations, mu));
     for (const double deviation : deviations) all.back().second -= deviation * deviation / (2 * prior * prior);
     best = std::max(best, all.back().second);
   }
-  double weights = 0, mean = 0, square = 0;
-  for (const auto& [estimate, likelihood] : all) {
-    const double weight = std::exp(likelihood - best);
-    weights += weight;
-    mean += weight * estimate.mean;
-    square += weight * (estimate.variance + estimate.mean * estimate.mean);
-  }
-  mean /= weights;
-  return {mean, square / weights - mean * mean};
+  double weights = 0, mean = 0;
+  for (auto& [estimate, weight] : all) weights += weight = std::exp(weight - best);
+  for (auto& [estimate, weight] : all) mean += (weight /= weights) * estimate.mean;
+  return {mean, band_variance(all, mean)};
 }
 
 const Residuals& residuals(const LeftCell& cell, LeftOf quantity) {
   return quantity == LeftOf::time ? cell.time : cell.memory;
 }
 
-// Returns the deviation of rows within a set that is not among these. Its logarithm is normal over the sets; that of a
-// set with n rows in c cells is seen with a variance of 1 / (2 (n - c)). The mean of the deviations themselves is
-// returned: eight of ten rows follow it more closely than the root of their mean square, which the widest set decides.
-double within_sets(const std::vector<LeftCell>& cells, LeftOf quantity) {
-  std::map<std::string, std::pair<double, double>> sums;  // squares and degrees of freedom
+// Returns the deviation of rows within a set of the stack that is not among these. Its logarithm is normal over stacks
+// and sets; that of n rows in c cells is seen with a variance of 1 / (2 (n - c)). The mean of the deviations themselves
+// is returned: eight of ten rows follow it more closely than the root of their mean square, which the widest decides.
+double within_sets(const std::vector<LeftCell>& cells, const std::string& stack, LeftOf quantity) {
+  std::map<std::pair<std::string, std::string>, std::pair<double, double>> sums;  // squares and degrees of freedom
   for (const LeftCell& cell : cells) {
     const Residuals& rows = residuals(cell, quantity);
-    sums[cell.set].first += static_cast<double>(rows.rows) * rows.variance;
-    sums[cell.set].second += static_cast<double>(rows.rows) - 1;
+    auto& [squares, freedom] = sums[{cell.set, cell.kind.stack}];
+    squares += static_cast<double>(rows.rows) * rows.variance;
+    freedom += static_cast<double>(rows.rows) - 1;
   }
   std::vector<Observation> seen;
-  for (const auto& [set, sum] : sums)
+  for (const auto& [of, sum] : sums)
     if (sum.first > 0 && sum.second > 0)
-      seen.push_back({std::log(std::sqrt(sum.first / sum.second) / usual), 0.5 / sum.second, {"", "", "", set, ""}});
+      seen.push_back(
+          {std::log(std::sqrt(sum.first / sum.second) / usual), 0.5 / sum.second, {of.second, "", "", of.first, ""}});
   std::vector<Deviations> grid;
-  for (const double set : {0.1, 0.2, 0.35, 0.5, 0.7, 1.0}) grid.push_back({0, 0, 0, set, 0});
-  const Estimate logarithm = average(seen, {}, grid, 1, 1);
+  for (const double of_stack : {0.0, 0.2, 0.4, 0.7})
+    for (const double of_set : {0.1, 0.2, 0.35, 0.5, 0.7, 1.0}) grid.push_back({of_stack, 0, 0, of_set, 0});
+  const Estimate logarithm = average(seen, {stack, "", "", "", ""}, grid, 1, 1);
   return usual * std::exp(logarithm.mean + logarithm.variance / 2);
 }
 
@@ -148,12 +169,13 @@ std::optional<sim::Left> left_of(const std::vector<LeftCell>& cells, const StepK
     if (!without_sets.contains(cell.set) && residuals(cell, quantity).rows > 0) used.push_back(cell);
   if (used.empty()) return std::nullopt;
   const bool time = quantity == LeftOf::time;
-  const double own = within_sets(used, quantity);
+  const double own = within_sets(used, kind.stack, quantity);
   std::vector<Observation> seen;
   for (const LeftCell& cell : used) {
     const Residuals& rows = residuals(cell, quantity);
+    const double scatter = within_sets(used, cell.kind.stack, quantity);
     seen.push_back({rows.mean - (time ? cell.drawn_mean : 0),
-                    own * own / static_cast<double>(rows.rows),
+                    scatter * scatter / static_cast<double>(rows.rows),
                     {cell.kind.stack, cell.kind.precision, cell.kind.model, cell.set, std::to_string(seen.size())}});
   }
   const Estimate common =

@@ -6,7 +6,6 @@
 namespace plumbline::model {
 
 double Quantiles::share_below(double value) const {
-  constexpr double normal_p90 = 1.2815515655446004;
   const double end = value < p50 ? p10 : p90;
   const double distance = value > 0 && p50 > 0 ? std::log(value / p50) : value - p50;
   const double width = end > 0 && p50 > 0 ? std::abs(std::log(end / p50)) : 0;

@@ -9,6 +9,9 @@
 
 namespace plumbline::model {
 
+// Nine of ten standard normal numbers are below it.
+inline constexpr double normal_p90 = 1.2815515655446004;
+
 // Eight of ten values lie between p10 and p90.
 struct Quantiles {
   double p10 = 0, p50 = 0, p90 = 0;

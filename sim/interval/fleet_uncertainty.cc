@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/result/prediction_interval.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/uncertainty.h"
 
@@ -64,7 +65,7 @@ void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const auto sequences =
       static_cast<double>(plan.batch.global_batch_size) / static_cast<double>(plan.batch.micro_batch_size);
   const double operators = 2 * std::max(1.0, sequences / replicas);  // forward and backward of each micro-batch
-  const double late = expected_largest(groups) / normal_p90 / std::sqrt(operators);
+  const double late = expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
   if (late > 0)
     found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
                        change.step_factor *= 1 + late * geometric(operators_p90, z);

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <numbers>
 
+#include "model/result/prediction_interval.h"
+
 namespace plumbline::sim {
 
 double linear(const Spread& spread, double z) {
-  return spread.middle + z / normal_p90 * (z < 0 ? spread.middle - spread.low : spread.high - spread.middle);
+  return spread.middle + z / model::normal_p90 * (z < 0 ? spread.middle - spread.low : spread.high - spread.middle);
 }
 
 double geometric(const Spread& spread, double z) {

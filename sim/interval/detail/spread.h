@@ -5,9 +5,6 @@
 
 namespace plumbline::sim {
 
-// Nine of ten standard normal numbers are below it.
-inline constexpr double normal_p90 = 1.2815515655446004;
-
 // Eight of ten values lie between low and high, half of them below the middle.
 struct Spread {
   double low = 0, middle = 0, high = 0;

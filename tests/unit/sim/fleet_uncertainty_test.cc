@@ -45,10 +45,10 @@ double factor(const Inputs& inputs, const InputChange& change, const std::string
 TEST(Spread, PassesThroughWhatSourcesState) {
   const Spread spread{1, 2, 4};
   EXPECT_DOUBLE_EQ(linear(spread, 0), 2);
-  EXPECT_DOUBLE_EQ(linear(spread, normal_p90), 4);
-  EXPECT_DOUBLE_EQ(linear(spread, -2 * normal_p90), 0);
+  EXPECT_DOUBLE_EQ(linear(spread, model::normal_p90), 4);
+  EXPECT_DOUBLE_EQ(linear(spread, -2 * model::normal_p90), 0);
   EXPECT_DOUBLE_EQ(geometric(spread, normal_p90), 4);
-  EXPECT_DOUBLE_EQ(geometric(spread, -2 * normal_p90), 0.5);
+  EXPECT_DOUBLE_EQ(geometric(spread, -2 * model::normal_p90), 0.5);
 }
 
 // Of two normal draws 1 / sqrt(pi), of three 1.5 / sqrt(pi); 2.3439 of 64 is tabulated (Harter 1961: 2.34 of 64).
