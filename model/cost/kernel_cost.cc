@@ -125,7 +125,7 @@ KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Condit
   return changed;
 }
 
-// Conditions do not enter: a shape that is slower than its cost function is so whatever runs beside it.
+// Conditions do not enter: a shape that is slower than its cost function is so whatever else runs.
 double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
   const auto kind = static_cast<double>(op.kind);
   const auto type = [&](TensorId id) { return static_cast<double>(graph.tensor(id).type); };

@@ -1,4 +1,4 @@
-// What is likely of a compared row, by predictions and by a constant MFU, without what its own set says.
+// What is likely of a compared row, by predictions and by a constant MFU, without the rows of its own set.
 #pragma once
 
 #include <optional>

@@ -168,7 +168,7 @@ TEST_F(StepCases, RowsAreComparedOneByOne) {
   ASSERT_TRUE(runs.predicted) << to_string(runs.error.value_or(model::Error{}));
   EXPECT_DOUBLE_EQ(runs.prediction_error().value(), *runs.predicted / 1.5 - 1);
   EXPECT_GT(runs.baseline.value(), 0);
-  // The predicted 1.5 s lie in a wide interval, and there is room in memory.
+  // The predicted 1.5 s lie in a wide interval, and memory suffices.
   ASSERT_TRUE(runs.ranges.step && runs.ranges.memory);
   EXPECT_GE(runs.ranges.step->quantiles.p90 / runs.ranges.step->quantiles.p10, std::exp(2 * 1.28 * 0.5));
   EXPECT_GT(runs.ranges.step->quantiles.p50, *runs.predicted);
