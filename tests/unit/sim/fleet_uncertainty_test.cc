@@ -47,7 +47,7 @@ TEST(Spread, PassesThroughWhatSourcesState) {
   EXPECT_DOUBLE_EQ(linear(spread, 0), 2);
   EXPECT_DOUBLE_EQ(linear(spread, model::normal_p90), 4);
   EXPECT_DOUBLE_EQ(linear(spread, -2 * model::normal_p90), 0);
-  EXPECT_DOUBLE_EQ(geometric(spread, normal_p90), 4);
+  EXPECT_DOUBLE_EQ(geometric(spread, model::normal_p90), 4);
   EXPECT_DOUBLE_EQ(geometric(spread, -2 * model::normal_p90), 0.5);
 }
 
@@ -77,8 +77,8 @@ TEST(Load, SpreadsAroundWhatThePlanStates) {
   const Uncertainty& load = all.at("load of experts");
   EXPECT_EQ(load.source, "expert load");
   EXPECT_DOUBLE_EQ(*drawn(load, 0).imbalance, 0.075);
-  EXPECT_NEAR(*drawn(load, normal_p90).imbalance, 0.15, 1e-12);
-  EXPECT_NEAR(*drawn(load, -normal_p90).imbalance, 0.075 * 0.04 / 2.4 / 0.15, 1e-12);
+  EXPECT_NEAR(*drawn(load, model::normal_p90).imbalance, 0.15, 1e-12);
+  EXPECT_NEAR(*drawn(load, -model::normal_p90).imbalance, 0.075 * 0.04 / 2.4 / 0.15, 1e-12);
   EXPECT_EQ(*drawn(load, -4).imbalance, 0);
 }
 
@@ -88,7 +88,7 @@ TEST(Load, APlanThatStatesNothingIsDrawnUneven) {
   inputs.plan.places.erase("routing.imbalance");
   const Uncertainty load = found(inputs, add_load).at("load of experts");
   EXPECT_DOUBLE_EQ(*drawn(load, 0).imbalance, 0.075);
-  EXPECT_NEAR(*drawn(load, -normal_p90).imbalance, 0, 1e-12);
+  EXPECT_NEAR(*drawn(load, -model::normal_p90).imbalance, 0, 1e-12);
 }
 
 TEST(Silicon, OneGpuHasNoSlowest) {
@@ -152,8 +152,8 @@ TEST(Fleet, StragglersHaveThePublishedQuantiles) {
   EXPECT_EQ(slow.source, "jitter and slow ranks");
   EXPECT_EQ(drawn(slow, -3).step_factor, 1);
   EXPECT_NEAR(drawn(slow, 0.1891).step_factor, 1.10, 0.01);
-  EXPECT_GT(drawn(slow, normal_p90).step_factor, 1.27);
-  EXPECT_LT(drawn(slow, normal_p90).step_factor, 1.40);
+  EXPECT_GT(drawn(slow, model::normal_p90).step_factor, 1.27);
+  EXPECT_LT(drawn(slow, model::normal_p90).step_factor, 1.40);
   EXPECT_FALSE(found(tests::step_inputs(tests::llama_plan, "h800"), add_fleet).contains("stragglers"));
 }
 
