@@ -88,7 +88,7 @@ std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
   for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
     std::vector<std::string> cells = {label(row.figure), number(row.figure.value)};
     for (const std::optional<model::Quantiles>& interval : row.intervals)
-      cells.push_back(interval ? fmt::format("{:#.3g} to {:#.3g} {:>3}", interval->p10, interval->p90,
+      cells.push_back(interval ? fmt::format("{:#.3g}-{:#.3g} {:>3}", interval->p10, interval->p90,
                                              interval->contains(row.figure.value) ? "in" : "out")
                                : "-");
     if (std::ranges::none_of(row.intervals, [](const auto& interval) { return interval.has_value(); })) continue;

@@ -35,7 +35,7 @@ std::string seconds_span(const Quantiles& quantiles) {
 
 std::string left_sentence(const PredictionInterval& interval) {
   if (interval.left_rows.empty()) return "";
-  return fmt::format("Steps of this software took {} times what is predicted ({}).", fixed(interval.left_factor, 2),
+  return fmt::format("Measured steps took {} times what is predicted ({}).", fixed(interval.left_factor, 2),
                      interval.left_rows);
 }
 

@@ -12,7 +12,7 @@ std::string from_to(const std::string& low, const std::string& high);
 std::string seconds_span(const model::Quantiles& quantiles);  // the same of step times
 std::string plus_minus(double half_width);                    // "±8.5 %"
 
-// Returns "Steps of this software took 1.07 times what is predicted (531 steps of 5 sets)."; "" where nothing is left.
+// Returns "Measured steps took 1.07 times what is predicted (531 steps of 5 sets)."; "" where nothing is left.
 std::string left_sentence(const model::PredictionInterval& interval);
 // Returns "61.2 to 66.0 GB in eight of ten cases; it fits in 99.8 % of all."
 std::string memory_sentence(const model::PredictionInterval& interval);

@@ -77,7 +77,7 @@ TEST(Evaluation, IntervalsHaveThePublishedValueOrNot) {
   EXPECT_NEAR(interval(2).value().p90, 20, 1e-12);
   EXPECT_FALSE(interval(3));
   const std::string text = validation_table(evaluated);
-  for (const char* part : {"17.0 to 24.0  in", "1.50 to 1.50 out"})
+  for (const char* part : {"17.0-24.0  in", "1.50-1.50 out"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   const auto json = nlohmann::json::parse(validation_json({evaluated}))["cases"][0]["figures"];
   EXPECT_EQ(json[0]["interval"]["only"]["inside"], true);

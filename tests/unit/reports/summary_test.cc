@@ -65,7 +65,7 @@ TEST(Summary, LeadsWithTheInterval) {
   for (const char* part :
        {"step time              20.00 s  from components; lower bound 11.90 s",
         "as clusters run it     21.00 s  middle; 8 of 10 take 19.00 to 24.00 s",
-        "Steps of this software took 1.07 times what is predicted (531 steps of 5\n  sets).",
+        "Measured steps took 1.07 times what is predicted (531 steps of 5 sets).",
         "Peak as clusters run it: 56.0 to 61.0 GB in eight of ten cases; it fits in\n  99.8 % of all.",
         "GPU-hours                           2,540,000   2,810,000   3,210,000",
         // (24 - 19) / 2 / 21
