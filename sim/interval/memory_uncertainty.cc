@@ -51,7 +51,7 @@ double fullest_bytes(const model::Memory& memory, PeakOf part) {
   return most;
 }
 
-void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found) {
+void add_allocator(const Inputs& inputs, std::vector<Uncertainty>& found) {
   // Connections and contexts are counted from a few reports; half of their bytes is one standard deviation.
   constexpr double doubt = 0.5;
   found.push_back({"what the allocator holds unused of " + inputs.plan.stack.name.value_or(inputs.profile.stack()),

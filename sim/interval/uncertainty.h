@@ -56,6 +56,6 @@ void add_load(const Inputs& inputs, std::vector<Uncertainty>& found);
 void add_silicon(const Inputs& inputs, std::vector<Uncertainty>& found);
 void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found);
 // Adds what is not known of memory, which changes no time.
-void add_memory(const Inputs& inputs, std::vector<Uncertainty>& found);
+void add_allocator(const Inputs& inputs, std::vector<Uncertainty>& found);
 
 }  // namespace plumbline::sim

@@ -170,7 +170,7 @@ TEST(Fleet, APlanKeepsItsFleet) {
 
 model::PredictionInterval memory_interval(const Inputs& inputs, const model::Memory& memory,
                                           const std::optional<Left>& left = std::nullopt) {
-  const auto allocator = found(inputs, add_memory);
+  const auto allocator = found(inputs, add_allocator);
   std::vector<PeakDraw> draws;
   for (const double a : {-1.5, -0.5, 0.0, 0.5, 1.5})
     for (const double b : {-1.5, -0.5, 0.0, 0.5, 1.5}) {
