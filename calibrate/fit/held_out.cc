@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
+#include "model/result/prediction_interval.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -46,10 +47,10 @@ std::vector<HeldOutSummary> summaries(const std::vector<HeldOut>& tables) {
 }
 
 double deviation_of(const std::vector<double>& values) {
-  constexpr double share = 0.8, normal = 1.2815515655446004;  // eight of ten normal numbers are no further from 0
+  constexpr double share = 0.8;  // of normal numbers, this share is no further from 0 than model::normal_p90
   std::vector<double> sizes;
   for (const double value : values) sizes.push_back(std::abs(value));
-  return quantile(std::move(sizes), share) / normal;
+  return quantile(std::move(sizes), share) / model::normal_p90;
 }
 
 bool is_held_out(const std::string& key) {

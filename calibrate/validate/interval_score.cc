@@ -8,8 +8,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-constexpr double p90_deviations = 1.2815515655446004;  // of a normal distribution
-
 double loss(double share, double predicted, double measured) {
   const double above = measured - predicted;
   return (above >= 0 ? share * above : (share - 1) * above) / measured;
@@ -33,7 +31,7 @@ StepErrors errors_of(const std::vector<double>& errors) {
 }
 
 PredictedRange lognormal_range(double middle, double deviation, double measured) {
-  const double factor = std::exp(p90_deviations * deviation);
+  const double factor = std::exp(model::normal_p90 * deviation);
   return {{middle / factor, middle, middle * factor}, measured};
 }
 
