@@ -19,6 +19,7 @@
 namespace plumbline::sim {
 
 class Loop;
+struct Fleet;
 
 struct PlanEstimate {
   model::StepTimes step;
@@ -68,7 +69,8 @@ class Predictor {
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;
     bool record_timeline = false;
-    Loop* loop = nullptr;  // as in events()
+    Loop* loop = nullptr;          // as in events()
+    const Fleet* fleet = nullptr;  // all GPUs, on a loop of its own; nullptr: one GPU for each pipeline rank
   };
   // Returns the full result of a step: times, bound, losses, memory, cost and provenance.
   model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options);

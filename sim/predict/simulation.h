@@ -13,8 +13,8 @@
 namespace plumbline::sim {
 
 // closed_form puts the durations of chunks on a GPU alone through the schedule's recurrence, without events. step runs
-// every slot of every pipeline rank. Both use the same chunks and costs.
-enum class Fidelity { closed_form, step };
+// every slot of every pipeline rank, cluster those of every GPU. All use the same chunks and costs.
+enum class Fidelity { closed_form, step, cluster };
 std::string_view to_string(Fidelity fidelity);
 model::Result<Fidelity> parse_fidelity(std::string_view text);
 

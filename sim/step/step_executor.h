@@ -10,6 +10,7 @@
 #include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
 #include "sim/network/step_links.h"
+#include "sim/step/fleet.h"
 #include "sim/step/segment_time.h"
 #include "sim/step/step_end.h"
 #include "sim/step/template_run.h"
@@ -29,6 +30,7 @@ struct ExecutionInput {
   std::int64_t collective_sms = 0;          // held by reductions and gathers
   double collective_slowdown = 1;           // factor on their time while the GPU computes
   bool record = false;                      // fill the timeline
+  const Fleet* fleet = nullptr;             // every GPU; nullptr: one GPU for each pipeline rank
 };
 
 struct RankTimes {
@@ -42,11 +44,11 @@ struct RankTimes {
 };
 
 struct Execution {
-  double pipeline_end = 0;    // last slot of any rank
-  double exposed_reduce = 0;  // from pipeline_end to the end of the last reduction
-  double step_end = 0;        // optimizer included
-  StepTail tail;              // the part of step_end after the slots that is not kernels
-  std::vector<RankTimes> ranks;
+  double pipeline_end = 0;               // last slot of any rank
+  double exposed_reduce = 0;             // from pipeline_end to the end of the last reduction
+  double step_end = 0;                   // optimizer included
+  StepTail tail;                         // the part of step_end after the slots that is not kernels
+  std::vector<RankTimes> ranks;          // of GPUs with a fleet, else of pipeline ranks
   std::vector<double> template_seconds;  // [template] mean duration of its slots
   std::uint64_t events = 0;              // number run; an undisturbed slot is one event unless recorded
   model::Timeline timeline;              // empty unless recorded

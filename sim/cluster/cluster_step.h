@@ -1,0 +1,26 @@
+// A step on every GPU of the cluster (`--fidelity cluster`): each with its own speed, jitter and expert rows, drawn
+// anew for every seed.
+#pragma once
+
+#include <cstdint>
+
+#include "model/base/error.h"
+#include "sim/predict/inputs.h"
+#include "sim/predict/simulation.h"
+
+namespace plumbline::sim {
+
+struct ClusterOptions {
+  std::int64_t seeds = 8;
+  std::uint64_t seed = 1;   // of the first
+  bool by_kernels = false;  // segment by segment instead of whole slots
+  bool record = false;      // the timeline of a sample of GPUs in the first seed
+  // What is drawn.
+  bool slow_ranks = true, jitter = true, imbalance = true;
+};
+
+// Returns the mean step with its spread (StepResult::cluster). Seeds run in parallel; results are the same at any
+// number of threads. Errors: those of simulate().
+model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOptions& options);
+
+}  // namespace plumbline::sim

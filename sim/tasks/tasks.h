@@ -1,0 +1,31 @@
+// Work that is split over threads, processes and machines: numbered tasks whose results are bytes. The results are the
+// same wherever tasks run, and come back in the order of their numbers.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::sim {
+
+struct TaskSet {
+  std::string key;  // names the work with all of its inputs: tasks of equal keys have equal results
+  std::size_t count = 0;
+  std::function<model::Result<std::string>(std::size_t task)> run;  // called from several threads
+};
+
+// Runs tasks on the cores of this process, on the processes of a job, or takes their results from an earlier run.
+class Tasks {
+ public:
+  virtual ~Tasks() = default;
+  // Returns the results by task; the error of the first task that failed.
+  virtual model::Result<std::vector<std::string>> run(const TaskSet& set) = 0;
+};
+
+// Returns the tasks of this process: on all of its cores (oneTBB).
+Tasks& local_tasks();
+
+}  // namespace plumbline::sim
