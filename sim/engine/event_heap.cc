@@ -1,44 +1,58 @@
 #include "sim/engine/event_heap.h"
 
-#include <algorithm>
+#include <bit>
+#include <cassert>
 #include <cstddef>
 
 namespace plumbline::sim {
 
 namespace {
 
-constexpr std::size_t arity = 4;
+bool comes_later(const Scheduled& a, const Scheduled& b) { return a.order > b.order; }
 
 }  // namespace
 
-void EventHeap::push(const Scheduled& event) {
-  std::size_t hole = heap_.size();
-  heap_.push_back(event);
-  while (hole > 0) {
-    const std::size_t parent = (hole - 1) / arity;
-    if (!before(event, heap_[parent])) break;
-    heap_[hole] = heap_[parent];
-    hole = parent;
+void EventHeap::push_now(const Scheduled& event) {
+  now_.insert(std::ranges::upper_bound(now_, event, comes_later), event);
+}
+
+void EventHeap::put(const Scheduled& event) {
+  assert(event.time > last_ && "an event in the past");
+  const int bit = 63 - std::countl_zero(static_cast<std::uint64_t>(event.time ^ last_));
+  buckets_[static_cast<std::size_t>(bit)].push_back(event);
+  filled_ |= std::uint64_t{1} << bit;
+}
+
+Time EventHeap::first_time() const {
+  if (!now_.empty()) return last_;
+  if (next_ == unknown)
+    for (const Scheduled& event : buckets_[static_cast<std::size_t>(std::countr_zero(filled_))])
+      next_ = std::min(next_, event.time);
+  return next_;
+}
+
+// Spreads the lowest bucket, which has the earliest events, over those below it.
+void EventHeap::move_to_next_time() {
+  last_ = first_time();
+  const int lowest = std::countr_zero(filled_);
+  filled_ &= ~(std::uint64_t{1} << lowest);
+  std::vector<Scheduled>& bucket = buckets_[static_cast<std::size_t>(lowest)];
+  for (const Scheduled& event : bucket) {
+    if (event.time == last_)
+      now_.push_back(event);
+    else
+      put(event);
   }
-  heap_[hole] = event;
+  bucket.clear();
+  std::ranges::sort(now_, comes_later);
 }
 
 Scheduled EventHeap::take_first() {
-  const Scheduled first = heap_.front();
-  const Scheduled last = heap_.back();
-  heap_.pop_back();
-  const std::size_t size = heap_.size();
-  if (size == 0) return first;
-  std::size_t hole = 0;
-  for (std::size_t child = 1; child < size; child = arity * hole + 1) {
-    std::size_t best = child;
-    for (std::size_t other = child + 1; other < std::min(child + arity, size); ++other)
-      if (before(heap_[other], heap_[best])) best = other;
-    if (!before(heap_[best], last)) break;
-    heap_[hole] = heap_[best];
-    hole = best;
-  }
-  heap_[hole] = last;
+  if (now_.empty()) move_to_next_time();
+  const Scheduled first = now_.back();
+  now_.pop_back();
+  --size_;
+  next_ = unknown;
   return first;
 }
 

@@ -385,17 +385,17 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
 
   // Sets one SimGrid timer, for the first event of the heap, which orders events of the same time.
   void arm() {
-    if (events_.empty() || (timer_ != nullptr && armed_ <= events_.first().time)) return;
+    if (events_.empty() || (timer_ != nullptr && armed_ <= events_.first_time())) return;
     if (timer_ != nullptr) timer_->remove();
-    armed_ = events_.first().time;
+    armed_ = events_.first_time();
     timer_ = Timer::set(std::max(clock_seconds(), start_ + to_seconds(armed_)), [this] { wake(); });
   }
 
   void wake() {
     timer_ = nullptr;
     release();
-    keep_precision(events_.empty() ? 0 : to_seconds(events_.first().time - now_));
-    while (!events_.empty() && events_.first().time <= armed_) {
+    keep_precision(events_.empty() ? 0 : to_seconds(events_.first_time() - now_));
+    while (!events_.empty() && events_.first_time() <= armed_) {
       const Scheduled event = events_.take_first();
       now_ = event.time;
       event.task.handler->handle(event.task.code, event.task.argument);

@@ -38,7 +38,7 @@ void heap_loop(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * events);
 }
-BENCHMARK(heap_loop)->Arg(64)->Arg(4096)->Unit(benchmark::kMillisecond);
+BENCHMARK(heap_loop)->Arg(64)->Arg(4096)->Arg(32768)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plumbline::sim
