@@ -39,12 +39,16 @@ CollectivePath ring_path(CollectiveProtocol protocol, Collective collective, con
   const double passes = collective == Collective::all_reduce ? 2 : 1;
   const double between = passes * static_cast<double>(group.nodes() - 1);
   const double all = passes * static_cast<double>(group.ranks - 1);
+  const double sent = bus_factor(collective, group.ranks);
   double rate = line.limit;
   if (group.ranks_per_node > 1) rate = std::min(rate, line.nvlink_rate);
   if (group.nodes() > 1) rate = std::min(rate, per_node(group) * line.nic_rate);
-  return {CollectiveAlgorithm::ring, protocol,
+  return {CollectiveAlgorithm::ring,
+          protocol,
           line.base + (all - between) * line.nvlink_hop + between * line.network_hop,
-          bus_factor(collective, group.ranks) / rate + copy_of(collective, group, line)};
+          sent / rate + copy_of(collective, group, line),
+          group.nodes() > 1 ? sent / per_node(group) : 0,
+          group.ranks_per_node > 1 ? sent : 0};
 }
 
 // A chain inside each node and two complementary binary trees between the nodes, pipelined. Each GPU sends the buffer
@@ -53,18 +57,25 @@ CollectivePath tree_path(CollectiveProtocol protocol, const CollectiveGroup& gro
   double per_byte = 2 / line.limit;
   if (group.ranks_per_node > 1) per_byte = std::max(per_byte, 2 / line.nvlink_rate);
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * line.nic_rate));
-  return {CollectiveAlgorithm::tree, protocol,
+  return {CollectiveAlgorithm::tree,
+          protocol,
           line.base + 2 * (per_node(group) - 1) * line.nvlink_hop +
               2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop,
-          per_byte};
+          per_byte,
+          between_nodes(group) / per_node(group),
+          group.ranks_per_node > 1 ? 2.0 : 0.0};
 }
 
 // The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree.
 CollectivePath nvls_path(CollectiveProtocol protocol, const CollectiveGroup& group, const CollectiveLine& line) {
   double per_byte = 1 / line.nvlink_rate;
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * line.nic_rate));
-  return {CollectiveAlgorithm::nvls, protocol,
-          line.base + line.nvlink_hop + 2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop, per_byte};
+  return {CollectiveAlgorithm::nvls,
+          protocol,
+          line.base + line.nvlink_hop + 2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop,
+          per_byte,
+          between_nodes(group) / per_node(group),
+          1};
 }
 
 // Binomial trees of every rank at once, aggregated while messages are small: as many steps over the network as the
@@ -73,7 +84,7 @@ CollectivePath pat_path(CollectiveProtocol protocol, Collective collective, cons
                         const CollectiveLine& line) {
   const auto ranks = static_cast<double>(group.ranks);
   return {CollectiveAlgorithm::pat, protocol, line.base + ranks * line.nvlink_hop + std::log2(ranks) * line.network_hop,
-          bus_factor(collective, group.ranks) / line.nic_rate};
+          bus_factor(collective, group.ranks) / line.nic_rate, bus_factor(collective, group.ranks)};
 }
 
 // Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
@@ -86,9 +97,13 @@ CollectivePath direct_path(CollectiveProtocol protocol, Collective collective, c
   const double on_network = !across ? 0 : single ? 1 : (ranks - per_node(group)) / ranks;
   const double on_nvlink = single ? (across ? 0 : 1) : (per_node(group) - 1) / ranks;
   const double hops = single ? (across ? 0 : 1) : ranks - 1;
-  return {CollectiveAlgorithm::direct, protocol, line.base + hops * line.nvlink_hop + (across ? line.network_hop : 0),
+  return {CollectiveAlgorithm::direct,
+          protocol,
+          line.base + hops * line.nvlink_hop + (across ? line.network_hop : 0),
           std::max(on_nvlink / line.nvlink_rate, on_network / std::min(line.nic_rate, line.limit)) +
-              copy_of(collective, group, line)};
+              copy_of(collective, group, line),
+          on_network,
+          on_nvlink};
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ struct CollectivePath {
   CollectiveProtocol protocol = CollectiveProtocol::simple;
   double latency = 0;  // seconds
   double seconds_per_byte = 0;
+  double nic_load = 0, node_load = 0;  // bytes that a GPU sends through its NIC and inside its node, per byte
 
   double seconds(Bytes bytes) const { return latency + bytes.value() * seconds_per_byte; }
 };
@@ -71,7 +72,8 @@ struct CollectiveLine {
 //            max((g-1)/n / nvlink_rate, (n-g)/n / min(nic_rate, limit))
 //            send_recv: one transfer over its link, at the rate of that link
 //
-// ring and direct take 1 / (n copy_bandwidth) more per byte, but for broadcast and send_recv.
+// ring and direct take 1 / (n copy_bandwidth) more per byte, but for broadcast and send_recv. The loads are the
+// numerators of these rates: f / g through a NIC for a ring, 2 (N-1)/N / g for trees and nvls.
 CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol protocol, Collective collective,
                                const CollectiveGroup& group, const CollectiveLine& line);
 

@@ -342,6 +342,19 @@ double CommunicationCost::seconds_of(const Call& call) const {
                                                static_cast<double>(call.group.ranks_per_node), call.bytes.value()}));
 }
 
+CommunicationCost::CollectiveLoad CommunicationCost::collective_load(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<CollectiveAttributes>(op.attributes);
+  CollectiveLoad load{attributes.ranks, attributes.stride};
+  if (load.ranks == 1) return load;
+  const Call call = call_of(graph, op);
+  const CollectivePath path = collectives_.fastest(call.kind, call.group, call.bytes);
+  const double seconds = collective(graph, op);
+  load.network_bytes =
+      std::min(path.nic_load * call.bytes.value(), seconds * collectives_.nic_rate() / call.group.network_slowdown);
+  load.node_bytes = std::min(path.node_load * call.bytes.value(), seconds * collectives_.nvlink_rate());
+  return load;
+}
+
 CommunicationCost::LinkSeconds CommunicationCost::collective_at_best(const Graph& graph, const Operator& op) const {
   const Call call = call_of(graph, op);
   double seconds = collectives_.best(call.kind, call.group, call.bytes);

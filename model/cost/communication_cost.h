@@ -78,6 +78,13 @@ class CommunicationCost {
   // Returns the seconds of its bytes at the highest rate of its links: network for groups over several nodes, else
   // node.
   LinkSeconds collective_at_best(const Graph& graph, const Operator& op) const;
+  // Returns the bytes that a GPU sends in it through its NIC and inside its node, on the path that seconds are those
+  // of, and at most what the rates of these links move in its seconds.
+  struct CollectiveLoad {
+    std::int64_t ranks = 1, stride = 1;  // of the group
+    double network_bytes = 0, node_bytes = 0;
+  };
+  CollectiveLoad collective_load(const Graph& graph, const Operator& op) const;
   // Returns the seconds of ring attention, whose kernels take `seconds` in all. It runs in as many pieces as ranks,
   // each overlapped with the transfer of the next keys and values (backward: and gradients). The first never waits.
   double ring_attention(const Graph& graph, const Operator& op, double seconds) const;

@@ -57,6 +57,7 @@ void GpuModel::start_ready() {
     active.segment = segment;
     active.run = {now_, now_, now_, now_, 0};
     enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
+    if (stream == collective) start_collective_flows();
   }
   refresh_rates();
 }
@@ -192,18 +193,32 @@ void GpuModel::start_flows() {
   const SegmentTime& time = (*work_.times)[active_[communication].segment];
   if (work_.links == nullptr) return;
   limited_overlapped_ = computing();
-  start_flow(0, work_.links->network, time.network_bytes, limited_overlapped_ ? time.network_overlapped : time.network);
-  start_flow(1, work_.links->node, time.node_bytes, time.node);
+  const double network = limited_overlapped_ ? time.network_overlapped : time.network;
+  legs_ = {};
+  start_flow(communication, 0, work_.links->network, time.network_bytes, network);
+  start_flow(communication, 1, work_.links->node, time.node_bytes, time.node);
 }
 
-void GpuModel::start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
-  legs_[leg] = {};
-  if (bytes <= 0 || links.footprint.empty()) return;
-  legs_[leg].bytes = bytes / links.times * links.contention;  // contention does not change the limit's seconds
-  ++flows_;
-  legs_[leg].flow =
-      loop_.flow({.footprint = &links.footprint, .bytes = legs_[leg].bytes, .rate_limit = legs_[leg].bytes / seconds},
-                 {this, flow_code, 0, 0});
+// A collective moves the bytes of both legs at the pace of its cost function, unless a link that it shares is slower.
+void GpuModel::start_collective_flows() {
+  const SegmentTime& time = (*work_.times)[active_[collective].segment];
+  if (work_.groups == nullptr || time.group < 0) return;
+  const RankLinks& links = *(*work_.groups)[static_cast<std::size_t>(time.group)];
+  const double seconds = to_seconds(to_time(time.transfer));
+  start_flow(collective, 0, links.network, time.network_bytes, seconds);
+  start_flow(collective, 1, links.node, time.node_bytes, seconds);
+}
+
+void GpuModel::start_flow(std::size_t stream, std::size_t leg, const AllToAllLeg& links, double bytes, double seconds) {
+  if (bytes <= 0 || seconds <= 0 || links.footprint.empty()) return;
+  const double per_connection = bytes / links.times * links.contention;  // the limit's seconds stay those of the kernel
+  ++flows_[stream];
+  const FlowId flow = loop_.flow({.footprint = &links.footprint,
+                                  .bytes = per_connection,
+                                  .rate_limit = per_connection / seconds,
+                                  .owner = static_cast<std::uint32_t>(id_) + 1},
+                                 {this, flow_code, 0, stream});
+  if (stream == communication) legs_[leg] = {flow, per_connection};
 }
 
 void GpuModel::limit_flows() {
@@ -233,8 +248,8 @@ void GpuModel::refresh_rates() {
     Active& active = active_[stream];
     if (active.stage == Stage::idle || active.stage == Stage::barrier) continue;
     if (active.stage == Stage::acquire && work_.kernel_by_kernel) continue;  // ends with a kernel, not after a time
-    if (stream == communication && flows_ > 0) {
-      limit_flows();
+    if (flows_[stream] > 0) {
+      if (stream == communication) limit_flows();
       continue;
     }
     const double seconds = stage_seconds(stream, state);
@@ -256,7 +271,7 @@ void GpuModel::account_compute() {
 void GpuModel::handle(std::uint32_t code, std::uint64_t argument) {
   note_time();
   if (code == flow_code) {
-    if (--flows_ == 0) finish_stage(communication);
+    if (--flows_[argument] == 0) finish_stage(argument);
     return;
   }
   const std::size_t stream = argument & 0xff;

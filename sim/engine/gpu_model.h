@@ -8,6 +8,7 @@
 
 #include "model/program/program.h"
 #include "sim/engine/loop.h"
+#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 #include "sim/step/segment_time.h"
 
@@ -45,7 +46,9 @@ struct SlotWork {
   std::int64_t device_sms = 0;
   std::int64_t collective_sms = 0;   // held by a dense collective while it runs
   const RankLinks* links = nullptr;  // crossed by transfers; nullptr: transfers take their SegmentTime
-  bool kernel_by_kernel = false;     // a segment is one kernel; waiting for SMs means until that kernel ends
+  // Crossed by collectives, by SegmentTime::group; nullptr: these take their SegmentTime too.
+  const std::vector<const RankLinks*>* groups = nullptr;
+  bool kernel_by_kernel = false;  // a segment is one kernel; waiting for SMs means until that kernel ends
 };
 
 class GpuModel final : public Handler {
@@ -104,7 +107,8 @@ class GpuModel final : public Handler {
   void acquire_if_free();
   void begin(Stage communication_stage);
   void start_flows();
-  void start_flow(std::size_t leg, const AllToAllLeg& links, double bytes, double seconds);
+  void start_collective_flows();
+  void start_flow(std::size_t stream, std::size_t leg, const AllToAllLeg& links, double bytes, double seconds);
   void limit_flows();
   void account_compute();
   void note_time() { now_ = loop_.now(); }  // the loop's time stands still until its next call
@@ -120,9 +124,9 @@ class GpuModel final : public Handler {
     FlowId flow{};
     double bytes = 0;  // of the flow; 0: no such leg
   };
-  std::array<Leg, 2> legs_;          // over the network, inside the node
-  int flows_ = 0;                    // running flows
-  bool limited_overlapped_ = false;  // the flows have the rates of transfers that overlap compute
+  std::array<Leg, 2> legs_;           // of the all-to-all: over the network, inside the node
+  std::array<int, streams> flows_{};  // running flows by stream
+  bool limited_overlapped_ = false;   // the flows have the rates of transfers that overlap compute
   std::vector<char> done_;
   std::size_t left_ = 0, used_ = 0;  // segments of the slot that have not ended; streams up to the last one in use
   Time now_ = 0, slot_start_ = 0, compute_busy_ = 0, busy_since_ = 0;

@@ -1,4 +1,5 @@
-// The project's own event loop. Links are not shared: each flow runs as if it were alone on them.
+// The project's own event loop. The flows of one GPU share the links that they cross, max-min fairly in proportion to
+// how often they cross them, as on the SimGrid loop. Flows of different GPUs run as if they were alone.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ class HeapLoop final : public Loop, private Handler {
 
   Time now() const override { return now_; }
   void at(Time time, const Task& task) override;
-  // The flow takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is longer.
+  // Alone, the flow takes max(bytes * times / bandwidth) over its crossings, or bytes / rate_limit where that is
+  // longer.
   FlowId flow(const Flow& flow, const Task& done) override;
   void set_rate_limit(FlowId flow, double rate_limit) override;
 
@@ -28,7 +30,11 @@ class HeapLoop final : public Loop, private Handler {
   struct Running {
     Task done;
     std::uint64_t order = 0;
+    const Footprint* footprint = nullptr;
+    std::uint32_t owner = 0;
+    std::uint64_t mask = 0;     // of the footprint's links, by link mod 64
     double link_rate = 0;       // B/s that the links allow
+    double alone = 0;           // B/s on links of its own
     double rate = 0;            // B/s now
     double bytes_left = 0;      // at `since`
     Time since = 0;             // of the last change of rate
@@ -36,11 +42,16 @@ class HeapLoop final : public Loop, private Handler {
   };
   void handle(std::uint32_t changes, std::uint64_t flow) override;  // the end of a flow
   void schedule_end(FlowId flow, const Running& running);
+  void set_rate(FlowId flow, Running& running, double rate);
+  std::vector<FlowId>& flows_of(std::uint32_t owner);
+  bool may_share(const std::vector<FlowId>& flows);
+  void share(std::uint32_t owner);
 
   static const std::vector<topologies::Link> no_links;
   const std::vector<topologies::Link>* links_ = &no_links;
   EventHeap events_;
   FlowSlots<Running> flows_;
+  std::vector<std::vector<FlowId>> of_owner_;  // [owner] running flows
   Time now_ = 0;
 };
 

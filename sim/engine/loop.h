@@ -57,6 +57,8 @@ struct Flow {
   double bytes = 0;
   double rate_limit = unlimited;  // B/s of `bytes`
   Task failed;                    // runs instead of `done` when a link of the footprint fails; may have no handler
+  // A GPU's number + 1: on loops without a network only flows of one owner share links; 0: with none.
+  std::uint32_t owner = 0;
 };
 
 // The id of a flow, used once per loop.

@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "sim/network/step_links.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
 
@@ -21,6 +24,16 @@ struct GroupLinks {
   std::int64_t ranks_per_node = 1;  // members on a node, on average, rounded
   // Seconds of the most loaded link over those of a NIC that carries the same ring alone; at least 1.
   double slowdown = 1;
+  // [pipeline rank]: the links of the group that its representative GPU is in. Over the network these are the links of
+  // that GPU and the most loaded one of the rank's block, loaded by the rings that start in the block; inside the node
+  // those to and from the other members.
+  std::shared_ptr<const std::vector<RankLinks>> ranks;
+};
+
+// Bytes that a GPU sends in the collectives of one or several operators, which take the links one after the other.
+struct WireLoad {
+  std::int32_t group = -1;  // index in CostModels::groups, of the operator that sends most; -1: none
+  double network_bytes = 0, node_bytes = 0;
 };
 
 // Returns the links of a group. Each ring visits the nodes of its group in the order of the members, over as many NICs

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/cost/operator_class.h"
 #include "model/program/plan_context.h"
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
@@ -35,7 +36,7 @@ model::CommunicationCost::Group expert_group(const Inputs& inputs) {
 
 // Sets how the placement spreads the groups of dense collectives over nodes and links.
 model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layout, const topologies::Fabric& fabric,
-                                 model::CommunicationCost& communication) {
+                                 CostModels& costs) {
   const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
   LinksMemo own;
   LinksMemo& memo = inputs.links ? *inputs.links : own;
@@ -47,10 +48,23 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
     const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
     patterns.push_back({group.ranks, group.stride});
   }
+  const auto known = [&](std::int64_t ranks, std::int64_t stride) {
+    return std::ranges::any_of(
+        patterns, [&](const GroupPattern& pattern) { return pattern.ranks == ranks && pattern.stride == stride; });
+  };
+  for (const bool expert : {false, true}) {  // sharding inside groups
+    const model::ShardGroup group = model::shard_group(inputs.plan, layout, expert);
+    if (layout.two_directions) break;
+    if (!known(group.shards, group.stride)) patterns.push_back({group.shards, group.stride});
+    if (!known(group.replicas, group.replica_stride)) patterns.push_back({group.replicas, group.replica_stride});
+  }
   for (const GroupPattern& pattern : patterns) {
     if (pattern.ranks == 1) continue;
-    const GroupLinks links = memo.group(inputs, fabric, placement, pattern);
-    communication.place_group(pattern.ranks, pattern.stride, {pattern.ranks, links.ranks_per_node, links.slowdown});
+    GroupLinks links = memo.group(inputs, fabric, placement, pattern);
+    costs.communication.place_group(pattern.ranks, pattern.stride,
+                                    {pattern.ranks, links.ranks_per_node, links.slowdown});
+    // Groups of equal ranks and stride have the links of the last pattern, as costs have.
+    costs.groups.insert(costs.groups.begin(), {pattern.ranks, pattern.stride, std::move(links)});
   }
   return {};
 }
@@ -124,6 +138,26 @@ std::string formats_of(const model::Device& device) {
 
 }  // namespace
 
+WireLoad wire_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs) {
+  WireLoad load;
+  double most = 0;
+  for (const std::uint16_t index : operators) {
+    const model::Operator& op = graph.operators[index];
+    if (costs.groups.empty() || model::operator_class(graph, op) != model::OperatorClass::collective) continue;
+    const auto sent = costs.communication.collective_load(graph, op);
+    const auto group = std::ranges::find_if(costs.groups, [&](const CostModels::PlacedGroup& placed) {
+      return placed.ranks == sent.ranks && placed.stride == sent.stride;
+    });
+    if (group == costs.groups.end()) continue;
+    load.network_bytes += sent.network_bytes;
+    load.node_bytes += sent.node_bytes;
+    const double bytes = sent.network_bytes + sent.node_bytes;
+    if (bytes > most) load.group = static_cast<std::int32_t>(group - costs.groups.begin());
+    most = std::max(most, bytes);
+  }
+  return load;
+}
+
 model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout& layout) {
   const auto& overlap = inputs.plan.overlap;
   const model::Device& device = inputs.cluster.device;
@@ -162,7 +196,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   const auto power = TRY(power_model(inputs, profile));
   const model::SmPartition partition{policy, device.sms, communication->communication_sms(),
                                      collective_sms(inputs, *communication)};
-  CostModels costs{kernels, *communication, host, partition, nullptr, on_device, power};
+  CostModels costs{kernels, *communication, host, partition, nullptr, {}, on_device, power};
   costs.kernels.use(inputs.shapes);
   costs.communication.use(inputs.shapes);
   model::ConstantReader reader(profile);
@@ -182,7 +216,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   if (inputs.fabric) {
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);
-    TRY(place_groups(inputs, layout, costs.links->fabric(), costs.communication));
+    TRY(place_groups(inputs, layout, costs.links->fabric(), costs));
   }
   return costs;
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "model/base/error.h"
 #include "model/cost/communication_cost.h"
@@ -12,6 +13,7 @@
 #include "model/cost/sm_partition.h"
 #include "model/plan/layout.h"
 #include "model/profile/device_profile.h"
+#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {
@@ -24,6 +26,11 @@ struct CostModels {
   model::HostCost host;
   model::SmPartition partition;
   std::shared_ptr<const StepLinks> links;  // where the inputs have wiring
+  struct PlacedGroup {                     // a kind of groups of dense collectives
+    std::int64_t ranks = 1, stride = 1;
+    GroupLinks links;
+  };
+  std::vector<PlacedGroup> groups;  // where the inputs have wiring
   // The constants behind the costs; indices of constants are those of its parameters.
   std::shared_ptr<const model::DeviceProfile> profile;
   std::optional<model::PowerModel> power = std::nullopt;  // where the profile has one
@@ -33,6 +40,9 @@ struct CostModels {
   // reduction, and to add up the gradients of a micro-batch.
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
 };
+
+// Returns what the dense collectives among the operators send.
+WireLoad wire_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs);
 
 // Makes the cost functions of the inputs' plan, whose layout is `layout`, with the constants of the profile that hold
 // on the cluster's device (model::profile_on). Returns an input error when the profile lacks a constant or has one that

@@ -180,6 +180,7 @@ class Predictor::Parts {
     input.stage_message_bytes = program.stage_message.value();
     input.p2p_rate = work_.costs->communication.p2p_rate().value;
     input.links = work_.costs->links.get();
+    for (const CostModels::PlacedGroup& group : work_.costs->groups) input.groups.push_back(group.links);
     for (const std::int32_t kind : work_.stage_kinds) input.optimizers.push_back(work_.sharded->optimizer_timing(kind));
     input.synchronize = synchronize;
     return input;

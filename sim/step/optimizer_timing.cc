@@ -26,7 +26,13 @@ class Timer {
 
   OptimizerTiming run(const std::vector<model::ShardUnit>& units) {
     for (const model::ShardUnit& unit : units)
-      timing_.units.push_back({sum(unit.reduce), sum(unit.gather), sum(unit.copy), local(unit.reduce)});
+      timing_.units.push_back({.reduce = sum(unit.reduce),
+                               .gather = sum(unit.gather),
+                               .copy = sum(unit.copy),
+                               .local = local(unit.reduce),
+                               .reduce_load = wire_load(graph_, unit.reduce, costs_),
+                               .gather_load = wire_load(graph_, unit.gather, costs_),
+                               .local_load = wire_load(graph_, without_sums(unit.reduce), costs_)});
     for (std::size_t i = 0; i < graph_.operators.size(); ++i)
       if (!counted_[i]) add(graph_.operators[i]);
     const double kernels = timing_.check + timing_.update - timing_.host_update;
@@ -64,16 +70,23 @@ class Timer {
     return total;
   }
 
-  // Returns the seconds of a reduction without the sums of shards over replicas. Without shards there is none.
-  double local(const std::vector<std::uint16_t>& reduce) {
-    double total = 0;
-    bool sharded = false, scattered = false;  // any, just before
+  // Returns a reduction without the sums of shards over replicas.
+  std::vector<std::uint16_t> without_sums(const std::vector<std::uint16_t>& reduce) const {
+    std::vector<std::uint16_t> rest;
+    bool scattered = false;  // just before
     for (const std::uint16_t index : reduce) {
-      const model::Operator& op = graph_.operators[index];
-      if (!(scattered && op.kind == OperatorKind::all_reduce)) total += seconds(op);
-      scattered = op.kind == OperatorKind::reduce_scatter;
-      sharded = sharded || scattered;
+      const OperatorKind kind = graph_.operators[index].kind;
+      if (!(scattered && kind == OperatorKind::all_reduce)) rest.push_back(index);
+      scattered = kind == OperatorKind::reduce_scatter;
     }
+    return rest;
+  }
+
+  // Returns the seconds of the same. Without shards there is no such reduction.
+  double local(const std::vector<std::uint16_t>& reduce) {
+    const double total = sum(without_sums(reduce));
+    const bool sharded = std::ranges::any_of(
+        reduce, [this](std::uint16_t index) { return graph_.operators[index].kind == OperatorKind::reduce_scatter; });
     return sharded ? total : 0;
   }
 

@@ -111,6 +111,17 @@ SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& se
   return time;
 }
 
+SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
+  SegmentTime time = transfer_segment(graph, segment, [&](const model::Operator& op) {
+    return segment.share * costs.communication.collective(graph, op);
+  });
+  const WireLoad load = wire_load(graph, segment.operators, costs);
+  time.group = load.group;
+  time.network_bytes = segment.share * load.network_bytes;
+  time.node_bytes = segment.share * load.node_bytes;
+  return time;
+}
+
 }  // namespace
 
 double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
@@ -123,10 +134,7 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
                          double clock) {
   if (segment.stream == model::Stream::communication) return communication_segment(graph, segment, costs);
-  if (segment.stream == model::Stream::collective)
-    return transfer_segment(graph, segment, [&](const model::Operator& op) {
-      return segment.share * costs.communication.collective(graph, op);
-    });
+  if (segment.stream == model::Stream::collective) return collective_segment(graph, segment, costs);
   if (model::on_host_link(segment.stream))
     return transfer_segment(graph, segment, [&](const model::Operator& op) { return costs.host.copy(graph, op); });
   return compute_segment(graph, segment, costs, clock);

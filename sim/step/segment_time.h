@@ -29,6 +29,7 @@ struct SegmentTime {  // seconds
   // The two legs of the transfer: seconds at the kernels' rates, and the bytes that the GPU sends.
   double network = 0, network_overlapped = 0, node = 0;
   double network_bytes = 0, node_bytes = 0;
+  std::int32_t group = -1;     // of a segment of dense collectives: WireLoad::group
   std::int64_t held = 0;       // SMs that notify and transfer hold
   bool wait_measured = false;  // the measured transfer includes the wait for these SMs
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/program/program.h"
+#include "sim/network/group_links.h"
 
 namespace plumbline::sim {
 
@@ -16,6 +17,7 @@ struct UnitTiming {  // of a shard unit, seconds
   double reduce = 0, gather = 0;
   double copy = 0;   // of its reduced gradient to the host
   double local = 0;  // of `reduce`, in steps without sums over replicas
+  WireLoad reduce_load, gather_load, local_load;
 };
 
 struct OptimizerTiming {  // per stage, seconds

@@ -37,7 +37,7 @@ class Executor final : public GpuListener, public Handler {
         messages_(loop_, program_.schedule.ranks.size(), to_time(input.p2p_latency),
                   {input.stage_message_bytes, input.p2p_rate, input.links},
                   [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
-        data_parallel_(loop_, program_, input.optimizers, input.synchronize, input.collective_slowdown,
+        data_parallel_(loop_, program_, input.optimizers, input.synchronize, input.collective_slowdown, input.groups,
                        {[this](std::int32_t rank, bool runs) { gpus_[rank].set_collective(runs); },
                         [this](const Collectives::Run& run) { collective_ended(run); }}) {
     const std::size_t ranks = program_.schedule.ranks.size();
@@ -51,6 +51,9 @@ class Executor final : public GpuListener, public Handler {
     busy_before_.assign(ranks, 0);
     free_runs_.assign(input.links == nullptr ? 1 : ranks,
                       std::vector<std::optional<TemplateRun>>(program_.templates.size()));
+    rank_groups_.resize(ranks);
+    for (const GroupLinks& group : input.groups)
+      for (std::size_t r = 0; r < ranks; ++r) rank_groups_[r].push_back(&(*group.ranks)[r]);
     if (input.record) recorder_.emplace(program_, input.template_times);
   }
 
@@ -142,8 +145,9 @@ class Executor final : public GpuListener, public Handler {
     if (run) return *run;
     const model::SlotTemplate& whole = program_.templates[slot];
     const std::vector<SegmentTime>& times = input_.template_times[slot];
-    run = input_.links == nullptr ? run_template(whole, times, input_.device_sms)
-                                  : run_template(whole, times, input_.device_sms, *input_.links, rank);
+    run = input_.links == nullptr
+              ? run_template(whole, times, input_.device_sms)
+              : run_template(whole, times, input_.device_sms, *input_.links, rank_groups_[rank], rank);
     return *run;
   }
 
@@ -179,7 +183,8 @@ class Executor final : public GpuListener, public Handler {
                        .times = &input_.template_times[slot],
                        .device_sms = input_.device_sms,
                        .collective_sms = input_.collective_sms,
-                       .links = input_.links == nullptr ? nullptr : &input_.links->expert_all_to_all(rank)});
+                       .links = input_.links == nullptr ? nullptr : &input_.links->expert_all_to_all(rank),
+                       .groups = input_.links == nullptr ? nullptr : &rank_groups_[rank]});
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
@@ -238,6 +243,7 @@ class Executor final : public GpuListener, public Handler {
   std::vector<Time> waits_since_;  // per rank: since when compute waits for its parameters; -1: it does not
   std::vector<Time> busy_before_;  // per rank: its GPU's busy time at the end of its last slot
   std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank; one entry without links][template]
+  std::vector<std::vector<const RankLinks*>> rank_groups_;          // [rank][WireLoad::group]
   std::optional<Recorder> recorder_;
   Execution result_;
 };

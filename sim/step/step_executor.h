@@ -9,6 +9,7 @@
 #include "model/result/timeline.h"
 #include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
+#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 #include "sim/step/fleet.h"
 #include "sim/step/segment_time.h"
@@ -25,6 +26,7 @@ struct ExecutionInput {
   double stage_message_bytes = 0;           // of one message
   double p2p_rate = 0;                      // B/s of a message alone
   const StepLinks* links = nullptr;         // crossed by transfers and messages; may be null
+  std::vector<GroupLinks> groups;           // crossed by dense collectives, by WireLoad::group; may be empty
   std::vector<OptimizerTiming> optimizers;  // [stage]
   bool synchronize = true;                  // gradients are reduced in this step
   std::int64_t collective_sms = 0;          // held by reductions and gathers

@@ -82,13 +82,15 @@ double seconds_with_collective(const model::SlotTemplate& slot, const std::vecto
 }
 
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                         std::int64_t device_sms, const StepLinks& links, std::int32_t rank) {
+                         std::int64_t device_sms, const StepLinks& links, const std::vector<const RankLinks*>& groups,
+                         std::int32_t rank) {
   HeapLoop loop(links.fabric().links());
   return LoneGpu(loop, times)
       .run({.segments = &slot.segments,
             .times = &times,
             .device_sms = device_sms,
-            .links = &links.expert_all_to_all(rank)});
+            .links = &links.expert_all_to_all(rank),
+            .groups = &groups});
 }
 
 }  // namespace plumbline::sim

@@ -22,8 +22,10 @@ TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<Segm
 // Returns the seconds of the slot where a dense collective runs all the time, on so many SMs.
 double seconds_with_collective(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
                                std::int64_t device_sms, std::int64_t collective_sms);
-// Runs on the links of a pipeline rank, each transfer as if it were alone on them.
+// Runs on the links of a pipeline rank, which only the slot's own transfers share. `groups` are those of its dense
+// collectives (SlotWork::groups).
 TemplateRun run_template(const model::SlotTemplate& slot, const std::vector<SegmentTime>& times,
-                         std::int64_t device_sms, const StepLinks& links, std::int32_t rank);
+                         std::int64_t device_sms, const StepLinks& links, const std::vector<const RankLinks*>& groups,
+                         std::int32_t rank);
 
 }  // namespace plumbline::sim

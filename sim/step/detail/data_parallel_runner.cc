@@ -6,6 +6,8 @@
 namespace plumbline::sim {
 namespace {
 
+constexpr std::uint32_t flow_code = 1;
+
 std::vector<std::vector<std::int32_t>> holders(const model::Schedule& schedule) {
   std::vector<std::vector<std::int32_t>> ranks(static_cast<std::size_t>(schedule.stages));
   const auto stages = stages_of(schedule);
@@ -48,9 +50,10 @@ std::span<const std::uint32_t> of_segment(std::span<const std::uint32_t> slot, s
 }  // namespace
 
 Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
-                         Listener listener)
+                         std::vector<GroupLinks> groups, Listener listener)
     : loop_(loop),
       holders_(std::move(holders)),
+      groups_(std::move(groups)),
       listener_(std::move(listener)),
       slowdown_(slowdown),
       busy_(ranks, false),
@@ -58,7 +61,7 @@ Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> hold
       running_(ranks),
       waiting_(ranks) {}
 
-void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds) {
+void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, const Work& work) {
   const Key key{kind, stage, unit};
   const auto entry = incomplete_.find(key);
   if (entry != incomplete_.end()) {
@@ -70,7 +73,8 @@ void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::in
     return all_posted(index);
   }
   const std::size_t missing = holders_[static_cast<std::size_t>(stage)].size() - 1;
-  posted_.push_back({.run = {kind, stage, unit, {rank}, 0, 0}, .seconds = seconds, .missing = missing});
+  posted_.push_back(
+      {.run = {kind, stage, unit, {rank}, 0, 0}, .seconds = work.seconds, .missing = missing, .load = work.load});
   if (missing == 0) return all_posted(posted_.size() - 1);
   incomplete_[key] = posted_.size() - 1;
 }
@@ -92,15 +96,44 @@ void Collectives::start(std::size_t index) {
     running_[static_cast<std::size_t>(rank)] = index;
   }
   posted.run.start = loop_.now();
-  schedule_end(index);
+  start_flows(index);
+  if (posted.legs.empty()) schedule_end(index);
   for (const std::int32_t rank : posted.run.ranks) listener_.busy(rank, true);
+}
+
+bool Collectives::overlapped(const Posted& posted) const {
+  return std::ranges::any_of(posted.run.ranks,
+                             [this](std::int32_t rank) { return computing_[static_cast<std::size_t>(rank)]; });
+}
+
+// Every rank sends over the links of its own GPU, at the pace of the cost function unless a shared link is slower. The
+// collective ends with the last flow.
+void Collectives::start_flows(std::size_t index) {
+  Posted& posted = posted_[index];
+  if (groups_.empty() || posted.load.group < 0) return;
+  const double seconds = to_seconds(to_time(posted.seconds * (overlapped(posted) ? slowdown_ : 1)));
+  if (seconds <= 0) return;
+  const auto& links = *groups_[static_cast<std::size_t>(posted.load.group)].ranks;
+  std::vector<Flow> flows;
+  for (const std::int32_t rank : posted.run.ranks) {
+    const RankLinks& own = links[static_cast<std::size_t>(rank)];
+    for (const auto& [leg, sent] :
+         {std::pair(&own.network, posted.load.network_bytes), std::pair(&own.node, posted.load.node_bytes)}) {
+      const double bytes = sent / leg->times;
+      if (bytes > 0 && !leg->footprint.empty())
+        flows.push_back({.footprint = &leg->footprint,
+                         .bytes = bytes,
+                         .rate_limit = bytes / seconds,
+                         .owner = static_cast<std::uint32_t>(rank) + 1});
+    }
+  }
+  posted.running = flows.size();
+  for (const Flow& flow : flows) posted.legs.push_back({loop_.flow(flow, {this, flow_code, 0, index}), flow.bytes});
 }
 
 void Collectives::schedule_end(std::size_t index) {
   Posted& posted = posted_[index];
-  const bool slow = std::ranges::any_of(
-      posted.run.ranks, [this](std::int32_t rank) { return computing_[static_cast<std::size_t>(rank)]; });
-  posted.factor = slow ? slowdown_ : 1;
+  posted.factor = overlapped(posted) ? slowdown_ : 1;
   posted.since = loop_.now();
   const std::uint64_t argument = (static_cast<std::uint64_t>(++posted.version) << 32) | index;
   loop_.at(loop_.now() + to_time(posted.seconds * posted.factor), {this, 0, 0, argument});
@@ -112,6 +145,9 @@ void Collectives::computing(std::int32_t rank, bool runs) {
   computing_[r] = runs;
   if (!busy_[r]) return;
   Posted& posted = posted_[running_[r]];
+  for (const Posted::Leg& leg : posted.legs)
+    loop_.set_rate_limit(leg.flow, leg.bytes / (posted.seconds * (overlapped(posted) ? slowdown_ : 1)));
+  if (!posted.legs.empty()) return;
   posted.seconds = std::max(0.0, posted.seconds - to_seconds(loop_.now() - posted.since) / posted.factor);
   schedule_end(running_[r]);
 }
@@ -135,10 +171,18 @@ void Collectives::start_on(const std::vector<std::int32_t>& free_ranks) {
   }
 }
 
-void Collectives::handle(std::uint32_t /*code*/, std::uint64_t argument) {
-  const Posted& posted = posted_[argument & 0xffffffff];
-  if (posted.version != static_cast<std::uint32_t>(argument >> 32)) return;  // the rate has changed since
-  Run run = posted.run;
+void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
+  Posted& posted = posted_[argument & 0xffffffff];
+  if (code == flow_code) {
+    if (--posted.running == 0) end(argument);
+    return;
+  }
+  if (posted.version == static_cast<std::uint32_t>(argument >> 32)) end(argument & 0xffffffff);  // else another rate
+}
+
+void Collectives::end(std::size_t index) {
+  posted_[index].legs.clear();
+  Run run = posted_[index].run;
   run.end = loop_.now();
   for (const std::int32_t rank : run.ranks) busy_[static_cast<std::size_t>(rank)] = false;
   start_on(run.ranks);
@@ -149,13 +193,13 @@ void Collectives::handle(std::uint32_t /*code*/, std::uint64_t argument) {
 
 DataParallelRunner::DataParallelRunner(Loop& loop, const model::StepProgram& program,
                                        const std::vector<OptimizerTiming>& timings, bool reduces, double slowdown,
-                                       Collectives::Listener listener)
+                                       const std::vector<GroupLinks>& groups, Collectives::Listener listener)
     : program_(program),
       timings_(timings),
       reduces_(reduces),
       listener_(std::move(listener)),
       ranks_(program.schedule.ranks.size()),
-      collectives_(loop, holders(program.schedule), ranks_.size(), slowdown,
+      collectives_(loop, holders(program.schedule), ranks_.size(), slowdown, groups,
                    {listener_.busy, [this](const Collectives::Run& run) { note(run); }}) {
   std::size_t units = 0;
   for (const OptimizerTiming& timing : timings_)
@@ -193,8 +237,10 @@ void DataParallelRunner::ended(std::int32_t rank, std::int32_t slot, std::int32_
     if (!happens(s)) continue;
     const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
     ++r.unfinished;
-    const double reduce = reduces_ ? unit.reduce : unit.local;
-    collectives_.post(rank, s.kind, s.stage, s.unit, s.kind == Kind::reduce ? reduce : unit.gather);
+    const Collectives::Work reduce =
+        reduces_ ? Collectives::Work{unit.reduce, unit.reduce_load} : Collectives::Work{unit.local, unit.local_load};
+    collectives_.post(rank, s.kind, s.stage, s.unit,
+                      s.kind == Kind::reduce ? reduce : Collectives::Work{unit.gather, unit.gather_load});
   }
 }
 

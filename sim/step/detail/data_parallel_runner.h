@@ -12,6 +12,7 @@
 
 #include "model/program/program.h"
 #include "sim/engine/loop.h"
+#include "sim/network/group_links.h"
 #include "sim/step/step_end.h"
 
 namespace plumbline::sim {
@@ -34,11 +35,16 @@ class Collectives final : public Handler {
 
   // holders[stage] are the pipeline ranks that hold the stage.
   // slowdown: the factor on the time of a collective while one of its ranks computes.
+  // groups: the links that collectives cross, by WireLoad::group; they take their seconds where it is empty.
   Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
-              Listener listener);
+              std::vector<GroupLinks> groups, Listener listener);
 
-  // Posts a collective that takes `seconds` once it runs; all ranks that take part must give the same value.
-  void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, double seconds);
+  // What a collective takes once it runs. All ranks that take part must give the same.
+  struct Work {
+    double seconds = 0;  // while it shares no link and no rank computes
+    WireLoad load;
+  };
+  void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, const Work& work);
 
   // Compute starts or ends on a rank.
   void computing(std::int32_t rank, bool runs);
@@ -53,17 +59,28 @@ class Collectives final : public Handler {
     double factor = 1;  // on the seconds, since `since`
     Time since = 0;
     std::uint32_t version = 0;  // of its end's event
+    WireLoad load;
+    struct Leg {
+      FlowId flow{};
+      double bytes = 0;
+    };
+    std::vector<Leg> legs;    // of the flows of all ranks; without any the collective is a timer
+    std::size_t running = 0;  // flows
   };
   using Key = std::tuple<Kind, std::int32_t, std::int32_t>;
   bool can_start(const Posted& posted) const;
   void all_posted(std::size_t index);
   void start(std::size_t index);
+  void start_flows(std::size_t index);
   void schedule_end(std::size_t index);
+  bool overlapped(const Posted& posted) const;
+  void end(std::size_t index);
   std::optional<std::size_t> first_to_start(const std::vector<std::int32_t>& ranks) const;
   void start_on(const std::vector<std::int32_t>& free_ranks);
 
   Loop& loop_;
   std::vector<std::vector<std::int32_t>> holders_;
+  std::vector<GroupLinks> groups_;
   Listener listener_;
   double slowdown_;
   std::vector<bool> busy_, computing_;  // per rank
@@ -76,9 +93,10 @@ class Collectives final : public Handler {
 class DataParallelRunner {
  public:
   // All arguments must outlive the runner. reduces: gradients are reduced in this step.
-  // slowdown: the factor on a collective's time while its rank computes.
+  // slowdown: the factor on a collective's time while its rank computes. groups: as of Collectives.
   DataParallelRunner(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings,
-                     bool reduces, double slowdown, Collectives::Listener listener);
+                     bool reduces, double slowdown, const std::vector<GroupLinks>& groups,
+                     Collectives::Listener listener);
 
   // Compute starts or ends on a rank.
   void computing(std::int32_t rank, bool runs) { collectives_.computing(rank, runs); }
