@@ -17,6 +17,7 @@
 #include "cli/world.h"
 #include "model/architecture/metrics.h"
 #include "model/plan/plan.h"
+#include "model/routing/files.h"
 #include "reports/json/json.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
@@ -171,6 +172,8 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
   verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
+  verb->add_option("--expert-loads", arguments->expert_loads,
+                   "Write the rows of experts by layer in the last step as CSV, a file for routing.load_file");
   verb->add_option("--text", options.text, "A file whose bytes are the tokens (default: made-up text)");
   verb->add_option("--learning-rate", options.learning_rate,
                    "Learning rate of AdamW (default: that of the plan's optimizer)")
@@ -245,6 +248,22 @@ void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading
              figures.skipped ? "  skipped: gradients overflowed" : "");
 }
 
+namespace {
+
+Result<void> write_loads(const RunArguments& arguments, const sim::Inputs& inputs, const real::TrainingResult& result) {
+  if (result.loads.empty())
+    return wrong_input("--expert-loads", "the run measured no loads of experts",
+                       "it needs a model with experts, and all of its ranks");
+  std::vector<model::LayerRows> loads;
+  for (const real::LayerLoad& load : result.loads) loads.push_back({load.layer, load.rows});
+  return write_output(arguments.expert_loads,
+                      model::expert_loads_csv(
+                          loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}",
+                                              result.progress.step, inputs.plan.file, now_in_utc())}));
+}
+
+}  // namespace
+
 model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
                              reports::TrainingReport report) {
   const real::TrainingResult& training = result.training;
@@ -266,7 +285,8 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
   if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::to_json(step, inputs.plan, report, timeline)));
   if (!arguments.trace.empty())
     TRY(write_output(arguments.trace, reports::to_trace(timeline, {}, arguments.trace.ends_with(".gz"))));
-  if (arguments.json == "-" || arguments.trace == "-") return 0;
+  if (!arguments.expert_loads.empty()) TRY(write_loads(arguments, inputs, training));
+  if (arguments.json == "-" || arguments.trace == "-" || arguments.expert_loads == "-") return 0;
   return printed(reports::training_summary(step, inputs.plan, report));
 }
 

@@ -21,7 +21,7 @@ namespace plumbline::cli {
 // The arguments of `plumbline run`.
 struct RunArguments {
   PlanArguments plan;
-  std::string backend = "host", json, trace, board;
+  std::string backend = "host", json, trace, board, expert_loads;
   real::RunOptions options;
   // Options of the host only.
   std::optional<std::string> clock, accumulation;

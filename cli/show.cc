@@ -14,6 +14,9 @@
 #include "cli/verb.h"
 #include "model/architecture/load_architecture.h"
 #include "model/base/si_unit.h"
+#include "model/plan/layout.h"
+#include "model/routing/rank_rows.h"
+#include "reports/json/json.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "topologies/inventory.h"
@@ -42,6 +45,8 @@ struct Arguments {
   bool shapes = false;
   std::int64_t sequence_length = 4096;
   std::int64_t gpus = 0;
+  std::int64_t steps = 1000;
+  std::string json, expert_loads;
   CollectivesArguments collectives;
 };
 
@@ -131,6 +136,21 @@ model::Result<std::string> show_measurements(const Arguments& arguments) {
   return reports::measurements_text(measurements, devices);
 }
 
+// Returns the text, which is empty when a file goes to stdout.
+model::Result<std::string> show_routing(const Arguments& arguments) {
+  const auto inputs = TRY(load_inputs(arguments.name, arguments.overrides));
+  TRY(model::make_layout(inputs.plan, inputs.architecture));
+  if (!model::states_expert_loads(inputs.plan))
+    return model::infeasible("routing.skew", "the plan does not state what its experts receive",
+                             "give routing.skew or routing.load_file, for example with --set routing.skew=0.2");
+  const auto routing = model::routing_statistics(inputs.plan, inputs.architecture, arguments.steps);
+  const std::string title = fmt::format("routing of {}", arguments.name);
+  if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::routing_json(routing)));
+  if (!arguments.expert_loads.empty())
+    TRY(write_output(arguments.expert_loads, model::expert_loads_csv(routing.loads, {"shares of experts: " + title})));
+  return arguments.json == "-" || arguments.expert_loads == "-" ? std::string() : reports::routing_text(routing, title);
+}
+
 model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.collectives.wanted) return show_collectives(arguments);
@@ -138,9 +158,10 @@ model::Result<std::string> show(const Arguments& arguments) {
   if (arguments.kind == "measurements") return show_measurements(arguments);
   if (arguments.kind == "profile") return show_profile(arguments);
   if (arguments.kind == "stack") return show_stack(arguments);
+  if (arguments.kind == "routing") return show_routing(arguments);
   return model::wrong_input(
       "", fmt::format("cannot show '{}'", arguments.kind),
-      model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "measurements"}));
+      model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "measurements", "routing"}));
 }
 
 // Refuses options that belong to another kind.
@@ -157,7 +178,11 @@ model::Result<void> check(const Arguments& arguments) {
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
   if (arguments.name.empty() && arguments.kind != "stack") return model::wrong_input("NAME", "is required");
-  if (!arguments.overrides.empty() && !arguments.shapes) return only_for("--set", "show model --shapes");
+  const bool routing = arguments.kind == "routing";
+  if (!arguments.json.empty() && !routing) return only_for("--json", "show routing");
+  if (!arguments.expert_loads.empty() && !routing) return only_for("--expert-loads", "show routing");
+  if (!arguments.overrides.empty() && !arguments.shapes && !routing)
+    return only_for("--set", "show model --shapes' and 'show routing");
   return {};
 }
 
@@ -181,9 +206,11 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 
 void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
-      "show", "Print the contents of a model, a cluster, a cost profile, a software stack or a file of measurements");
+      "show",
+      "Print the contents of a model, a cluster, a cost profile, a software stack or a file of measurements, or how "
+      "uneven the experts of a plan are");
   const auto arguments = std::make_shared<Arguments>();
-  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | measurements")->required();
+  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | measurements | routing")->required();
   verb->add_option("NAME", arguments->name,
                    "A shipped name or a file; of stacks, nothing lists those that are shipped");
   verb->add_option("--sequence-length", arguments->sequence_length,
@@ -192,7 +219,14 @@ void add_show(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   verb->add_flag("--shapes", arguments->shapes,
                  "Of a model or plan: the shapes of its kernels on one rank, as cases for plumbline measure");
-  add_repeatable(*verb, "--set", arguments->overrides, "With --shapes: override a key of the plan (repeatable)");
+  add_repeatable(*verb, "--set", arguments->overrides,
+                 "With --shapes, and of routing: override a key of the plan (repeatable)");
+  verb->add_option("--json", arguments->json, "Of routing: write JSON to a file, or - for stdout");
+  verb->add_option("--expert-loads", arguments->expert_loads,
+                   "Of routing: write the load of each expert as a file for routing.load_file, or - for stdout");
+  verb->add_option("--steps", arguments->steps, "Of routing: steps in which biases balance the experts")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   verb->add_option("--svg", arguments->svg,
                    "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
@@ -207,6 +241,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show measurements h200.jsonl --svg roofline.svg --partition partition.svg\n"
       "  plumbline show topology h800-rail-fat-tree --gpus 16384 --svg fabric.svg\n"
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
+      "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
+      "    --set routing.balancing=bias\n"
       "  plumbline show profile h800\n"
       "  plumbline show stack megatron-core-2025");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });

@@ -28,6 +28,23 @@ bool any_waits(const sim::ChunkRank& rank) {
   });
 }
 
+// Returns the seconds of a timeline's barriers by pair of layers.
+std::vector<double> barrier_seconds(const model::Timeline& timeline) {
+  std::vector<double> seconds(static_cast<std::size_t>(timeline.layer_pairs));
+  for (const model::Span* span : kernel_spans(timeline))
+    if (span->layer_pair >= 0 && timeline.kernels[static_cast<std::size_t>(span->kernel)].row == "notify")
+      seconds[static_cast<std::size_t>(span->layer_pair)] += static_cast<double>(span->duration_ps) * 1e-12;
+  return seconds;
+}
+
+std::vector<model::ComparedTime> compared_barriers(const model::Timeline& predicted, const model::Timeline& measured) {
+  const std::vector<double> group = barrier_seconds(predicted), rank = barrier_seconds(measured);
+  std::vector<model::ComparedTime> rows;
+  for (std::size_t i = 0; i < std::min(group.size(), rank.size()); ++i)
+    rows.push_back({"barriers", group[i], rank[i], "", static_cast<std::int32_t>(i)});
+  return rows;
+}
+
 }  // namespace
 
 sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
@@ -59,14 +76,13 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
 
 model::Result<ChunkComparison> compare_chunk(const model::Timeline& measured, const sim::Inputs& inputs, Waits waits) {
   const auto chunk = TRY(sim::ChunkModel::make(inputs));
-  const auto predicted = [&](const sim::ChunkRank& rank) {
-    return chunk.run(rank).map([&](const sim::ChunkRun& run) { return model::compare(run.timeline, measured); });
-  };
-  auto expected = TRY(predicted({}));
-  if (!expected.same_slots) return ChunkComparison{std::move(expected)};
+  const auto expected = TRY(chunk.run({}));
+  auto without_rank = model::compare(expected.timeline, measured);
+  if (!without_rank.same_slots) return ChunkComparison{std::move(without_rank)};
   const sim::ChunkRank rank = rank_of(measured, waits == Waits::measured);
-  auto times = TRY(predicted(rank));
-  return ChunkComparison{std::move(times), any_rows(rank), any_waits(rank)};
+  const auto run = TRY(chunk.run(rank));
+  return ChunkComparison{model::compare(run.timeline, measured), any_rows(rank), any_waits(rank),
+                         compared_barriers(expected.timeline, measured)};
 }
 
 }  // namespace plumbline::calibrate

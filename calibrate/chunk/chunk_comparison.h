@@ -1,6 +1,8 @@
 // A measured kernel trace next to the prediction of the overlapped pair of chunks that a plan runs.
 #pragma once
 
+#include <vector>
+
 #include "model/base/error.h"
 #include "model/result/timeline_comparison.h"
 #include "sim/predict/simulate.h"
@@ -14,6 +16,9 @@ struct ChunkComparison {
   model::TimelineComparison times;
   bool rows_given = false;   // the prediction took the rank's rows from the measurement
   bool waits_given = false;  // and its waits
+  // Seconds at the four barriers of each pair of layers: predicted for the mean rank of a group whose rows vary as the
+  // plan states, and measured on one rank. Empty where the two do not run the same layers.
+  std::vector<model::ComparedTime> barriers;
 };
 
 // Predicts the chunk pair of a plan, with rows (and waits) of its rank from the measurement, and compares the two.

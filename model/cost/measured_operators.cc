@@ -79,7 +79,8 @@ struct Suffix {
                        a.sequence_length) +
            (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi") +
            flag(a.dropout > 0, "dropout") + (a.ring_ranks > 1 ? fmt::format("-ring{}", a.ring_ranks) : "") +
-           flag(a.kernel != AttentionKernel::fused, to_string(a.kernel));
+           flag(a.kernel != AttentionKernel::fused, to_string(a.kernel)) +
+           (a.document_tokens > 0 ? fmt::format("-doc{:g}", a.document_tokens) : "");
   }
   std::string operator()(const RotaryAttributes& a) const {
     return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length);

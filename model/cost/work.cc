@@ -51,9 +51,10 @@ GemmShape batched_gemm(const Graph& graph, const Operator& op) {
                                      : GemmShape{groups, sequence, dim, sequence};
 }
 
-// Returns the keys that a query sees, on average over the sequence.
+// Returns the keys that a query sees, on average over the sequence or the documents in it.
 double keys_per_query(const AttentionAttributes& a, bool causal) {
-  const auto sequence = static_cast<double>(a.sequence_length);
+  const auto whole = static_cast<double>(a.sequence_length);
+  const double sequence = a.document_tokens > 0 ? std::min(a.document_tokens, whole) : whole;
   const double window = a.window > 0 ? std::min(sequence, static_cast<double>(a.window)) : sequence;
   return causal ? window - window * window / (2 * sequence) : window;
 }

@@ -57,6 +57,7 @@ struct AttentionAttributes {
   // the distance in GPUs from one to the next. 1: k and v are complete.
   std::int64_t ring_ranks = 1, ring_stride = 1;
   AttentionKernel kernel = AttentionKernel::fused;
+  double document_tokens = 0;  // mean tokens of a query's document; 0: the sequence
 };
 // The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {

@@ -43,6 +43,8 @@ struct LayerContext {
   std::optional<bool> dispatch_overlap;  // default: that of the dispatcher
   double kept_rows = 1;    // of an expert's rows: those within its capacity, or its capacity where it is filled up
   bool even_rows = false;  // every expert has as many rows as its capacity
+  std::int64_t redundant_experts = 0;  // copies of experts on all ranks of a group together
+  double document_tokens = 0;          // mean tokens of a token's document; 0: the sequence
 
   OperandFormat operands() const {
     const bool whole = gemm == Precision::fp8_tensor;
@@ -56,7 +58,9 @@ struct LayerContext {
   // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
   Precision unscaled_gemm() const { return is_quantized(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
-  std::int64_t experts_per_rank() const { return architecture.experts.routed_experts / expert_parallel; }
+  std::int64_t experts_per_rank() const {
+    return (architecture.experts.routed_experts + redundant_experts) / expert_parallel;
+  }
   std::int64_t expert_columns() const { return architecture.experts.intermediate_size / expert_tensor; }
   // Returns the tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
   std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }
@@ -78,12 +82,13 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
                weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
                expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
-               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows] = context;
+               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
+               document_tokens] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
        sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
        shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
-       recompute.size());
+       redundant_experts, document_tokens, recompute.size());
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

@@ -12,7 +12,7 @@
 
 #include "model/plan/detail/division_rules.h"
 #include "model/plan/stage_split.h"
-#include "model/program/routing.h"
+#include "model/routing/files.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
@@ -139,6 +139,40 @@ std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   return std::nullopt;
 }
 
+// Refuses keys that another one makes meaningless, and keys without the one that they belong to.
+std::optional<Error> check_gating(const Plan& plan, const Architecture& model) {
+  const auto& routing = plan.routing;
+  const bool measured = routing.load_file.has_value(), drawn = routing.skew.has_value();
+  const std::string key = measured ? "routing.load_file" : "routing.skew";
+  if (measured && drawn)
+    return infeasible(plan, key, "a load file and routing.skew both set the load of experts", "give one of them");
+  if ((measured || drawn) && (routing.imbalance > 0 || !routing.rows_per_rank.empty()))
+    return infeasible(plan, key, "routing.imbalance and routing.rows_per_rank set how uneven the ranks are, too",
+                      "give one of them");
+  for (const auto& [name, given] : {std::pair{"routing.correlation", routing.correlation.has_value()},
+                                    std::pair{"routing.balancing", routing.balancing.has_value()}})
+    if (given && !drawn)
+      return infeasible(plan, name, "is of a gate whose experts are popular", "give routing.skew, too");
+  if (routing.bias_rate && routing.balancing != "bias")
+    return infeasible(plan, "routing.bias_rate", "no bias is balanced", "give routing.balancing = \"bias\"");
+  const std::int64_t copies = routing.redundant_experts.value_or(0);
+  if (copies % plan.parallelism.expert != 0)
+    return infeasible(plan, "routing.redundant_experts",
+                      fmt::format("{} copies do not divide over {} ranks", copies, plan.parallelism.expert),
+                      fmt::format("use a multiple of {}", plan.parallelism.expert));
+  if (!measured || plan.files == nullptr || plan.files->loads.empty()) return std::nullopt;
+  const std::vector<LayerRows>& loads = plan.files->loads;
+  if (std::ssize(loads.front().rows) != model.experts.routed_experts)
+    return infeasible(plan, key,
+                      fmt::format("the file has loads of {} experts, {} has {}", loads.front().rows.size(), model.name,
+                                  model.experts.routed_experts),
+                      "give loads of this model");
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    if (model.is_moe_layer(layer) && std::ranges::find(loads, layer, &LayerRows::layer) == loads.end())
+      return infeasible(plan, key, fmt::format("the file has no loads of layer {}", layer), "measure all layers");
+  return std::nullopt;
+}
+
 std::optional<Error> check_rows(const Plan& plan) {
   if (plan.routing.pad_to_capacity.value_or(false) && !plan.routing.capacity_factor)
     return infeasible(plan, "routing.pad_to_capacity", "experts without a capacity cannot be filled up to it",
@@ -191,8 +225,9 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
         fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
   }
   if (auto error = check_rows(plan)) return error;
+  if (auto error = check_gating(plan, architecture)) return error;
   const std::int64_t directions = layout.two_directions ? 2 : 1;
-  layout.experts_per_rank = routed / degrees.expert;
+  layout.experts_per_rank = (routed + plan.routing.redundant_experts.value_or(0)) / degrees.expert;
   layout.expert_replicas = ranks / group;
   layout.dense_group = degrees.context * layout.data * directions;
   layout.dense_stride = degrees.tensor;
@@ -212,6 +247,10 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 }
 
 }  // namespace
+
+std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {
+  return std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups);
+}
 
 RankGroup expert_group(const Plan::Parallelism& degrees) { return {degrees.expert, degrees.expert_tensor}; }
 

@@ -19,6 +19,8 @@ namespace plumbline::model {
 struct RankGroup {
   std::int64_t ranks = 1, stride = 1;
 };
+// Returns the number of expert groups that a token may use: the plan's limit, else the model's.
+std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts);
 // Returns the group in which dispatch and combine move tokens.
 RankGroup expert_group(const Plan::Parallelism& degrees);
 // Returns the groups of the collectives within a layer, one for each degree that divides layers.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 
 #include "model/base/text_file.h"
 #include "model/plan/detail/plan_rules.h"
+#include "model/routing/files.h"
 
 namespace plumbline::model {
 namespace {
@@ -304,6 +306,20 @@ Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
   return {};
 }
 
+// Reads the files that the plan names, which lie next to it or in the working directory.
+Result<void> read_files(Plan& plan) {
+  const auto& loads = plan.routing.load_file;
+  const auto& documents = plan.batch.document_lengths;
+  if (!loads && !documents) return {};
+  const auto path_of = [&plan](const std::string& name) {
+    const auto adjacent = std::filesystem::path(plan.file).parent_path() / name;
+    std::error_code unreadable;
+    return std::filesystem::is_regular_file(adjacent, unreadable) ? adjacent.string() : name;
+  };
+  plan.files = TRY(read_routing_files(loads ? path_of(*loads) : "", documents ? path_of(*documents) : ""));
+  return {};
+}
+
 }  // namespace
 
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
@@ -322,6 +338,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   plan.file = path;
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
   if (const auto error = read_phases(document, plan)) return tl::unexpected(*error);
+  TRY(read_files(plan));
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@
 #include "model/base/provenance.h"
 
 namespace plumbline::model {
+
+struct RoutingFiles;
 
 struct RunPhase {  // a phase whose cost is stated, not predicted
   std::string name;
@@ -67,6 +70,9 @@ struct Plan {
     std::int64_t sequence_length = 0;    // tokens
     std::int64_t micro_batch_size = 0;   // sequences
     std::int64_t global_batch_size = 0;  // sequences
+    // Sequences packed of documents that do not attend to each other (model/routing/documents.h).
+    std::optional<double> document_length;        // mean, tokens; default: a document fills its sequence
+    std::optional<std::string> document_lengths;  // a file of lengths, tokens
   } batch;
   struct {
     std::string kind = "1f1b";
@@ -121,6 +127,13 @@ struct Plan {
     std::vector<std::int64_t> rows_per_rank;          // rows of one layer, one count per expert-parallel rank
     std::optional<double> capacity_factor;            // most rows of an expert over the mean; default: none is dropped
     std::optional<bool> pad_to_capacity;              // every expert gets as many rows as its capacity; default: no
+    // Where the load of experts comes from (model/routing/rank_rows.h); none: from imbalance or rows_per_rank.
+    std::optional<std::string> load_file;  // measured rows of experts by layer
+    std::optional<double> skew;            // deviation of the experts' popularity over that of a token's logits
+    std::optional<double> correlation;     // of popularity between micro-batches; default: 1
+    std::optional<std::string> balancing;  // none | auxiliary | bias; default: none
+    std::optional<double> bias_rate;       // change of a bias in a step; default: 0.001
+    std::optional<std::int64_t> redundant_experts;  // copies of loaded experts; given: ranks are packed by load
   } routing;
   struct {
     std::optional<std::string> name;       // name or file of a stack, or none (docs/stacks.md); default: the profile's
@@ -155,6 +168,8 @@ struct Plan {
   } run;
 
   std::string file;  // the path it was read from; empty for a plan built in code
+  // What the files hold that routing and batch name, read with the plan; nullptr: they name none.
+  std::shared_ptr<const RoutingFiles> files;
   struct Place {
     std::string file;  // "--set" for an override
     int line = 0;
@@ -227,6 +242,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("batch.sequence_length", plan.batch.sequence_length);
   visit("batch.micro_batch_size", plan.batch.micro_batch_size);
   visit("batch.global_batch_size", plan.batch.global_batch_size);
+  visit("batch.document_length", plan.batch.document_length);
+  visit("batch.document_lengths", plan.batch.document_lengths);
   visit("schedule.kind", plan.schedule.kind);
   visit("schedule.layers_per_stage", plan.schedule.layers_per_stage);
   visit("schedule.virtual_stages", plan.schedule.virtual_stages);
@@ -263,6 +280,12 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("routing.rows_per_rank", plan.routing.rows_per_rank);
   visit("routing.capacity_factor", plan.routing.capacity_factor);
   visit("routing.pad_to_capacity", plan.routing.pad_to_capacity);
+  visit("routing.load_file", plan.routing.load_file);
+  visit("routing.skew", plan.routing.skew);
+  visit("routing.correlation", plan.routing.correlation);
+  visit("routing.balancing", plan.routing.balancing);
+  visit("routing.bias_rate", plan.routing.bias_rate);
+  visit("routing.redundant_experts", plan.routing.redundant_experts);
   visit("stack.name", plan.stack.name);
   visit("stack.dispatcher", plan.stack.dispatcher);
   visit("stack.dispatch_overlap", plan.stack.dispatch_overlap);

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "model/routing/documents.h"
+
 namespace plumbline::model {
 
 RecomputePolicy recompute_policy(const Plan& plan) {
@@ -56,6 +58,8 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   const double capacity = plan.routing.capacity_factor.value_or(1);
   c.even_rows = plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false);
   c.kept_rows = c.even_rows ? capacity : std::min(1.0, capacity);
+  c.redundant_experts = plan.routing.redundant_experts.value_or(0);
+  c.document_tokens = document_tokens(plan);
   c.shares_embedding = layout.embedding_with_head;
   c.prediction_apart = prediction_stage(layout) + 1 < layout.stages;
   c.attention = attention_kernel(plan.attention.kernel);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/base/random.h"
+#include "model/routing/rank_rows.h"
 
 namespace plumbline::model {
 
@@ -98,19 +99,27 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
 }
 
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {
-  constexpr double usual = 0.15, most = 0.3, least = 0.04 / 2.4;  // of one expert
+  constexpr double usual = 0.15, most = auxiliary_variation, least = 0.04 / 2.4;  // of one expert
   const auto& routing = plan.routing;
-  const double used = routing.imbalance;
+  const bool drawn = states_expert_loads(plan);
+  const double used = drawn ? deviation_of_rows(plan, experts) : routing.imbalance;
   if (used > 0) return {used, used, used * least / usual, used * most / usual, true};
   const auto held = std::max<std::int64_t>(1, experts.routed_experts / plan.parallelism.expert);
   const double even = std::sqrt(static_cast<double>(held));
   const bool stated = !routing.rows_per_rank.empty() || routing.pad_to_capacity.value_or(false) ||
-                      plan.places.contains("routing.imbalance");
+                      plan.places.contains("routing.imbalance") || drawn;
   return {used, usual / even, 0, most / even, stated};
 }
 
-std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {
-  return std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups);
+void set_imbalance(Plan& plan, double imbalance) {
+  auto& routing = plan.routing;
+  routing.imbalance = imbalance;
+  routing.rows_per_rank.clear();
+  routing.load_file.reset();
+  routing.skew.reset();
+  routing.correlation.reset();
+  routing.balancing.reset();
+  routing.bias_rate.reset();
 }
 
 }  // namespace plumbline::model

@@ -23,7 +23,9 @@ RoutingSpread routing_spread(const MixtureOfExperts& experts, std::int64_t group
 
 // How unevenly the rows of experts lie on the ranks of an expert group, as their standard deviation over their mean.
 struct RoutingBalance {
-  double used = 0;  // what a step is predicted with: routing.imbalance, 0 where the plan does not state it
+  // What a step is predicted with: routing.imbalance, or the deviation of rows from what they expect where the plan
+  // states the load of experts (model/routing/rank_rows.h); 0 where it states neither.
+  double used = 0;
   // What routing does that balances itself, and the range (eight of ten) from forced balance to an auxiliary loss
   // alone. Around a value above 0 that the plan states it is that of the sources, from loss-free balancing on.
   double middle = 0, low = 0, high = 0;
@@ -32,12 +34,11 @@ struct RoutingBalance {
 
 // Returns the balance of the plan's routing. Its numbers are for one expert and even out over the m experts of a rank
 // by sqrt(m): 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a rank,
-// docs/validation.md), 0.3 from the largest load of an auxiliary loss alone, 0.72 above the mean of 64 experts (arXiv
-// 2408.15664, table 2; calibrate/published/straggler_priors.toml), which is 2.4 standard deviations of 64 normal draws,
-// and 0.04 / 2.4 from loss-free balancing over a whole batch, of the same table.
+// docs/validation.md), 0.3 with an auxiliary loss alone (model/routing/rank_rows.h), and 0.04 / 2.4 from loss-free
+// balancing over a whole batch, of the same table.
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts);
 
-// Returns the number of expert groups that a token may use: the plan's limit, else the model's.
-std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts);
+// Makes the rows of expert ranks vary by `imbalance`, whatever else the plan states about its routing.
+void set_imbalance(Plan& plan, double imbalance);
 
 }  // namespace plumbline::model

@@ -92,6 +92,12 @@ std::string sweep_svg(const sim::SweepResult& result) {
   chart.x_title = axis.key;
   chart.logarithmic = geometric(axis);
   chart.panels.push_back(panel_of(result, lines, "step time in s", false, step));
+  const auto pair = [&](std::size_t i) {
+    return points[i] ? points[i]->step.chunk_s[static_cast<std::size_t>(model::OpType::FB)] : std::nullopt;
+  };
+  if (axis.key.starts_with("routing."))
+    if (auto panel = panel_of(result, lines, "overlapped pair of chunks in s", false, pair); any_value(panel))
+      chart.panels.push_back(std::move(panel));
   for (auto& panel : {panel_of(result, lines, "exposed communication in s", true, exposed),
                       panel_of(result, lines, "GEMM time over the fastest", false, slowdown)}) {
     if (any_value(panel)) chart.panels.push_back(panel);

@@ -41,6 +41,7 @@ std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
       {"totals", compared_rows(c.totals)},
       {"spans", compared_rows(c.phases)},
       {"periods", compared_rows(c.periods)},
+      {"barriers", compared_rows(output.comparison.barriers)},
       {"classes", compared_rows(c.classes)},
       {"products", compared_rows(c.gemms)}};
   return document<Json>({{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});

@@ -12,6 +12,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "model/result/timeline.h"
+#include "model/routing/statistics.h"
 #include "reports/training_report.h"
 
 namespace plumbline::reports {
@@ -24,6 +25,9 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
+
+// Returns how uneven the experts of a plan are.
+std::string routing_json(const model::RoutingStatistics& routing);
 
 // Results of the verb `memory` besides the ranks' peaks: one rank over the step, and changes that make the plan fit.
 struct MemoryDetails {

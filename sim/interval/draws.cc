@@ -11,6 +11,7 @@
 
 #include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
+#include "model/program/routing.h"
 #include "sim/interval/hypercube.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
@@ -56,14 +57,14 @@ class ChangedSteps {
     predictor_->set_profile(
         {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()},
         keep_waits);
-    plan_.routing.imbalance = change.imbalance.value_or(imbalance_);
-    auto parts = TRY(predictor_->step_parts(plan_));
+    model::Plan plan = plan_;
+    if (change.imbalance) model::set_imbalance(plan, *change.imbalance);
+    auto parts = TRY(predictor_->step_parts(plan));
     return ChangedStep{parts.time_s * change.step_factor, std::move(parts)};
   }
 
   model::Profile profile_;
   model::Plan plan_;
-  double imbalance_ = plan_.routing.imbalance;
   std::unique_ptr<model::ShapeFactors> shapes_ = std::make_unique<model::ShapeFactors>();
   std::optional<Predictor> predictor_;
   std::optional<double> now_;

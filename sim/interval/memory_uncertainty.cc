@@ -19,7 +19,7 @@ namespace {
 // out by the square root. The normal draws are those of the step (sim/step/stragglers.h).
 double excess_rows(const Inputs& inputs, const InputChange& change) {
   const model::Plan& plan = inputs.plan;
-  Imbalance imbalance = imbalance_of(plan, 0);
+  Imbalance imbalance = imbalance_of(plan, inputs.architecture.experts, 0);
   if (change.imbalance && imbalance.rank_rows.empty()) imbalance.variation = *change.imbalance;
   if (!imbalance.rank_rows.empty()) return std::max(0.0, std::ranges::max(imbalance.rank_rows) - 1);
   const auto layers =

@@ -38,8 +38,13 @@ void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
 }
 
 void add_imbalance(const model::Plan& plan, PlanKey& key) {
-  const auto& [max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity] = plan.routing;
-  key.add(max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, plan.parallelism.expert);
+  const auto& [max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, load_file, skew,
+               correlation, balancing, bias_rate, redundant_experts] = plan.routing;
+  key.add(max_nodes_per_token, imbalance, rows_per_rank, capacity_factor, pad_to_capacity, load_file, skew, correlation,
+          balancing, bias_rate, redundant_experts, plan.parallelism.expert);
+  if (!skew) return;
+  key.add(plan.batch.micro_batch_size, plan.batch.sequence_length, plan.parallelism.context, plan.parallelism.tensor,
+          plan.parallelism.sequence);
 }
 
 void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "model/program/routing.h"
 #include "sim/predict/predictor.h"
 
 namespace plumbline::sim {
@@ -164,7 +165,7 @@ Inputs changed(const Inputs& inputs, BreakEvenQuantity quantity, double factor) 
       result.profile = scaled(inputs.profile, "memory.", ".bandwidth", factor);
       break;
     case BreakEvenQuantity::imbalance:
-      result.plan.routing.imbalance *= factor;
+      model::set_imbalance(result.plan, factor * model::routing_balance(result.plan, result.architecture.experts).used);
       break;
     case BreakEvenQuantity::price:
       break;
@@ -177,7 +178,7 @@ std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
                                    const BreakEvenOptions& options) {
   std::vector<BreakEvenQuantity> quantities = {BreakEvenQuantity::nic_bandwidth, BreakEvenQuantity::nvlink_bandwidth,
                                                BreakEvenQuantity::gemm_rate, BreakEvenQuantity::memory_bandwidth};
-  const double imbalance = winner.inputs->plan.routing.imbalance;
+  const double imbalance = model::routing_balance(winner.inputs->plan, winner.inputs->architecture.experts).used;
   if (winner.inputs->architecture.experts.routed_experts > 0 && imbalance > 0)
     quantities.push_back(BreakEvenQuantity::imbalance);
   std::vector<BreakEven> found(quantities.size());

@@ -53,7 +53,7 @@ double expected_rows(const model::Graph& block) {
 std::vector<double> group_waits(const Inputs& inputs, const model::StepProgram& program,
                                 const model::SlotTemplate& pair, const CostModels& costs) {
   const model::Plan& plan = inputs.plan;
-  const Imbalance imbalance = imbalance_of(plan, slot_seed(pair.type));
+  const Imbalance imbalance = imbalance_of(plan, inputs.architecture.experts, slot_seed(pair.type));
   if (imbalance.even() || plan.parallelism.expert == 1) return std::vector<double>(pair.segments.size(), 0.0);
   return run_group(pair, segment_times(program, pair, costs), plan.parallelism.expert, costs.partition.device_sms,
                    imbalance)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/random.h"
+#include "model/program/routing.h"
 #include "sim/engine/gpu_loop.h"
 #include "sim/engine/gpu_model.h"
 
@@ -148,10 +149,10 @@ std::vector<double> relative_rows(const std::vector<std::int64_t>& rows) {
   return relative;
 }
 
-Imbalance imbalance_of(const model::Plan& plan, std::uint64_t seed) {
+Imbalance imbalance_of(const model::Plan& plan, const model::MixtureOfExperts& experts, std::uint64_t seed) {
   const auto& routing = plan.routing;
   if (routing.capacity_factor && routing.pad_to_capacity.value_or(false)) return {.seed = seed};
-  Imbalance imbalance{routing.imbalance, relative_rows(routing.rows_per_rank), seed};
+  Imbalance imbalance{model::routing_balance(plan, experts).used, relative_rows(routing.rows_per_rank), seed};
   if (routing.capacity_factor) imbalance.most = std::max(1.0, *routing.capacity_factor);
   return imbalance;
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "model/architecture/architecture.h"
 #include "model/plan/plan.h"
 #include "model/program/program.h"
 #include "model/schedule/schedule.h"
@@ -32,8 +33,9 @@ struct Imbalance {
 // Returns the given rows over their mean.
 std::vector<double> relative_rows(const std::vector<std::int64_t>& rows);
 
-// Returns the rows of the plan's ranks. Experts that are filled up to their capacity all have as many.
-Imbalance imbalance_of(const model::Plan& plan, std::uint64_t seed);
+// Returns the rows of the plan's ranks, which vary by model::routing_balance(). Experts that are filled up to their
+// capacity all have as many.
+Imbalance imbalance_of(const model::Plan& plan, const model::MixtureOfExperts& experts, std::uint64_t seed);
 
 // Returns the seed of the draw for a slot type, the same in every plan, so that plans are compared on the same rows.
 std::uint64_t slot_seed(model::OpType type);

@@ -9,6 +9,7 @@
 
 #include "model/economics/ownership.h"
 #include "model/program/routing.h"
+#include "model/routing/rank_rows.h"
 #include "sim/whatif/tornado.h"
 
 namespace plumbline::sim {
@@ -110,7 +111,7 @@ void add_links(const Inputs& inputs, std::vector<TornadoInput>& found) {
 void add_experts(const Inputs& inputs, std::vector<TornadoInput>& found) {
   const model::Plan& plan = inputs.plan;
   constexpr std::string_view key = "routing.imbalance";
-  if (!plan.routing.rows_per_rank.empty()) return;
+  if (!plan.routing.rows_per_rank.empty() || model::states_expert_loads(plan)) return;
   if (plan.routing.imbalance > 0) {
     add_key("uneven experts", key, plan.routing.imbalance, found);
   } else {

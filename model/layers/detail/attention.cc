@@ -21,6 +21,7 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
   if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_length;
   attributes.dropout = c.architecture.dropout.attention;
   attributes.kernel = c.attention;
+  attributes.document_tokens = c.document_tokens;
   // Kernels that store scores need all keys at once.
   const bool passes = c.ring && c.fused_attention();
   if (c.context > 1 && !passes) {

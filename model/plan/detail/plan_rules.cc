@@ -18,6 +18,7 @@ namespace plumbline::model {
 namespace {
 
 constexpr double most_imbalance = 1000;  // that of a million ranks
+constexpr double most_skew = 10;         // beyond it every token chooses the same experts
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -38,7 +39,7 @@ Range range_of(std::string_view key) {
     return {0, 1'000'000};
   if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
   if (key == "recompute.layers" || key == "schedule.layers_per_stage") return {0, 1'000'000};
-  if (key == "routing.rows_per_rank") return {0, 1'000'000'000};
+  if (key == "routing.rows_per_rank" || key == "routing.redundant_experts") return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
     return {1, 1'000'000};
   return {1, 1'000'000'000};
@@ -80,9 +81,10 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
 }
 
 std::optional<Error> check_plan_value(std::string_view key, double value) {
-  const bool may_be_zero = key == "routing.imbalance" || key == "run.price_usd_per_gpu_hour" ||
-                           key == "input.bytes_per_token" || key == "run.phase.gpu_hours" ||
-                           key == "offload.activations" || key == "run.electricity_usd_per_kwh";
+  const bool may_be_zero = key == "routing.imbalance" || key == "routing.skew" || key == "routing.correlation" ||
+                           key == "run.price_usd_per_gpu_hour" || key == "input.bytes_per_token" ||
+                           key == "run.phase.gpu_hours" || key == "offload.activations" ||
+                           key == "run.electricity_usd_per_kwh";
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
   if (value < 0 || (value == 0 && !may_be_zero)) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
@@ -93,6 +95,11 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   if (key == "routing.imbalance" && value > most_imbalance)
     return refuse(fmt::format("must be at most {}, found {}", most_imbalance, value),
                   "rows of n ranks vary by at most the square root of n - 1 times their mean");
+  if (key == "routing.correlation" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1: all micro-batches prefer the same experts");
+  if (key == "routing.skew" && value > most_skew)
+    return refuse(fmt::format("must be at most {}, found {}", most_skew, value),
+                  "1: experts differ as much as the logits of one token");
   if (key == "run.utilisation" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
   if (key == "run.pue" && value < 1)
@@ -112,6 +119,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
   if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
   if (key == "schedule.layers_per_stage") return check_word(value, {"even", "balanced"});
+  if (key == "routing.balancing") return check_word(value, {"none", "auxiliary", "bias"});
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
   if (key == "cluster.fleet") return check_word(value, {"healthy", "stragglers"});

@@ -93,6 +93,15 @@ std::string spans_text(const TimelineComparison& c) {
   return "\n" + table.to_string();
 }
 
+std::string barriers_text(const std::vector<ComparedTime>& barriers) {
+  if (barriers.empty()) return "";
+  Table table("slot | >group's mean rank, ms | >measured rank, ms");
+  for (const ComparedTime& row : barriers)
+    table.add({fmt::format("{}", row.slot), time_in(row.predicted_s, milli, 3), time_in(row.measured_s, milli, 3)});
+  return "\nMilliseconds at the barriers of a pair of layers, with the rows that the plan states:\n\n" +
+         table.to_string();
+}
+
 // Returns the names of the rows that only one side has, with their times.
 std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<double> ComparedTime::*present,
                       std::optional<double> ComparedTime::*absent) {
@@ -152,7 +161,8 @@ std::string gemms_text(const TimelineComparison& c) {
 
 std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
   const TimelineComparison& c = output.comparison.times;
-  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + classes_text(c) + gemms_text(c) + "\n" +
+  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + barriers_text(output.comparison.barriers) +
+         classes_text(c) + gemms_text(c) + "\n" +
          wrapped(fmt::format(
              "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
              "Where kernels of a class overlap on two streams, the time in which one runs counts once.",

@@ -10,6 +10,7 @@
 #include "model/cost/collective_cost.h"
 #include "model/profile/cluster.h"
 #include "model/profile/stack.h"
+#include "model/routing/statistics.h"
 #include "topologies/fabric.h"
 #include "topologies/topology.h"
 
@@ -33,6 +34,9 @@ std::string stack_text(const model::Stack& stack);
 
 // Returns a table of stacks: name, numbers of constants and settings, description.
 std::string stacks_text(const std::vector<model::Stack>& stacks);
+
+// Returns how uneven experts and ranks are, and the steps in which biases balance them.
+std::string routing_text(const model::RoutingStatistics& routing, const std::string& plan);
 
 struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;

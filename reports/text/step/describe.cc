@@ -81,6 +81,9 @@ std::string routing(const model::Plan& plan) {
   const auto& stated = plan.routing;
   if (stated.pad_to_capacity.value_or(false)) return "every expert filled up to its capacity";
   if (!stated.rows_per_rank.empty()) return "rows of the expert ranks as stated";
+  if (stated.load_file) return fmt::format("routing by the loads of {}", *stated.load_file);
+  if (stated.skew)
+    return fmt::format("routing by a gate of skew {:g}, balancing {}", *stated.skew, stated.balancing.value_or("none"));
   if (stated.imbalance > 0)
     return fmt::format("natural routing, rows of expert ranks vary by {:.3g} %", 100 * stated.imbalance);
   return plan.places.contains("routing.imbalance")

@@ -138,9 +138,9 @@ void PartsCache::find_stages(PlanWork& work) {
     key_.add(plan.parallelism.zero_stage, plan.overlap.gradient_bucket_bytes, plan.precision.gradient_reduce);
   auto& timed = timed_[key_.bytes()];
   if (!timed)
-    timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device, imbalance_of(plan, 0),
-                                          plan.parallelism.expert, std::move(copying),
-                                          keeps_waits_ ? &waits_[library.get()] : nullptr);
+    timed = std::make_unique<TimedStages>(*library, *work.costs, inputs_.cluster.device,
+                                          imbalance_of(plan, inputs_.architecture.experts, 0), plan.parallelism.expert,
+                                          std::move(copying), keeps_waits_ ? &waits_[library.get()] : nullptr);
   work.timed = timed.get();
   key_.clear().add(timed.get());
   add_sharding(plan, work.layout, key_);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "model/plan/layout.h"
+#include "model/program/routing.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
@@ -21,8 +22,7 @@ Inputs with_memos(const Inputs& given) {
 }
 
 Inputs with_even_rows(Inputs inputs) {
-  inputs.plan.routing.imbalance = 0;
-  inputs.plan.routing.rows_per_rank.clear();
+  model::set_imbalance(inputs.plan, 0);
   return inputs;
 }
 

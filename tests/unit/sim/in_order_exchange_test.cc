@@ -84,12 +84,12 @@ TEST(InOrderExchange, CopiesAndWaitsMakeTheStepLonger) {
 TEST(InOrderExchange, PaddingEvensOutTheRanks) {
   Inputs padded = inputs("deepep");
   padded.plan.routing.imbalance = 0.3;
-  const Imbalance uneven = imbalance_of(padded.plan, 0);
+  const Imbalance uneven = imbalance_of(padded.plan, padded.architecture.experts, 0);
   EXPECT_FALSE(uneven.even());
   padded.plan.routing.capacity_factor = 1.5;
-  EXPECT_EQ(imbalance_of(padded.plan, 0).most, 1.5);
+  EXPECT_EQ(imbalance_of(padded.plan, padded.architecture.experts, 0).most, 1.5);
   padded.plan.routing.pad_to_capacity = true;
-  EXPECT_TRUE(imbalance_of(padded.plan, 0).even());
+  EXPECT_TRUE(imbalance_of(padded.plan, padded.architecture.experts, 0).even());
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ std::optional<Error> check_degrees(const Plan& plan, const model::Architecture& 
                   "set it to deepep");
   if (plan.routing.capacity_factor)
     return refuse(plan, "routing.capacity_factor", "dropped tokens are simulated, not executed", "remove it");
+  if (plan.routing.redundant_experts)
+    return refuse(plan, "routing.redundant_experts", "copies of experts are simulated, not executed", "remove it");
+  for (const char* key : {"batch.document_length", "batch.document_lengths"})
+    if (plan.places.contains(key))
+      return refuse(plan, key, "documents that do not attend to each other are simulated, not executed", "remove it");
   if (degrees.synchronization_interval > 1)
     return refuse(plan, "parallelism.synchronisation_interval", "execution reduces gradients in every step",
                   "set it to 1");

@@ -1,0 +1,232 @@
+#include "model/routing/rank_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "model/base/random.h"
+#include "model/plan/layout.h"
+#include "model/routing/detail/expert_placement.h"
+#include "model/routing/files.h"
+#include "model/routing/gate.h"
+
+namespace plumbline::model {
+
+namespace {
+
+// Returns a seed for each combination of numbers.
+template <class... Numbers>
+std::uint64_t seed_of(std::uint64_t seed, Numbers... numbers) {
+  ((seed = Random(seed ^ static_cast<std::uint64_t>(numbers)).next()), ...);
+  return seed;
+}
+
+void scale_to_one(std::vector<double>& values) {
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  for (double& value : values) value /= sum;
+}
+
+// Returns the standard deviation of loads that add up to 1, over their mean.
+double variation(const std::vector<double>& share) {
+  const auto count = static_cast<double>(share.size());
+  double squares = 0;
+  for (const double value : share) squares += (value * count - 1) * (value * count - 1);
+  return std::sqrt(squares / count);
+}
+
+std::vector<double> scaled(std::vector<double> values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
+// Returns the factor on popularities, at most 1, with which loads vary by auxiliary_variation.
+double auxiliary_factor(const GateModel& gate, const std::vector<double>& popularity) {
+  double low = 0, high = 1;
+  if (variation(gate.load(popularity, {}).share) <= auxiliary_variation) return 1;
+  for (int i = 0; i < 10; ++i) {
+    const double middle = (low + high) / 2;
+    const bool below = variation(gate.load(scaled(popularity, middle), {}).share) <= auxiliary_variation;
+    (below ? low : high) = middle;
+  }
+  return low;
+}
+
+// A token chooses an expert at most once: what exceeds that goes to the other experts.
+void limit(std::vector<double>& load, double most) {
+  for (std::size_t round = 0; round < load.size() && std::ranges::max(load) > most * (1 + 1e-9); ++round) {
+    double full = 0, rest = 0;
+    for (double& value : load) {
+      value = std::min(value, most);
+      (value == most ? full : rest) += value;
+    }
+    if (rest == 0) return;
+    for (double& value : load)
+      if (value < most) value *= (1 - full) / rest;
+  }
+}
+
+}  // namespace
+
+bool states_expert_loads(const Plan& plan) { return plan.routing.load_file || plan.routing.skew; }
+
+struct RankRows::Layer {
+  std::vector<double> share, slope;  // [expert] load, and its relative change with the popularity
+  ExpertPlacement placement;
+};
+
+RankRows::RankRows(const Plan& plan, const MixtureOfExperts& experts, const std::vector<std::int64_t>& layers,
+                   std::uint64_t seed)
+    : experts_(experts),
+      groups_per_token_(groups_per_token(plan, experts)),
+      seed_(seed),
+      capacity_(plan.routing.capacity_factor.value_or(std::numeric_limits<double>::infinity())),
+      even_(plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false)) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t divided = degrees.context * (degrees.sequence ? degrees.tensor : 1);
+  tokens_ = static_cast<double>(plan.batch.micro_batch_size * plan.batch.sequence_length * degrees.expert *
+                                degrees.expert_tensor) /
+            static_cast<double>(divided);
+  plan.routing.load_file ? read_layers(plan, layers) : make_layers(plan, layers, seed);
+  find_counting();
+  place(plan);
+}
+
+RankRows::~RankRows() = default;
+
+const std::vector<double>& RankRows::shares(std::size_t layer) const { return layers_[layer].share; }
+
+void RankRows::read_layers(const Plan& plan, const std::vector<std::int64_t>& layers) {
+  const auto count = static_cast<std::size_t>(experts_.routed_experts);
+  for (const std::int64_t layer : layers) {
+    const auto& loads = plan.files->loads;
+    auto found = std::ranges::find(loads, layer, &LayerRows::layer);
+    if (found == loads.end()) found = std::ranges::find(loads, -1, &LayerRows::layer);
+    const bool measured = found != loads.end();
+    Layer& made = layers_.emplace_back(Layer{measured ? found->rows : std::vector<double>(count, 1), {}, {}});
+    scale_to_one(made.share);
+  }
+}
+
+void RankRows::make_layers(const Plan& plan, const std::vector<std::int64_t>& layers, std::uint64_t seed) {
+  const auto& routing = plan.routing;
+  const double skew = *routing.skew, correlation = routing.correlation.value_or(1);
+  const std::string balancing = routing.balancing.value_or("none");
+  const auto count = static_cast<std::size_t>(experts_.routed_experts);
+  fluctuation_ = skew * std::sqrt(1 - correlation);
+  const GateModel gate(experts_, groups_per_token_);
+  const GateLoad balanced = gate.load({}, {});
+  double factor = 0;
+  for (const std::int64_t layer : layers) {
+    std::vector<double> popularity = shared_popularity(plan, experts_, layer, seed);
+    Random random(seed_of(seed, layer, 1));
+    Layer& made = layers_.emplace_back();
+    made.share.assign(count, 1 / static_cast<double>(count));
+    made.slope = balanced.popularity_slope;
+    if (skew == 0) continue;
+    if (balancing == "bias") {
+      const double rate = routing.bias_rate.value_or(default_bias_rate);
+      for (std::size_t e = 0; e < count; ++e)
+        made.share[e] *= std::exp(balanced.bias_slope[e] * rate * (2 * random.uniform() - 1));
+    } else {
+      if (factor == 0) factor = balancing == "auxiliary" ? auxiliary_factor(gate, popularity) : 1;
+      GateLoad load = gate.load(scaled(std::move(popularity), factor), {});
+      made.share = std::move(load.share);
+      made.slope = std::move(load.popularity_slope);
+    }
+    scale_to_one(made.share);
+  }
+}
+
+// A token uses M of G groups of S experts, and then k of their experts. With p = k/E the choices of an expert have the
+// variance p(1 - p); their covariance is positive between experts of a group that is one of few.
+void RankRows::find_counting() {
+  const auto experts = static_cast<double>(experts_.routed_experts), groups = static_cast<double>(experts_.groups);
+  const auto used = static_cast<double>(groups_per_token_), chosen = static_cast<double>(experts_.experts_per_token);
+  const double reachable = used * experts / groups, p = chosen / experts;
+  const double pair = reachable > 1 ? chosen * (chosen - 1) / (reachable * (reachable - 1)) : 0;
+  const double same = used / groups * pair - p * p;
+  const double other = groups > 1 ? used * (used - 1) / (groups * (groups - 1)) * pair - p * p : same;
+  own_ = std::sqrt(std::max(0.0, p * (1 - p) - same));
+  shared_ = std::sqrt(std::max(0.0, same - other));
+}
+
+void RankRows::place(const Plan& plan) {
+  const std::int64_t ranks = plan.parallelism.expert;
+  for (Layer& layer : layers_)
+    layer.placement = plan.routing.redundant_experts
+                          ? balanced_experts(layer.share, ranks, *plan.routing.redundant_experts, experts_.groups)
+                          : contiguous_experts(experts_.routed_experts, ranks);
+}
+
+void RankRows::add_counting(std::uint64_t seed, std::vector<double>& load) const {
+  Random random(seed);
+  const auto size = load.size() / static_cast<std::size_t>(experts_.groups);
+  const double chosen = static_cast<double>(experts_.experts_per_token);
+  const double even = chosen / static_cast<double>(load.size());
+  std::vector<double> noise(load.size()), deviation(load.size());
+  double of_group = 0, sum = 0, deviations = 0;
+  for (std::size_t e = 0; e < load.size(); ++e) {
+    if (e % size == 0) of_group = shared_ * random.normal();
+    const double p = std::min(1.0, chosen * load[e]);
+    deviation[e] = even < 1 ? std::sqrt(p * (1 - p) / (even * (1 - even) * tokens_)) / chosen : 0;
+    noise[e] = deviation[e] * (own_ * random.normal() + of_group);
+    sum += noise[e];
+    deviations += deviation[e];
+  }
+  // All tokens choose as many experts.
+  for (std::size_t e = 0; e < load.size() && deviations > 0; ++e)
+    load[e] = std::max(0.0, load[e] + noise[e] - deviation[e] * sum / deviations);
+  scale_to_one(load);
+}
+
+void RankRows::draw(std::int64_t group, std::size_t layer, std::int64_t micro_batch, std::vector<double>& rows) const {
+  const Layer& of = layers_[layer];
+  const double count = static_cast<double>(of.share.size()), ranks = static_cast<double>(of.placement.ranks);
+  if (even_) return rows.assign(static_cast<std::size_t>(of.placement.ranks), 1);
+  const std::uint64_t seed = seed_of(seed_, layer, group, micro_batch);
+  std::vector<double> load = of.share;
+  if (fluctuation_ > 0) {
+    Random random(seed_of(seed, 1));
+    for (std::size_t e = 0; e < load.size(); ++e) load[e] *= std::exp(of.slope[e] * fluctuation_ * random.normal());
+    scale_to_one(load);
+  }
+  limit(load, 1 / static_cast<double>(experts_.experts_per_token));
+  add_counting(seed, load);
+  for (double& value : load) value = std::min(value * count, capacity_) / std::min(1.0, capacity_);
+  of.placement.rank_loads(load, rows);
+  for (double& value : rows) value *= ranks / count;
+}
+
+std::vector<double> shared_popularity(const Plan& plan, const MixtureOfExperts& experts, std::int64_t layer,
+                                      std::uint64_t seed) {
+  Random random(seed_of(seed, layer));
+  std::vector<double> popularity(static_cast<std::size_t>(experts.routed_experts));
+  const double deviation = *plan.routing.skew * std::sqrt(plan.routing.correlation.value_or(1));
+  for (double& value : popularity) value = deviation * random.normal();
+  return popularity;
+}
+
+double deviation_of_rows(const Plan& plan, const MixtureOfExperts& experts) {
+  if (!states_expert_loads(plan) || experts.routed_experts == 0) return 0;
+  constexpr std::int64_t most_layers = 16, draws = 4;
+  std::vector<std::int64_t> layers;
+  if (plan.routing.load_file) {
+    for (const LayerRows& layer : plan.files->loads) layers.push_back(layer.layer);
+  } else {
+    layers.resize(most_layers);
+    std::iota(layers.begin(), layers.end(), 0);
+  }
+  const RankRows drawn(plan, experts, layers, statistics_seed);
+  std::vector<double> rows;
+  double squares = 0;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer)
+    for (std::int64_t i = 0; i < draws; ++i) {
+      drawn.draw(0, layer, i, rows);
+      for (const double value : rows) squares += (value - 1) * (value - 1);
+    }
+  const auto values = static_cast<double>(draws * std::ssize(layers) * plan.parallelism.expert);
+  return std::sqrt(squares / values);
+}
+
+}  // namespace plumbline::model
