@@ -15,6 +15,8 @@ struct TaskSet {
   std::string key;  // names the work with all of its inputs: tasks of equal keys have equal results
   std::size_t count = 0;
   std::function<model::Result<std::string>(std::size_t task)> run;  // called from several threads
+  // Called when the result of a task is there, one call at a time, in any order; may be empty.
+  std::function<void(std::size_t task, const std::string& result)> done = nullptr;
 };
 
 // Runs tasks on the cores of this process, on the processes of a job, or takes their results from an earlier run.

@@ -1,0 +1,264 @@
+#include "sim/campaign/campaign.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "model/base/random.h"
+#include "sim/campaign/detail/best_interval.h"
+#include "sim/campaign/detail/closed_form.h"
+#include "sim/campaign/detail/seed_run.h"
+
+namespace plumbline::sim {
+namespace {
+
+constexpr std::size_t seeds_of_task = 16;
+constexpr double hopeless = 1e-3;  // goodput below which a campaign counts as one that never finishes
+constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+// Calls visit(name, value) with all amounts of an input but times of repair.
+template <class Visit>
+void visit_amounts(const CampaignInput& input, const Visit& visit) {
+  const CheckpointPolicy& checkpoint = input.checkpoint;
+  visit("gpus", static_cast<double>(input.gpus));
+  visit("gpus_per_node", static_cast<double>(input.gpus_per_node));
+  for (const CampaignPhase& phase : input.phases) {
+    visit("tokens of phase " + phase.name, phase.tokens);
+    visit("tokens per step of phase " + phase.name, phase.tokens_per_step);
+    visit("step time of phase " + phase.name, phase.step_s);
+  }
+  for (const FailureMode& mode : input.failures) {
+    visit("rate of " + mode.name, mode.per_gpu_hour);
+    visit("detection of " + mode.name, mode.detect_s);
+    visit("nodes of " + mode.name, static_cast<double>(mode.nodes));
+    visit("slowdown by " + mode.name, mode.slows);
+    visit("duration of " + mode.name, mode.lasts_s);
+  }
+  visit("checkpoint interval", checkpoint.interval_s);
+  visit("checkpoint stall", checkpoint.stall_s);
+  visit("checkpoint write", checkpoint.write_s);
+  visit("checkpoint load", checkpoint.load_s);
+  visit("checkpoint copies", static_cast<double>(checkpoint.copies));
+  visit("checkpoints to storage", static_cast<double>(checkpoint.storage_every));
+  visit("stall for storage", checkpoint.storage_stall_s);
+  visit("write to storage", checkpoint.storage_write_s);
+  visit("load from storage", checkpoint.storage_load_s);
+  visit("spare nodes", static_cast<double>(input.spare_nodes));
+  visit("restart", input.restart_s);
+  visit("swap", input.swap_s);
+  visit("elastic", input.elastic ? 1.0 : 0.0);
+  visit("nodes of a replica", static_cast<double>(input.replica_nodes));
+  visit("planned stops", input.planned_stops_per_day);
+  visit("planned stop", input.planned_stop_s);
+  visit("interval of health checks", input.health_check_every_s);
+  visit("health check", input.health_check_s);
+}
+
+model::Result<void> check(const CampaignInput& input) {
+  std::string wrong;
+  double amount = 0;
+  const auto note = [&](const std::string& name, double value, bool holds) {
+    if (holds || !wrong.empty()) return;
+    wrong = name;
+    amount = value;
+  };
+  visit_amounts(input,
+                [&](const std::string& name, double value) { note(name, value, std::isfinite(value) && value >= 0); });
+  for (const FailureMode& mode : input.failures) note("repair of " + mode.name, mode.repair_s, mode.repair_s >= 0);
+  if (!wrong.empty())
+    return model::wrong_input("campaign", fmt::format("{} is {}", wrong, amount), "state an amount of at least 0");
+  for (const CampaignPhase& phase : input.phases) {
+    note("tokens of phase " + phase.name, phase.tokens, phase.tokens > 0);
+    note("tokens per step of phase " + phase.name, phase.tokens_per_step, phase.tokens_per_step > 0);
+    note("step time of phase " + phase.name, phase.step_s, phase.step_s > 0);
+  }
+  note("number of phases", 0, !input.phases.empty());
+  note("gpus", static_cast<double>(input.gpus), input.gpus > 0);
+  note("gpus_per_node", static_cast<double>(input.gpus_per_node), input.gpus_per_node > 0);
+  note("nodes of a replica", static_cast<double>(input.replica_nodes),
+       input.replica_nodes > 0 && input.replica_nodes * input.gpus_per_node < input.gpus + input.gpus_per_node);
+  note("seeds", static_cast<double>(input.seeds), input.seeds > 0);
+  if (!wrong.empty())
+    return model::wrong_input("campaign", fmt::format("{} is {}", wrong, amount),
+                              "a campaign has phases with tokens, whole replicas on its GPUs, and at least one seed");
+  return {};
+}
+
+// Names a campaign with all of its inputs.
+std::string key_of(const CampaignInput& input) {
+  std::string key = fmt::format("campaign {} {}", input.seed, input.seeds);
+  visit_amounts(input, [&](const std::string&, double value) { key += fmt::format(" {}", value); });
+  for (const FailureMode& mode : input.failures) key += fmt::format(" {}", mode.repair_s);
+  return key;
+}
+
+std::uint64_t seed_of(const CampaignInput& input, std::size_t number) {
+  return model::Random(input.seed, number).next();
+}
+
+// Calls visit with every number of an outcome.
+template <class Outcome, class Visit>
+void visit_numbers(Outcome& outcome, const Visit& visit) {
+  auto& time = outcome.time;
+  for (auto* seconds : {&time.useful_s, &time.lost_s, &time.checkpoint_s, &time.detect_s, &time.restart_s, &time.wait_s,
+                        &time.slow_s, &time.planned_s})
+    visit(*seconds);
+  visit(outcome.interruptions);
+  for (auto& count : outcome.of_mode) visit(count);
+}
+
+std::string to_bytes(const SeedOutcome& outcome) {
+  std::string bytes(1, static_cast<char>(outcome.stuck));
+  visit_numbers(outcome,
+                [&](const double& value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); });
+  return bytes;
+}
+
+std::vector<SeedOutcome> from_bytes(const std::string& bytes, std::size_t modes) {
+  std::vector<SeedOutcome> outcomes;
+  for (std::size_t at = 0; at < bytes.size();) {
+    SeedOutcome& outcome = outcomes.emplace_back();
+    outcome.of_mode.resize(modes);
+    outcome.stuck = static_cast<Stuck>(bytes[at++]);
+    visit_numbers(outcome, [&](double& value) {
+      std::memcpy(&value, &bytes[at], sizeof value);
+      at += sizeof value;
+    });
+  }
+  return outcomes;
+}
+
+// Runs the first seeds of a campaign whose interval is known.
+model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Tasks& tasks) {
+  const auto seeds = static_cast<std::size_t>(input.seeds);
+  const auto run = [&](std::size_t task) -> model::Result<std::string> {
+    std::string bytes;
+    const std::size_t end = std::min(seeds, (task + 1) * seeds_of_task);
+    for (std::size_t seed = task * seeds_of_task; seed < end; ++seed)
+      bytes += to_bytes(run_seed(input, seed_of(input, seed)));
+    return bytes;
+  };
+  const std::vector<std::string> results =
+      TRY(tasks.run({key_of(input), (seeds + seeds_of_task - 1) / seeds_of_task, run}));
+  std::vector<SeedOutcome> outcomes;
+  for (const std::string& bytes : results)
+    for (SeedOutcome& outcome : from_bytes(bytes, input.failures.size())) outcomes.push_back(std::move(outcome));
+  return outcomes;
+}
+
+// Returns the value that a share of sorted values does not exceed, between its neighbors where both are finite.
+double quantile(std::span<const double> sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const double low = sorted[below], high = sorted[std::min(below + 1, sorted.size() - 1)];
+  const double part = place - static_cast<double>(below);
+  return part > 0 && low < high ? low + part * (high - low) : low;
+}
+model::Quantiles quantiles(std::vector<double> values) {
+  std::ranges::sort(values);
+  return {quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)};
+}
+
+// Returns why a campaign never finishes as its mean times show; empty: they do not.
+std::string hopeless_reason(const CampaignInput& input) {
+  const CheckpointPolicy& policy = input.checkpoint;
+  const double between = seconds_between_failures(input), down = down_seconds(input);
+  const double saved_after = std::max(policy.interval_s + policy.stall_s, policy.write_s);
+  const double survival = between * std::exp(down / between) * std::expm1(saved_after / between);
+  if (!std::isfinite(between) || policy.interval_s / survival > hopeless) return "";
+  const std::string failures = fmt::format("a failure comes every {:.3g} h", between / 3600);
+  if (down >= saved_after)
+    return fmt::format("{} and detection with restart takes {:.3g} h: hardly a restart survives", failures,
+                       down / 3600);
+  if (std::max(policy.stall_s, policy.write_s) >= policy.interval_s)
+    return fmt::format("{} and a checkpoint takes {:.3g} h: hardly one is finished", failures,
+                       std::max(policy.stall_s, policy.write_s) / 3600);
+  return fmt::format("{} and a checkpoint every {:.3g} h: hardly one is reached", failures, policy.interval_s / 3600);
+}
+
+std::string stuck_reason(const CampaignInput& input, const std::vector<SeedOutcome>& outcomes) {
+  const auto stuck = [&](Stuck why) { return std::ranges::count(outcomes, why, &SeedOutcome::stuck); };
+  const auto unfinished = std::ssize(outcomes) - stuck(Stuck::no);
+  if (unfinished == 0) return "";
+  const std::string share =
+      unfinished == std::ssize(outcomes) ? "" : fmt::format("{} of {} runs: ", unfinished, outcomes.size());
+  if (stuck(Stuck::nodes) >= stuck(Stuck::progress))
+    return share + fmt::format("nodes that fail are not repaired, and {} run out",
+                               input.spare_nodes > 0 ? fmt::format("{} spare nodes", input.spare_nodes) : "those left");
+  return share + fmt::format("no checkpoint is reached between failures that come every {:.3g} h",
+                             seconds_between_failures(input) / 3600);
+}
+
+void add_mean(CampaignResult& result, const SeedOutcome& outcome, double weight) {
+  const auto add = [weight](double& mean, double value) { mean += value * weight; };
+  for (const auto part :
+       {&CampaignTime::useful_s, &CampaignTime::lost_s, &CampaignTime::checkpoint_s, &CampaignTime::detect_s,
+        &CampaignTime::restart_s, &CampaignTime::wait_s, &CampaignTime::slow_s, &CampaignTime::planned_s})
+    add(result.mean.*part, outcome.time.*part);
+  add(result.mean_interruptions, outcome.interruptions);
+  add(result.mean_goodput, outcome.time.useful_s / outcome.time.total());
+  for (std::size_t mode = 0; mode < outcome.of_mode.size(); ++mode)
+    add(result.interruptions_of_mode[mode], outcome.of_mode[mode]);
+}
+
+void summarize(const std::vector<SeedOutcome>& outcomes, CampaignResult& result) {
+  const auto finished = std::ranges::count(outcomes, Stuck::no, &SeedOutcome::stuck);
+  result.finished = static_cast<double>(finished) / static_cast<double>(outcomes.size());
+  std::vector<double> goodput, interruptions;
+  for (const SeedOutcome& outcome : outcomes) {
+    const bool ends = outcome.stuck == Stuck::no;
+    result.days_of_seed.push_back(ends ? outcome.time.total() / 86400 : unlimited);
+    goodput.push_back(ends ? outcome.time.useful_s / outcome.time.total() : 0);
+    interruptions.push_back(outcome.interruptions);
+    if (ends) add_mean(result, outcome, 1 / static_cast<double>(finished));
+  }
+  result.days = quantiles(result.days_of_seed);
+  result.goodput = quantiles(std::move(goodput));
+  result.interruptions = quantiles(std::move(interruptions));
+}
+
+// Returns the best interval; the one of the closed form where nothing fails or the campaign never finishes.
+model::Result<double> interval_of(CampaignInput input, Tasks& tasks) {
+  input.checkpoint.interval_s = closed_form_interval(input);
+  if (!std::isfinite(seconds_between_failures(input)) || !hopeless_reason(input).empty())
+    return input.checkpoint.interval_s;
+  return best_interval(input, [&](const CampaignInput& tried) -> model::Result<double> {
+    const std::vector<SeedOutcome> outcomes = TRY(run_seeds(tried, tasks));
+    double seconds = 0;
+    for (const SeedOutcome& outcome : outcomes)
+      seconds += outcome.stuck == Stuck::no ? outcome.time.total() : unlimited;
+    return seconds;
+  });
+}
+
+}  // namespace
+
+model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& tasks) {
+  TRY(check(asked));
+  CampaignInput input = asked;
+  CampaignResult result;
+  const double between = seconds_between_failures(input);
+  result.hours_between_failures = between / 3600;
+  result.young_s = young_interval(input.checkpoint.stall_s, between);
+  result.daly_s = daly_interval(input.checkpoint.stall_s, between);
+  result.interruptions_of_mode.resize(input.failures.size());
+  if (input.checkpoint.interval_s == 0) input.checkpoint.interval_s = TRY(interval_of(input, tasks));
+  result.checkpoint_interval_s = input.checkpoint.interval_s;
+  result.never = hopeless_reason(input);
+  if (!result.never.empty()) {
+    result.days_of_seed.assign(static_cast<std::size_t>(input.seeds), unlimited);
+    result.days = {unlimited, unlimited, unlimited};
+    return result;
+  }
+  const std::vector<SeedOutcome> outcomes = TRY(run_seeds(input, tasks));
+  result.never = stuck_reason(input, outcomes);
+  summarize(outcomes, result);
+  run_seed(input, seed_of(input, 0), &result.events);
+  return result;
+}
+
+}  // namespace plumbline::sim

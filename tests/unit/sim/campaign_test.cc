@@ -1,0 +1,267 @@
+#include "sim/campaign/campaign.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "tests/support/campaign_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using tests::campaign_of;
+using tests::day_s;
+using tests::hour_s;
+
+constexpr double forever = std::numeric_limits<double>::infinity();
+
+CampaignResult run(const CampaignInput& input) { return run_campaign(input).value(); }
+
+// Counts the events of the first seed whose text begins so.
+std::size_t events_of(const CampaignResult& result, const std::string& what) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(result.events, [&](const CampaignEvent& event) { return event.what.starts_with(what); }));
+}
+
+TEST(Campaign, NothingFailsAtARateOfZero) {
+  CampaignInput input = campaign_of(10, 0);
+  input.failures = {{.name = "GPU", .per_gpu_hour = 0, .repair_s = day_s}};
+  input.checkpoint = {.stall_s = 60, .write_s = 60};
+  const CampaignResult best = run(input);
+  EXPECT_EQ(best.days.p50, 10);
+  EXPECT_EQ(best.goodput.p10, 1);
+  EXPECT_EQ(best.hours_between_failures, forever);
+  EXPECT_THAT(best.never, IsEmpty());
+  EXPECT_EQ(expected_goodput(input), 1);
+  // 240 hours have 239 checkpoints within them.
+  input.checkpoint.interval_s = hour_s;
+  const CampaignResult hourly = run(input);
+  EXPECT_NEAR(hourly.mean.checkpoint_s, 239 * 60, 1e-6);
+  EXPECT_DOUBLE_EQ(hourly.days.p90 * day_s, 10 * day_s + 239 * 60);
+}
+
+TEST(Campaign, TimesAddUpAndFailuresAreCountedByKind) {
+  CampaignInput input = campaign_of(20, 8 * hour_s);
+  input.failures[0] = {.name = "GPU", .per_gpu_hour = 1 / 512.0, .detect_s = 300, .repair_s = 2 * day_s};
+  input.failures.push_back({.name = "software", .per_gpu_hour = 1 / 1024.0, .detect_s = 60});
+  input.failures.push_back({.name = "congestion", .per_gpu_hour = 1 / 512.0, .slows = 1.5, .lasts_s = 1200});
+  input.failures.push_back({.name = "slow GPU", .per_gpu_hour = 1e-4, .repair_s = day_s, .slows = 1.1});
+  input.checkpoint = {.interval_s = 1800, .stall_s = 5, .write_s = 60, .load_s = 30};
+  input.spare_nodes = 1;
+  input.restart_s = 300;
+  input.swap_s = 120;
+  input.health_check_every_s = day_s;
+  input.health_check_s = 600;
+  input.planned_stops_per_day = 0.25;
+  input.planned_stop_s = 3600;
+  const CampaignResult result = run(input);
+  EXPECT_THAT(result.never, IsEmpty());
+  const double mean_days =
+      std::accumulate(result.days_of_seed.begin(), result.days_of_seed.end(), 0.0) / static_cast<double>(input.seeds);
+  EXPECT_NEAR(result.mean.total() / day_s, mean_days, 1e-9 * mean_days);
+  EXPECT_NEAR(result.mean.useful_s, 20 * day_s, 1e-6);
+  for (const double part : {result.mean.lost_s, result.mean.checkpoint_s, result.mean.detect_s, result.mean.restart_s,
+                            result.mean.wait_s, result.mean.slow_s, result.mean.planned_s})
+    EXPECT_GT(part, 0);
+  EXPECT_NEAR(result.interruptions_of_mode[0] + result.interruptions_of_mode[1], result.mean_interruptions, 1e-9);
+  EXPECT_NEAR(result.interruptions_of_mode[0] / result.interruptions_of_mode[1], 2, 0.3);
+  EXPECT_DOUBLE_EQ(result.hours_between_failures, 1 / (64 * (1 / 512.0 + 1 / 1024.0)));
+  EXPECT_NEAR(expected_goodput(input), result.mean_goodput, 0.02);
+  EXPECT_GT(events_of(result, "failure: GPU"), 0u);
+  EXPECT_GT(events_of(result, "planned stop"), 3u);
+  EXPECT_EQ(result.events.back().what, "finished");
+  EXPECT_EQ(result.events.back().progress, 1);
+  EXPECT_DOUBLE_EQ(result.events.back().time_s / day_s, result.days_of_seed[0]);
+}
+
+// Runs tasks one after another, the last one first.
+class Backwards final : public Tasks {
+ public:
+  model::Result<std::vector<std::string>> run(const TaskSet& set) override {
+    std::vector<std::string> results(set.count);
+    for (std::size_t task = set.count; task-- > 0;) results[task] = TRY(set.run(task));
+    keys.push_back(set.key);
+    return results;
+  }
+  std::vector<std::string> keys;
+};
+
+TEST(Campaign, HasTheSameBitsWhereverItsSeedsRun) {
+  CampaignInput input = campaign_of(5, 4 * hour_s);
+  input.checkpoint = {.stall_s = 20, .write_s = 20};
+  Backwards tasks;
+  const CampaignResult one = run_campaign(input, tasks).value(), other = run(input);
+  EXPECT_EQ(one.days_of_seed, other.days_of_seed);
+  EXPECT_EQ(one.checkpoint_interval_s, other.checkpoint_interval_s);
+  EXPECT_EQ(one.mean.lost_s, other.mean.lost_s);
+  // Each interval that was tried is work of its own.
+  std::ranges::sort(tasks.keys);
+  EXPECT_EQ(std::ranges::adjacent_find(tasks.keys), tasks.keys.end());
+  // More seeds begin with the same ones.
+  input.checkpoint.interval_s = one.checkpoint_interval_s;
+  input.seeds = 150;
+  const auto more = run(input).days_of_seed;
+  EXPECT_TRUE(std::equal(one.days_of_seed.begin(), one.days_of_seed.end(), more.begin()));
+}
+
+TEST(Campaign, CertainFailureNeverFinishes) {
+  CampaignInput input = campaign_of(10, 1e-3);
+  input.checkpoint = {.stall_s = 10, .write_s = 10};
+  input.restart_s = 1;
+  const CampaignResult result = run(input);
+  EXPECT_THAT(result.never, HasSubstr("a failure comes every"));
+  EXPECT_EQ(result.finished, 0);
+  EXPECT_EQ(result.days.p10, forever);
+}
+
+TEST(Campaign, CheckpointsLongerThanTheTimeBetweenFailuresNeverFinish) {
+  CampaignInput input = campaign_of(10, 600);
+  input.checkpoint = {.stall_s = 2 * hour_s, .write_s = 2 * hour_s};
+  EXPECT_THAT(run(input).never, HasSubstr("a checkpoint takes 2 h"));
+  input.checkpoint = {.interval_s = 3 * hour_s, .stall_s = 10, .write_s = 10};
+  EXPECT_THAT(run(input).never, HasSubstr("a checkpoint every 3 h"));
+  input.checkpoint.interval_s = 300;
+  EXPECT_THAT(run(input).never, IsEmpty());
+}
+
+TEST(Campaign, ARestartThatNothingSurvivesNeverFinishes) {
+  CampaignInput input = campaign_of(10, 600);
+  input.checkpoint = {.interval_s = 60, .stall_s = 1, .write_s = 1};
+  input.restart_s = 2 * hour_s;
+  EXPECT_THAT(run(input).never, HasSubstr("hardly a restart survives"));
+}
+
+TEST(Campaign, NodesThatNobodyRepairsRunOut) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.failures[0].repair_s = forever;
+  input.checkpoint = {.interval_s = 600, .stall_s = 1, .write_s = 1};
+  EXPECT_THAT(run(input).never, HasSubstr("nodes that fail are not repaired, and those left run out"));
+  // 30 failures are expected; 60 spares are enough for all seeds, 30 for about half of them.
+  input.spare_nodes = 60;
+  EXPECT_THAT(run(input).never, IsEmpty());
+  input.spare_nodes = 30;
+  const CampaignResult some = run(input);
+  EXPECT_THAT(some.never, HasSubstr("of 100 runs: nodes that fail are not repaired, and 30 spare nodes run out"));
+  EXPECT_GT(some.finished, 0.3);
+  EXPECT_LT(some.finished, 0.7);
+  EXPECT_EQ(some.days.p90, forever);
+  EXPECT_LT(some.days.p10, forever);
+  EXPECT_GT(some.mean_goodput, 0.9);  // of those that finish
+}
+
+TEST(Campaign, SparesSaveTheWaitForRepairs) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.failures[0].repair_s = 2 * day_s;
+  input.checkpoint = {.interval_s = 600, .stall_s = 1, .write_s = 1};
+  double before = 0;
+  for (const std::int64_t spares : {0, 1, 2, 4, 16}) {
+    input.spare_nodes = spares;
+    const CampaignResult result = run(input);
+    EXPECT_GT(result.mean_goodput, before);
+    EXPECT_NEAR(expected_goodput(input), result.mean_goodput, 0.02) << spares;
+    before = result.mean_goodput;
+  }
+  EXPECT_GT(before, 0.97);
+}
+
+TEST(Campaign, FewerReplicasGoOnWhereNodesAreMissing) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.failures[0].repair_s = 2 * day_s;
+  input.checkpoint = {.interval_s = 600, .stall_s = 1, .write_s = 1};
+  const CampaignResult waits = run(input);
+  input.elastic = true;
+  const CampaignResult elastic = run(input);
+  EXPECT_LT(elastic.days.p50, waits.days.p50);
+  EXPECT_GT(elastic.mean.slow_s, 0);
+  EXPECT_GT(events_of(elastic, "nodes return"), 0u);
+  EXPECT_NEAR(expected_goodput(input), elastic.mean_goodput, 0.03);
+  // A replica of two nodes leaves as a whole.
+  input.replica_nodes = 2;
+  EXPECT_GT(run(input).days.p50, elastic.days.p50);
+}
+
+TEST(Campaign, ACheckpointIsOfUseOnceItIsWritten) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.checkpoint = {.interval_s = 1000, .stall_s = 1, .write_s = 1};
+  const CampaignResult fast = run(input);
+  input.checkpoint.write_s = 601;
+  const CampaignResult slow = run(input);
+  EXPECT_NEAR((slow.mean.lost_s - fast.mean.lost_s) / slow.mean_interruptions, 600, 60);
+  EXPECT_NEAR(expected_goodput(input), slow.mean_goodput, 0.002);
+}
+
+TEST(Campaign, CopiesOnNodesAreLostWithThem) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.failures[0].repair_s = hour_s;
+  input.spare_nodes = 8;
+  input.checkpoint = {.interval_s = 100, .stall_s = 0.1, .write_s = 0.1, .load_s = 10};
+  input.checkpoint.storage_every = 100;
+  input.checkpoint.storage_load_s = 600;
+  const double storage = run(input).mean.lost_s;
+  // The node's own copy leaves with it, its neighbor's only where both do.
+  input.checkpoint.copies = 1;
+  const CampaignResult own = run(input);
+  EXPECT_GT(own.mean.lost_s, 50 * storage);
+  EXPECT_NEAR(own.mean.restart_s / own.mean_interruptions, 600, 10);
+  input.checkpoint.copies = 2;
+  const CampaignResult neighbor = run(input);
+  EXPECT_LT(neighbor.mean.lost_s, 1.5 * storage);
+  EXPECT_NEAR(neighbor.mean.restart_s / neighbor.mean_interruptions, 10, 1);
+  input.failures[0].nodes = 2;
+  EXPECT_GT(run(input).mean.lost_s, 50 * storage);
+  // A restart in place finds its copy.
+  input.checkpoint.copies = 1;
+  input.failures[0].repair_s = 0;
+  EXPECT_LT(run(input).mean.lost_s, 1.5 * storage);
+}
+
+TEST(Campaign, SlowNodesLastUntilTheyAreFound) {
+  CampaignInput input = campaign_of(30, 0);
+  input.failures = {{.name = "slow GPU", .per_gpu_hour = 1 / (64 * 48.0), .repair_s = hour_s, .slows = 1.2}};
+  input.checkpoint = {.interval_s = day_s};
+  input.spare_nodes = 4;
+  const CampaignResult unseen = run(input);
+  EXPECT_NEAR(unseen.mean_goodput, 1 / 1.2, 0.02);  // from the second day or so
+  input.health_check_every_s = day_s;
+  const CampaignResult checked = run(input);
+  EXPECT_GT(events_of(checked, "evicted: slow GPU"), 3u);
+  EXPECT_GT(checked.mean_goodput, 0.94);
+  EXPECT_EQ(checked.mean_interruptions, 0);
+  input.failures[0].detect_s = 600;
+  EXPECT_GT(run(input).mean_goodput, 0.998);
+}
+
+TEST(Campaign, PhasesTakeTheirOwnSteps) {
+  CampaignInput input = campaign_of(1, 0);
+  // 100 steps of 10 s, then 50 of 40 s.
+  input.phases = {{"short", 1e6, 1e4, 10}, {"long", 1e6, 2e4, 40}};
+  input.planned_stops_per_day = 86400 / 1000.0;
+  input.checkpoint = {.interval_s = 10'000};
+  const CampaignResult result = run(input);
+  EXPECT_DOUBLE_EQ(result.mean.useful_s, 3000);
+  EXPECT_EQ(result.events.front().what, "planned stop");
+  EXPECT_DOUBLE_EQ(result.events.front().progress, 0.5);
+}
+
+TEST(Campaign, RefusesAmountsThatAreNone) {
+  CampaignInput input = campaign_of(10, day_s);
+  input.restart_s = -1;
+  EXPECT_THAT(run_campaign(input).error().message, HasSubstr("restart is -1"));
+  input.restart_s = 0;
+  input.failures[0].per_gpu_hour = forever;
+  EXPECT_THAT(run_campaign(input).error().message, HasSubstr("rate of GPU is inf"));
+  input = campaign_of(10, day_s);
+  input.phases.clear();
+  EXPECT_THAT(run_campaign(input).error().message, HasSubstr("number of phases is 0"));
+  input = campaign_of(10, day_s);
+  input.replica_nodes = 9;
+  EXPECT_THAT(run_campaign(input).error().message, HasSubstr("nodes of a replica is 9"));
+}
+
+}  // namespace
+}  // namespace plumbline::sim
