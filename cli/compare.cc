@@ -153,7 +153,7 @@ void add_compare(CLI::App& root, int& exit_code) {
   verb->add_option("--baseline", arguments->baseline,
                    "With a measured step: a second profile, whose prediction of overlapped pairs is shown as well")
       ->type_name("PROFILE");
-  verb->add_option("--fidelity", arguments->fidelity, "closed-form | step, for plans")->capture_default_str();
+  verb->add_option("--fidelity", arguments->fidelity, "closed-form | step | cluster, for plans")->capture_default_str();
   verb->add_option("--against", arguments->against,
                    "first | previous: the subject that each step time is compared with")
       ->check(CLI::IsMember({"first", "previous"}))

@@ -15,6 +15,7 @@
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
 #include "reports/text/format.h"
+#include "sim/cluster/cluster_step.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/search/cluster_option.h"
@@ -35,6 +36,7 @@ struct Shared {
 };
 
 Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectRequest& request, Shared& shared) {
+  if (request.fidelity == sim::Fidelity::cluster) return sim::simulate_cluster(inputs, {.record = request.timelines});
   return shared.predictors.with(inputs, [&](sim::Predictor& predictor) {
     if (request.fidelity == sim::Fidelity::step)
       return sim::simulate_on_network(predictor, inputs.plan, request.timelines);

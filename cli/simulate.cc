@@ -24,6 +24,7 @@
 #include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
+#include "sim/cluster/cluster_step.h"
 #include "sim/interval/interval.h"
 #include "sim/whatif/power_span.h"
 
@@ -43,6 +44,8 @@ struct Arguments {
   bool no_interval = false;
   sim::IntervalOptions interval;
   std::optional<std::string> record;  // a folder or a file
+  std::optional<std::int64_t> seeds;  // of --fidelity cluster
+  bool kernels = false;
 };
 
 // Returns published figures of an unchanged shipped example; a changed plan has none.
@@ -116,19 +119,50 @@ model::Result<void> record_prediction(const std::string& folder_or_file, const s
   return {};
 }
 
+// Returns an error where an option belongs to another fidelity.
+model::Result<void> check_fidelity(const Arguments& arguments, sim::Fidelity fidelity) {
+  const bool cluster = fidelity == sim::Fidelity::cluster;
+  if (!cluster && (arguments.seeds || arguments.kernels))
+    return model::wrong_input(arguments.seeds ? "--seeds" : "--kernels", "fleets are drawn for whole clusters only",
+                              "add --fidelity cluster");
+  if (cluster && !arguments.degrade.empty())
+    return model::wrong_input("--degrade", "links change on the network of --fidelity step",
+                              "leave out --fidelity cluster, or --degrade");
+  return {};
+}
+
+// What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
+sim::IntervalOptions interval_options(const Arguments& arguments, sim::Fidelity fidelity) {
+  sim::IntervalOptions options = arguments.interval;
+  if (fidelity == sim::Fidelity::cluster) options.without.insert({"jitter and slow ranks", "slowest GPU"});
+  return options;
+}
+
+model::Result<sim::Simulation> simulated(const Arguments& arguments, const sim::Inputs& inputs, sim::Fidelity fidelity,
+                                         const std::vector<sim::NamedLinkChange>& changes) {
+  const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
+  if (fidelity == sim::Fidelity::step) return sim::simulate_on_network(inputs, record, changes);
+  if (fidelity == sim::Fidelity::closed_form) return sim::simulate(inputs, fidelity, record);
+  sim::ClusterOptions options{.by_kernels = arguments.kernels, .record = record};
+  options.seed = arguments.interval.seed;
+  options.seeds = arguments.seeds.value_or(options.seeds);
+  return sim::simulate_cluster(inputs, options);
+}
+
 model::Result<int> run(const Arguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  TRY(check_fidelity(arguments, fidelity));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   inputs.every_link = arguments.every_link;
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = TRY(parse_degrade(arguments.degrade));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
-  auto simulation = TRY(fidelity == sim::Fidelity::step ? sim::simulate_on_network(inputs, record, changes)
-                                                        : sim::simulate(inputs, fidelity, record));
+  auto simulation = TRY(simulated(arguments, inputs, fidelity, changes));
+  if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
   simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
   if (!arguments.no_interval)
-    simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result, arguments.interval));
+    simulation.result.interval =
+        TRY(sim::interval_of(inputs, simulation.result, interval_options(arguments, fidelity)));
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
@@ -147,7 +181,10 @@ void add_simulate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("simulate", "Predict one training step: time, memory, cost");
   const auto arguments = std::make_shared<Arguments>();
   add_plan_arguments(*verb, arguments->plan);
-  verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();
+  verb->add_option("--fidelity", arguments->fidelity, "closed-form | step | cluster")->capture_default_str();
+  verb->add_option("--seeds", arguments->seeds, "With --fidelity cluster: drawn fleets, 8 by default")
+      ->check(CLI::Range(1, 1'000'000));
+  verb->add_flag("--kernels", arguments->kernels, "With --fidelity cluster: kernel by kernel instead of slot by slot");
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the result as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--trace", "Write a trace for Perfetto (compressed when it ends in .gz)");
@@ -166,7 +203,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
       ->allow_extra_args(false)
       ->check(
           CLI::IsMember(std::vector<std::string>(std::begin(sim::interval_sources), std::end(sim::interval_sources))));
-  verb->add_option("--seed", arguments->interval.seed, "Of those predictions")
+  verb->add_option("--seed", arguments->interval.seed, "Of those predictions, and of the first fleet")
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
   verb->add_option("--record", arguments->record,
@@ -178,6 +215,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
       "  plumbline simulate examples/deepseek-v3-2048xh800.toml\n"
       "  plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form --json -\n"
       "  plumbline simulate deepseek-v3-2048xh800 --set overlap.communication_sms=24 --trace step.json.gz\n"
+      "  plumbline simulate deepseek-v3-2048xh800 --fidelity cluster --seeds 4\n"
       "  plumbline simulate my-plan.toml --record");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }

@@ -165,6 +165,9 @@ Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
 
 Result<int> run(const Arguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  if (fidelity == sim::Fidelity::cluster)
+    return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
+                              "closed-form or step; plumbline simulate PLAN --fidelity cluster runs every GPU");
   TRY(check(arguments));
   if (arguments.plan.print) {
     const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));

@@ -59,4 +59,21 @@ void visit_quantiles(Interval& interval, Visitor&& visit) {
   visit("peak_bytes", interval.peak_bytes, "B");
 }
 
+// Visits the quantities of a cluster. `Spread` is model::ClusterSpread, const or not; visit(key, Quantiles, number,
+// list or flag, unit).
+template <class Spread, class Visitor>
+void visit_cluster(Spread& spread, Visitor&& visit) {
+  visit("gpus", spread.gpus, "1");
+  visit("seeds", spread.seeds, "1");
+  visit("by_kernels", spread.by_kernels, "");
+  visit("step_s", spread.step_s, "s");
+  visit("mean_step_s", spread.mean_step_s, "s");
+  visit("even_step_s", spread.even_step_s, "s");
+  visit("compute_s", spread.compute_s, "s");
+  visit("wait_s", spread.wait_s, "s");
+  visit("rank_wait_s", spread.rank_wait_s, "s");
+  visit("events", spread.events, "1");
+  visit("priors", spread.priors, "");
+}
+
 }  // namespace plumbline::reports

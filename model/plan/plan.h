@@ -49,7 +49,10 @@ struct Plan {
     std::optional<double> nic_gbps;  // Gb/s
     std::optional<double> oversubscription;
     std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
-    std::optional<std::string> fleet;      // healthy | stragglers: of intervals (sim/interval); default: healthy
+    std::optional<std::string> fleet;      // healthy | stragglers (sim/interval, sim/cluster); default: healthy
+    // Of the speed of GPUs, and of the time of a forward or backward of a micro-batch on one of them: standard
+    // deviation over mean; default: sim/cluster/fleet_priors.h.
+    std::optional<double> speed_deviation, jitter;
   } cluster;
   struct Parallelism {
     std::int64_t tensor = 1;
@@ -238,6 +241,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.oversubscription", plan.cluster.oversubscription);
   visit("cluster.placement", plan.cluster.placement);
   visit("cluster.fleet", plan.cluster.fleet);
+  visit("cluster.speed_deviation", plan.cluster.speed_deviation);
+  visit("cluster.jitter", plan.cluster.jitter);
   visit_parallelism(plan.parallelism, visit);
   visit("batch.sequence_length", plan.batch.sequence_length);
   visit("batch.micro_batch_size", plan.batch.micro_batch_size);

@@ -9,11 +9,14 @@
 
 namespace plumbline::model {
 
-// Seconds by which the step would be shorter without a cause; the causes are removed one after the other, in this
-// order: "slow ranks", "imbalance", "jitter", "point-to-point", "uneven stages", "schedule".
+// Seconds by which the bubble (StepTimes::bubble_s) and the step would be shorter without a cause. The causes are
+// removed one after the other, in this order: "slow ranks", "imbalance", "jitter", "point-to-point", "uneven stages"
+// (every slot takes the mean of its type); "schedule" is the rest, and "input and host" what a step waits for besides.
+// The parts add up to the bubble. A cause that makes slots longer shortens the bubble and lengthens the step.
 struct BubblePart {
   std::string cause;
-  double seconds = 0;
+  double seconds = 0;  // of the bubble
+  double step_s = 0;
 };
 
 struct ClusterSpread {
@@ -27,7 +30,7 @@ struct ClusterSpread {
   Quantiles wait_s;                 // over GPUs and seeds: seconds in which it waits for others
   std::vector<double> rank_wait_s;  // [pipeline rank] mean over its GPUs and seeds
   std::vector<BubblePart> bubble;
-  std::uint64_t events = 0;         // of all seeds
+  std::int64_t events = 0;          // of all runs
   std::vector<std::string> priors;  // sentences: what the draws rest on, with sources
 };
 

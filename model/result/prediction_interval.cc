@@ -1,5 +1,6 @@
 #include "model/result/prediction_interval.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -11,6 +12,18 @@ double Quantiles::share_below(double value) const {
   const double width = end > 0 && p50 > 0 ? std::abs(std::log(end / p50)) : 0;
   if (width <= 0) return value < p50 ? 0 : value > p50 ? 1 : 0.5;
   return std::erfc(-normal_p90 * distance / width / std::numbers::sqrt2) / 2;
+}
+
+Quantiles quantiles_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const auto at = [&](double share) {
+    const auto last = static_cast<double>(values.size() - 1);
+    const double place = std::clamp(share * (last + 2) - 1, 0.0, last);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  return {at(0.1), at(0.5), at(0.9)};
 }
 
 }  // namespace plumbline::model

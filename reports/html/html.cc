@@ -10,6 +10,7 @@
 #include "reports/html/detail/html_style.h"
 #include "reports/html/detail/pipeline_svg.h"
 #include "reports/text/format.h"
+#include "reports/text/step/cluster_report.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/interval_report.h"
 #include "reports/text/step/run_report.h"
@@ -77,6 +78,18 @@ std::string interval_section(const model::StepResult& result) {
                  fmt::format("As clusters run it a step takes {} in eight of ten cases. {}",
                              seconds_span(result.interval->time_s), left),
                  interval_bar(result) + part_bars(*result.interval));
+}
+
+std::string cluster_html(const model::StepResult& result) {
+  std::string body = wait_bars(*result.cluster);
+  body +=
+      "<table>\n<tr><th>Cause</th><th class=\"number\">Of the bubble</th><th class=\"number\">Of the step</th></tr>\n";
+  for (const model::BubblePart& part : result.cluster->bubble)
+    body += fmt::format("<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>\n",
+                        escape_html(part.cause), duration(part.seconds), duration(part.step_s));
+  body += "</table>\n<ul>\n";
+  for (const std::string& prior : result.cluster->priors) body += fmt::format("<li>{}</li>\n", escape_html(prior));
+  return section("Every GPU of the cluster", escape_html(cluster_sentence(*result.cluster)), body + "</ul>\n");
 }
 
 std::string comparison_section(const std::vector<Comparison>& comparisons) {
@@ -189,6 +202,7 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
     out += fmt::format("<p class=\"warning\">{}.</p>\n", escape_html(sentence));
   out += cards(result);
   if (result.interval) out += interval_section(result);
+  if (result.cluster) out += cluster_html(result);
   if (!comparisons.empty()) out += comparison_section(comparisons);
   const std::string picture = pipeline_svg(timeline, rank_names);
   if (!picture.empty()) out += pipeline_section(picture);

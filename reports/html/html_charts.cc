@@ -100,6 +100,19 @@ std::string breakdown_bars(const model::StepTimes& step) {
   return out + "</div>\n";
 }
 
+std::string wait_bars(const model::ClusterSpread& cluster) {
+  std::string out = "<div class=\"rows\">\n";
+  for (std::size_t rank = 0; rank < cluster.rank_wait_s.size(); ++rank) {
+    const double waits = cluster.rank_wait_s[rank];
+    const Part working{"class-time", "working", cluster.mean_step_s - waits, duration(cluster.mean_step_s - waits)};
+    out += fmt::format(R"(<div>rank {}</div><div class="bar">{}</div><div class="number">waits {}</div>)"
+                       "\n",
+                       rank, pieces({working, {"idle", "waiting", waits, duration(waits)}}, cluster.mean_step_s),
+                       duration(waits));
+  }
+  return out + "</div>\n";
+}
+
 std::string interval_bar(const model::StepResult& result) {
   const model::Quantiles& time = result.interval->time_s;
   struct Mark {

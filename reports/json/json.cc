@@ -71,6 +71,21 @@ Json quantiles_of(const std::optional<model::Quantiles>& quantiles) {
   return {{"p10", quantiles->p10}, {"p50", quantiles->p50}, {"p90", quantiles->p90}};
 }
 
+Json cluster_of(const std::optional<model::ClusterSpread>& cluster) {
+  if (!cluster) return nullptr;
+  Json json = Json::object();
+  visit_cluster(*cluster, [&json](const char* key, const auto& value, const char*) {
+    if constexpr (std::is_same_v<decltype(value), const model::Quantiles&>)
+      json[key] = quantiles_of(value);
+    else
+      json[key] = value;
+  });
+  Json& bubble = json["bubble"] = Json::array();
+  for (const model::BubblePart& part : cluster->bubble)
+    bubble.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"step_s", part.step_s}});
+  return json;
+}
+
 Json interval_of(const std::optional<model::PredictionInterval>& known) {
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
   Json json = Json::object();
@@ -268,6 +283,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
   json["interval"] = interval_of(result.interval);
   json["power_span_s"] = result.power_span_s ? Json(*result.power_span_s) : Json(nullptr);
   json["bound"] = bound_of(result);
+  json["cluster"] = cluster_of(result.cluster);
   json["run"] = run_of(result.run);
   json["memory"] = memory_of(result.memory);
   json["provenance"] = provenance_of(result.provenance);

@@ -83,6 +83,14 @@ class Reader {
     reader.read("half_width_after", part.half_width_after);
     if (!error_) error_ = reader.error();
   }
+  void assign(const Json& value, const std::string& key, model::BubblePart& part) {
+    if (!value.is_object()) return fail(key, "an object");
+    Reader reader(value);
+    reader.read("cause", part.cause);
+    reader.read("seconds", part.seconds);
+    reader.read("step_s", part.step_s);
+    if (!error_) error_ = reader.error();
+  }
   void assign(const Json& value, const std::string& key, model::Precision& field) {
     const auto precision =
         value.is_string() ? model::parse_precision(value.get<std::string>()) : model::wrong_input("", "");
@@ -150,6 +158,23 @@ void read_run(Reader& reader, std::optional<model::RunCost>& run) {
   visit_run(
       run.emplace(), [&](const std::string& key, auto& field, const char*) { reader.read("run." + key, field); },
       [] {});
+}
+
+void read_quantiles(Reader& reader, const std::string& key, model::Quantiles& field) {
+  reader.read(key + ".p10", field.p10);
+  reader.read(key + ".p50", field.p50);
+  reader.read(key + ".p90", field.p90);
+}
+
+void read_cluster(Reader& reader, std::optional<model::ClusterSpread>& cluster) {
+  if (reader.object("cluster") == nullptr) return;
+  visit_cluster(cluster.emplace(), [&](const std::string& key, auto& field, const char*) {
+    if constexpr (std::is_same_v<decltype(field), model::Quantiles&>)
+      read_quantiles(reader, "cluster." + key, field);
+    else
+      reader.read("cluster." + key, field);
+  });
+  reader.read("cluster.bubble", cluster->bubble);
 }
 
 void read_interval(Reader& reader, std::optional<model::PredictionInterval>& known) {
@@ -226,6 +251,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   read_step(reader, result.step);
   read_run(reader, result.run);
   read_interval(reader, result.interval);
+  read_cluster(reader, result.cluster);
   reader.read("bound.time_s", result.bound_s);
   reader.read("memory.peak_bytes", result.memory.peak_bytes);
   reader.read("memory.capacity_bytes", result.memory.capacity_bytes);

@@ -166,7 +166,9 @@ model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, 
   add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);
   for (const auto add : {add_constants, add_load, add_silicon, add_fleet, add_allocator})
     add(shared, drawn.uncertainties);
-  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) { return options.without.contains(one.source); });
+  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
+    return options.without.contains(one.source) || options.without.contains(one.key);
+  });
   for (const Uncertainty& one : drawn.uncertainties)
     drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
   TRY(Drawing(shared, options, drawn).run(gradient));

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "model/result/prediction_interval.h"
+#include "sim/cluster/fleet_priors.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/uncertainty.h"
 
@@ -23,15 +24,11 @@ double steps_excess(double gpus, double z) {
   return of_one * std::pow(gpus, exponent) * std::exp(deviation * z);
 }
 
-// One forward or backward of a micro-batch: how far its 90th percentile is above the median of its rank, in the traces
-// of ByteDance-Seed/StragglerAnalysis (straggler.trace.op_jitter_p90 of calibrate/published/straggler_priors.toml).
-constexpr Spread operators_p90{0.02, 0.025, 0.03};
-
 // Returns the slowdown by stragglers of a production fleet. ln of it is linear in z between published quantiles of
-// 3,079 jobs (straggler.bytedance.* of the same file): 42.5 % of jobs are at least 10 % slower, the worst decile
-// wastes 21.3 % of its GPU-hours and more, the worst percent 45 %. Below z = -1.28 it is 1, which makes the mean waste
-// the published 10.4 %. All of it is secondhand: half the value is one standard deviation, whose square adds to that of
-// the jobs.
+// 3,079 jobs (straggler.bytedance.* of calibrate/published/straggler_priors.toml): 42.5 % of jobs are at least 10 %
+// slower, the worst decile wastes 21.3 % of its GPU-hours and more, the worst percent 45 %. Below z = -1.28 it is 1,
+// which makes the mean waste the published 10.4 %. All of it is secondhand: half the value is one standard deviation,
+// whose square adds to that of the jobs.
 double straggling(double z) {
   struct Point {
     double z, ln;
@@ -68,7 +65,7 @@ void add_fleet(const Inputs& inputs, std::vector<Uncertainty>& found) {
   const double late = expected_largest(groups) / model::normal_p90 / std::sqrt(operators);
   if (late > 0)
     found.push_back({"jitter of operators", fleet_source, [late](double z, InputChange& change) {
-                       change.step_factor *= 1 + late * geometric(operators_p90, z);
+                       change.step_factor *= 1 + late * geometric(spread_of(operation_p90), z);
                      }});
   if (plan.cluster.fleet == "stragglers")
     found.push_back(

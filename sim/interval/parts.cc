@@ -24,19 +24,6 @@ Column centered(Column values) {
   return values;
 }
 
-// Interpolates at place p * (n + 1) of n sorted values: the next draw is below it with probability p.
-model::Quantiles between_nearest(Column values, double factor) {
-  std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const auto last = static_cast<double>(values.size() - 1);
-    const double place = std::clamp(share * (last + 2) - 1, 0.0, last);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return factor * (values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]));
-  };
-  return {at(0.1), at(0.5), at(0.9)};
-}
-
 double product(const Column& a, const Column& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
 // Returns the coefficients of least squares of y on the columns, whose effects are nearly additive: a coefficient is 1
@@ -180,7 +167,10 @@ double probability_below(double most, const std::vector<double>& draws, const Le
 
 model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left) {
   const double deviation = std::hypot(left.common, left.own), factor = std::exp(left.location);
-  if (deviation == 0) return between_nearest(draws, factor);
+  if (deviation == 0) {
+    const model::Quantiles between = model::quantiles_of(draws);
+    return {factor * between.p10, factor * between.p50, factor * between.p90};
+  }
   constexpr double reach = 6;  // standard deviations
   constexpr int halvings = 50;
   const auto [least, most] = std::ranges::minmax(draws);

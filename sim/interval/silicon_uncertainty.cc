@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/data_type.h"
+#include "sim/cluster/fleet_priors.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/uncertainty.h"
 
@@ -19,14 +20,9 @@ namespace {
 constexpr char silicon_source[] = "power and silicon";
 constexpr char held[] = "GEMMs of this model held for a minute on one GPU (plumbline measure)";
 
-// The standard deviation of the speed of tensor-parallel groups of one type over their mean: 0.2 to 0.5 % in jobs of 8
-// and 64 GPUs, at most 0.5 to 1.1 % over 64 groups of a larger one (straggler.trace.rank_speed_cv and _128 of
-// calibrate/published/straggler_priors.toml). The 14 % that PRISM (arXiv 2510.15596) states as the largest spread at
-// 64,000 GPUs is 1.7 % at the 8.3 deviations between the ends of as many normal draws.
-constexpr Spread group_speed{0.002, 0.005, 0.011};
-
 // How much longer GEMMs take that are held for a second at the power limit than six launches of them, by GPU: 1.05 to
-// 1.26 in 16 bits, 1.02 to 1.08 in FP8 (power.*_sustained of the same file). The middles are those of the GPUs' ranges.
+// 1.26 in 16 bits, 1.02 to 1.08 in FP8 (power.*_sustained of
+// calibrate/published/straggler_priors.toml). The middles are those of the GPUs' ranges.
 constexpr Spread held_16_bits{1.05, 1.12, 1.26}, held_8_bits{1.02, 1.05, 1.08};
 
 struct Energies {
@@ -54,7 +50,7 @@ void add_slowest(const Inputs& inputs, std::size_t clock, const Energies& energi
   if (deviations == 0) return;
   found.push_back({"slowest GPU", silicon_source,
                    [deviations, clock, energies](double z, InputChange& change) {
-                     const double longer = 1 + deviations * geometric(group_speed, z);
+                     const double longer = 1 + deviations * geometric(spread_of(speed_deviation), z);
                      change.constants.emplace_back(clock, 1 / longer);
                      for (const auto& [index, uncertainty] : energies.of_flops)
                        change.constants.emplace_back(index, longer);

@@ -41,9 +41,10 @@ double fullest_bytes(const model::Memory& memory, PeakOf part);
 struct IntervalOptions {
   std::size_t draws = 128;
   std::uint64_t seed = 1;
-  unsigned threads = 0;                // 0: one per core; the result does not depend on it
-  std::set<std::string> without = {};  // sources that are taken as known (IntervalPart::source)
-  PeakOf peak = PeakOf::device;        // what peak_bytes is of; fits_probability is always of the device
+  unsigned threads = 0;  // 0: one per core; the result does not depend on it
+  // Sources that are taken as known (IntervalPart::source), and keys of single uncertainties.
+  std::set<std::string> without = {};
+  PeakOf peak = PeakOf::device;  // what peak_bytes is of; fits_probability is always of the device
 };
 
 // The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be

@@ -54,7 +54,7 @@ class Predictor::Parts {
 
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
     TRY(prepare(plan));
-    const auto execution = TRY(run_events(program(), false, loop));
+    const auto execution = TRY(run_events(program(), {.loop = loop}));
     return estimate(execution);
   }
 
@@ -72,7 +72,7 @@ class Predictor::Parts {
 
   model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
     TRY(prepare(plan));
-    return limits(plan_bound(work_, fidelity == Fidelity::step), step_s);
+    return limits(plan_bound(work_, fidelity != Fidelity::closed_form), step_s);
   }
 
   model::Result<std::shared_ptr<const StepLinks>> links(const model::Plan& plan) {
@@ -83,8 +83,8 @@ class Predictor::Parts {
   model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options) {
     TRY(prepare(plan));
     const model::StepProgram& whole = program();
-    const bool by_events = options.fidelity == Fidelity::step;
-    auto execution = TRY(by_events ? run_events(whole, options.record_timeline, options.loop) : run_closed_form(true));
+    const bool by_events = options.fidelity != Fidelity::closed_form;
+    auto execution = TRY(by_events ? run_events(whole, options) : run_closed_form(true));
     const StepAccounting accounting(cache_.inputs(), work_, execution);
     const PlanBound bound = plan_bound(work_, by_events);
     Simulation simulation;
@@ -186,14 +186,15 @@ class Predictor::Parts {
     return input;
   }
 
-  model::Result<Execution> run_events(const model::StepProgram& program, bool record, Loop* loop) {
+  model::Result<Execution> run_events(const model::StepProgram& program, const SimulationOptions& options) {
     TRY(check_countable(predicted(), run_step(work_, true, false).step_end));
     ExecutionInput input = execution_input(program, true);
-    input.record = record;
-    model::Result<Execution> reducing = loop == nullptr ? execute(input) : execute(input, *loop);
+    input.record = options.record_timeline;
+    const auto run = [&](const ExecutionInput& one) { return options.execute ? options.execute(one) : execute(one); };
+    model::Result<Execution> reducing = options.loop == nullptr ? run(input) : execute(input, *options.loop);
     if (!reducing || reducing_share() == 1) return reducing;
     // A loop runs only once. Between reductions no collective shares a link with transfers, so another loop is exact.
-    const auto local = TRY(execute(execution_input(program, false)));
+    const auto local = TRY(run(execution_input(program, false)));
     return mean_of(std::move(*reducing), local, reducing_share());
   }
 

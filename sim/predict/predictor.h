@@ -19,6 +19,8 @@
 namespace plumbline::sim {
 
 class Loop;
+struct Execution;
+struct ExecutionInput;
 struct Fleet;
 
 struct PlanEstimate {
@@ -71,6 +73,9 @@ class Predictor {
     bool record_timeline = false;
     Loop* loop = nullptr;          // as in events()
     const Fleet* fleet = nullptr;  // all GPUs, on a loop of its own; nullptr: one GPU for each pipeline rank
+    // Runs the events of the step instead, any number of times, and returns an execution of one GPU per pipeline rank.
+    // Called once, or twice where only some steps reduce gradients: then for those first.
+    std::function<model::Result<Execution>(const ExecutionInput&)> execute = {};
   };
   // Returns the full result of a step: times, bound, losses, memory, cost and provenance.
   model::Result<Simulation> simulate(const model::Plan& plan, const SimulationOptions& options);

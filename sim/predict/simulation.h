@@ -22,6 +22,7 @@ struct Simulation {
   model::StepResult result;
   model::Timeline timeline;             // empty unless requested
   std::vector<std::string> rank_names;  // "rank 3 (stages 3, 12)"
+  std::string sample;                   // which GPUs the timeline has, in words; empty: all that were simulated
   std::uint64_t events = 0;
 };
 

@@ -248,7 +248,41 @@ class Executor final : public GpuListener, public Handler {
   Execution result_;
 };
 
+void blend(double& value, double other, double share) { value = share * value + (1 - share) * other; }
+
+void blend(RankTimes& times, const RankTimes& others, double share) {
+  blend(times.end, others.end, share);
+  blend(times.gather_wait, others.gather_wait, share);
+  blend(times.slowed, others.slowed, share);
+  for (std::size_t type = 0; type < times.slot_seconds.size(); ++type) {
+    blend(times.slot_seconds[type], others.slot_seconds[type], share);
+    blend(times.exposed[type], others.exposed[type], share);
+  }
+}
+
 }  // namespace
+
+Execution mean_of(Execution first, const Execution& second, double share) {
+  for (double Execution::*const part : {&Execution::pipeline_end, &Execution::step_end, &Execution::exposed_reduce})
+    blend(first.*part, second.*part, share);
+  for (double StepTail::*const part :
+       {&StepTail::step, &StepTail::gather, &StepTail::host, &StepTail::agree, &StepTail::reduce})
+    blend(first.tail.*part, second.tail.*part, share);
+  for (std::size_t rank = 0; rank < first.ranks.size(); ++rank) blend(first.ranks[rank], second.ranks[rank], share);
+  return first;
+}
+
+Execution by_pipeline_rank(Execution execution, std::int64_t replicas) {
+  const auto of_rank = static_cast<std::size_t>(replicas);
+  std::vector<RankTimes> means;
+  for (std::size_t gpu = 0; gpu < execution.ranks.size(); ++gpu) {
+    const auto before = static_cast<double>(gpu % of_rank);
+    if (before == 0) means.push_back(execution.ranks[gpu]);
+    blend(means.back(), execution.ranks[gpu], before / (before + 1));
+  }
+  execution.ranks = std::move(means);
+  return execution;
+}
 
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop, true).run(); }
 

@@ -56,6 +56,13 @@ struct Execution {
   model::Timeline timeline;              // empty unless recorded
 };
 
+// Returns the mean of executions of one program, of which `share` are as the first and the others as the second.
+// Counts, times of templates and the timeline are those of the first.
+Execution mean_of(Execution first, const Execution& second, double share);
+
+// Returns the execution of a fleet with the means over the replicas of each pipeline rank.
+Execution by_pipeline_rank(Execution execution, std::int64_t replicas);
+
 // Returns an infeasible error when ranks wait for each other forever, with the ranks and what each waits for. Runs on
 // the given loop, whose time must be 0, or on a loop of its own that shares no links.
 model::Result<Execution> execute(const ExecutionInput& input);

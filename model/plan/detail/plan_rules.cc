@@ -19,6 +19,7 @@ namespace {
 
 constexpr double most_imbalance = 1000;  // that of a million ranks
 constexpr double most_skew = 10;         // beyond it every token chooses the same experts
+constexpr double most_deviation = 1;     // of speeds and times, over their mean
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -84,7 +85,8 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   const bool may_be_zero = key == "routing.imbalance" || key == "routing.skew" || key == "routing.correlation" ||
                            key == "run.price_usd_per_gpu_hour" || key == "input.bytes_per_token" ||
                            key == "run.phase.gpu_hours" || key == "offload.activations" ||
-                           key == "run.electricity_usd_per_kwh";
+                           key == "run.electricity_usd_per_kwh" || key == "cluster.speed_deviation" ||
+                           key == "cluster.jitter";
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
   if (value < 0 || (value == 0 && !may_be_zero)) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
@@ -100,6 +102,9 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   if (key == "routing.skew" && value > most_skew)
     return refuse(fmt::format("must be at most {}, found {}", most_skew, value),
                   "1: experts differ as much as the logits of one token");
+  if ((key == "cluster.speed_deviation" || key == "cluster.jitter") && value > most_deviation)
+    return refuse(fmt::format("must be at most {}, found {}", most_deviation, value),
+                  "a deviation is a share: 0.005 is 0.5 %");
   if (key == "run.utilisation" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
   if (key == "run.pue" && value < 1)

@@ -12,6 +12,7 @@ std::string breakdown_bars(const model::StepTimes& step);   // one bar per opera
 std::string memory_bars(const model::Memory& memory);       // one stacked bar per rank, a line at the capacity
 std::string interval_bar(const model::StepResult& result);  // eight of ten cases, middle, prediction, bound
 std::string part_bars(const model::PredictionInterval& interval);
+std::string wait_bars(const model::ClusterSpread& cluster);  // one bar per pipeline rank: what its GPUs wait
 std::string legend_item(const std::string& css_class, const std::string& text);
 
 }  // namespace plumbline::reports

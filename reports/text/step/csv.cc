@@ -8,6 +8,8 @@
 #include <optional>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
@@ -45,11 +47,30 @@ void write_step(Writer& out, const model::StepTimes& step) {
   for (const auto& part : step.breakdown) out.row("step.breakdown_s." + part.name, part.seconds, "s");
 }
 
+using model::Quantiles;
+constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
+    {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
+
+void write_cluster(Writer& out, const model::ClusterSpread& cluster) {
+  visit_cluster(cluster, [&](std::string_view key, const auto& value, std::string_view unit) {
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, Quantiles>) {
+      for (const auto& [name, quantile] : percentiles)
+        out.row(fmt::format("cluster.{}.{}", key, name), value.*quantile, unit);
+    } else if constexpr (std::is_same_v<Value, std::vector<double>>) {
+      for (std::size_t i = 0; i < value.size(); ++i) out.row(fmt::format("cluster.{}.{}", key, i), value[i], unit);
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      if (!unit.empty()) out.row(fmt::format("cluster.{}", key), static_cast<double>(value), unit);
+    }
+  });
+  for (const model::BubblePart& part : cluster.bubble) {
+    out.row(fmt::format("cluster.bubble.{}.seconds", part.cause), part.seconds, "s");
+    out.row(fmt::format("cluster.bubble.{}.step_s", part.cause), part.step_s, "s");
+  }
+}
+
 // Without an interval the quantiles are empty and there are no parts.
 void write_interval(Writer& out, const std::optional<model::PredictionInterval>& known) {
-  using model::Quantiles;
-  constexpr std::pair<std::string_view, double Quantiles::*> percentiles[] = {
-      {"p10", &Quantiles::p10}, {"p50", &Quantiles::p50}, {"p90", &Quantiles::p90}};
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
   visit_quantiles(interval, [&](std::string_view key, const std::optional<Quantiles>& quantiles, const char* unit) {
     for (const auto& [name, quantile] : percentiles)
@@ -118,6 +139,7 @@ std::string to_csv(const model::StepResult& result) {
   Writer out;
   write_step(out, result.step);
   write_interval(out, result.interval);
+  if (result.cluster) write_cluster(out, *result.cluster);
   out.row("bound.time_s", result.bound_s, "s");
   out.row("bound.flops_at_peak_s", result.flops_at_peak_s, "s");
   for (const model::LostTime& part : result.lost) out.row("bound.lost_s." + part.cause, part.seconds, "s");

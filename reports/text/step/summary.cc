@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "reports/text/format.h"
+#include "reports/text/step/cluster_report.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/interval_report.h"
 #include "reports/text/step/memory_report.h"
@@ -182,6 +183,7 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {
   std::string out = title(result, plan, style) + headline(result);
+  if (result.cluster) out += heading("Every GPU of the cluster", style) + cluster_section(result, comparisons);
   out += heading("Where the time goes (rank 0)", style) + slots_table(result.step);
   if (!result.step.breakdown.empty()) {
     out += heading("By class of operator (rank 0)", style) + breakdown_table(result.step);

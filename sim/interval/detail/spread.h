@@ -3,12 +3,15 @@
 
 #include <cstdint>
 
+#include "sim/cluster/fleet_priors.h"
+
 namespace plumbline::sim {
 
 // Eight of ten values lie between low and high, half of them below the middle.
 struct Spread {
   double low = 0, middle = 0, high = 0;
 };
+inline Spread spread_of(const Prior& prior) { return {prior.low, prior.middle, prior.high}; }
 
 // Returns the value at a standard normal z: the middle at 0, low and high at -1.28 and +1.28, linear between and beyond
 // them.

@@ -14,30 +14,6 @@ double total(const std::array<double, 5>& values) { return std::accumulate(value
 
 }  // namespace
 
-Execution mean_of(Execution reducing, const Execution& local, double share) {
-  const auto blend = [share](double& value, double other) { value = share * value + (1 - share) * other; };
-  blend(reducing.pipeline_end, local.pipeline_end);
-  blend(reducing.step_end, local.step_end);
-  blend(reducing.exposed_reduce, local.exposed_reduce);
-  blend(reducing.tail.step, local.tail.step);
-  blend(reducing.tail.gather, local.tail.gather);
-  blend(reducing.tail.host, local.tail.host);
-  blend(reducing.tail.agree, local.tail.agree);
-  blend(reducing.tail.reduce, local.tail.reduce);
-  for (std::size_t rank = 0; rank < reducing.ranks.size(); ++rank) {
-    RankTimes& times = reducing.ranks[rank];
-    const RankTimes& others = local.ranks[rank];
-    blend(times.end, others.end);
-    blend(times.gather_wait, others.gather_wait);
-    blend(times.slowed, others.slowed);
-    for (std::size_t type = 0; type < times.slot_seconds.size(); ++type) {
-      blend(times.slot_seconds[type], others.slot_seconds[type]);
-      blend(times.exposed[type], others.exposed[type]);
-    }
-  }
-  return reducing;
-}
-
 PlanBound plan_bound(const PlanWork& work, bool by_events) {
   const std::vector<Load> loads = rank_loads(work, by_events);
   PlanBound bound;

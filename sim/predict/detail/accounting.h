@@ -16,9 +16,6 @@
 
 namespace plumbline::sim {
 
-// Returns the mean of steps of which `share` reduce gradients.
-Execution mean_of(Execution reducing, const Execution& local, double share);
-
 // The bound of a plan, which does not depend on the execution.
 struct PlanBound {
   StepBound step;

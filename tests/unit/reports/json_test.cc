@@ -33,8 +33,8 @@ class ResultJson : public testing::Test {
 };
 
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
-  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "power_span_s", "bound", "run",
-                                                     "memory", "provenance", "basis", "plan"}));
+  EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "step", "interval", "power_span_s", "bound",
+                                                     "cluster", "run", "memory", "provenance", "basis", "plan"}));
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);
   expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",

@@ -1,0 +1,48 @@
+#include "reports/text/step/cluster_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/text/format.h"
+#include "reports/text/step/interval_report.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+
+std::string cluster_sentence(const model::ClusterSpread& cluster) {
+  return fmt::format(
+      "{} of {} GPUs, {}; eight of ten steps take {}, and one on GPUs that are all alike {}. Eight of ten GPUs compute "
+      "for {} and wait for others for {}.",
+      cluster.seeds == 1 ? "One drawn fleet" : fmt::format("Mean of {} drawn fleets", cluster.seeds),
+      grouped(static_cast<double>(cluster.gpus)), cluster.by_kernels ? "kernel by kernel" : "slot by slot",
+      seconds_span(cluster.step_s), duration(cluster.even_step_s), seconds_span(cluster.compute_s),
+      seconds_span(cluster.wait_s));
+}
+
+std::string cluster_section(const model::StepResult& result, const std::vector<Comparison>& comparisons) {
+  const model::ClusterSpread& cluster = *result.cluster;
+  std::string out = paragraph(cluster_sentence(cluster)) + '\n';
+  Table table("cause | >of the bubble | >of the step");
+  double bubble = 0;
+  for (const model::BubblePart& part : cluster.bubble) {
+    table.add({part.cause, fixed(part.seconds, 3) + " s", fixed(part.step_s, 3) + " s"});
+    bubble += part.seconds;
+  }
+  table.add_rule();
+  table.add({"bubble of rank 0", fixed(bubble, 3) + " s"});
+  const auto published = std::ranges::find(comparisons, "bubble", &Comparison::name);
+  if (published != comparisons.end()) table.add({"published", fixed(published->published, 3) + " s"});
+  out += table.to_string();
+  if (cluster.rank_wait_s.size() > 1) {
+    const auto [least, most] = std::ranges::minmax_element(cluster.rank_wait_s);
+    out += paragraph(fmt::format("GPUs of pipeline rank {} wait least ({}), those of rank {} most ({}).",
+                                 least - cluster.rank_wait_s.begin(), duration(*least),
+                                 most - cluster.rank_wait_s.begin(), duration(*most)));
+  }
+  if (!cluster.priors.empty()) out += paragraph("Drawn:");
+  for (const std::string& prior : cluster.priors) out += paragraph("- " + prior);
+  return out;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,283 @@
+#include "sim/cluster/cluster_step.h"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/detail/even_step.h"
+#include "sim/cluster/detail/fleet_draw.h"
+#include "sim/network/contention.h"
+#include "sim/predict/predictor.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+// What decides on a bubble: the step, and the part of it in which rank 0 runs no slot before the optimizer.
+struct StepAndBubble {
+  double step = 0, bubble = 0;
+};
+
+void add_share(double& value, double other, double share) { value = share * value + (1 - share) * other; }
+
+// Drawn fleets by what they lack, in the order in which causes are removed.
+constexpr std::size_t drawn_levels = 3;
+// The even steps: as it is, without messages, without messages and with mean stages.
+constexpr std::size_t even_levels = 3;
+
+// All runs of steps of one kind, those that reduce gradients or those between.
+struct ClusterRuns {
+  std::vector<std::array<StepAndBubble, drawn_levels>> drawn;  // [seed]
+  std::array<StepAndBubble, even_levels> even;
+  std::vector<double> compute, wait;  // [seed * gpus + gpu]
+
+  void blend_with(const ClusterRuns& other, double share) {
+    const auto both = [share](StepAndBubble& one, const StepAndBubble& two) {
+      add_share(one.step, two.step, share);
+      add_share(one.bubble, two.bubble, share);
+    };
+    for (std::size_t seed = 0; seed < drawn.size(); ++seed)
+      for (std::size_t i = 0; i < drawn_levels; ++i) both(drawn[seed][i], other.drawn[seed][i]);
+    for (std::size_t i = 0; i < even_levels; ++i) both(even[i], other.even[i]);
+    for (std::size_t i = 0; i < compute.size(); ++i) {
+      add_share(compute[i], other.compute[i], share);
+      add_share(wait[i], other.wait[i], share);
+    }
+  }
+};
+
+StepAndBubble step_and_bubble(const Execution& execution) {
+  return {execution.step_end, execution.pipeline_end - total(execution.ranks.front().slot_seconds)};
+}
+
+struct SampledGpu {
+  std::int32_t gpu = 0;
+  const char* what = "";  // after its name
+};
+
+// Returns GPUs of each pipeline rank by the seconds that they compute: the longest, the first, the median one, as many
+// of these as fit in a trace that people look at, in the order of GPUs.
+std::vector<SampledGpu> sampled_gpus(const std::vector<double>& compute, std::size_t ranks, std::int64_t replicas) {
+  constexpr std::size_t most = 64;
+  const std::size_t of_rank = std::clamp<std::size_t>(most / ranks, 1, 3);
+  std::vector<SampledGpu> sample;
+  for (std::size_t rank = 0; rank < std::min(ranks, most); ++rank) {
+    const auto first = static_cast<std::int32_t>(static_cast<std::int64_t>(rank) * replicas);
+    std::vector<std::int32_t> gpus(static_cast<std::size_t>(replicas));
+    std::iota(gpus.begin(), gpus.end(), first);
+    std::ranges::stable_sort(gpus, {}, [&](std::int32_t gpu) { return compute[static_cast<std::size_t>(gpu)]; });
+    std::vector<SampledGpu> wanted = {
+        {gpus.back(), " (computes longest)"}, {first, ""}, {gpus[gpus.size() / 2], " (median)"}};
+    wanted.resize(of_rank);
+    for (const SampledGpu& one : wanted)
+      if (std::ranges::find(sample, one.gpu, &SampledGpu::gpu) == sample.end()) sample.push_back(one);
+  }
+  std::ranges::sort(sample, {}, &SampledGpu::gpu);
+  return sample;
+}
+
+class ClusterStep {
+ public:
+  ClusterStep(const Inputs& inputs, const ClusterOptions& options)
+      : options_(options), draw_(inputs, options.by_kernels), causes_(draw_.causes()) {
+    causes_.slow_ranks &= options.slow_ranks;
+    causes_.jitter &= options.jitter;
+    causes_.imbalance &= options.imbalance;
+    reducing_share_ = 1 / static_cast<double>(inputs.plan.parallelism.synchronization_interval);
+    replicas_ = inputs.plan.cluster.gpus / inputs.plan.parallelism.pipeline;
+  }
+
+  // Runs one kind of step for all seeds and returns the mean over seeds and replicas.
+  model::Result<Execution> run(const ExecutionInput& of_one_gpu) {
+    ExecutionInput input = without_waits(of_one_gpu);
+    const bool record = std::exchange(input.record, false);
+    const double jitter = draw_.kernel_jitter(input);
+    ClusterRuns runs;
+    TRY(run_even(input, runs));
+    Execution mean = TRY(run_drawn(input, jitter, runs));
+    if (record) mean.timeline = TRY(run_sample(std::move(input), jitter, runs));
+    if (runs_)
+      runs_->blend_with(runs, reducing_share_);
+    else
+      runs_ = std::move(runs);
+    return mean;
+  }
+
+  // Names the GPUs of the timeline in a simulation whose names are those of pipeline ranks.
+  void name_sample(Simulation& simulation) const {
+    if (sample_.empty()) return;
+    std::vector<std::string> names;
+    for (const SampledGpu& one : sample_)
+      names.push_back(
+          fmt::format("{}, replica {}{}", simulation.rank_names[one.gpu / replicas_], one.gpu % replicas_, one.what));
+    simulation.rank_names = std::move(names);
+    simulation.sample = fmt::format(
+        "{} of {} GPUs: of each pipeline rank the first replica, and those that compute longest and at the "
+        "median, as many as fit",
+        sample_.size(), runs_->compute.size() / static_cast<std::size_t>(options_.seeds));
+  }
+
+  // `step` is the mean, with what it waits for besides its events.
+  model::ClusterSpread spread(const model::StepTimes& step) const {
+    const ClusterRuns& runs = *runs_;
+    model::ClusterSpread spread;
+    spread.seeds = options_.seeds;
+    spread.by_kernels = options_.by_kernels;
+    spread.events = events_;
+    const double besides = step.exposed_input_s.value_or(0) + step.exposed_host_s.value_or(0);
+    std::vector<double> steps;
+    for (const auto& seed : runs.drawn) steps.push_back(seed.front().step + besides);
+    spread.step_s = model::quantiles_of(steps);
+    spread.mean_step_s = step.time_s;
+    spread.even_step_s = runs.even.front().step + besides;
+    spread.gpus = static_cast<std::int64_t>(runs.compute.size()) / options_.seeds;
+    spread.compute_s = model::quantiles_of(runs.compute);
+    spread.wait_s = model::quantiles_of(runs.wait);
+    spread.rank_wait_s.assign(static_cast<std::size_t>(spread.gpus / replicas_), 0);
+    for (std::size_t i = 0; i < runs.wait.size(); ++i)
+      spread.rank_wait_s[i % static_cast<std::size_t>(spread.gpus) / static_cast<std::size_t>(replicas_)] +=
+          runs.wait[i] / static_cast<double>(replicas_ * options_.seeds);
+    spread.bubble = bubble_parts(besides);
+    spread.priors = draw_.priors(causes_);
+    return spread;
+  }
+
+ private:
+  model::Result<void> run_even(const ExecutionInput& input, ClusterRuns& runs) const {
+    const ExecutionInput silent = without_messages(input);
+    const ExecutionInput balanced = with_mean_stages(silent);
+    std::size_t level = 0;
+    for (const ExecutionInput* one : {&input, &silent, &balanced})
+      runs.even[level++] = step_and_bubble(TRY(execute(*one)));
+    return {};
+  }
+
+  // Returns the causes that the fleets of a level have.
+  FleetCauses causes_of(std::size_t level) const {
+    FleetCauses causes = causes_;
+    if (level > 0) causes.slow_ranks = false;
+    if (level > 1) causes.imbalance = false;
+    return causes;
+  }
+  // Returns whether a level lacks something that the one before it has.
+  bool differs(std::size_t level) const {
+    if (level == 0) return true;
+    return level == 1 ? causes_.slow_ranks : causes_.imbalance;
+  }
+
+  // The mean of each seed's replicas is taken where it ran, those of the seeds are summed in their order.
+  model::Result<Execution> run_drawn(const ExecutionInput& input, double jitter, ClusterRuns& runs) {
+    const auto seeds = static_cast<std::size_t>(options_.seeds);
+    std::vector<std::optional<model::Result<Execution>>> found(seeds * drawn_levels);
+    runs.drawn.resize(seeds);
+    const std::size_t gpus = static_cast<std::size_t>(replicas_) * input.program->schedule.ranks.size();
+    runs.compute.resize(seeds * gpus);
+    runs.wait.resize(seeds * gpus);
+    tbb::parallel_for(std::size_t{0}, found.size(), [&](std::size_t task) {
+      const std::size_t seed = task / drawn_levels, level = task % drawn_levels;
+      if (!differs(level)) return;
+      const FleetDraw::Drawn drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);
+      ExecutionInput one = input;
+      one.fleet = &drawn.fleet;
+      auto& place = found[task] = execute(one);
+      if (!*place) return;
+      if (level == 0) note_gpus(**place, seed * gpus, runs);
+      *place = by_pipeline_rank(std::move(**place), replicas_);
+    });
+    Execution mean;
+    for (std::size_t seed = 0; seed < seeds; ++seed)
+      for (std::size_t level = 0; level < drawn_levels; ++level) {
+        const auto& one = found[seed * drawn_levels + level];
+        runs.drawn[seed][level] = one ? step_and_bubble(TRY(*one)) : runs.drawn[seed][level - 1];
+        if (one) events_ += static_cast<std::int64_t>((*one)->events);
+        if (level > 0) continue;
+        const auto before = static_cast<double>(seed);
+        mean = seed == 0 ? **one : mean_of(std::move(mean), **one, before / (before + 1));
+      }
+    mean.events = static_cast<std::uint64_t>(events_);
+    return mean;
+  }
+
+  // Runs the first fleet again and records some of its GPUs.
+  model::Result<model::Timeline> run_sample(ExecutionInput input, double jitter, const ClusterRuns& runs) {
+    sample_ = sampled_gpus(runs.compute, input.program->schedule.ranks.size(), replicas_);
+    FleetDraw::Drawn drawn = draw_.draw(options_.seed, causes_, jitter);
+    for (const SampledGpu& one : sample_) drawn.fleet.recorded.push_back(one.gpu);
+    input.fleet = &drawn.fleet;
+    input.record = true;
+    return TRY(execute(input)).timeline;
+  }
+
+  void note_gpus(const Execution& execution, std::size_t first, ClusterRuns& runs) const {
+    for (std::size_t gpu = 0; gpu < execution.ranks.size(); ++gpu) {
+      const RankTimes& times = execution.ranks[gpu];
+      const double slots = total(times.slot_seconds);
+      runs.compute[first + gpu] = slots - total(times.exposed);
+      runs.wait[first + gpu] = execution.pipeline_end - slots;
+    }
+  }
+
+  std::vector<model::BubblePart> bubble_parts(double besides) const {
+    const ClusterRuns& runs = *runs_;
+    std::vector<StepAndBubble> levels(drawn_levels);
+    for (const auto& seed : runs.drawn)
+      for (std::size_t level = 0; level < drawn_levels; ++level) {
+        levels[level].step += seed[level].step / static_cast<double>(runs.drawn.size());
+        levels[level].bubble += seed[level].bubble / static_cast<double>(runs.drawn.size());
+      }
+    levels.insert(levels.end(), runs.even.begin(), runs.even.end());
+    const char* const causes[] = {"slow ranks", "imbalance", "jitter", "point-to-point", "uneven stages"};
+    std::vector<model::BubblePart> parts;
+    for (std::size_t i = 0; i + 1 < levels.size(); ++i)
+      parts.push_back({causes[i], levels[i].bubble - levels[i + 1].bubble, levels[i].step - levels[i + 1].step});
+    parts.push_back({"schedule", levels.back().bubble, levels.back().bubble});
+    if (besides > 0) parts.push_back({"input and host", besides, besides});
+    return parts;
+  }
+
+  const ClusterOptions& options_;
+  FleetDraw draw_;
+  FleetCauses causes_;
+  double reducing_share_ = 1;
+  std::int64_t replicas_ = 1;
+  std::optional<ClusterRuns> runs_;
+  std::vector<SampledGpu> sample_;
+  std::int64_t events_ = 0;
+};
+
+// Returns the inputs with what a loop that shares no links needs of shared ones.
+model::Result<Inputs> with_contention(const Inputs& inputs) {
+  Inputs changed = inputs;
+  if (!inputs.fabric || inputs.contention) return changed;
+  const auto table = std::make_shared<ContentionTable>();
+  TRY(table->add(inputs));
+  if (table->find(inputs) != nullptr) changed.contention = table;
+  return changed;
+}
+
+}  // namespace
+
+model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOptions& options) {
+  if (options.seeds < 1)
+    return model::wrong_input("--seeds", fmt::format("{} fleets cannot be drawn", options.seeds), "draw at least one");
+  Predictor predictor(TRY(with_contention(inputs)));
+  ClusterStep step(inputs, options);
+  auto simulation =
+      TRY(predictor.simulate(inputs.plan, {.fidelity = Fidelity::cluster,
+                                           .record_timeline = options.record,
+                                           .execute = [&](const ExecutionInput& input) { return step.run(input); }}));
+  simulation.result.cluster = step.spread(simulation.result.step);
+  step.name_sample(simulation);
+  return simulation;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,50 @@
+// Draws of what the GPUs of a cluster differ in: speed, slow machines, rows of experts. docs/cluster.md states the
+// distributions.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/predict/inputs.h"
+#include "sim/step/step_executor.h"
+
+namespace plumbline::sim {
+
+// What is drawn; each cause can be left out.
+struct FleetCauses {
+  bool slow_ranks = true, jitter = true, imbalance = true;
+};
+
+// Draws fleets of one plan. Equal seeds give equal fleets; causes that are left out do not change what the others draw.
+class FleetDraw {
+ public:
+  explicit FleetDraw(const Inputs& inputs, bool by_kernels);
+
+  // Returns the causes that this plan has at all.
+  FleetCauses causes() const;
+  // Returns the fleet of a seed, whose work lives as long as the draw returned.
+  struct Drawn {
+    Fleet fleet;
+    std::unique_ptr<UnevenWork> work;
+  };
+  // `jitter` is that of one kernel, kernel_jitter().
+  Drawn draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const;
+  // Returns the deviation of one kernel with which a forward or backward of a micro-batch of this program has the
+  // plan's: kernels are independent, so that of a slot of segments with n kernels that take d seconds is
+  //   deviation * sqrt(sum of d^2 / n) / sum of d.
+  double kernel_jitter(const ExecutionInput& input) const;
+  // Returns sentences about the priors of the causes, with their sources.
+  std::vector<std::string> priors(const FleetCauses& causes) const;
+
+ private:
+  bool stragglers() const { return inputs_.plan.cluster.fleet == "stragglers"; }
+  std::vector<double> slowness(std::uint64_t seed) const;
+
+  const Inputs& inputs_;
+  Fleet even_;
+  double speed_deviation_ = 0, operation_deviation_ = 0;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,221 @@
+#include "sim/cluster/cluster_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/detail/even_step.h"
+#include "sim/cluster/detail/fleet_draw.h"
+#include "sim/cluster/fleet_priors.h"
+#include "sim/predict/predictor.h"
+#include "tests/support/step_inputs.h"
+#include "tests/support/tiny_programs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::ClusterSpread;
+
+// Sixteen experts' ranks in two pipeline ranks, with rows that differ by a tenth.
+Inputs experts(std::vector<std::string> overrides = {}) {
+  std::vector<std::string> all = {"cluster.gpus=32",
+                                  "parallelism.pipeline=2",
+                                  "parallelism.expert=8",
+                                  "model.num_hidden_layers=6",
+                                  "schedule.layers_per_stage=even",
+                                  "schedule.kind=1f1b",
+                                  "batch.global_batch_size=64",
+                                  "routing.imbalance=0.1"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return tests::step_inputs(tests::deepseek_plan, "h800", all);
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+double deviation(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += (value - mean(values)) * (value - mean(values));
+  return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+TEST(FleetDraw, SpeedsHaveThePlansDeviation) {
+  const Inputs inputs = experts({"cluster.gpus=4096", "cluster.speed_deviation=0.01", "batch.global_batch_size=4096"});
+  const FleetDraw draw(inputs, false);
+  const FleetDraw::Drawn one = draw.draw(1, draw.causes(), 0), same = draw.draw(1, draw.causes(), 0);
+  EXPECT_EQ(one.fleet.slowness, same.fleet.slowness);
+  EXPECT_NE(one.fleet.slowness, draw.draw(2, draw.causes(), 0).fleet.slowness);
+  // The standard error of a deviation of n draws is deviation / sqrt(2 n): 1.1 % of it.
+  EXPECT_NEAR(deviation(one.fleet.slowness), 0.01, 0.0004);
+  EXPECT_NEAR(mean(one.fleet.slowness), 1, 0.0005);
+}
+
+// Four of 512 machines are slow on average, 0.5 % of them with a deviation of sqrt(0.005 / 512) of the share.
+TEST(FleetDraw, ProductionFleetsHaveSlowMachines) {
+  const Inputs inputs = experts(
+      {"cluster.gpus=4096", "cluster.speed_deviation=0", "cluster.fleet=stragglers", "batch.global_batch_size=4096"});
+  const FleetDraw draw(inputs, false);
+  double slow = 0;
+  constexpr int fleets = 50;
+  for (std::uint64_t seed = 1; seed <= fleets; ++seed)
+    for (const double factor : draw.draw(seed, draw.causes(), 0).fleet.slowness)
+      if (factor == slow_machine_factor.middle) ++slow;
+  EXPECT_NEAR(slow / fleets / 4096, slow_machines.middle, 4 * std::sqrt(slow_machines.middle / 512 / fleets));
+}
+
+TEST(FleetDraw, LeavesOutWhatThePlanHasNot) {
+  const Inputs inputs = experts({"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0"});
+  const FleetCauses none = FleetDraw(inputs, false).causes();
+  EXPECT_FALSE(none.slow_ranks || none.jitter || none.imbalance);
+  const Inputs all_inputs = experts();
+  const FleetDraw draw(all_inputs, true);
+  const FleetCauses all = draw.causes();
+  EXPECT_TRUE(all.slow_ranks && all.jitter && all.imbalance);
+  EXPECT_EQ(draw.priors(all).size(), 3u);
+  // A cause that is left out does not change what the others draw.
+  const auto whole = draw.draw(3, all, 0.1), rows = draw.draw(3, {.slow_ranks = false, .jitter = false}, 0.1);
+  EXPECT_TRUE(rows.fleet.slowness.empty());
+  EXPECT_EQ(rows.fleet.jitter, 0);
+  EXPECT_TRUE(rows.fleet.by_kernels);
+  EXPECT_EQ(rows.fleet.work->expert_rows(5, 3, 7), whole.fleet.work->expert_rows(5, 3, 7));
+}
+
+TEST(FleetDraw, RowsDifferByGpuLayerAndMicroBatch) {
+  const Inputs inputs = experts();
+  const FleetDraw draw(inputs, false);
+  const auto drawn = draw.draw(1, draw.causes(), 0);
+  std::vector<double> rows;
+  for (std::int64_t replica = 0; replica < 16; ++replica)
+    for (std::int32_t layer = 0; layer < 6; ++layer)
+      for (std::int32_t micro_batch = 0; micro_batch < 32; ++micro_batch)
+        rows.push_back(drawn.fleet.work->expert_rows(replica, layer, micro_batch));
+  EXPECT_NEAR(mean(rows), 1, 0.1 * 4 / std::sqrt(rows.size()));
+  EXPECT_NEAR(deviation(rows), 0.1, 0.1 * 4 / std::sqrt(2.0 * static_cast<double>(rows.size())));
+  EXPECT_EQ(drawn.fleet.work->attention(0, 0), 1);
+  // Rows that are given belong to the rank of the expert group.
+  const Inputs given = experts({"routing.rows_per_rank=[10,20,30,40,50,60,70,80]"});
+  const FleetDraw of_given(given, false);
+  const auto fixed = of_given.draw(1, of_given.causes(), 0);
+  EXPECT_DOUBLE_EQ(fixed.fleet.work->expert_rows(9, 0, 0), 20 / 45.0);
+}
+
+// Two segments of 3 and 1 s with 9 and 1 kernels: a slot of independent kernels deviates by sqrt(1 + 1) / 4 of one.
+TEST(FleetDraw, KernelsDeviateMoreThanTheirSlot) {
+  const Inputs inputs = experts({"cluster.jitter=0.02"});
+  SegmentTime first, second;
+  first.compute.fill(3);
+  first.kernels.assign(9, 1.0 / 3);
+  second.compute.fill(1);
+  second.kernels.assign(1, 1);
+  ExecutionInput input;
+  input.template_times = {{first, second}};
+  EXPECT_DOUBLE_EQ(FleetDraw(inputs, false).kernel_jitter(input), 0.02 * 4 / std::sqrt(2));
+}
+
+// Every prior is a row of the published facts, in per cent there.
+TEST(FleetPriors, AreThePublishedFacts) {
+  const toml::table file = toml::parse_file(tests::shipped("calibrate/published/straggler_priors.toml"));
+  const auto fact = [&](const std::string& key, const char* field) {
+    for (const toml::node& node : *file["fact"].as_array())
+      if (const toml::table& one = *node.as_table(); one["key"].value_or(std::string()) == key)
+        return one[field].value_or(-1.0);
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(100 * speed_deviation.low, fact("straggler.trace.rank_speed_cv", "low"));
+  EXPECT_DOUBLE_EQ(100 * speed_deviation.middle, fact("straggler.trace.rank_speed_cv", "high"));
+  EXPECT_DOUBLE_EQ(100 * speed_deviation.high, fact("straggler.trace.rank_speed_cv_128", "high"));
+  EXPECT_DOUBLE_EQ(100 * operation_p90.low, fact("straggler.trace.op_jitter_p90", "low"));
+  EXPECT_DOUBLE_EQ(100 * operation_p90.high, fact("straggler.trace.op_jitter_p90", "high"));
+  EXPECT_DOUBLE_EQ(100 * slow_machines.middle, fact("straggler.megascale.slow_machines", "value"));
+  EXPECT_NEAR(100 * (slow_machine_factor.middle - 1), fact("straggler.megascale.slow_machine_delay", "value"), 1e-9);
+  EXPECT_DOUBLE_EQ(100 * failslow_share.high, fact("failslow.greyhound.compute_share", "high"));
+  EXPECT_NEAR(100 * (failslow_factor.middle - 1), fact("failslow.greyhound.delay", "value"), 0.02);
+}
+
+TEST(ClusterStep, PartsOfTheBubbleAddUp) {
+  const auto simulation = simulate_cluster(experts(), {.seeds = 3});
+  ASSERT_TRUE(simulation.has_value()) << simulation.error().message;
+  const model::StepResult& result = simulation->result;
+  ASSERT_TRUE(result.cluster.has_value());
+  const ClusterSpread& cluster = *result.cluster;
+  EXPECT_EQ(result.fidelity, "cluster");
+  EXPECT_EQ(cluster.gpus, 32);
+  EXPECT_EQ(cluster.seeds, 3);
+  double bubble = 0;
+  std::vector<std::string> causes;
+  for (const model::BubblePart& part : cluster.bubble) {
+    bubble += part.seconds;
+    causes.push_back(part.cause);
+  }
+  EXPECT_THAT(causes,
+              testing::ElementsAre("slow ranks", "imbalance", "jitter", "point-to-point", "uneven stages", "schedule"));
+  EXPECT_NEAR(bubble, *result.step.bubble_s, 1e-9 * result.step.time_s);
+  EXPECT_EQ(cluster.rank_wait_s.size(), 2u);
+  EXPECT_DOUBLE_EQ(cluster.mean_step_s, result.step.time_s);
+  EXPECT_GT(cluster.mean_step_s, cluster.even_step_s);
+  EXPECT_LE(cluster.step_s.p10, cluster.step_s.p90);
+}
+
+// Nothing differs, so every fleet takes the step of one GPU for each pipeline rank.
+TEST(ClusterStep, OfEqualGpusIsTheStep) {
+  const Inputs inputs = experts({"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0"});
+  const auto cluster = simulate_cluster(inputs, {.seeds = 2}), step = simulate(inputs, Fidelity::step, false);
+  ASSERT_TRUE(cluster && step);
+  EXPECT_NEAR(cluster->result.step.time_s / step->result.step.time_s, 1, 1e-9);
+  EXPECT_NEAR(*cluster->result.step.bubble_s / *step->result.step.bubble_s, 1, 1e-9);
+  EXPECT_TRUE(cluster->result.cluster->priors.empty());
+}
+
+TEST(ClusterStep, DoesNotDependOnThreads) {
+  const auto time = [](std::size_t threads) {
+    const tbb::global_control most(tbb::global_control::max_allowed_parallelism, threads);
+    const auto simulation = simulate_cluster(experts(), {.seeds = 4, .seed = 5});
+    const ClusterSpread& cluster = *simulation->result.cluster;
+    return std::vector<double>{simulation->result.step.time_s, cluster.step_s.p10, cluster.step_s.p90,
+                               cluster.wait_s.p50, cluster.bubble.front().seconds};
+  };
+  EXPECT_EQ(time(1), time(2));
+}
+
+TEST(ClusterStep, NeedsASeed) {
+  const auto simulation = simulate_cluster(experts(), {.seeds = 0});
+  ASSERT_FALSE(simulation.has_value());
+  tests::expect_error(simulation.error(), model::ErrorKind::input, "", 0, "--seeds", "at least one");
+}
+
+// Slots of stages with and without the head take the same time, and all of them together as long as before.
+TEST(EvenStep, MeanStagesComputeAsLong) {
+  const Inputs inputs =
+      experts({"routing.imbalance=0", "overlap.parameter_gather=false", "overlap.gradient_reduce=false"});
+  Predictor predictor(inputs);
+  int calls = 0;
+  const auto done = predictor.simulate(inputs.plan, {.execute = [&](const ExecutionInput& input) {
+                                         ++calls;
+                                         const auto before = execute(without_messages(input)),
+                                                    after = execute(with_mean_stages(without_messages(input)));
+                                         double slots_before = 0, slots_after = 0;
+                                         for (std::size_t rank = 0; rank < before->ranks.size(); ++rank)
+                                           for (std::size_t type = 0; type < 5; ++type) {
+                                             slots_before += before->ranks[rank].slot_seconds[type];
+                                             slots_after += after->ranks[rank].slot_seconds[type];
+                                             EXPECT_NEAR(after->ranks[rank].slot_seconds[type],
+                                                         after->ranks[0].slot_seconds[type], 1e-3);
+                                           }
+                                         EXPECT_NEAR(slots_after / slots_before, 1, 2e-3);
+                                         EXPECT_LT(after->pipeline_end, before->pipeline_end);
+                                         return execute(input);
+                                       }});
+  EXPECT_TRUE(done.has_value());
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
