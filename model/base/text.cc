@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+
 namespace plumbline::model {
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -41,6 +43,23 @@ std::string toml_string(std::string_view text) {
     out += letter;
   }
   return out + '"';
+}
+
+std::optional<std::int64_t> parse_date(std::string_view text) {
+  const std::vector<std::string_view> parts = split(text, '-');
+  if (parts.size() != 3) return std::nullopt;
+  const auto year = parse_number<int>(parts[0]);
+  const auto month = parse_number<unsigned>(parts[1]), day = parse_number<unsigned>(parts[2]);
+  if (!year || !month || !day) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(*month), std::chrono::day(*day)};
+  if (!date.ok()) return std::nullopt;
+  return std::chrono::sys_days(date).time_since_epoch().count();
+}
+
+std::string date_text(std::int64_t days) {
+  const std::chrono::year_month_day date{std::chrono::sys_days(std::chrono::days(days))};
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()));
 }
 
 }  // namespace plumbline::model

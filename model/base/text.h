@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,6 +22,10 @@ std::string_view trimmed(std::string_view text);
 
 // Returns a quoted TOML basic string.
 std::string toml_string(std::string_view text);
+
+// Returns the days from 1970-01-01 to a date of the calendar, "2026-12-01"; nothing for other texts. Then the inverse.
+std::optional<std::int64_t> parse_date(std::string_view text);
+std::string date_text(std::int64_t days);
 
 // Parses a number; nothing when the text has any other character or the number is out of range.
 template <class Number>

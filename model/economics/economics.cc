@@ -14,6 +14,12 @@ std::optional<double> cost(double gpu_hours, const Known<HourlyPrice>& price, do
   return price.value ? std::optional(gpu_hours * (*price.value).*end) : std::nullopt;
 }
 
+CampaignGoodput goodput_of(const Plan& plan, const std::optional<CampaignGoodput>& campaign) {
+  if (!plan.run.goodput) return {1, "without failures"};
+  if (const auto stated = number_of(*plan.run.goodput)) return {*stated, "stated by the plan"};
+  return campaign.value_or(CampaignGoodput{1, "without failures, whose rates this prediction lacks"});
+}
+
 }  // namespace
 
 std::optional<double> RunCost::cost_low_usd(double hours) const { return cost(hours, price(), &HourlyPrice::low); }
@@ -23,14 +29,17 @@ std::optional<double> RunCost::energy_mwh(double hours) const {
 }
 
 std::optional<RunCost> run_cost(const Plan& plan, double step_time_s, const ClusterShape& cluster,
-                                std::optional<double> gpu_power_w) {
+                                std::optional<double> gpu_power_w, const std::optional<CampaignGoodput>& campaign) {
   if (!plan.run.tokens) return std::nullopt;
   RunCost run;
   run.tokens = *plan.run.tokens;
   const auto tokens_per_step =
       static_cast<double>(plan.batch.global_batch_size) * static_cast<double>(plan.batch.sequence_length);
   run.steps = run.tokens / tokens_per_step;
-  const double hours = run.steps * step_time_s / seconds_per_hour;
+  const auto [goodput, source] = goodput_of(plan, campaign);
+  run.goodput = goodput;
+  run.goodput_source = source;
+  const double hours = run.steps * step_time_s / seconds_per_hour / goodput;
   run.days = hours / hours_per_day;
   run.gpu_hours = hours * static_cast<double>(plan.cluster.gpus);
   run.phases.push_back({"pretraining", run.gpu_hours, "predicted", ""});

@@ -173,38 +173,54 @@ std::optional<Error> read_fields(const Document& document, Plan& plan) {
   return failure;
 }
 
-std::optional<Error> read_phase(const toml::table& table, RunPhase& phase) {
-  const std::vector<std::string> keys = {"name", "gpu_hours", "source"};
+// Reads a table of a list of tables: `visit` lists its keys with their fields, of which only optional ones may be
+// missing.
+template <class Phase, class Visit>
+std::optional<Error> read_phase(const std::string& list, const toml::table& table, Phase& phase, const Visit& visit) {
+  std::vector<std::string> keys;
+  visit(phase, [&](const std::string& key, auto&) { keys.push_back(key); });
   for (const auto& [key, node] : table) {
     if (std::ranges::find(keys, key.str()) != keys.end()) continue;
     return problem(fmt::format("unknown key '{}' of a phase", key.str()), choice_hint(key.str(), keys));
   }
-  const auto read = [&table](const std::string& key, auto& field) -> std::optional<Error> {
-    const toml::node* node = table.get(key);
-    if (node == nullptr)
-      return problem(fmt::format("a phase lacks '{}'", key), "a phase has name, gpu_hours and source");
-    auto error = read_value("run.phase." + key, *node, field);
-    if (error) error->message = fmt::format("{}: {}", key, error->message);
-    return error;
-  };
-  if (auto error = read("name", phase.name)) return error;
-  if (auto error = read("gpu_hours", phase.gpu_hours)) return error;
-  return read("source", phase.source);
+  std::optional<Error> failure;
+  visit(phase, [&](const std::string& key, auto& field) {
+    if (failure) return;
+    if (const toml::node* node = table.get(key)) {
+      failure = read_value(fmt::format("{}.{}", list, key), *node, field);
+      if (failure) failure->message = fmt::format("{}: {}", key, failure->message);
+    } else if constexpr (!requires { field.has_value(); }) {
+      failure = problem(fmt::format("a phase lacks '{}'", key), fmt::format("a phase has {}", fmt::join(keys, ", ")));
+    }
+  });
+  return failure;
 }
 
-std::optional<Error> read_phases(const Document& document, Plan& plan) {
-  const toml::node* node = document.root.at_path("run.phase").node();
+template <class Phase, class Visit>
+std::optional<Error> read_phases(const Document& document, const std::string& list, std::vector<Phase>& phases,
+                                 const Visit& visit) {
+  const toml::node* node = document.root.at_path(list).node();
   if (node == nullptr) return std::nullopt;
   const toml::array* array = node->as_array();
-  const Error wrong_shape = problem("expected a list of tables", "write each phase under [[run.phase]]");
-  if (array == nullptr) return located(document, "run.phase", node->source(), wrong_shape);
+  const Error wrong_shape = problem("expected a list of tables", fmt::format("write each phase under [[{}]]", list));
+  if (array == nullptr) return located(document, list, node->source(), wrong_shape);
   for (const toml::node& item : *array) {
-    if (!item.is_table()) return located(document, "run.phase", item.source(), wrong_shape);
-    if (auto error = read_phase(*item.as_table(), plan.run.phases.emplace_back())) {
-      return located(document, "run.phase", item.source(), *error);
-    }
+    if (!item.is_table()) return located(document, list, item.source(), wrong_shape);
+    if (auto error = read_phase(list, *item.as_table(), phases.emplace_back(), visit))
+      return located(document, list, item.source(), *error);
   }
   return std::nullopt;
+}
+
+std::optional<Error> read_all_phases(const Document& document, Plan& plan) {
+  const auto stated = [](RunPhase& phase, auto&& visit) {
+    visit("name", phase.name);
+    visit("gpu_hours", phase.gpu_hours);
+    visit("source", phase.source);
+  };
+  if (auto error = read_phases(document, "run.phase", plan.run.phases, stated)) return error;
+  return read_phases(document, "campaign.phase", plan.campaign.phases,
+                     [](CampaignPhaseKeys& phase, auto&& visit) { visit_phase(phase, visit); });
 }
 
 std::optional<Error> unknown_keys(const Document& document) {
@@ -285,7 +301,7 @@ Result<Document> parse_plan(std::string_view text, const std::string& path) {
 
 // Returns whether software decides about a key.
 bool is_of_software(std::string_view key) {
-  constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "run.", "search.", "stack.name"};
+  constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "campaign.", "run.", "search.", "stack.name"};
   return std::ranges::none_of(others, [&](std::string_view other) { return key.starts_with(other); });
 }
 
@@ -337,7 +353,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   Plan plan;
   plan.file = path;
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
-  if (const auto error = read_phases(document, plan)) return tl::unexpected(*error);
+  if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));
   return plan;
 }

@@ -26,6 +26,16 @@ struct RunPhase {  // a phase whose cost is stated, not predicted
   std::string source;
 };
 
+// A phase of the campaign, in order. It has tokens, or a share of run.tokens, or what the others leave.
+struct CampaignPhaseKeys {
+  std::string name;
+  std::optional<double> tokens, share;
+  std::optional<std::int64_t> global_batch_size;  // sequences; default: the plan's
+  std::optional<std::int64_t> sequence_length;    // tokens; default: the plan's
+
+  bool operator==(const CampaignPhaseKeys&) const = default;
+};
+
 // The layers of each stage: their numbers, or else a rule by which make_layout (model/plan/layout.h) finds them.
 struct StageLayers {
   std::vector<std::int64_t> counts;
@@ -158,8 +168,25 @@ struct Plan {
     std::vector<std::int64_t> communication_sms;
     std::vector<std::string> split;  // even | first-1 | last-2 | ... | balanced | given (sim/search/choices.h)
   } search;
+  struct {  // of the whole training (docs/campaign.md); what is not set is that of the reliability file
+    std::optional<std::string> reliability;       // name or path of rates of failures; default: the device's
+    std::string checkpoint = "synchronous";       // synchronous | asynchronous | neighbour
+    double checkpoint_interval_s = 0;             // 0: the best one
+    std::string checkpoint_storage = "parallel";  // parallel | ssd
+    std::optional<double> storage_gbps;           // Gb/s: of the parallel storage, else of a node's SSDs
+    std::int64_t spare_nodes = 0;
+    bool elastic = false;               // without a spare the run goes on with fewer replicas
+    std::optional<double> restart_s;    // from a stop to the first step, without the load of the checkpoint
+    std::optional<double> detect_s;     // from a failure until the run has stopped for it
+    std::optional<double> repair_days;  // until a failed node is back
+    double health_check_hours = 0;      // from one search for slow nodes to the next; 0: never
+    double planned_stops_per_week = 0, planned_stop_hours = 0;
+    std::optional<std::string> start, deadline;  // 2026-12-01
+    std::vector<CampaignPhaseKeys> phases;
+  } campaign;
   struct {
     std::optional<double> tokens;
+    std::optional<ConfigValue> goodput;            // in (0, 1], or "campaign": as [campaign] predicts it; default: 1
     std::optional<double> price_usd_per_gpu_hour;  // rent; default: the topology's
     std::string ownership = "rent";                // rent | purchase (model/economics/ownership.h)
     // The following keys describe a purchase; their defaults are the topology's.
@@ -224,9 +251,19 @@ void visit_parallelism(Parallelism& parallelism, Visitor&& visit) {
   visit("parallelism.synchronisation_interval", parallelism.synchronization_interval);
 }
 
+// Visits the keys of a [[campaign.phase]].
+template <class Phase, class Visitor>
+void visit_phase(Phase& phase, Visitor&& visit) {
+  visit("name", phase.name);
+  visit("tokens", phase.tokens);
+  visit("share", phase.share);
+  visit("global_batch_size", phase.global_batch_size);
+  visit("sequence_length", phase.sequence_length);
+}
+
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. Reading, unknown-key checks,
-// printing and JSON all use this list. [[run.phase]] is handled separately; of the model's keys only those that the
-// plan gives are visited. The key string is valid during the call only.
+// printing and JSON all use this list. [[run.phase]] and [[campaign.phase]] are handled separately; of the model's keys
+// only those that the plan gives are visited. The key string is valid during the call only.
 template <class PlanType, class Visitor>
 void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("model.config", plan.model.config);
@@ -310,7 +347,23 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("search.recompute", plan.search.recompute);
   visit("search.communication_sms", plan.search.communication_sms);
   visit("search.split", plan.search.split);
+  visit("campaign.reliability", plan.campaign.reliability);
+  visit("campaign.checkpoint", plan.campaign.checkpoint);
+  visit("campaign.checkpoint_interval_s", plan.campaign.checkpoint_interval_s);
+  visit("campaign.checkpoint_storage", plan.campaign.checkpoint_storage);
+  visit("campaign.storage_gbps", plan.campaign.storage_gbps);
+  visit("campaign.spare_nodes", plan.campaign.spare_nodes);
+  visit("campaign.elastic", plan.campaign.elastic);
+  visit("campaign.restart_s", plan.campaign.restart_s);
+  visit("campaign.detect_s", plan.campaign.detect_s);
+  visit("campaign.repair_days", plan.campaign.repair_days);
+  visit("campaign.health_check_hours", plan.campaign.health_check_hours);
+  visit("campaign.planned_stops_per_week", plan.campaign.planned_stops_per_week);
+  visit("campaign.planned_stop_hours", plan.campaign.planned_stop_hours);
+  visit("campaign.start", plan.campaign.start);
+  visit("campaign.deadline", plan.campaign.deadline);
   visit("run.tokens", plan.run.tokens);
+  visit("run.goodput", plan.run.goodput);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
   visit("run.ownership", plan.run.ownership);
   visit("run.depreciation_years", plan.run.depreciation_years);
@@ -340,7 +393,7 @@ std::string to_toml(const Plan& plan);
 // Returns the model's name and the plan's changes to it: "deepseek-v3", "deepseek-v3 (n_routed_experts 512)".
 std::string model_name(const Plan& plan);
 
-std::vector<std::string> plan_keys();      // every dotted key in file order, run.phase and any model's keys included
+std::vector<std::string> plan_keys();      // every dotted key in file order, phases and any model's keys included
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
 
 // Returns "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else a key of that name in

@@ -34,6 +34,7 @@ std::vector<std::string> plan_keys() {
   const Plan plan;
   visit_fields(plan, [&](std::string_view key, const auto&) {
     keys.emplace_back(key);
+    if (key == "campaign.deadline") keys.emplace_back("campaign.phase");
     if (key != "model.config") return;
     for (const std::string& name : config_keys()) keys.push_back("model." + name);
   });

@@ -70,6 +70,10 @@ std::string to_toml(const Plan& plan) {
     text += "\n[[run.phase]]\n" + line_of("name", phase.name) + line_of("gpu_hours", phase.gpu_hours) +
             line_of("source", phase.source);
   }
+  for (const CampaignPhaseKeys& phase : plan.campaign.phases) {
+    text += "\n[[campaign.phase]]\n";
+    visit_phase(phase, [&](std::string_view key, const auto& field) { text += line_of(key, field); });
+  }
   return text;
 }
 

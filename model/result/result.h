@@ -96,7 +96,7 @@ struct RunCost {
   double days = 0;
   double gpu_hours = 0;
   std::optional<double> cost_usd;
-  double goodput = 1.0;
+  double goodput = 1.0;  // useful seconds over all; days, GPU-hours and costs are those of all
   std::vector<RunPhaseCost> phases;
   double total_gpu_hours = 0;
   std::optional<double> total_cost_usd;
@@ -107,6 +107,7 @@ struct RunCost {
   bool power_predicted = false;  // the GPU's part is that of the step; else its TDP or the plan's limit
   FabricParts fabric;            // parts of a fabric for the plan's GPUs
   std::optional<double> fabric_usd;
+  std::string goodput_source;  // in words: "without failures", ...
 
   // The cost of that many GPU-hours at either end of the price's range.
   std::optional<double> cost_low_usd(double hours) const;

@@ -42,6 +42,11 @@ Json plan_of(const model::Plan& plan) {
     const std::size_t dot = key.find('.');
     json[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value_of(field);
   });
+  Json& campaign = json["campaign"]["phase"] = Json::array();
+  for (const model::CampaignPhaseKeys& phase : plan.campaign.phases) {
+    Json& keys = campaign.emplace_back(Json::object());
+    model::visit_phase(phase, [&](const char* key, const auto& field) { keys[key] = value_of(field); });
+  }
   Json& phases = json["run"]["phase"] = Json::array();
   for (const model::RunPhase& phase : plan.run.phases) {
     phases.push_back({{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"source", phase.source}});
@@ -142,6 +147,7 @@ Json run_of(const std::optional<model::RunCost>& run) {
       });
   const auto& price = run->price().value;
   const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
+  json["goodput_source"] = run->goodput_source;
   json["ownership"] = run->ownership;
   json["price_usd_per_gpu_hour"] = price ? Json(price->value) : Json(nullptr);
   json["cost_usd_low"] = value_of(run->cost_low_usd(hours));

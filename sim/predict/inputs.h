@@ -14,6 +14,7 @@
 
 namespace plumbline::sim {
 
+struct CampaignInput;
 class ContentionTable;
 class LinksMemo;
 class RoutingMemo;
@@ -36,6 +37,8 @@ struct Inputs {
   std::optional<Left> memory_left = std::nullopt;       // of the fullest rank's peak
   // Factors on the times of single kernel shapes, which must outlive the inputs; null: none.
   const model::ShapeFactors* shapes = nullptr;
+  // Failures, checkpoints and stops of the whole training, its phases not included; null: run.goodput asks for none.
+  std::shared_ptr<const CampaignInput> campaign = nullptr;
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 

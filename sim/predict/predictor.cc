@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
-#include "model/economics/economics.h"
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
 #include "sim/predict/detail/result_guard.h"
+#include "sim/predict/predicted_run.h"
 
 namespace plumbline::sim {
 
@@ -101,7 +101,7 @@ class Predictor::Parts {
     result.flops_at_peak_s = bound.flops_at_peak_s;
     result.provenance = accounting.provenance();
     result.memory = memory(whole);
-    result.run = model::run_cost(plan, result.step.time_s, cache_.inputs().cluster, result.step.gpu_power_w);
+    result.run = predicted_run(cache_.inputs(), plan, result.step);
     TRY(check_estimate(predicted(), result.step, result.memory.peak_bytes));
     auto limits = TRY(this->limits(bound, result.step.time_s));
     result.warnings = std::move(limits.warnings);

@@ -6,11 +6,11 @@
 #include <thread>
 #include <utility>
 
-#include "model/economics/economics.h"
 #include "model/memory/memory.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/predicted_run.h"
 
 namespace plumbline::sim {
 
@@ -33,7 +33,7 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
     const auto memory = TRY(predictor.memory(plan));
     point.infeasible_reason = model::infeasible_reason(memory);
   }
-  point.run = model::run_cost(plan, estimate.step.time_s, inputs.cluster, estimate.step.gpu_power_w);
+  point.run = predicted_run(inputs, plan, estimate.step);
   point.step = std::move(estimate.step);
   return point;
 }

@@ -3,23 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/graph/attributes.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
 namespace {
 
-constexpr double most_imbalance = 1000;  // that of a million ranks
-constexpr double most_skew = 10;         // beyond it every token chooses the same experts
-constexpr double most_deviation = 1;     // of speeds and times, over their mean
+constexpr std::array<std::string_view, 10> keys_with_zero = {
+    "routing.imbalance",       "routing.skew",        "routing.correlation", "run.price_usd_per_gpu_hour",
+    "input.bytes_per_token",   "run.phase.gpu_hours", "offload.activations", "run.electricity_usd_per_kwh",
+    "cluster.speed_deviation", "cluster.jitter"};  // besides those of [campaign]
+constexpr double most_imbalance = 1000;            // that of a million ranks
+constexpr double most_skew = 10;                   // beyond it every token chooses the same experts
+constexpr double most_deviation = 1;               // of speeds and times, over their mean
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -40,7 +47,8 @@ Range range_of(std::string_view key) {
     return {0, 1'000'000};
   if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
   if (key == "recompute.layers" || key == "schedule.layers_per_stage") return {0, 1'000'000};
-  if (key == "routing.rows_per_rank" || key == "routing.redundant_experts") return {0, 1'000'000'000};
+  if (key == "routing.rows_per_rank" || key == "routing.redundant_experts" || key == "campaign.spare_nodes")
+    return {0, 1'000'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
     return {1, 1'000'000};
   return {1, 1'000'000'000};
@@ -82,11 +90,8 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
 }
 
 std::optional<Error> check_plan_value(std::string_view key, double value) {
-  const bool may_be_zero = key == "routing.imbalance" || key == "routing.skew" || key == "routing.correlation" ||
-                           key == "run.price_usd_per_gpu_hour" || key == "input.bytes_per_token" ||
-                           key == "run.phase.gpu_hours" || key == "offload.activations" ||
-                           key == "run.electricity_usd_per_kwh" || key == "cluster.speed_deviation" ||
-                           key == "cluster.jitter";
+  const bool may_be_zero = (key.starts_with("campaign.") && !key.starts_with("campaign.phase.")) ||
+                           std::ranges::find(keys_with_zero, key) != keys_with_zero.end();
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
   if (value < 0 || (value == 0 && !may_be_zero)) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
@@ -105,6 +110,11 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   if ((key == "cluster.speed_deviation" || key == "cluster.jitter") && value > most_deviation)
     return refuse(fmt::format("must be at most {}, found {}", most_deviation, value),
                   "a deviation is a share: 0.005 is 0.5 %");
+  if (key == "run.goodput" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "1: no second is lost");
+  if (key == "campaign.phase.share" && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "shares are of run.tokens");
+  if (key == "campaign.storage_gbps" && value == 0) return refuse("must be greater than 0, found 0", "in Gb/s");
   if (key == "run.utilisation" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
   if (key == "run.pue" && value < 1)
@@ -128,12 +138,23 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "optimizer.ema") return check_word(value, {"none", "host"});
   if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
   if (key == "cluster.fleet") return check_word(value, {"healthy", "stragglers"});
+  if (key == "campaign.checkpoint") return check_word(value, {"synchronous", "asynchronous", "neighbour"});
+  if (key == "campaign.checkpoint_storage") return check_word(value, {"parallel", "ssd"});
+  if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
+    return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);
     if (!kind) return refuse(kind.error().message, kind.error().hint);
   }
   return std::nullopt;
+}
+
+std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& value) {
+  if (key != "run.goodput") return std::nullopt;
+  if (const auto* word = std::get_if<std::string>(&value)) return check_word(*word, {"campaign"});
+  if (std::holds_alternative<bool>(value)) return refuse("expected a number or \"campaign\"", "a share, such as 0.9");
+  return check_plan_value(key, *number_of(value));
 }
 
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values) {

@@ -24,7 +24,7 @@ inline std::optional<Error> check_plan_value(std::string_view, const std::vector
 inline std::optional<Error> check_plan_value(std::string_view, bool) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
 // Keys of the model are checked when the model is read.
-inline std::optional<Error> check_plan_value(std::string_view, const ConfigValue&) { return std::nullopt; }
+std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& value);
 
 // Returns "did you mean 'x'? one of a, b, c"; the question is left out when no choice is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);

@@ -70,6 +70,10 @@ std::string energy_text(const RunCost& run) {
                 : fmt::format("Energy: unknown, {}.", energy_source(run));
 }
 
+std::string goodput_source(const RunCost& run) {
+  return run.goodput_source.empty() ? "" : fmt::format(", {}", run.goodput_source);
+}
+
 std::string html_price_rows(const RunCost& run) {
   std::string rows;
   const auto [used, other] = both(run);
@@ -101,16 +105,18 @@ std::string fabric_text(const model::FabricParts& parts, std::optional<double> u
 }
 
 std::string run_report(const RunCost& run) {
-  std::string out = paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}.", scaled(run.tokens),
-                                          grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3)));
+  std::string out =
+      paragraph(fmt::format("{} tokens in {} steps take {} days at goodput {}{}.", scaled(run.tokens),
+                            grouped(run.steps), fixed(run.days, 1), fixed(run.goodput, 3), goodput_source(run)));
   out += phases_table(run) + '\n' + prices_table(run) + paragraph(energy_text(run));
   const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
   return fabric.empty() ? out : out + paragraph(fmt::format("Fabric of these GPUs: {}.", fabric));
 }
 
 std::string run_html(const RunCost& run) {
-  std::string body =
-      "<table>\n<tr><th>Phase</th><th class=\"number\">GPU-hours</th><th>Kind</th><th>Source</th></tr>\n";
+  std::string body = fmt::format("<p>Goodput {}{}: {} days.</p>\n", fixed(run.goodput, 3),
+                                 escape_html(goodput_source(run)), fixed(run.days, 1));
+  body += "<table>\n<tr><th>Phase</th><th class=\"number\">GPU-hours</th><th>Kind</th><th>Source</th></tr>\n";
   for (const model::RunPhaseCost& phase : run.phases) {
     body += fmt::format(
         "<tr><td>{}</td><td class=\"number\">{}</td><td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
