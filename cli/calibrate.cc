@@ -36,7 +36,7 @@ using model::Result;
 
 const std::string host_base = "host-datasheet", other_base = "generic-datasheet";
 
-struct Arguments {
+struct CalibrateArguments {
   std::vector<std::string> measurements;
   std::string out, clock, extends;
   std::string profile;  // to make by its recipe, in place of measurements
@@ -159,7 +159,7 @@ std::string file_names(const std::vector<std::string>& paths) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-Result<void> run(const Arguments& arguments) {
+Result<void> run(const CalibrateArguments& arguments) {
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.residuals) return make_residuals(arguments.out);
   if (arguments.measurements.empty())
@@ -197,7 +197,7 @@ Result<void> run(const Arguments& arguments) {
 
 void add_calibrate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("calibrate", "Make a cost profile from measurements of the host or a GPU");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CalibrateArguments>();
   verb->add_option("MEASUREMENTS", arguments->measurements,
                    "Of one device, in any mix: files of `plumbline measure` (.jsonl, .csv), output of nccl-tests, and\n"
                    "kernel traces from `import kineto` (.csv)");

@@ -26,7 +26,7 @@ namespace plumbline::cli {
 
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
   std::optional<std::string> profile, baseline;
@@ -36,8 +36,6 @@ struct Arguments {
   std::string waits = "measured", fidelity = "step", against = "first";
   bool by_class = false, no_interval = false;
 };
-
-constexpr int infeasible_exit = 2;
 
 // The kinds of subjects: plans and stored results, whose steps are compared, and a measured chunk, which is compared
 // with one plan. A new kind needs a value here, a test in kind_of, and a comparison below.
@@ -55,7 +53,7 @@ model::Result<calibrate::Waits> waits_of(const std::string& word) {
   return model::wrong_input("--waits", fmt::format("'{}' is not known", word), "measured or predicted");
 }
 
-model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std::string& plan,
+model::Result<void> compare_plan_and_chunk(const CompareArguments& arguments, const std::string& plan,
                                            const std::string& chunk_name) {
   const auto waits = TRY(waits_of(arguments.waits));
   const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
@@ -71,11 +69,11 @@ model::Result<void> compare_plan_and_chunk(const Arguments& arguments, const std
 }
 
 // Timelines are needed for a trace, and to compare overlapped pairs with measured ones.
-bool wants_timelines(const Arguments& arguments) {
+bool wants_timelines(const CompareArguments& arguments) {
   return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, reports::is_result);
 }
 
-model::Result<model::ResultComparison> compare_steps(const Arguments& arguments) {
+model::Result<model::ResultComparison> compare_steps(const CompareArguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   auto subjects = TRY(comparison_subjects({arguments.subjects, arguments.clusters, arguments.gpus, arguments.overrides,
                                            arguments.profile, fidelity, wants_timelines(arguments), arguments.baseline,
@@ -85,7 +83,7 @@ model::Result<model::ResultComparison> compare_steps(const Arguments& arguments)
       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
 }
 
-model::Result<void> write_files(const Arguments& arguments, const model::ResultComparison& comparison) {
+model::Result<void> write_files(const CompareArguments& arguments, const model::ResultComparison& comparison) {
   model::Result<void> done;
   const auto write = [&done](const std::string& path, const auto& content) {
     if (done && !path.empty())
@@ -99,7 +97,7 @@ model::Result<void> write_files(const Arguments& arguments, const model::ResultC
   return done;
 }
 
-model::Result<int> show_steps(const Arguments& arguments) {
+model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.svg, arguments.trace}, "-");
   if (to_stdout > 1) return model::wrong_input("--json", "only one output can go to stdout", "give the other a file");
   const auto comparison = TRY(compare_steps(arguments));
@@ -111,7 +109,7 @@ model::Result<int> show_steps(const Arguments& arguments) {
   return infeasible_exit;
 }
 
-model::Result<int> compare(const Arguments& arguments) {
+model::Result<int> compare(const CompareArguments& arguments) {
   std::vector<std::string> plans, results, chunks;
   for (const std::string& subject : arguments.subjects) {
     const Kind kind = kind_of(subject);
@@ -126,7 +124,7 @@ model::Result<int> compare(const Arguments& arguments) {
                             "plumbline compare PLAN CHUNK.csv");
 }
 
-model::Result<int> run(const Arguments& arguments) {
+model::Result<int> run(const CompareArguments& arguments) {
   const auto done = compare(arguments);
   return done ? *done : report(done.error());
 }
@@ -135,7 +133,7 @@ model::Result<int> run(const Arguments& arguments) {
 
 void add_compare(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and measured chunks: why one is slower");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   verb->add_option("A B", arguments->subjects,
                    "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
                    "like;\n"

@@ -47,13 +47,13 @@ model::Result<void> export_megatron(const ExportArguments& arguments) {
 }
 
 // Every format that can be written.
-constexpr Format<ExportArguments> formats[] = {
+constexpr Format<ExportArguments> export_formats[] = {
     {"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
     {"megatron", "the plan as a launch script of Megatron-LM", &export_megatron},
 };
 
-std::string footer() {
-  return format_list<ExportArguments>(formats) +
+std::string export_footer() {
+  return format_list<ExportArguments>(export_formats) +
          "\nExamples:\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 -o platform.xml\n"
          "  plumbline export megatron llama-3-8b-64xh800 -o launch.sh\n"
@@ -73,9 +73,9 @@ void add_export(CLI::App& root, int& exit_code) {
   verb->add_option("PLAN", options->arguments.plan, "A plan file or the name of a shipped example")->required();
   verb->add_option("-o,--output", options->arguments.out, "File for the result (default: -, stdout)");
   add_repeatable(*verb, "--set", options->arguments.overrides, "Override a key of the plan (repeatable)");
-  verb->footer(footer());
+  verb->footer(export_footer());
   verb->callback([options, &exit_code] {
-    exit_code = exit_of(run_format<ExportArguments>(formats, options->format, options->arguments));
+    exit_code = exit_of(run_format<ExportArguments>(export_formats, options->format, options->arguments));
   });
 }
 

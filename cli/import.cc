@@ -188,7 +188,7 @@ model::Result<void> import_components(const ImportArguments& arguments) {
 }
 
 // Every format that can be imported.
-constexpr Format<ImportArguments> formats[] = {
+constexpr Format<ImportArguments> import_formats[] = {
     {"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
      &import_kineto_trace},
     {"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
@@ -200,8 +200,8 @@ constexpr Format<ImportArguments> formats[] = {
      &import_components},
 };
 
-std::string footer() {
-  return format_list<ImportArguments>(formats) +
+std::string import_footer() {
+  return format_list<ImportArguments>(import_formats) +
          "\nKernels that no class of the class file matches are listed on stderr; docs/measuring.md describes how\n"
          "to record a trace and how to add a class.\n\n"
          "Examples:\n"
@@ -222,7 +222,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
                               "only 'import components' takes several");
   if (!arguments.revision.empty() && format != "components")
     return model::wrong_input("--revision", "only 'import components' takes it");
-  return run_format<ImportArguments>(formats, format, arguments);
+  return run_format<ImportArguments>(import_formats, format, arguments);
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ void add_import(CLI::App& root, int& exit_code) {
   add_repeatable(*verb, "--set", options->arguments.overrides, "megatron: override a key of the plan (repeatable)");
   verb->add_option("--revision", options->arguments.revision,
                    "components: the commit of ai-dynamo/aiconfigurator that the tables are from");
-  verb->footer(footer());
+  verb->footer(import_footer());
   verb->callback([options, &exit_code] { exit_code = exit_of(run_import(options->format, options->arguments)); });
 }
 

@@ -23,9 +23,7 @@ namespace plumbline::cli {
 
 namespace {
 
-constexpr int infeasible_exit = 2;
-
-struct Arguments {
+struct MemoryArguments {
   PlanArguments plan;
   Outputs outputs;
   std::optional<std::int64_t> rank;
@@ -63,7 +61,7 @@ std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   return constants;
 }
 
-model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& inputs, const Account& account) {
+model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inputs& inputs, const Account& account) {
   const auto json = [&] {
     const reports::MemoryDetails details{&account.levels, account.advice ? &*account.advice : nullptr,
                                          reserve_constants(inputs)};
@@ -76,7 +74,7 @@ model::Result<void> write_files(const Arguments& arguments, const sim::Inputs& i
   return arguments.outputs.write({{"--json", json}, {"--svg", svg}});
 }
 
-model::Result<int> run(const Arguments& arguments) {
+model::Result<int> run(const MemoryArguments& arguments) {
   TRY(arguments.outputs.check());
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
@@ -99,7 +97,7 @@ model::Result<int> run(const Arguments& arguments) {
 void add_memory(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "memory", "Predict memory per pipeline rank over a step: does it fit, what is largest, what would make it fit");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<MemoryArguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->add_option("--rank", arguments->rank,
                    "Pipeline rank to show over the step; default: the one with the highest peak");

@@ -24,10 +24,9 @@ using model::ErrorKind;
 using model::Result;
 using model::wrong_input;
 
-constexpr int infeasible_exit = 2;
 constexpr int interrupted_exit = 130;  // as shells report SIGINT
 
-struct Arguments {
+struct SearchArguments {
   PlanArguments plan;
   std::vector<std::int64_t> gpus;
   std::vector<std::string> clusters;
@@ -38,7 +37,7 @@ struct Arguments {
   Outputs outputs;
 };
 
-Result<void> read_limits(const Arguments& arguments, sim::PlanAnswer& answer) {
+Result<void> read_limits(const SearchArguments& arguments, sim::PlanAnswer& answer) {
   const auto objective = TRY(sim::parse_objective(arguments.objective));
   answer.objective = objective;
   if (!arguments.deadline.empty()) {
@@ -69,7 +68,7 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
 }
 
 // Refuses a key that an option of this verb sets.
-Result<void> check_overrides(const Arguments& arguments) {
+Result<void> check_overrides(const SearchArguments& arguments) {
   const bool profile =
       std::ranges::any_of(arguments.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
   for (const std::string& change : arguments.plan.overrides) {
@@ -82,7 +81,7 @@ Result<void> check_overrides(const Arguments& arguments) {
 }
 
 // Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error.
-Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments, const sim::Recipe& recipe) {
+Result<std::vector<sim::ClusterOption>> load_options(const SearchArguments& arguments, const sim::Recipe& recipe) {
   const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
   std::vector<std::string> overrides = arguments.plan.overrides;
   const auto changes = TRY(take_constant_changes(overrides));
@@ -98,7 +97,7 @@ Result<std::vector<sim::ClusterOption>> load_options(const Arguments& arguments,
   return options;
 }
 
-Result<sim::PlanAnswer> load(const Arguments& arguments) {
+Result<sim::PlanAnswer> load(const SearchArguments& arguments) {
   sim::PlanAnswer answer;
   TRY(read_limits(arguments, answer));
   TRY(check_overrides(arguments));
@@ -116,7 +115,7 @@ Result<sim::PlanAnswer> load(const Arguments& arguments) {
   return answer;
 }
 
-Result<void> search_options(const Arguments& arguments, sim::PlanAnswer& answer, const Interrupt& interrupt) {
+Result<void> search_options(const SearchArguments& arguments, sim::PlanAnswer& answer, const Interrupt& interrupt) {
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
     sim::ClusterOption& option = answer.options[i];
     if (option.error) continue;
@@ -148,7 +147,7 @@ Result<std::string> plan_file(const sim::RankedPlan& row) {
   return model::to_toml(plan);
 }
 
-Result<void> write_files(const Arguments& arguments, const sim::PlanAnswer& answer) {
+Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
   auto written = arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
@@ -173,7 +172,7 @@ int verdict_exit(const sim::PlanAnswer& answer) {
   return infeasible_exit;
 }
 
-Result<int> run(const Arguments& arguments) {
+Result<int> run(const SearchArguments& arguments) {
   auto answer = TRY(load(arguments));
   if (arguments.plan.print) return printed(model::to_toml(answer.options.front().inputs.plan));
   TRY(arguments.outputs.check());
@@ -192,7 +191,7 @@ Result<int> run(const Arguments& arguments) {
 
 void add_plan(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("plan", "Find the fastest or cheapest plan of a model on one or more clusters");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SearchArguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->get_option("PLAN")->description("Name of a shipped model, a config.json, or a plan to search around");
   verb->add_option("--gpus", arguments->gpus, "N[,N...]: sizes of the clusters; default: the plan's")->delimiter(',');

@@ -39,7 +39,7 @@ struct CollectivesArguments {
   }
 };
 
-struct Arguments {
+struct ShowArguments {
   std::string kind, name, svg, partition;
   std::vector<std::string> overrides;
   bool shapes = false;
@@ -50,19 +50,19 @@ struct Arguments {
   CollectivesArguments collectives;
 };
 
-model::Result<std::string> show_model(const Arguments& arguments) {
+model::Result<std::string> show_model(const ShowArguments& arguments) {
   if (arguments.shapes) return show_shapes(arguments.name, arguments.sequence_length, arguments.overrides);
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
     return reports::model_text(architecture, arguments.sequence_length);
   });
 }
 
-model::Result<std::string> show_profile(const Arguments& arguments) {
+model::Result<std::string> show_profile(const ShowArguments& arguments) {
   return find_profile(arguments.name).map(reports::profile_text);
 }
 
 // Returns the stack of that name, or the list of the shipped ones.
-model::Result<std::string> show_stack(const Arguments& arguments) {
+model::Result<std::string> show_stack(const ShowArguments& arguments) {
   if (!arguments.name.empty()) return find_stack(arguments.name).map(reports::stack_text);
   std::vector<model::Stack> stacks;
   for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
@@ -84,7 +84,7 @@ model::Result<topologies::Topology> drawn_topology(const std::string& name, std:
 }
 
 // Returns the text; with --svg - only the picture goes to stdout and the text is empty.
-model::Result<std::string> show_topology(const Arguments& arguments) {
+model::Result<std::string> show_topology(const ShowArguments& arguments) {
   auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
   const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
   topology.cluster.fabric = topologies::count_parts(fabric);
@@ -115,7 +115,7 @@ model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments
   return options;
 }
 
-model::Result<std::string> show_collectives(const Arguments& arguments) {
+model::Result<std::string> show_collectives(const ShowArguments& arguments) {
   const auto options = TRY(options_of(arguments.collectives));
   topologies::Variation variation;
   variation.gpus = arguments.gpus;
@@ -126,7 +126,7 @@ model::Result<std::string> show_collectives(const Arguments& arguments) {
 }
 
 // Returns the text, which is empty when a picture goes to stdout.
-model::Result<std::string> show_measurements(const Arguments& arguments) {
+model::Result<std::string> show_measurements(const ShowArguments& arguments) {
   const auto devices = TRY(known_devices());
   const auto measurements = TRY(read_measurements(arguments.name, devices));
   if (!arguments.svg.empty()) TRY(write_output(arguments.svg, reports::measurements_roofline(measurements, devices)));
@@ -137,7 +137,7 @@ model::Result<std::string> show_measurements(const Arguments& arguments) {
 }
 
 // Returns the text, which is empty when a file goes to stdout.
-model::Result<std::string> show_routing(const Arguments& arguments) {
+model::Result<std::string> show_routing(const ShowArguments& arguments) {
   const auto inputs = TRY(load_inputs(arguments.name, arguments.overrides));
   TRY(model::make_layout(inputs.plan, inputs.architecture));
   if (!model::states_expert_loads(inputs.plan))
@@ -151,7 +151,7 @@ model::Result<std::string> show_routing(const Arguments& arguments) {
   return arguments.json == "-" || arguments.expert_loads == "-" ? std::string() : reports::routing_text(routing, title);
 }
 
-model::Result<std::string> show(const Arguments& arguments) {
+model::Result<std::string> show(const ShowArguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.collectives.wanted) return show_collectives(arguments);
   if (arguments.kind == "topology") return show_topology(arguments);
@@ -165,7 +165,7 @@ model::Result<std::string> show(const Arguments& arguments) {
 }
 
 // Refuses options that belong to another kind.
-model::Result<void> check(const Arguments& arguments) {
+model::Result<void> check(const ShowArguments& arguments) {
   const auto only_for = [](const char* option, const char* kind) {
     return model::wrong_input(option, fmt::format("only '{}' takes it", kind));
   };
@@ -186,7 +186,7 @@ model::Result<void> check(const Arguments& arguments) {
   return {};
 }
 
-model::Result<int> run(const Arguments& arguments) {
+model::Result<int> run(const ShowArguments& arguments) {
   TRY(check(arguments));
   return show(arguments).and_then(printed);
 }
@@ -209,7 +209,7 @@ void add_show(CLI::App& root, int& exit_code) {
       "show",
       "Print the contents of a model, a cluster, a cost profile, a software stack or a file of measurements, or how "
       "uneven the experts of a plan are");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ShowArguments>();
   verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | measurements | routing")->required();
   verb->add_option("NAME", arguments->name,
                    "A shipped name or a file; of stacks, nothing lists those that are shipped");

@@ -32,10 +32,9 @@ namespace plumbline::cli {
 
 namespace {
 
-constexpr int infeasible_exit = 2;
 constexpr std::size_t fewest_draws = 16, most_draws = 65536;
 
-struct Arguments {
+struct SimulateArguments {
   PlanArguments plan;
   std::string fidelity = "step";
   Outputs outputs;
@@ -49,7 +48,7 @@ struct Arguments {
 };
 
 // Returns published figures of an unchanged shipped example; a changed plan has none.
-std::vector<reports::Comparison> published(const Arguments& arguments, const sim::Inputs& inputs,
+std::vector<reports::Comparison> published(const SimulateArguments& arguments, const sim::Inputs& inputs,
                                            const model::StepResult& result) {
   if (!arguments.plan.overrides.empty()) return {};
   const auto cases = shipped_cases();
@@ -120,7 +119,7 @@ model::Result<void> record_prediction(const std::string& folder_or_file, const s
 }
 
 // Returns an error where an option belongs to another fidelity.
-model::Result<void> check_fidelity(const Arguments& arguments, sim::Fidelity fidelity) {
+model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fidelity fidelity) {
   const bool cluster = fidelity == sim::Fidelity::cluster;
   if (!cluster && (arguments.seeds || arguments.kernels))
     return model::wrong_input(arguments.seeds ? "--seeds" : "--kernels", "fleets are drawn for whole clusters only",
@@ -132,13 +131,13 @@ model::Result<void> check_fidelity(const Arguments& arguments, sim::Fidelity fid
 }
 
 // What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
-sim::IntervalOptions interval_options(const Arguments& arguments, sim::Fidelity fidelity) {
+sim::IntervalOptions interval_options(const SimulateArguments& arguments, sim::Fidelity fidelity) {
   sim::IntervalOptions options = arguments.interval;
   if (fidelity == sim::Fidelity::cluster) options.without.insert({"jitter and slow ranks", "slowest GPU"});
   return options;
 }
 
-model::Result<sim::Simulation> simulated(const Arguments& arguments, const sim::Inputs& inputs, sim::Fidelity fidelity,
+model::Result<sim::Simulation> simulated(const SimulateArguments& arguments, const sim::Inputs& inputs, sim::Fidelity fidelity,
                                          const std::vector<sim::NamedLinkChange>& changes) {
   const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
   if (fidelity == sim::Fidelity::step) return sim::simulate_on_network(inputs, record, changes);
@@ -149,7 +148,7 @@ model::Result<sim::Simulation> simulated(const Arguments& arguments, const sim::
   return sim::simulate_cluster(inputs, options);
 }
 
-model::Result<int> run(const Arguments& arguments) {
+model::Result<int> run(const SimulateArguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   TRY(check_fidelity(arguments, fidelity));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
@@ -179,7 +178,7 @@ model::Result<int> run(const Arguments& arguments) {
 
 void add_simulate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("simulate", "Predict one training step: time, memory, cost");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SimulateArguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step | cluster")->capture_default_str();
   verb->add_option("--seeds", arguments->seeds, "With --fidelity cluster: drawn fleets, 8 by default")

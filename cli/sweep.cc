@@ -26,9 +26,7 @@ using model::Error;
 using model::Result;
 using model::wrong_input;
 
-constexpr int infeasible_exit = 2;
-
-struct Arguments {
+struct SweepArguments {
   PlanArguments plan;
   std::vector<std::string> over;
   std::string fidelity = "step";
@@ -39,7 +37,7 @@ struct Arguments {
 };
 
 // Returns the inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
-sim::ChangedInputs changed_inputs(const Arguments& arguments) {
+sim::ChangedInputs changed_inputs(const SweepArguments& arguments) {
   return [&arguments,
           reader = std::make_shared<InputsReader>()](const std::vector<std::string>& changes) -> Result<sim::Inputs> {
     std::vector<std::string> all = arguments.plan.overrides;
@@ -54,7 +52,7 @@ sim::ChangedInputs changed_inputs(const Arguments& arguments) {
   };
 }
 
-Result<sim::SweepGrid> read_grid(const Arguments& arguments) {
+Result<sim::SweepGrid> read_grid(const SweepArguments& arguments) {
   std::vector<sim::SweepAxis> axes;
   for (const std::string& text : arguments.over) {
     auto axis = TRY(sim::parse_axis(text));
@@ -72,7 +70,7 @@ Result<sim::SweepGrid> read_grid(const Arguments& arguments) {
 }
 
 // Refuses options that exclude each other.
-Result<void> check(const Arguments& arguments) {
+Result<void> check(const SweepArguments& arguments) {
   TRY(arguments.outputs.check());
   const bool solving = !arguments.solve.empty();
   if (arguments.tornado && solving)
@@ -111,7 +109,7 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
   }
 }
 
-Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
+Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity) {
   auto grid = TRY(read_grid(arguments));
   const auto result = TRY(with_progress(fidelity, arguments.intervals, [&](const sim::SweepOptions& options) {
     return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
@@ -126,7 +124,7 @@ Result<int> run_sweep(const Arguments& arguments, sim::Fidelity fidelity) {
   return infeasible_exit;
 }
 
-Result<int> run_tornado(const Arguments& arguments, sim::Fidelity fidelity) {
+Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity) {
   auto inputs = TRY(sim::parse_inputs(arguments.over));
   const auto result = TRY(with_progress(fidelity, false, [&](const sim::SweepOptions& options) {
     return sim::tornado(std::move(inputs), changed_inputs(arguments), options);
@@ -154,7 +152,7 @@ Result<sim::SolveTarget> parse_target(const std::string& text) {
                           }};
 }
 
-Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
+Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   const auto target = TRY(parse_target(arguments.target));
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
@@ -163,7 +161,7 @@ Result<int> run_solve(const Arguments& arguments, sim::Fidelity fidelity) {
   return result.found() ? 0 : infeasible_exit;
 }
 
-Result<int> run(const Arguments& arguments) {
+Result<int> run(const SweepArguments& arguments) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   if (fidelity == sim::Fidelity::cluster)
     return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
@@ -181,7 +179,7 @@ Result<int> run(const Arguments& arguments) {
 
 void add_sweep(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<SweepArguments>();
   add_plan_arguments(*verb, arguments->plan);
   add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
   verb->add_flag("--tornado", arguments->tornado,

@@ -32,7 +32,7 @@ namespace {
 constexpr int tolerance_exit = 3;
 constexpr char shipped_ledger[] = "shipped";
 
-struct Arguments {
+struct ValidateArguments {
   std::vector<std::string> cases;
   std::optional<std::string> ledger;  // a folder, an entry, or shipped_ledger
   std::string add, source;            // a result that an entry was measured by
@@ -114,7 +114,7 @@ model::Result<calibrate::LedgerMeasurement> measurement_of(const calibrate::Ledg
 }
 
 // Adds the measurement to the file of its entry, which stays as it is in all other lines.
-model::Result<void> add_measurement(const Arguments& arguments) {
+model::Result<void> add_measurement(const ValidateArguments& arguments) {
   const auto entry = TRY(calibrate::read_ledger_entry(*arguments.ledger));
   if (entry.measured)
     return model::wrong_input_at(entry.path, 0, "measured", fmt::format("it was measured at {}", entry.measured->date),
@@ -132,7 +132,7 @@ model::Result<void> add_measurement(const Arguments& arguments) {
   return write_output(entry.path, text + calibrate::ledger_toml(measured));
 }
 
-model::Result<int> score_ledger(const Arguments& arguments) {
+model::Result<int> score_ledger(const ValidateArguments& arguments) {
   if (!arguments.cases.empty())
     return model::wrong_input("--ledger", fmt::format("'{}' is a case, not a ledger", arguments.cases.front()),
                               "give cases or --ledger [FOLDER]");
@@ -144,7 +144,7 @@ model::Result<int> score_ledger(const Arguments& arguments) {
   return arguments.outputs.to_stdout() ? 0 : printed(reports::ledger_table(entries));
 }
 
-model::Result<int> run(const Arguments& arguments) {
+model::Result<int> run(const ValidateArguments& arguments) {
   if (arguments.ledger) return score_ledger(arguments);
 
   const auto files = TRY(wanted_files(arguments.cases));
@@ -176,7 +176,7 @@ model::Result<int> run(const Arguments& arguments) {
 
 void add_validate(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("validate", "Compare predictions with published and measured figures");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ValidateArguments>();
   verb->add_option("CASES", arguments->cases, "Case files, or names of shipped cases (default: all shipped)");
   arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw where measured steps lie in their intervals, to a file or -");

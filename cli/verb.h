@@ -11,6 +11,9 @@ namespace plumbline::cli {
 
 struct World;  // cli/world.h
 
+// The exit code where no plan fits or a plan cannot be laid out.
+inline constexpr int infeasible_exit = 2;
+
 void add_plan(CLI::App& root, int& exit_code);
 void add_simulate(CLI::App& root, int& exit_code);
 void add_memory(CLI::App& root, int& exit_code);

@@ -14,7 +14,7 @@ namespace {
 constexpr double margin = 24, gap = 12, plot_width = 560, row_height = 24, bar_height = 15;
 constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
 
-constexpr std::string_view rules =
+constexpr std::string_view bar_rules =
     R"css(rect.bar { stroke: none; } .panel { font-weight: 600; } line.link { stroke-dasharray: 2 2; }
 )css";
 
@@ -35,16 +35,18 @@ double widest(const BarChart& chart, std::string BarChart::Row::*text) {
   return most;
 }
 
-class Picture : private Drawing {
+class BarPicture : private Drawing {
  public:
-  explicit Picture(const BarChart& chart) : chart_(chart), left_(margin + widest(chart, &BarChart::Row::label) + gap) {}
+  explicit BarPicture(const BarChart& chart)
+      : chart_(chart), left_(margin + widest(chart, &BarChart::Row::label) + gap) {}
 
   std::string draw() {
     title(margin, chart_.title, chart_.subtitle);
     double y = top;
     if (!chart_.legend.empty()) add_legend(y), y += legend_height;
     for (const BarChart::Panel& panel : chart_.panels) y = add_panel(panel, y) + below_rows;
-    return document(left_ + plot_width + widest(chart_, &BarChart::Row::value) + gap + margin, y, chart_.title, rules);
+    return document(left_ + plot_width + widest(chart_, &BarChart::Row::value) + gap + margin, y, chart_.title,
+                    bar_rules);
   }
 
  private:
@@ -117,6 +119,6 @@ class Picture : private Drawing {
 
 }  // namespace
 
-std::string bar_chart_svg(const BarChart& chart) { return Picture(chart).draw(); }
+std::string bar_chart_svg(const BarChart& chart) { return BarPicture(chart).draw(); }
 
 }  // namespace plumbline::reports

@@ -12,19 +12,21 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr double left = 84, top = 66, plot_width = 760, panel_height = 220, panel_gap = 26, right_margin = 24;
-constexpr double below_panels = 50;
-
-constexpr std::string_view rules =
+constexpr std::string_view line_rules =
     R"css(path.line { fill: none; stroke-width: 2; stroke-linejoin: round; } circle { stroke: none; }
 rect.band { fill-opacity: .14; stroke: none; } circle.ring { stroke-width: 1.6; }
 )css";
 
-std::string tick_text(double tick) { return std::abs(tick) >= 10'000 ? grouped(tick) : fmt::format("{:.6g}", tick); }
+std::string line_tick_text(double tick) {
+  return std::abs(tick) >= 10'000 ? grouped(tick) : fmt::format("{:.6g}", tick);
+}
 
-class Picture : private Drawing {
+class LinePicture : private Drawing {
+  static constexpr double left = 84, top = 66, plot_width = 760, panel_height = 220, panel_gap = 26, right_margin = 24;
+  static constexpr double below_panels = 50;
+
  public:
-  explicit Picture(const LineChart& chart) : chart_(chart), horizontal_(chart.logarithmic) {
+  explicit LinePicture(const LineChart& chart) : chart_(chart), horizontal_(chart.logarithmic) {
     for (const LineChart::Panel& panel : chart.panels) {
       Scale& vertical = vertical_.emplace_back();
       if (panel.from_zero) vertical.include(0);
@@ -49,7 +51,7 @@ class Picture : private Drawing {
     if (chart_.panels.empty()) last.top -= panel_height + panel_gap;
     x_title(last, chart_.x_title);
     const double height = add_legend(last.bottom() + below_panels + 12);
-    return document(left + plot_width + right_margin, height, chart_.title, rules);
+    return document(left + plot_width + right_margin, height, chart_.title, line_rules);
   }
 
  private:
@@ -77,8 +79,8 @@ class Picture : private Drawing {
            plot.top, std::max(to - from, 2.0), panel_height);
     }
     const bool last = index + 1 == chart_.panels.size();
-    vertical_grid(plot, horizontal_, horizontal_ticks(), last ? tick_text : Drawing::TickText());
-    horizontal_grid(plot, vertical_[index], vertical_[index].ticks(), tick_text);
+    vertical_grid(plot, horizontal_, horizontal_ticks(), last ? line_tick_text : Drawing::TickText());
+    horizontal_grid(plot, vertical_[index], vertical_[index].ticks(), line_tick_text);
     frame(plot);
     y_title(plot, chart_.panels[index].y_title);
     for (const LineChart::Series& series : chart_.panels[index].series) add_series(plot, vertical_[index], series);
@@ -96,7 +98,7 @@ class Picture : private Drawing {
         points += fmt::format(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}{} at {}</title></circle>)"
                               "\n",
                               css, x, y, escape_html(series.name.empty() ? "" : series.name + ": "), number(*point.y),
-                              tick_text(point.x));
+                              line_tick_text(point.x));
       }
       drawing = point.y.has_value();
     }
@@ -138,6 +140,6 @@ class Picture : private Drawing {
 
 }  // namespace
 
-std::string line_chart_svg(const LineChart& chart) { return Picture(chart).draw(); }
+std::string line_chart_svg(const LineChart& chart) { return LinePicture(chart).draw(); }
 
 }  // namespace plumbline::reports

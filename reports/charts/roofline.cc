@@ -13,20 +13,20 @@ namespace plumbline::reports {
 namespace {
 
 constexpr PlotArea plot{76, 64, 760, 420};
-constexpr double below_plot = 62, legend_height = 22, right_margin = 150;
+constexpr double below_plot = 62, name_height = 22, right_margin = 150;
 constexpr double tera = 1e12;
 
-constexpr std::string_view rules = R"css(.roof { stroke-width: 1.5; }
+constexpr std::string_view roofline_rules = R"css(.roof { stroke-width: 1.5; }
 circle { fill-opacity: .75; stroke-width: 1.2; } circle.hollow { fill-opacity: 0; }
 )css";
 
 bool drawable(const Roofline::Point& point) { return point.flops > 0 && point.bytes > 0 && point.seconds > 0; }
 
-std::string tick_text(double tick) { return tick < 1 ? fmt::format("{:.3g}", tick) : grouped(tick); }
+std::string roofline_tick_text(double tick) { return tick < 1 ? fmt::format("{:.3g}", tick) : grouped(tick); }
 
-class Picture : private Drawing {
+class RooflinePicture : private Drawing {
  public:
-  explicit Picture(const Roofline& roofline) : roofline_(roofline) {
+  explicit RooflinePicture(const Roofline& roofline) : roofline_(roofline) {
     for (const Roofline::Peak& peak : roofline.peaks) {
       // The scales leave a margin around the ridge of the roof, and above it for its name.
       constexpr double room = 4, above = 1.3;
@@ -49,8 +49,8 @@ class Picture : private Drawing {
 
   std::string draw() {
     title(plot.left, roofline_.title, roofline_.subtitle);
-    vertical_grid(plot, horizontal_, horizontal_.ticks(), tick_text);
-    horizontal_grid(plot, vertical_, vertical_.ticks(), tick_text);
+    vertical_grid(plot, horizontal_, horizontal_.ticks(), roofline_tick_text);
+    horizontal_grid(plot, vertical_, vertical_.ticks(), roofline_tick_text);
     frame(plot);
     x_title(plot, "FLOP per byte of device memory");
     y_title(plot, "TFLOP/s (10^12 FLOP per second)");
@@ -59,8 +59,8 @@ class Picture : private Drawing {
       if (drawable(point)) add_point(point);
     }
     add_legend();
-    return document(plot.right() + right_margin, plot.bottom() + below_plot + legend_height,
-                    fmt::format("Roofline of {}: TFLOP/s against FLOP per byte", roofline_.title), rules);
+    return document(plot.right() + right_margin, plot.bottom() + below_plot + name_height,
+                    fmt::format("Roofline of {}: TFLOP/s against FLOP per byte", roofline_.title), roofline_rules);
   }
 
  private:
@@ -119,6 +119,6 @@ class Picture : private Drawing {
 
 }  // namespace
 
-std::string roofline_svg(const Roofline& roofline) { return Picture(roofline).draw(); }
+std::string roofline_svg(const Roofline& roofline) { return RooflinePicture(roofline).draw(); }
 
 }  // namespace plumbline::reports

@@ -14,20 +14,17 @@ namespace {
 
 using model::OpType;
 
-constexpr double left = 64, right = 16, top = 62, drawing_width = 1000, row_height = 22, row_pitch = 26;
-constexpr double digit_width = 6.6;  // upper estimate for the 11-pixel labels
-
-struct Look {
+struct BlockLook {
   std::string_view css_class, meaning;
 };
-constexpr std::array<Look, 5> looks = {{{"F", "F forward"},
-                                        {"B", "B backward"},
-                                        {"I", "I input gradient"},
-                                        {"W", "W weight gradient"},
-                                        {"FB", "FB overlapped pair"}}};
+constexpr std::array<BlockLook, 5> block_looks = {{{"F", "F forward"},
+                                                   {"B", "B backward"},
+                                                   {"I", "I input gradient"},
+                                                   {"W", "W weight gradient"},
+                                                   {"FB", "FB overlapped pair"}}};
 
 // The colours of the HTML report, so that an op has the same colour in both.
-constexpr std::string_view rules =
+constexpr std::string_view schedule_rules =
     R"css(.label { font-size: 11px; text-anchor: middle; pointer-events: none; fill: #fff; }
 .block { stroke-width: .5; stroke: #fff; } .marked { fill-opacity: .72; } .idle { fill: #e4e8ee; }
 .F { fill: #3b82d6; } .B { fill: #2f9e77; } .I { fill: #58b8a4; } .W { fill: #e39b2d; } .FB { fill: #7b61d1; }
@@ -39,9 +36,12 @@ constexpr std::string_view rules =
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 
-class Picture : private Drawing {
+class ScheduleDrawing : private Drawing {
+  static constexpr double left = 64, right = 16, top = 62, drawing_width = 1000, row_height = 22, row_pitch = 26;
+  static constexpr double digit_width = 6.6;  // upper estimate for the 11-pixel labels
+
  public:
-  explicit Picture(const SchedulePicture& picture)
+  explicit ScheduleDrawing(const SchedulePicture& picture)
       : picture_(picture), scale_(picture.makespan > 0 ? drawing_width / picture.makespan : 0) {}
 
   std::string draw() {
@@ -51,12 +51,13 @@ class Picture : private Drawing {
     for (std::size_t rank = 0; rank < picture_.ranks.size(); ++rank) add_row(rank);
     if (scale_ > 0) add_axis(bottom);
     return document(left + drawing_width + right, bottom + 44,
-                    fmt::format("Pipeline schedule {}: one row per rank, time to the right", picture_.title), rules);
+                    fmt::format("Pipeline schedule {}: one row per rank, time to the right", picture_.title),
+                    schedule_rules);
   }
 
  private:
   void add_legend() {
-    std::array<bool, looks.size()> used{};
+    std::array<bool, block_looks.size()> used{};
     for (const auto& blocks : picture_.ranks) {
       for (const ScheduleBlock& block : blocks) used[static_cast<std::size_t>(block.type)] = true;
     }
@@ -67,8 +68,8 @@ class Picture : private Drawing {
       add("\n");
       x += 36 + 6.5 * static_cast<double>(meaning.size());
     };
-    for (std::size_t i = 0; i < looks.size(); ++i) {
-      if (used[i]) item(looks[i].css_class, looks[i].meaning);
+    for (std::size_t i = 0; i < block_looks.size(); ++i) {
+      if (used[i]) item(block_looks[i].css_class, block_looks[i].meaning);
     }
     item("idle", "idle");
     if (!picture_.mark.empty()) add("<text x=\"{}\" y=\"46\">paler: {}</text>\n", x, escape_html(picture_.mark));
@@ -83,7 +84,7 @@ class Picture : private Drawing {
 
   void add_block(const ScheduleBlock& block, double y) {
     const double x = left + block.start * scale_, width = (block.end - block.start) * scale_;
-    const std::string_view css_class = looks[static_cast<std::size_t>(block.type)].css_class;
+    const std::string_view css_class = block_looks[static_cast<std::size_t>(block.type)].css_class;
     add(R"(<rect class="block {}{}" x="{:.2f}" y="{}" width="{:.2f}" height="{}"><title>{}: {} to {}</title></rect>)",
         css_class, block.marked ? " marked" : "", x, y, width, row_height, description(block), number(block.start),
         number(block.end));
@@ -126,6 +127,6 @@ class Picture : private Drawing {
 
 }  // namespace
 
-std::string picture_svg(const SchedulePicture& picture) { return Picture(picture).draw(); }
+std::string picture_svg(const SchedulePicture& picture) { return ScheduleDrawing(picture).draw(); }
 
 }  // namespace plumbline::reports

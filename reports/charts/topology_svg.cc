@@ -15,14 +15,14 @@ using topologies::Fabric;
 using topologies::FabricShape;
 using topologies::Interconnect;
 
-constexpr double width = 760;
-constexpr double margin = 24;
-constexpr std::int64_t most_drawn = 16;  // of a row of equal things
-
 // Draws from the top (cores) to the bottom (GPUs of one node).
-class Picture : private Drawing {
+class TopologyPicture : private Drawing {
+  static constexpr double width = 760;
+  static constexpr double margin = 24;
+  static constexpr std::int64_t most_drawn = 16;  // of a row of equal things
+
  public:
-  Picture(const topologies::Topology& topology, const Fabric& fabric) : topology_(topology), fabric_(fabric) {}
+  TopologyPicture(const topologies::Topology& topology, const Fabric& fabric) : topology_(topology), fabric_(fabric) {}
 
   std::string draw() {
     const FabricShape& shape = fabric_.shape();
@@ -130,7 +130,7 @@ class Picture : private Drawing {
 }  // namespace
 
 std::string topology_svg(const topologies::Topology& topology, const Fabric& fabric) {
-  return Picture(topology, fabric).draw();
+  return TopologyPicture(topology, fabric).draw();
 }
 
 }  // namespace plumbline::reports

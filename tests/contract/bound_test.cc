@@ -13,16 +13,14 @@
 #include "sim/predict/simulate.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
+#include "tests/support/random_choice.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
+using tests::choice;
 using Settings = std::vector<std::string>;
-
-std::string choice(model::Random& random, const std::vector<std::string>& values) {
-  return values[random.next() % values.size()];
-}
 
 std::vector<std::string> schedule_names() {
   std::vector<std::string> names;

@@ -8,14 +8,13 @@
 
 #include "model/base/random.h"
 #include "sim/predict/simulate.h"
+#include "tests/support/random_choice.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
 namespace {
 
-std::string choice(model::Random& random, const std::vector<std::string>& values) {
-  return values[random.next() % values.size()];
-}
+using tests::choice;
 
 // Expert groups of one GPU need no all-to-all, so that no rank waits for tokens of another.
 std::vector<std::string> random_settings(model::Random& random) {

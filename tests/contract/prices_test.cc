@@ -18,7 +18,7 @@ namespace {
 using tests::load_cluster;
 using tests::shipped;
 
-model::ClusterShape load(const std::string& name, std::int64_t gpus = 0) {
+model::ClusterShape priced_cluster(const std::string& name, std::int64_t gpus = 0) {
   Variation variation;
   variation.gpus = gpus;
   return tests::load_cluster(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), variation).value();
@@ -27,7 +27,7 @@ model::ClusterShape load(const std::string& name, std::int64_t gpus = 0) {
 class EveryPrice : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryPrice, HasASourceAndEnclosesItsValue) {
-  for (const model::Parameter& price : load(GetParam()).prices.stated()) {
+  for (const model::Parameter& price : priced_cluster(GetParam()).prices.stated()) {
     EXPECT_FALSE(price.source.empty()) << price.name;
     EXPECT_LE(price.low.value_or(price.value), price.value) << price.name;
     EXPECT_GE(price.high.value_or(price.value), price.value) << price.name;
@@ -39,7 +39,7 @@ TEST_P(EveryPrice, HasASourceAndEnclosesItsValue) {
 
 // Low, value and high are in that order and the parts add up. Each price is there, or is null with a reason.
 TEST_P(EveryPrice, HourlyPricesAreOrdered) {
-  const model::ClusterShape cluster = load(GetParam());
+  const model::ClusterShape cluster = priced_cluster(GetParam());
   for (const auto& price : {model::rent_price({}, cluster), model::purchase_price({}, cluster)}) {
     EXPECT_EQ(price.value.has_value(), price.missing.empty());
     if (!price.value) continue;
@@ -73,16 +73,16 @@ TEST_P(EveryPrice, CablesAreTheLinksOfTheFabric) {
     EXPECT_LE(parts.switches, fabric.leaves() + fabric.spines() + fabric.cores()) << gpus;
     // Every cable has a port at each of its ends.
     EXPECT_GE(parts.switches * shape.switch_ports, parts.nics + 2 * parts.links) << gpus;
-    EXPECT_EQ(parts.switches, load(GetParam(), gpus).fabric.switches);
+    EXPECT_EQ(parts.switches, priced_cluster(GetParam(), gpus).fabric.switches);
   }
 }
 
 TEST_P(EveryPrice, MoreGpusNeverMakeACheaperFabric) {
-  const model::ClusterShape one = load(GetParam());
+  const model::ClusterShape one = priced_cluster(GetParam());
   if (!one.prices.link) return;
   double before = 0;
   for (const std::int64_t nodes : {1, 2, 4, 32, 33, 64, 256}) {
-    const auto usd = model::fabric_price(load(GetParam(), nodes * one.gpus_per_node)).value();
+    const auto usd = model::fabric_price(priced_cluster(GetParam(), nodes * one.gpus_per_node)).value();
     EXPECT_GE(usd, before) << nodes;
     before = usd;
   }

@@ -18,15 +18,15 @@
 namespace plumbline::model {
 namespace {
 
-struct Case {
+struct ScheduledPlan {
   const ScheduleKind* kind = nullptr;
   ScheduleShape shape;
 };
 
 // Returns every shape of the grid that a schedule accepts: one rank, fewer micro-batches than ranks, M = 2P, odd M,
 // more; several chunks per rank and groups of micro-batches where the schedule has them.
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<ScheduledPlan> cases() {
+  std::vector<ScheduledPlan> all;
   for (const ScheduleKind* kind : schedule_kinds()) {
     for (const std::int32_t ranks : {1, 2, 3, 4, 6, 7, 8, 16}) {
       for (const std::int32_t micro_batches : {1, 2, 3, 5, 8, 2 * ranks, 2 * ranks + 1, 2 * ranks + 2, 4 * ranks, 60}) {
@@ -43,7 +43,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string name_of(const Case& c) {
+std::string name_of(const ScheduledPlan& c) {
   return std::string(c.kind->name()) + " P=" + std::to_string(c.shape.ranks) +
          " M=" + std::to_string(c.shape.micro_batches) + " v=" + std::to_string(c.shape.virtual_stages) +
          " N=" + std::to_string(c.shape.micro_batch_group);
@@ -54,7 +54,7 @@ class EveryShape : public testing::TestWithParam<const ScheduleKind*> {
   template <class Check>
   static void for_each(Check check) {
     std::size_t seen = 0;
-    for (const Case& c : cases()) {
+    for (const ScheduledPlan& c : cases()) {
       if (c.kind != GetParam()) continue;
       SCOPED_TRACE(name_of(c));
       check(c, c.kind->build(c.shape));
@@ -92,7 +92,7 @@ std::map<Key, Visit> visits(const Schedule& schedule, const ScheduleEvaluation& 
 }
 
 TEST_P(EveryShape, EachMicroBatchPassesEachStageOncePerPhaseInLegalOrder) {
-  for_each([](const Case& c, const Schedule& schedule) {
+  for_each([](const ScheduledPlan& c, const Schedule& schedule) {
     const ScheduleCosts costs{.F = 1, .B = 2.3, .I = 1.2, .W = 1.1, .FB = 3, .p2p = 0.1};
     const auto evaluation = evaluate(schedule, costs);
     ASSERT_TRUE(evaluation);
@@ -125,7 +125,7 @@ TEST_P(EveryShape, EachMicroBatchPassesEachStageOncePerPhaseInLegalOrder) {
 }
 
 TEST_P(EveryShape, NeverDeadlocks) {
-  for_each([](const Case&, const Schedule& schedule) {
+  for_each([](const ScheduledPlan&, const Schedule& schedule) {
     for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
       for (const double p2p : {0.0, 0.01, 5.0}) {
         const auto evaluation = evaluate(schedule, {.p2p = p2p}, mode);
@@ -138,7 +138,7 @@ TEST_P(EveryShape, NeverDeadlocks) {
 // With p2p = 0 blocking batches only add the wait for a slow partner. As each transfer then costs more, blocking sends
 // are never faster than eager ones.
 TEST_P(EveryShape, BlockingBatchesAreNeverFasterThanEagerSends) {
-  for_each([](const Case&, const Schedule& schedule) {
+  for_each([](const ScheduledPlan&, const Schedule& schedule) {
     for (const double p2p : {0.0, 0.05, 1.0}) {
       const auto eager = evaluate(schedule, {.p2p = p2p}, PointToPoint::eager);
       const auto batched = evaluate(schedule, {.p2p = p2p}, PointToPoint::batched);
@@ -151,7 +151,7 @@ TEST_P(EveryShape, BlockingBatchesAreNeverFasterThanEagerSends) {
 // Communicators match the messages of a pair of ranks by order, so both sides must list them alike. Schedules made for
 // blocking batches list all in one order, others those of one kind between two adjacent stages.
 TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
-  for_each([](const Case&, const Schedule& schedule) {
+  for_each([](const ScheduledPlan&, const Schedule& schedule) {
     using Id = std::array<std::int32_t, 4>;
     const bool one_channel = schedule.point_to_point == PointToPoint::batched;
     std::map<std::pair<std::pair<std::int32_t, std::int32_t>, Id>, std::vector<Id>> sent, received;
@@ -184,7 +184,7 @@ TEST_P(EveryShape, BothEndsListTheMessagesOfAPairInTheSameOrder) {
 }
 
 TEST_P(EveryShape, ActivationsStayWithinTheBound) {
-  for_each([](const Case& c, const Schedule& schedule) {
+  for_each([](const ScheduledPlan& c, const Schedule& schedule) {
     const auto evaluation = evaluate(schedule, {});
     ASSERT_TRUE(evaluation);
     for (std::int32_t rank = 0; rank < c.shape.ranks; ++rank) {
@@ -196,7 +196,7 @@ TEST_P(EveryShape, ActivationsStayWithinTheBound) {
 }
 
 TEST_P(EveryShape, ExactMakespanIsWhatTheClockGives) {
-  for_each([](const Case& c, const Schedule& schedule) {
+  for_each([](const ScheduledPlan& c, const Schedule& schedule) {
     const ScheduleCosts equal{.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3, .p2p = 0};
     const ScheduleCosts uneven{.F = 1, .B = 2, .I = 1.1, .W = 0.9, .FB = 2.7, .p2p = 0};
     for (const ScheduleCosts& costs : {equal, uneven}) {
@@ -215,7 +215,7 @@ TEST_P(EveryShape, ExactMakespanIsWhatTheClockGives) {
 }
 
 TEST_P(EveryShape, EveryRankHoldsAsManyStagesAsThereAreParameterCopiesOfThem) {
-  for_each([](const Case& c, const Schedule& schedule) {
+  for_each([](const ScheduledPlan& c, const Schedule& schedule) {
     std::vector<std::int32_t> held(static_cast<std::size_t>(c.shape.ranks), 0);
     for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
       for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
@@ -240,10 +240,10 @@ ScheduleCosts random_costs() {
   return costs;
 }
 
-Case random_case() { return *rc::gen::elementOf(cases()); }
+ScheduledPlan random_scheduled_plan() { return *rc::gen::elementOf(cases()); }
 
 RC_GTEST_PROP(SchedulesContract, MakespanIsAtLeastTheWorkOfEveryRank, ()) {
-  const Case c = random_case();
+  const ScheduledPlan c = random_scheduled_plan();
   const ScheduleCosts costs = random_costs();
   for (const PointToPoint mode : {PointToPoint::eager, PointToPoint::batched}) {
     const auto evaluation = evaluate(c.kind->build(c.shape), costs, mode);
@@ -258,7 +258,7 @@ RC_GTEST_PROP(SchedulesContract, MakespanIsAtLeastTheWorkOfEveryRank, ()) {
 }
 
 RC_GTEST_PROP(SchedulesContract, NoMakespanBelowTheLowerBound, ()) {
-  const Case c = random_case();
+  const ScheduledPlan c = random_scheduled_plan();
   const Schedule schedule = c.kind->build(c.shape);
   const ScheduleCosts costs = random_costs();
   std::vector<StageCost> stages;
@@ -276,7 +276,7 @@ RC_GTEST_PROP(SchedulesContract, NoMakespanBelowTheLowerBound, ()) {
 }
 
 RC_GTEST_PROP(SchedulesContract, MakespanGrowsWithEveryCost, ()) {
-  const Case c = random_case();
+  const ScheduledPlan c = random_scheduled_plan();
   const Schedule schedule = c.kind->build(c.shape);
   const ScheduleCosts costs = random_costs();
   const double more = *rc::gen::inRange(1, 500) / 100.0;

@@ -17,7 +17,7 @@ namespace {
 
 using tests::shipped;
 
-Topology load(const std::string& name) {
+Topology shipped_topology(const std::string& name) {
   return load_topology(shipped("topologies/" + name + ".toml"), shipped("topologies/devices"), {}).value();
 }
 
@@ -33,7 +33,8 @@ std::int64_t telling_size(const FabricShape& shape) {
 
 class EveryTopology : public testing::TestWithParam<std::string> {
  protected:
-  EveryTopology() : shape_(load(GetParam()).fabric), fabric_(Fabric::make(shape_, telling_size(shape_)).value()) {}
+  EveryTopology()
+      : shape_(shipped_topology(GetParam()).fabric), fabric_(Fabric::make(shape_, telling_size(shape_)).value()) {}
 
   std::vector<LinkId> links_between(std::int64_t a, std::int64_t b) const {
     std::vector<LinkId> out;

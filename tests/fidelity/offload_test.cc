@@ -62,7 +62,7 @@ class MiddleSlot {
   TemplateRun run_;
 };
 
-constexpr double rounding = 1e-10;  // seconds: a picosecond for each segment
+constexpr double segment_rounding = 1e-10;  // seconds: a picosecond for each segment
 
 TEST(OffloadedSlots, CopyWhatALayerKeeps) {
   // BF16, 8192 tokens of width 4096, 32 heads and 8 key-value heads of 128, 14336 inside the MLP; two bytes each. The
@@ -82,7 +82,7 @@ TEST(OffloadedSlots, TakeAsLongAsASlowLinkForward) {
   const std::vector<SegmentRun> out = slot.runs(Stream::to_host);
   const double first = to_seconds(slot.runs(Stream::compute).front().end);
   EXPECT_DOUBLE_EQ(to_seconds(out.front().start), first);
-  EXPECT_NEAR(slot.seconds(), first + slot.link_seconds(), rounding);
+  EXPECT_NEAR(slot.seconds(), first + slot.link_seconds(), segment_rounding);
   EXPECT_TRUE(slot.runs(Stream::from_host).empty());
 }
 
@@ -92,10 +92,10 @@ TEST(OffloadedSlots, TakeAsLongAsASlowLinkBackward) {
   const MiddleSlot slot(OpType::B, "1", 1e9);
   const std::vector<SegmentRun> in = slot.runs(Stream::from_host), kernels = slot.runs(Stream::compute);
   EXPECT_EQ(in.front().start, 0);
-  EXPECT_NEAR(to_seconds(in.back().end), slot.link_seconds(), rounding);
+  EXPECT_NEAR(to_seconds(in.back().end), slot.link_seconds(), segment_rounding);
   EXPECT_GE(kernels.back().start, in.back().end);
   const double tail = to_seconds(kernels.back().end - in.back().end);
-  EXPECT_NEAR(slot.seconds(), slot.link_seconds() + tail, rounding);
+  EXPECT_NEAR(slot.seconds(), slot.link_seconds() + tail, segment_rounding);
   EXPECT_LT(tail, MiddleSlot(OpType::B, "0", 1e9).seconds() / 8);  // less than a layer's backward
 }
 

@@ -18,7 +18,7 @@ namespace plumbline::sim {
 namespace {
 
 // The same numbers are summed in different orders.
-constexpr double rounding = 1e-9;
+constexpr double relative_rounding = 1e-9;
 
 class Draw {
  public:
@@ -116,9 +116,10 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
     EXPECT_EQ(found.exposed_parameter_gather_s, expected.exposed_parameter_gather_s) << describe(inputs.plan);
     EXPECT_EQ(found.optimizer_s, expected.optimizer_s) << describe(inputs.plan);
     const PlanLimits limits = predictor.limits(inputs.plan, fidelity, found.time_s).value();
-    EXPECT_NEAR(limits.bound_s, *whole->result.bound_s, rounding * limits.bound_s) << describe(inputs.plan);
+    EXPECT_NEAR(limits.bound_s, *whole->result.bound_s, relative_rounding * limits.bound_s) << describe(inputs.plan);
     // The peaks by schedule, compared with its memory op by op.
-    EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes, rounding * whole->result.memory.peak_bytes)
+    EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes,
+                relative_rounding * whole->result.memory.peak_bytes)
         << describe(inputs.plan);
     EXPECT_EQ(estimate->fits, whole->result.memory.fits);
     if (testing::Test::HasFailure()) break;

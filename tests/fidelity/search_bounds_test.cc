@@ -20,7 +20,7 @@
 namespace plumbline::sim {
 namespace {
 
-constexpr double rounding = 1 + 1e-9;
+constexpr double above_rounding = 1 + 1e-9;
 
 struct Bounds {
   double branch = 0, schedule = 0;
@@ -60,16 +60,16 @@ TEST_P(SearchBounds, HoldForTheClosedFormAndForEvents) {
     ASSERT_TRUE(estimate) << to_string(estimate.error());
     const Bounds bounds = bounds_of(inputs, plan, *point.pipeline, outlines);
     EXPECT_GT(bounds.schedule, 0);
-    EXPECT_LE(bounds.branch, estimate->step.time_s * rounding) << describe(plan);
-    EXPECT_LE(bounds.schedule, estimate->step.time_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.branch, estimate->step.time_s * above_rounding) << describe(plan);
+    EXPECT_LE(bounds.schedule, estimate->step.time_s * above_rounding) << describe(plan);
     if (plans % 41 != 1) return;
     Inputs one = inputs;
     one.plan = plan;
     const auto events = simulate(one, Fidelity::step, false);
     ASSERT_TRUE(events) << to_string(events.error());
     ++simulated;
-    EXPECT_LE(bounds.branch, events->result.step.time_s * rounding) << describe(plan);
-    EXPECT_LE(bounds.schedule, events->result.step.time_s * rounding) << describe(plan);
+    EXPECT_LE(bounds.branch, events->result.step.time_s * above_rounding) << describe(plan);
+    EXPECT_LE(bounds.schedule, events->result.step.time_s * above_rounding) << describe(plan);
   });
   EXPECT_GT(plans, 300);
   EXPECT_GT(simulated, 1);
@@ -86,7 +86,7 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
     const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
     const double peak = predictor.peak_bytes(plan).value();
-    EXPECT_LE(floors[split], peak * rounding) << describe(plan);
+    EXPECT_LE(floors[split], peak * above_rounding) << describe(plan);
     EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
     EXPECT_EQ(peak, predictor.closed_form(plan)->peak_bytes);
   });
@@ -127,7 +127,7 @@ TEST(BlockTimes, AreNoMoreThanSlots) {
           return stage < 0 ? -1 : library.kind(stages.kinds[static_cast<std::size_t>(stages.kind_of_stage[index])]);
         };
         const double slot = timed.run(library.slot(one.type, kind(one.f_stage), kind(one.b_stage))).seconds;
-        EXPECT_LE(least[c], slot * rounding) << search.name << " " << to_string(one.type) << policy;
+        EXPECT_LE(least[c], slot * above_rounding) << search.name << " " << to_string(one.type) << policy;
         EXPECT_GT(least[c], 0.6 * slot) << search.name << " " << to_string(one.type) << policy;
       }
     }
@@ -156,8 +156,8 @@ TEST(ScheduleBound, IsThatOfTheSchedule) {
         classes.push_back(costs.of({.type = one.type, .f_stage = one.f_stage, .b_stage = one.b_stage}));
       const double whole = model::lower_bound(kind->build(shape), costs);
       const double by_class = model::lower_bound(outline, classes, 0.25);
-      EXPECT_LE(by_class, whole * rounding) << kind->name();
-      EXPECT_LE(whole, by_class * rounding) << kind->name();
+      EXPECT_LE(by_class, whole * above_rounding) << kind->name();
+      EXPECT_LE(whole, by_class * above_rounding) << kind->name();
       ++compared;
     }
   EXPECT_GE(compared, 9);

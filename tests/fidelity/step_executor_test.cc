@@ -22,7 +22,7 @@ using model::ScheduleShape;
 using tests::uniform_input;
 using tests::uniform_program;
 
-constexpr double rounding = 1e-9;  // relative; durations are rounded to picoseconds
+constexpr double picosecond_rounding = 1e-9;  // relative; durations are rounded to picoseconds
 
 struct Case {
   const model::ScheduleKind* kind = nullptr;
@@ -62,7 +62,7 @@ TEST(StepExecutor, WithoutNetworkItIsTheClosedForm) {
       const auto makespan = c.kind->exact_makespan(c.shape, costs);
       if (!makespan) continue;
       SCOPED_TRACE(name_of(c));
-      EXPECT_NEAR(pipeline_end(c, costs, 0, 0), *makespan, rounding * *makespan);
+      EXPECT_NEAR(pipeline_end(c, costs, 0, 0), *makespan, picosecond_rounding * *makespan);
       ++exact;
     }
   }
@@ -78,7 +78,7 @@ TEST(StepExecutor, WithLatencyItIsTheEvaluation) {
         costs.p2p = share * costs.F;
         const model::Schedule schedule = c.kind->build(c.shape);
         const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;
-        EXPECT_NEAR(pipeline_end(c, costs, costs.p2p, 0), expected, rounding * expected);
+        EXPECT_NEAR(pipeline_end(c, costs, costs.p2p, 0), expected, picosecond_rounding * expected);
       }
     }
   }
@@ -95,9 +95,9 @@ TEST(StepExecutor, BusyLinksOnlyEverDelay) {
       const model::Schedule schedule = c.kind->build(c.shape);
       const double expected = model::evaluate(schedule, costs, schedule.point_to_point).value().makespan;
       const double end = pipeline_end(c, costs, 0, costs.p2p);
-      EXPECT_GE(end, expected * (1 - rounding));
+      EXPECT_GE(end, expected * (1 - picosecond_rounding));
       if (c.kind->name() == "gpipe") {
-        EXPECT_NEAR(end, expected, rounding * expected);
+        EXPECT_NEAR(end, expected, picosecond_rounding * expected);
       }
     }
   }

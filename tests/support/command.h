@@ -25,6 +25,11 @@ struct CommandResult {
 
 inline std::string plumbline_program() { return std::string(PLUMBLINE_BINARY_DIR) + "/plumbline"; }
 
+// The path of a plan that a computer trains in seconds.
+inline std::string small_training_plan() {
+  return std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
+}
+
 // Runs `words` (mpirun), then plumbline's name, then `arguments`, as a shell splits them.
 inline CommandResult plumbline(const std::string& arguments, const std::string& words = "") {
   const TemporaryDirectory scratch;

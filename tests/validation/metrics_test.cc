@@ -5,11 +5,12 @@
 
 #include <string>
 
-#include "model/architecture/load_architecture.h"
-#include "tests/support/inputs.h"
+#include "tests/support/architectures.h"
 
 namespace plumbline::model {
 namespace {
+
+using tests::architecture;
 
 struct PublishedSize {
   const char* model;
@@ -35,10 +36,6 @@ const PublishedSize sizes[] = {
     {"llama-3-8b", 8030261248, 8.03e9, 0.005e9, "Hugging Face model card of Meta-Llama-3-8B: 8.03B"},
     {"llama-3-405b", 405853388800, 405e9, 1e9, "arXiv 2407.21783, table 3: 405B (405.9B by its dimensions)"},
 };
-
-Architecture architecture(const std::string& name) {
-  return load_architecture(tests::shipped("examples/models/" + name + ".json")).value();
-}
 
 class ModelSize : public testing::TestWithParam<PublishedSize> {};
 

@@ -3,12 +3,13 @@
 
 #include <string>
 
-#include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"
-#include "tests/support/inputs.h"
+#include "tests/support/architectures.h"
 
 namespace plumbline::model {
 namespace {
+
+using tests::architecture;
 
 struct PublishedCount {
   const char* model;
@@ -69,10 +70,6 @@ const PublishedCount counts[] = {
     {"kimi-k2", 1026408209408, "by the dimensions of arXiv 2507.20534, which rounds to 1.04T"},
     {"minimax-m2", 228689748992, "by the dimensions of MiniMaxAI/MiniMax-M2, whose card says 230B"},
 };
-
-Architecture architecture(const std::string& name) {
-  return load_architecture(tests::shipped("examples/models/" + name + ".json")).value();
-}
 
 std::string test_name(std::string name) {
   for (char& c : name)

@@ -30,7 +30,7 @@ struct Collectives::State {
 namespace {
 
 constexpr std::uint64_t seed_input = 61, seed_elements = 71;  // the input of rank r: seed_input + r
-constexpr int sampled = 64, warm_ups = 5;
+constexpr int sampled_elements = 64, collective_warm_ups = 5;
 
 Status all_to_all(const Nccl& nccl, ncclComm_t communicator, const CollectivePlace& place, const float* from, float* to,
                   cudaStream_t stream) {
@@ -65,7 +65,7 @@ Status compare(const CollectivePlace& place, const float* got, CheckOutcome& res
         random_normal(seed_input + static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index)));
   };
   Comparison comparison;
-  for (const std::int64_t index : sampled_indices(elements_got(place), sampled, seed_elements)) {
+  for (const std::int64_t index : sampled_indices(elements_got(place), sampled_elements, seed_elements)) {
     std::vector<float> value;
     PLUMBLINE_TRY(fetch(got + index, 1, value));
     comparison.add(value[0], expected_element(place, index, input));
@@ -93,7 +93,7 @@ class Collectives::Collective final : public CaseRunner {
     const std::uint64_t seed = seed_input + static_cast<std::uint64_t>(channel.rank());
     PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), elements_given(place_), seed, 1.0f, tools_.stream), "filling"));
     // The number of warm-ups is the same on every rank: it must not depend on what one rank measured.
-    for (int i = 0; i < warm_ups; ++i) PLUMBLINE_TRY(run(tools_.stream));
+    for (int i = 0; i < collective_warm_ups; ++i) PLUMBLINE_TRY(run(tools_.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools_.stream), "running the collective"));
     int version = 0;
     all_.state_->nccl->version(&version);

@@ -12,7 +12,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-constexpr std::uint64_t seed = 41, seed_words = 42;
+constexpr std::uint64_t seed_source = 41, seed_words = 42;
 
 // Checks that sampled words of a copy equal those of its source.
 Status check_copy(const float* from, const float* to, std::int64_t bytes, CheckOutcome& result) {
@@ -35,7 +35,7 @@ class CopyRunner final : public CaseRunner {
   Status prepare() override {
     PLUMBLINE_TRY(from_.allocate(what_.bytes));
     PLUMBLINE_TRY(to_.allocate(what_.bytes));
-    PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), what_.bytes / 4, seed, 1.0f, tools_.stream), "filling"));
+    PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), what_.bytes / 4, seed_source, 1.0f, tools_.stream), "filling"));
     for (std::size_t i = 0; i < copies_.size(); ++i) {
       const auto bytes = static_cast<std::size_t>(what_.bytes);
       PLUMBLINE_TRY(outcome(cudaMemsetAsync(to_.as<void>(), 0xff, bytes, tools_.stream), "poisoning"));
@@ -80,7 +80,7 @@ class HostCopyRunner final : public CaseRunner {
     PLUMBLINE_TRY(device_.allocate(what_.bytes));
     PLUMBLINE_TRY(host_.allocate(what_.bytes));
     for (std::int64_t i = 0; i < what_.bytes / 4; ++i)
-      host_.as<float>()[i] = random_normal(seed, static_cast<std::uint64_t>(i));
+      host_.as<float>()[i] = random_normal(seed_source, static_cast<std::uint64_t>(i));
     const auto bytes = static_cast<std::size_t>(what_.bytes);
     PLUMBLINE_TRY(outcome(cudaMemsetAsync(device_.as<void>(), 0xff, bytes, tools_.stream), "poisoning"));
     PLUMBLINE_TRY(send(true, tools_.stream));

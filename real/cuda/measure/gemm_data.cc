@@ -40,14 +40,14 @@ class GemmSample {
   std::vector<std::vector<double>> start_;  // per sampled row, at the sampled columns
 };
 
-constexpr int sampled = 12;
+constexpr int sampled_per_side = 12;
 constexpr std::uint64_t seed_rows = 11, seed_columns = 12;
 
 GemmSample::GemmSample(const GemmShape& shape, const GemmOperands& operands)
     : shape_(shape),
       operands_(operands),
-      rows_(sampled_indices(shape.m, sampled, seed_rows)),
-      columns_(sampled_indices(shape.n, sampled, seed_columns)) {}
+      rows_(sampled_indices(shape.m, sampled_per_side, seed_rows)),
+      columns_(sampled_indices(shape.n, sampled_per_side, seed_columns)) {}
 
 Status GemmSample::apply_scales(bool of_x, std::int64_t index, std::vector<double>& values) const {
   const ScaleMode mode = of_x ? shape_.x_scale : shape_.w_scale;

@@ -57,7 +57,7 @@ class LaunchRunner final : public GraphRunner {
 
  protected:
   Status take(std::size_t /*round*/, Times& times) override {
-    const Event start, end;
+    const CudaEvent start, end;
     for (int sample = 0; sample < samples_; ++sample) {
       double gap = 0;
       PLUMBLINE_TRY(outcome(spin(head_start_ns, tools_.stream), "spinning"));

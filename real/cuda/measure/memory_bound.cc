@@ -21,7 +21,7 @@ namespace plumbline::real::cuda {
 namespace {
 
 constexpr int sampled_rows = 16;
-constexpr std::uint64_t seed_x = 21, seed_gamma = 22, seed_rows = 23;
+constexpr std::uint64_t seed_input_rows = 21, seed_gamma = 22, seed_sampled_rows = 23;
 constexpr float epsilon = 1e-6f;
 
 // The base of the four: one input and one output of rows, checked row by row.
@@ -33,7 +33,8 @@ class RowKernel : public Operation {
     const std::int64_t elements = what_.rows * input_columns();
     PLUMBLINE_TRY(x_.allocate(elements * 2));
     PLUMBLINE_TRY(y_.allocate(output_rows() * what_.columns * output_bytes()));
-    PLUMBLINE_TRY(outcome(fill_bf16(x_.as<Bf16>(), elements, seed_x, 1.0f, tools.stream), "filling the input"));
+    PLUMBLINE_TRY(
+        outcome(fill_bf16(x_.as<Bf16>(), elements, seed_input_rows, 1.0f, tools.stream), "filling the input"));
     PLUMBLINE_TRY(prepare_more(tools));
     return outcome(cudaStreamSynchronize(tools.stream), "filling the input");
   }
@@ -43,7 +44,7 @@ class RowKernel : public Operation {
     PLUMBLINE_TRY(run(tools.stream));
     PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools.stream), "running the kernel"));
     Comparison comparison;
-    for (const std::int64_t row : sampled_indices(output_rows(), sampled_rows, seed_rows)) {
+    for (const std::int64_t row : sampled_indices(output_rows(), sampled_rows, seed_sampled_rows)) {
       PLUMBLINE_TRY(check_row(row, comparison));
     }
     result = comparison.outcome(output_bytes() == 1 ? fp8_tolerance : bf16_tolerance);

@@ -14,7 +14,7 @@ constexpr int warm_ups = 3, estimate_runs = 5, least_nodes = 20, most_nodes = 40
 
 }  // namespace
 
-Status elapsed_us(const Event& from, const Event& to, double& microseconds) {
+Status elapsed_us(const CudaEvent& from, const CudaEvent& to, double& microseconds) {
   float milliseconds = 0;
   PLUMBLINE_TRY(outcome(cudaEventElapsedTime(&milliseconds, from.get(), to.get()), "reading an event"));
   microseconds = static_cast<double>(milliseconds) * 1e3;
@@ -23,7 +23,7 @@ Status elapsed_us(const Event& from, const Event& to, double& microseconds) {
 
 Status sample_hot(const Enqueue& work, int count, cudaStream_t stream, std::vector<double>& samples,
                   const std::function<void()>& meanwhile) {
-  const std::vector<Event> events(static_cast<std::size_t>(count) + 1);
+  const std::vector<CudaEvent> events(static_cast<std::size_t>(count) + 1);
   PLUMBLINE_TRY(work(stream));
   for (std::size_t i = 0; i < events.size(); ++i) {
     if (i > 0) PLUMBLINE_TRY(work(stream));
@@ -39,7 +39,7 @@ Status sample_hot(const Enqueue& work, int count, cudaStream_t stream, std::vect
 }
 
 Status sample_cold(const Enqueue& work, int count, const Toolbox& tools, std::vector<double>& samples) {
-  const std::vector<Event> starts(static_cast<std::size_t>(count)), ends(static_cast<std::size_t>(count));
+  const std::vector<CudaEvent> starts(static_cast<std::size_t>(count)), ends(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < starts.size(); ++i) {
     PLUMBLINE_TRY(tools.flush_cache(tools.stream));
     PLUMBLINE_TRY(outcome(cudaEventRecord(starts[i].get(), tools.stream), "recording an event"));

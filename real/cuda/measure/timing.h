@@ -11,19 +11,19 @@ namespace plumbline::real::cuda {
 // Enqueues the work of one sample.
 using Enqueue = std::function<Status(cudaStream_t)>;
 
-class Event {
+class CudaEvent {
  public:
-  Event() { cudaEventCreate(&event_); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  CudaEvent() { cudaEventCreate(&event_); }
+  ~CudaEvent() { cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
   cudaEvent_t get() const { return event_; }
 
  private:
   cudaEvent_t event_ = nullptr;
 };
 
-Status elapsed_us(const Event& from, const Event& to, double& microseconds);
+Status elapsed_us(const CudaEvent& from, const CudaEvent& to, double& microseconds);
 
 // Times `count` consecutive runs with an event between each two; one earlier run is not counted. `meanwhile` is called
 // once while the device works. Microseconds are appended.

@@ -9,9 +9,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using Attributes = model::AttentionAttributes;
-
-Status check(const Attributes& a, std::int64_t tokens) {
+Status check(const model::AttentionAttributes& a, std::int64_t tokens) {
   if (a.dropout > 0) return {"dropout inside fused attention is not executed"};
   if (a.ring_ranks > 1) return {"sequences divided over ranks are not executed"};
   if (tokens % a.sequence_length != 0) return {"the tokens are no whole number of sequences"};
@@ -20,7 +18,7 @@ Status check(const Attributes& a, std::int64_t tokens) {
 
 // Maps the operator's inputs and outputs to the task's tensors.
 AttentionTask task_of(const Call& call, bool backward) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::AttentionAttributes>();
   const std::size_t first = backward ? 1 : 0;
   AttentionTask task;
   task.q = call.in(first).view();
@@ -75,13 +73,13 @@ bool own_kernels_take(const AttentionTask& t, bool backward) {
          (is_float(t.d_o.format) && is_float(t.dq.format) && is_float(t.dk.format) && is_float(t.dv.format));
 }
 
-constexpr std::int64_t alignment = 256;  // of scratch memory
+constexpr std::int64_t scratch_alignment = 256;  // bytes
 
 // Outputs may be stored in a narrow format until the gradient needs them; they are then widened first.
 std::int64_t widened_bytes(const AttentionTask& t) {
   if (is_float(t.o.format)) return 0;
   const std::int64_t bytes = data_bytes(t.q.format, t.o.elements());
-  return (bytes + alignment - 1) / alignment * alignment;
+  return (bytes + scratch_alignment - 1) / scratch_alignment * scratch_alignment;
 }
 
 Status widen(AttentionTask& task, void* memory, cudaStream_t stream) {
@@ -125,7 +123,7 @@ Status run(const Call& call, AttentionTask task, bool backward) {
 }  // namespace
 
 Status attention(const Call& call) {
-  PLUMBLINE_TRY(check(call.attributes<Attributes>(), call.in(0).rows()));
+  PLUMBLINE_TRY(check(call.attributes<model::AttentionAttributes>(), call.in(0).rows()));
   for (std::size_t i = 0; i < call.outs(); ++i) {
     if (call.out(i).rows() != call.in(0).rows()) PLUMBLINE_TRY(call.out(i).resize(call.in(0).rows()));
   }
@@ -133,7 +131,7 @@ Status attention(const Call& call) {
 }
 
 Status attention_grad(const Call& call) {
-  PLUMBLINE_TRY(check(call.attributes<Attributes>(), call.in(1).rows()));
+  PLUMBLINE_TRY(check(call.attributes<model::AttentionAttributes>(), call.in(1).rows()));
   return run(call, task_of(call, true), true);
 }
 

@@ -6,11 +6,10 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using Attributes = model::LossAttributes;
 constexpr std::int64_t figures = 3;  // per token, if ranks divide the vocabulary (model/graph/operators.def)
 
 Labels labels_of(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::LossAttributes>();
   Labels labels;
   labels.ids = call.in(1).data<std::int32_t>();
   labels.ignored = a.ignored;
@@ -43,7 +42,7 @@ Status cross_entropy(const Call& call) {
                                      logarithms, call.stream),
                         "the losses of tokens"));
   return outcome(mean_loss(static_cast<const float*>(losses), labels, logits.rows(),
-                           call.attributes<Attributes>().weight, call.out(0).data<float>(), call.stream),
+                           call.attributes<model::LossAttributes>().weight, call.out(0).data<float>(), call.stream),
                  "the mean loss");
 }
 
@@ -55,7 +54,7 @@ Status cross_entropy_grad(const Call& call) {
   PLUMBLINE_TRY(
       outcome(count_labeled(labels, logits.rows(), static_cast<std::int64_t*>(count), call.stream), "counting labels"));
   LossGradient gradient;
-  gradient.weight = call.kernel.numbers.loss_scale * call.attributes<Attributes>().weight;
+  gradient.weight = call.kernel.numbers.loss_scale * call.attributes<model::LossAttributes>().weight;
   gradient.count = static_cast<const std::int64_t*>(count);
   if (call.ins() > 2) {
     gradient.sums = call.in(2).data<float>();

@@ -7,8 +7,6 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-using Attributes = model::BatchedMatmulAttributes;
-
 // The columns of a tensor's heads: query head `member` of the first key-value head, and the distance to that of the
 // next.
 struct Heads {
@@ -20,7 +18,7 @@ MatrixPart sequence_of(const TensorView& tensor, std::int64_t first, std::int64_
 }
 
 GemmTask task_of_member(const Call& call, std::int64_t first, std::int64_t member) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::BatchedMatmulAttributes>();
   const std::int64_t group = a.query_heads / a.key_value_heads, length = a.sequence_length;
   const Heads scores{member * length, group * length, length};
   const Heads own{member * a.dim, group * a.dim, a.dim};
@@ -46,7 +44,7 @@ GemmTask task_of_member(const Call& call, std::int64_t first, std::int64_t membe
 }  // namespace
 
 Status batched_matmul(const Call& call) {
-  const auto& a = call.attributes<Attributes>();
+  const auto& a = call.attributes<model::BatchedMatmulAttributes>();
   GemmScratch scratch;
   PLUMBLINE_TRY(take_gemm_scratch(call, 0, scratch));
   for (std::int64_t first = 0; first < call.in(0).rows(); first += a.sequence_length) {

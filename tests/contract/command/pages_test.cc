@@ -159,14 +159,14 @@ TEST_P(Page, RunsFromTopToBottom) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<std::string>& page) {
+std::string page_name(const testing::TestParamInfo<std::string>& page) {
   std::string name = fs::path(page.param).replace_extension().string();
   for (char& letter : name)
     if (std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = '_';
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Readme, Page, testing::ValuesIn(pages_with_commands()), name_of);
+INSTANTIATE_TEST_SUITE_P(Readme, Page, testing::ValuesIn(pages_with_commands()), page_name);
 
 TEST(Pages, AllCommandsAreMarkedAsSuch) {
   for (const SourceFile& page : pages()) EXPECT_THAT(unmarked_commands(page), testing::IsEmpty());

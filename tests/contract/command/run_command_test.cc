@@ -21,10 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
-
 json run(const std::string& arguments) {
-  const CommandResult result = plumbline("run " + plan + " --json - " + arguments);
+  const CommandResult result = plumbline("run " + small_training_plan() + " --json - " + arguments);
   EXPECT_EQ(result.exit_code, 0) << result.errors;
   return result.exit_code == 0 ? json::parse(result.output) : json();
 }
@@ -59,7 +57,7 @@ TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
   run("--steps 2 --checkpoint " + saved);
   const auto before = contents(saved);
   const CommandResult failed =
-      plumbline("run " + plan + " --steps 9 --learning-rate 1e30 --resume --checkpoint " + saved);
+      plumbline("run " + small_training_plan() + " --steps 9 --learning-rate 1e30 --resume --checkpoint " + saved);
   EXPECT_EQ(failed.exit_code, 2);
   EXPECT_NE(failed.errors.find(" in step 4 (try a lower learning rate"), std::string::npos) << failed.errors;
   EXPECT_EQ(failed.output, "");
@@ -70,9 +68,9 @@ TEST(RunCommand, StopsWhereTrainingFailsAndLeavesTheCheckpoint) {
 TEST(RunCommand, StopsInFp16TooWhereTheLossIsNoNumber) {
   const TemporaryDirectory folder;
   const std::string saved = (folder.path() / "saved").string();
-  const CommandResult failed =
-      plumbline("run " + plan + " --set precision.gemm=fp16 --steps 9 --learning-rate 1e5 --checkpoint-every 1 " +
-                "--checkpoint " + saved);
+  const CommandResult failed = plumbline(
+      "run " + small_training_plan() +
+      " --set precision.gemm=fp16 --steps 9 --learning-rate 1e5 --checkpoint-every 1 " + "--checkpoint " + saved);
   EXPECT_EQ(failed.exit_code, 2);
   EXPECT_NE(failed.errors.find("loss is not a number in step 2 (try"), std::string::npos) << failed.errors;
   EXPECT_EQ(real::latest_checkpoint(saved), 1);
@@ -83,8 +81,8 @@ TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
   const std::string killed = (folder.path() / "killed").string(), whole = (folder.path() / "whole").string();
   std::int64_t reached = 0;
   {
-    Background training(
-        {plumbline_program(), "run", plan, "--steps", "100000", "--checkpoint", killed, "--checkpoint-every", "1"});
+    Background training({plumbline_program(), "run", small_training_plan(), "--steps", "100000", "--checkpoint", killed,
+                         "--checkpoint-every", "1"});
     while (training.running() && real::latest_checkpoint(killed).value_or(0) < 5)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     ASSERT_TRUE(training.running());

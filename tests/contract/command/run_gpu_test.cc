@@ -15,7 +15,6 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
 const std::string hidden = "CUDA_VISIBLE_DEVICES= ";
 const auto names_the_reason = AnyOf(HasSubstr("no driver: "), HasSubstr("driver too old: "),
                                     HasSubstr("stub library: "), HasSubstr("no device: "));
@@ -23,7 +22,7 @@ const auto names_the_reason = AnyOf(HasSubstr("no driver: "), HasSubstr("driver 
 bool built() { return real::cuda::describe_gpu(0).presence != real::cuda::GpuPresence::not_built; }
 
 TEST(RunGpu, NamesWhatIsMissing) {
-  const CommandResult result = plumbline("run " + plan + " --backend cuda --emulate 0", hidden);
+  const CommandResult result = plumbline("run " + small_training_plan() + " --backend cuda --emulate 0", hidden);
   EXPECT_EQ(result.output, "");
   if (built()) {
     EXPECT_EQ(result.exit_code, 77);
@@ -40,9 +39,9 @@ TEST(RunGpu, NamesWhatEachRankLacks) {
   const TemporaryDirectory folder;
   const std::string errors = (folder.path() / "second").string();
   Background second({"env", "CUDA_VISIBLE_DEVICES=", "PLUMBLINE_PORT=29477", "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
-                     "RANK=1", plumbline_program(), "run", plan, "--backend", "cuda"},
+                     "RANK=1", plumbline_program(), "run", small_training_plan(), "--backend", "cuda"},
                     errors);
-  const CommandResult first = plumbline("run " + plan + " --backend cuda",
+  const CommandResult first = plumbline("run " + small_training_plan() + " --backend cuda",
                                         hidden + "PLUMBLINE_PORT=29477 MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 ");
   EXPECT_EQ(first.exit_code, built() ? 77 : 2);
   EXPECT_THAT(first.errors, HasSubstr("rank 0: "));

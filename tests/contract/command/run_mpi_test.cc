@@ -11,13 +11,12 @@
 
 #include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::tests {
 namespace {
 
 using nlohmann::json;
-
-const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
 
 std::string mpirun(int ranks) {
   std::string words = PLUMBLINE_MPIRUN;
@@ -25,17 +24,11 @@ std::string mpirun(int ranks) {
   return words.replace(words.find(number), number.size(), std::to_string(ranks));
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
-
 class RunUnderMpi : public testing::TestWithParam<std::pair<int, std::string>> {};
 
 TEST_P(RunUnderMpi, TrainsTheSame) {
   const auto& [ranks, changes] = GetParam();
-  const std::string arguments = "run " + plan + " --steps 4 --balance 0.01 --json - " + changes;
+  const std::string arguments = "run " + small_training_plan() + " --steps 4 --balance 0.01 --json - " + changes;
   const CommandResult threads = plumbline(arguments), processes = plumbline(arguments, mpirun(ranks));
   ASSERT_EQ(threads.exit_code, 0) << threads.errors;
   ASSERT_EQ(processes.exit_code, 0) << processes.errors;
@@ -56,25 +49,25 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(MpiJob, AsksForAsManyProcessesAsThePlanHasRanks) {
   for (const int ranks : {3, 4}) {
-    const CommandResult result = plumbline("run " + plan, mpirun(ranks));
+    const CommandResult result = plumbline("run " + small_training_plan(), mpirun(ranks));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_EQ(result.output, "");
     EXPECT_EQ(count(result.errors, "the plan has 2 ranks, but " + std::to_string(ranks) + " were started"), 1U);
     EXPECT_EQ(count(result.errors, "mpirun -n 2"), 1U) << result.errors;
   }
-  const CommandResult fewer = plumbline("run " + plan + " --set cluster.gpus=4", mpirun(2));
+  const CommandResult fewer = plumbline("run " + small_training_plan() + " --set cluster.gpus=4", mpirun(2));
   EXPECT_EQ(fewer.exit_code, 2);
   EXPECT_EQ(count(fewer.errors, "start as many processes as the plan has ranks: mpirun -n 4"), 1U) << fewer.errors;
 }
 
 TEST(MpiJob, AnErrorOfAllIsReportedOnce) {
-  const CommandResult failed = plumbline("run " + plan + " --steps 9 --learning-rate 1e30", mpirun(2));
+  const CommandResult failed = plumbline("run " + small_training_plan() + " --steps 9 --learning-rate 1e30", mpirun(2));
   EXPECT_EQ(failed.exit_code, 2);
   EXPECT_EQ(count(failed.errors, " in step 2 (try a lower learning rate"), 1U) << failed.errors;
-  const CommandResult wrong = plumbline("run " + plan + " --text nowhere.txt", mpirun(2));
+  const CommandResult wrong = plumbline("run " + small_training_plan() + " --text nowhere.txt", mpirun(2));
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_EQ(count(wrong.errors, "nowhere.txt: no such file"), 1U) << wrong.errors;
-  const CommandResult unknown = plumbline("run " + plan + " --stebs 3", mpirun(2));
+  const CommandResult unknown = plumbline("run " + small_training_plan() + " --stebs 3", mpirun(2));
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_EQ(count(unknown.errors, "--stebs"), 1U) << unknown.errors;
 }
@@ -83,7 +76,8 @@ TEST(MpiJob, AnErrorOfAllIsReportedOnce) {
 TEST(MpiJob, AnErrorOfOneEndsTheOthers) {
   const TemporaryDirectory folder;
   const std::string file = folder.write("file", "").string();
-  const CommandResult result = plumbline("run " + plan + " --steps 100000 --tensorboard " + file, mpirun(2));
+  const CommandResult result =
+      plumbline("run " + small_training_plan() + " --steps 100000 --tensorboard " + file, mpirun(2));
   EXPECT_NE(result.exit_code, 0);
   EXPECT_NE(result.errors.find("plumbline: rank 0: " + file), std::string::npos) << result.errors;
 }
@@ -96,7 +90,7 @@ TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
   Background job(
       {"sh", "-c",
        "exec " + mpirun(2) + " sh -c 'echo $$ > " + numbers + "$OMPI_COMM_WORLD_RANK; exec " + plumbline_program() +
-           " run " + plan + " --steps 100000 --checkpoint " + saved + " --checkpoint-every 1'"},
+           " run " + small_training_plan() + " --steps 100000 --checkpoint " + saved + " --checkpoint-every 1'"},
       errors);
   while (job.running() && real::latest_checkpoint(saved).value_or(0) < 3)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -109,8 +103,8 @@ TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
   EXPECT_NE(said.find("rank 1"), std::string::npos) << said;
   const std::int64_t reached = real::latest_checkpoint(saved).value();
   EXPECT_GE(reached, 3);
-  const CommandResult resumed =
-      plumbline("run " + plan + " --json - --resume --checkpoint " + saved + " --steps " + std::to_string(reached + 2));
+  const CommandResult resumed = plumbline("run " + small_training_plan() + " --json - --resume --checkpoint " + saved +
+                                          " --steps " + std::to_string(reached + 2));
   ASSERT_EQ(resumed.exit_code, 0) << resumed.errors;
   EXPECT_EQ(json::parse(resumed.output)["training"]["loss"].size(), 2U);
 }

@@ -1,16 +1,22 @@
 // Ranks of the host that are threads of a test.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "model/graph/graph.h"
 #include "real/host/comm/communicator.h"
 #include "real/host/comm/transport.h"
 #include "real/host/device.h"
 
 namespace plumbline::tests {
+
+inline model::Tensor vector_tensor(std::int64_t size, model::DataType type = model::DataType::fp32) {
+  return {.name = "x", .shape = {{size}}, .type = type};
+}
 
 // Calls body(transport) on a thread for every rank, and waits for all.
 inline void run_ranks(std::int32_t ranks, const std::function<void(real::host::Transport&)>& body) {

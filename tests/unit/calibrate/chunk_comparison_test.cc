@@ -12,6 +12,7 @@
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/validate/metric.h"
 #include "tests/support/inputs.h"
+#include "tests/support/kernel_classes.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::calibrate {
@@ -20,15 +21,11 @@ namespace {
 using model::summarize;
 using model::TimelineSummary;
 using Kernels = std::vector<TracedKernel>;
+using tests::shipped_kernel_classes;
 
 constexpr double us = 1e-6;
 constexpr std::int64_t ps_per_us = 1'000'000;
 constexpr double exact = 1e-12;  // seconds; for sums of a few doubles
-
-const KernelClasses& classes() {
-  static const KernelClasses loaded = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
-  return loaded;
-}
 
 // Two pairs of layers. Every compute phase is one kernel of 100 us, with gaps of 2 us. Every all-to-all is a notify of
 // 12 to 15 us and a transfer of 50 us after it. All-to-alls start every 200 us, so that none is exposed.
@@ -61,7 +58,7 @@ Kernels two_slots() {
   return kernels;
 }
 
-model::Timeline timeline(Kernels kernels) { return kernel_timeline(std::move(kernels), classes()); }
+model::Timeline timeline(Kernels kernels) { return kernel_timeline(std::move(kernels), shipped_kernel_classes()); }
 
 TEST(ChunkSummary, CountsLaunchGapsAsBusyAndLongerOnesAsWaits) {
   const TimelineSummary summary = summarize(timeline(two_slots()));
@@ -204,7 +201,8 @@ TEST(ChunkComparison, HostileLayersAreNoSlots) {
 // The notes of the published profile give 129.01 ms and compute busy for 96.3 % without the 909 launch gaps of 1.83 ms
 // in all, that is 97.7 % with them.
 TEST(PublishedChunk, IsReadAsPublished) {
-  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes()).value();
+  const auto chunk =
+      read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), shipped_kernel_classes()).value();
   const TimelineSummary summary = summarize(chunk);
   EXPECT_EQ(chunk.kernels.size(), 983u);
   EXPECT_EQ(summary.slots, 4);

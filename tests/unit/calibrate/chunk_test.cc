@@ -9,23 +9,23 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "tests/support/inputs.h"
+#include "tests/support/kernel_classes.h"
 
 namespace plumbline::calibrate {
 namespace {
 
 using testing::HasSubstr;
+using tests::shipped_kernel_classes;
 
 const std::string header = "index,stream,class,phase,layer,start_us,dur_us,grid_ctas,note\n";
 
-const KernelClasses& classes() {
-  static const KernelClasses loaded = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
-  return loaded;
+model::Result<model::Timeline> parse_text(const std::string& text) {
+  return parse_chunk(text, "c.csv", shipped_kernel_classes());
 }
 
-model::Result<model::Timeline> parse(const std::string& text) { return parse_chunk(text, "c.csv", classes()); }
-
 TEST(Chunk, ReadsThePublishedProfile) {
-  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes());
+  const auto chunk =
+      read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), shipped_kernel_classes());
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   ASSERT_EQ(chunk->kernels.size(), 983U);  // lines of the file that are neither comment nor header
   // 1,27,notify,B,3,94,1008,20,
@@ -46,14 +46,14 @@ TEST(Chunk, ReadsThePublishedProfile) {
 TEST(Chunk, WritesWhatItReads) {
   const std::string text =
       "# a comment\n" + header + "0,7,gemm_fp8,F,0,0,1.5,112,section=attn(F)\n" + "1,-1,other,,-1,1000000.125,0,0,\n";
-  const auto chunk = parse(text);
+  const auto chunk = parse_text(text);
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   EXPECT_EQ(to_csv(*chunk, {"a comment"}), text);
 }
 
 TEST(Chunk, ColumnsInAnyOrderAndForeignLineEnds) {
   const auto chunk =
-      parse("note,grid_ctas,dur_us,start_us,layer,phase,class,stream,index\r\nhere,2,3,4,5,W,other,6,7\r\n");
+      parse_text("note,grid_ctas,dur_us,start_us,layer,phase,class,stream,index\r\nhere,2,3,4,5,W,other,6,7\r\n");
   ASSERT_TRUE(chunk) << model::to_string(chunk.error());
   EXPECT_EQ(chunk->kernels[0].note, "here");
   EXPECT_EQ(chunk->kernels[0].queue, 6);
@@ -62,7 +62,7 @@ TEST(Chunk, ColumnsInAnyOrderAndForeignLineEnds) {
 
 TEST(Chunk, CommasInANoteBecomeBlanks) {
   const TracedKernel traced{.kernel = {.class_name = "other", .note = "a,b\nc", .queue = 7}};
-  EXPECT_EQ(to_csv(kernel_timeline({traced}, classes()), {}), header + "0,7,other,,-1,0,0,0,a b c\n");
+  EXPECT_EQ(to_csv(kernel_timeline({traced}, shipped_kernel_classes()), {}), header + "0,7,other,,-1,0,0,0,a b c\n");
 }
 
 TEST(Chunk, RefusesWithLineAndColumn) {
@@ -87,11 +87,11 @@ TEST(Chunk, RefusesWithLineAndColumn) {
       {header + "1,7,other,F,0,0,1,1,\n1,7,other,F,0,0,1,1,\n", "c.csv:3: index: does not rise"},
   };
   for (const auto& [text, expected] : cases) {
-    const auto chunk = parse(text);
+    const auto chunk = parse_text(text);
     ASSERT_FALSE(chunk) << text;
     EXPECT_THAT(model::to_string(chunk.error()), HasSubstr(expected));
   }
-  EXPECT_EQ(read_chunk("nowhere.csv", classes()).error().message, "no such file");
+  EXPECT_EQ(read_chunk("nowhere.csv", shipped_kernel_classes()).error().message, "no such file");
 }
 
 }  // namespace

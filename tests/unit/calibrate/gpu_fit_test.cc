@@ -23,22 +23,22 @@ using model::Operator;
 using model::OperatorClass;
 using model::OperatorKind;
 
-const std::map<std::string, double> truth = {{"gemm.ramp", 3},
-                                             {"gemm.fp8.wave_overhead", 0.4},
-                                             {"gemm.fp8.k_time", 3.4},
-                                             {"gemm.fp8_weight_gradient.wave_overhead", 0.7},
-                                             {"gemm.fp8_weight_gradient.k_time", 3.9},
-                                             {"memory.default.bandwidth", 2.6},
-                                             {"attention.forward_rate", 480},
-                                             {"attention.backward_rate", 350},
-                                             {"kernel.launch_gap", 1.5},
-                                             {"router.forward", 45},
-                                             {"router.backward", 25}};
+const std::map<std::string, double> gpu_truth = {{"gemm.ramp", 3},
+                                                 {"gemm.fp8.wave_overhead", 0.4},
+                                                 {"gemm.fp8.k_time", 3.4},
+                                                 {"gemm.fp8_weight_gradient.wave_overhead", 0.7},
+                                                 {"gemm.fp8_weight_gradient.k_time", 3.9},
+                                                 {"memory.default.bandwidth", 2.6},
+                                                 {"attention.forward_rate", 480},
+                                                 {"attention.backward_rate", 350},
+                                                 {"kernel.launch_gap", 1.5},
+                                                 {"router.forward", 45},
+                                                 {"router.backward", 25}};
 
-model::Profile known() {
+model::Profile known_gpu() {
   const model::Profile base = tests::profile("generic-datasheet");
   std::vector<model::Parameter> parameters = base.parameters();
-  for (const auto& [name, value] : truth) parameters[base.find(name).value()].value = value;
+  for (const auto& [name, value] : gpu_truth) parameters[base.find(name).value()].value = value;
   return {"known", "", parameters};
 }
 
@@ -100,7 +100,7 @@ class GpuFits : public testing::Test {
   }
 
   static constexpr double slowdown_ = 1.4;
-  const model::Profile profile_ = known(), base_ = tests::profile("generic-datasheet");
+  const model::Profile profile_ = known_gpu(), base_ = tests::profile("generic-datasheet");
   const model::KernelCost cost_ = model::KernelCost::make(profile_, tests::h800_device()).value();
   std::vector<Graph> layers_;
   std::vector<Measurements> files_ = std::vector<Measurements>(1);

@@ -11,23 +11,21 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "tests/support/inputs.h"
+#include "tests/support/kernel_classes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::calibrate {
 namespace {
 
 using testing::HasSubstr;
-
-const KernelClasses& shipped_classes() {
-  static const KernelClasses classes = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
-  return classes;
-}
+using tests::shipped_kernel_classes;
 
 TEST(KernelClasses, EveryClassOfThePublishedProfileIsKnown) {
-  const auto chunk = read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), shipped_classes());
+  const auto chunk =
+      read_chunk(tests::shipped("calibrate/published/h800_dualpipe_chunk.csv"), shipped_kernel_classes());
   ASSERT_TRUE(chunk);
   for (const model::Kernel& kernel : chunk->kernels)
-    EXPECT_NE(shipped_classes().named(kernel.class_name), nullptr) << kernel.class_name;
+    EXPECT_NE(shipped_kernel_classes().named(kernel.class_name), nullptr) << kernel.class_name;
   const std::map<std::string, std::string> rows = {
       {"gemm_fp8", "GEMM"},          {"grouped_gemm_fp8", "GEMM"},
       {"gemm_bf16", "GEMM"},         {"gemm_fp8_wgrad", "weight-gradient GEMM"},
@@ -42,7 +40,7 @@ TEST(KernelClasses, EveryClassOfThePublishedProfileIsKnown) {
       {"notify", "notify"},          {"dispatch_kernel", "dispatch"},
       {"combine_kernel", "combine"}, {"layout", "layout"},
       {"nobody knows", "other"}};
-  for (const auto& [name, row] : rows) EXPECT_EQ(shipped_classes().compare_row(name), row) << name;
+  for (const auto& [name, row] : rows) EXPECT_EQ(shipped_kernel_classes().compare_row(name), row) << name;
 }
 
 TEST(KernelClasses, KernelNames) {
@@ -113,16 +111,16 @@ TEST(KernelClasses, KernelNames) {
       {"Memcpy HtoD (Pinned -> Device)", "memcpy_memset"},
   };
   for (const auto& [name, expected] : names) {
-    const KernelClass* found = shipped_classes().find(name);
+    const KernelClass* found = shipped_kernel_classes().find(name);
     EXPECT_EQ(found == nullptr ? "no class" : found->name, expected) << name;
   }
-  EXPECT_EQ(shipped_classes().find("what nobody knows"), nullptr);
+  EXPECT_EQ(shipped_kernel_classes().find("what nobody knows"), nullptr);
 }
 
 TEST(KernelClasses, EndlessNamesAreLookedAtFromTheirBeginning) {
   const std::string endless(1 << 20, 'a');
-  EXPECT_EQ(shipped_classes().find(endless), nullptr);
-  const KernelClass* found = shipped_classes().find("void deep_gemm::fp8_wgrad_gemm_kernel<" + endless);
+  EXPECT_EQ(shipped_kernel_classes().find(endless), nullptr);
+  const KernelClass* found = shipped_kernel_classes().find("void deep_gemm::fp8_wgrad_gemm_kernel<" + endless);
   ASSERT_NE(found, nullptr);
   EXPECT_EQ(found->name, "gemm_fp8_wgrad");
 }
@@ -141,7 +139,7 @@ TEST(KernelClasses, NestedRepetitionsTakeNoLonger) {
 
 TEST(KernelClasses, Annotations) {
   const auto says = [](const std::string& name) {
-    const PhaseAnnotation* found = shipped_classes().annotation(name);
+    const PhaseAnnotation* found = shipped_kernel_classes().annotation(name);
     return found == nullptr ? "" : found->phase + " " + found->section + (found->descending ? " descending" : "");
   };
   EXPECT_EQ(says("attn(F)"), "F attention");

@@ -9,7 +9,7 @@
 #include "calibrate/import/kineto/detail/timestamp.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/gzipped.h"
-#include "tests/support/inputs.h"
+#include "tests/support/kernel_classes.h"
 #include "tests/support/kineto_trace.h"
 #include "tests/support/temporary_directory.h"
 
@@ -21,15 +21,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using tests::gzipped;
 using tests::KinetoTrace;
-
-const KernelClasses& shipped_classes() {
-  static const KernelClasses classes = load_kernel_classes(tests::shipped("calibrate/kernels.toml")).value();
-  return classes;
-}
+using tests::shipped_kernel_classes;
 
 model::Result<ImportedChunk> import_text(const std::string& text, const ImportOptions& options = {}) {
   const tests::TemporaryDirectory folder;
-  return import_kineto(folder.write("trace.json", text), shipped_classes(), options);
+  return import_kineto(folder.write("trace.json", text), shipped_kernel_classes(), options);
 }
 
 // Returns "phase layer" of each kernel in order of start.
@@ -42,12 +38,13 @@ std::vector<std::string> phases(const KinetoTrace& trace) {
   return result;
 }
 
-constexpr const char* gemm = "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, (deep_gemm::GemmType)0>(float*, int)";
+constexpr const char* gemm_kernel =
+    "void deep_gemm::fp8_gemm_kernel<4096u, 7168u, (deep_gemm::GemmType)0>(float*, int)";
 
 TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
   const auto imported = import_text(KinetoTrace()
                                         .kernel("mystery<a, b>", 7, "1740461642123470.5", "2.125")
-                                        .kernel(gemm, 7, "1740461642123456.001", "10")
+                                        .kernel(gemm_kernel, 7, "1740461642123456.001", "10")
                                         .copy("Memcpy DtoD (Device -> Device)", 27, "1740461642123460", "1")
                                         .json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
@@ -72,7 +69,8 @@ TEST(KinetoImport, KernelsInOrderOfStartWithTheirClassGridAndNote) {
 }
 
 TEST(KinetoImport, CommentsNameTheSource) {
-  const auto imported = import_text(KinetoTrace().kernel(gemm, 7, "1", "2").kernel("mystery", 7, "4", "2").json());
+  const auto imported =
+      import_text(KinetoTrace().kernel(gemm_kernel, 7, "1", "2").kernel("mystery", 7, "4", "2").json());
   ASSERT_TRUE(imported);
   EXPECT_THAT(imported->comments, Contains("device: NVIDIA H800, 132 SMs (device 0 of the trace)"));
   EXPECT_THAT(imported->comments, Contains("trace name: step \"1\".json"));
@@ -83,17 +81,17 @@ TEST(KinetoImport, CommentsNameTheSource) {
 
 TEST(KinetoImport, WhatIsWrittenIsReadBack) {
   const auto imported = import_text(
-      KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm, 7, "5.125", "2.5", 1).json());
+      KinetoTrace().annotation("attn(F)", "0", "9").launch(1, "1").kernel(gemm_kernel, 7, "5.125", "2.5", 1).json());
   ASSERT_TRUE(imported);
   const std::string csv = to_csv(imported->timeline, imported->comments);
   EXPECT_THAT(csv, HasSubstr("\n0,7,gemm_fp8,F,0,0,2.5,112,section=attn(F) threads=384"));
-  const auto read = parse_chunk(csv, "chunk.csv", shipped_classes());
+  const auto read = parse_chunk(csv, "chunk.csv", shipped_kernel_classes());
   ASSERT_TRUE(read) << model::to_string(read.error());
   EXPECT_EQ(to_csv(*read, imported->comments), csv);
 }
 
 TEST(KinetoImport, GzipGivesTheSame) {
-  const std::string text = KinetoTrace().kernel(gemm, 7, "1", "2").kernel(gemm, 7, "4", "2").json();
+  const std::string text = KinetoTrace().kernel(gemm_kernel, 7, "1", "2").kernel(gemm_kernel, 7, "4", "2").json();
   const auto plain = import_text(text), packed = import_text(gzipped(text));
   // A file may be made of several gzip streams.
   const auto joined = import_text(gzipped(text.substr(0, 100)) + gzipped(text.substr(100)));
@@ -113,12 +111,12 @@ TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
                          .launch(3, "70")
                          .launch(4, "200")
                          .launch(5, "20", 2)  // without an annotation on its thread
-                         .kernel(gemm, 7, "301", "1", 1)
-                         .kernel(gemm, 7, "302", "1", 2)
-                         .kernel(gemm, 7, "303", "1", 3)
-                         .kernel(gemm, 7, "304", "1", 4)
-                         .kernel(gemm, 7, "305", "1", 5)
-                         .kernel(gemm, 7, "306", "1", 99);  // without a launch
+                         .kernel(gemm_kernel, 7, "301", "1", 1)
+                         .kernel(gemm_kernel, 7, "302", "1", 2)
+                         .kernel(gemm_kernel, 7, "303", "1", 3)
+                         .kernel(gemm_kernel, 7, "304", "1", 4)
+                         .kernel(gemm_kernel, 7, "305", "1", 5)
+                         .kernel(gemm_kernel, 7, "306", "1", 99);  // without a launch
   EXPECT_THAT(phases(trace), ElementsAre("F 0", "W 0", "F 0", " -1", "F 0", " -1"));
 }
 
@@ -126,9 +124,9 @@ TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
   const auto trace = KinetoTrace()
                          .gpu_annotation("backward", 7, "99.999", "20.002")
                          .gpu_annotation("backward", 20, "130", "20")
-                         .kernel(gemm, 7, "100", "20")
-                         .kernel(gemm, 20, "100", "20")
-                         .kernel(gemm, 20, "140", "20");
+                         .kernel(gemm_kernel, 7, "100", "20")
+                         .kernel(gemm_kernel, 20, "100", "20")
+                         .kernel(gemm_kernel, 20, "140", "20");
   EXPECT_THAT(phases(trace), ElementsAre("B 0", " -1", "B 0"));
 }
 
@@ -138,16 +136,16 @@ TEST(KinetoImport, OccurrencesNumberTheLayersBackwardsWhereTheChunkGoesBackwards
     const auto at = [&](int us) { return std::to_string(100 * slot + us); };
     trace.annotation("attn(F)", at(0), "9").annotation("attn(B)", at(10), "9");
     trace.launch(2 * slot + 1, at(1)).launch(2 * slot + 2, at(11));
-    trace.kernel(gemm, 7, at(50), "1", 2 * slot + 1).kernel(gemm, 7, at(60), "1", 2 * slot + 2);
+    trace.kernel(gemm_kernel, 7, at(50), "1", 2 * slot + 1).kernel(gemm_kernel, 7, at(60), "1", 2 * slot + 2);
   }
   EXPECT_THAT(phases(trace), ElementsAre("F 0", "B 2", "F 1", "B 1", "F 2", "B 0"));
 }
 
 TEST(KinetoImport, TakesTheDeviceWithMostKernelsOrTheOneAskedFor) {
   const std::string text = KinetoTrace()
-                               .kernel(gemm, 7, "1", "2", 0, 0)
-                               .kernel(gemm, 7, "4", "3", 0, 1)
-                               .kernel(gemm, 7, "8", "3", 0, 1)
+                               .kernel(gemm_kernel, 7, "1", "2", 0, 0)
+                               .kernel(gemm_kernel, 7, "4", "3", 0, 1)
+                               .kernel(gemm_kernel, 7, "8", "3", 0, 1)
                                .json();
   EXPECT_EQ(import_text(text).value().device, 1);
   EXPECT_EQ(import_text(text).value().timeline.kernels.size(), 2U);

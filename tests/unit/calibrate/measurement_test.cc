@@ -19,7 +19,7 @@ std::vector<topologies::KnownDevice> devices() {
 }
 
 // 2 * 4096 * 24576 * 1536 = 309.2376 GFLOP in 300 us: 1030.79 TFLOP/s. 245.8 MB in 300 us: 819.2 GB/s.
-const std::string gemm =
+const std::string gemm_record =
     R"({"schema":1,"kind":"measurement","source":"probe 1","device":"NVIDIA H200","date":"2026-11-21T10:00:00Z",)"
     R"("op":"gemm","name":"deepseek-v3/q_b","phase":"F","format":"fp8_block",)"
     R"("case":"gemm name=deepseek-v3/q_b phase=F format=fp8_block m=4096 n=24576 k=1536",)"
@@ -56,7 +56,7 @@ void expect_refused(const std::string& line, const std::string& key, const std::
 }
 
 TEST(Measurement, ReadsEveryFieldInSiUnits) {
-  const auto read = parse(gemm + "\n");
+  const auto read = parse(gemm_record + "\n");
   ASSERT_TRUE(read) << to_string(read.error());
   ASSERT_EQ(read->values.size(), 1u);
   const Measurement& m = read->values[0];
@@ -116,11 +116,11 @@ TEST(Measurement, WorkFollowsFromAStatedRate) {
 
 TEST(Measurement, WorkOfAGemmFollowsFromItsShape) {
   const std::string header = "source,device,op,format,shape.m,shape.n,shape.k,time_us.p50\n";
-  const auto read = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1580\n", "m.csv");
+  const auto read = parse(header + "a benchmark,NVIDIA H200,gemm_record,bf16,8192,8192,8192,1580\n", "m.csv");
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_DOUBLE_EQ(read->values[0].flops.value(), 2.0 * 8192 * 8192 * 8192);
   // 1.0995e12 FLOP in 1000 us are 1099.5 TFLOP/s, more than 989.
-  const auto fast = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1000\n", "m.csv");
+  const auto fast = parse(header + "a benchmark,NVIDIA H200,gemm_record,bf16,8192,8192,8192,1000\n", "m.csv");
   ASSERT_FALSE(fast);
   expect_error(fast.error(), ErrorKind::input, "m.csv", 2, "tflops", "above the datasheet peak");
 }
@@ -128,53 +128,55 @@ TEST(Measurement, WorkOfAGemmFollowsFromItsShape) {
 TEST(Measurement, RefusesBrokenLines) {
   expect_refused("{\"kind\":", "", "not a JSON object");
   expect_refused("[1]", "", "not a JSON object");
-  expect_refused(changed(gemm, R"("p50":300)", R"("p50":NaN)"), "", "JSON has no NaN");
-  expect_refused(changed(gemm, R"("m":4096)", R"("m":[4096])"), "shape.m", "a single value");
-  expect_refused(changed(gemm, R"("sms":132)", R"("sms":[132])"), "sms", "an array is not expected");
+  expect_refused(changed(gemm_record, R"("p50":300)", R"("p50":NaN)"), "", "JSON has no NaN");
+  expect_refused(changed(gemm_record, R"("m":4096)", R"("m":[4096])"), "shape.m", "a single value");
+  expect_refused(changed(gemm_record, R"("sms":132)", R"("sms":[132])"), "sms", "an array is not expected");
 }
 
 TEST(Measurement, RefusesMissingAndUnknownKeys) {
-  expect_refused(changed(gemm, R"("device":"NVIDIA H200",)", ""), "device", "required key is missing");
-  expect_refused(changed(gemm, R"("source":"probe 1",)", ""), "source", "required key is missing");
-  expect_refused(changed(gemm, R"("op":"gemm",)", ""), "op", "required key is missing");
-  expect_refused(changed(gemm, R"("p50":300,)", ""), "time_us.p50", "required key is missing");
-  expect_refused(changed(gemm, R"("tolerance":0.05,)", ""), "check.tolerance", "required key is missing");
+  expect_refused(changed(gemm_record, R"("device":"NVIDIA H200",)", ""), "device", "required key is missing");
+  expect_refused(changed(gemm_record, R"("source":"probe 1",)", ""), "source", "required key is missing");
+  expect_refused(changed(gemm_record, R"("op":"gemm",)", ""), "op", "required key is missing");
+  expect_refused(changed(gemm_record, R"("p50":300,)", ""), "time_us.p50", "required key is missing");
+  expect_refused(changed(gemm_record, R"("tolerance":0.05,)", ""), "check.tolerance", "required key is missing");
   expect_refused(changed(failure, R"("reason":"no memory")", R"("reason":"")"), "reason", "required key is missing");
-  expect_refused(changed(gemm, R"("target_sms")", R"("targt_sms")"), "targt_sms", "did you mean 'target_sms'?");
+  expect_refused(changed(gemm_record, R"("target_sms")", R"("targt_sms")"), "targt_sms", "did you mean 'target_sms'?");
   expect_refused(changed(failure, R"("op")", R"("flops":1,"op")"), "flops", "has no such key");
-  expect_refused(changed(gemm, R"("kind":"measurement")", R"("kind":"measure")"), "kind", "no kind of record");
-  expect_refused(changed(gemm, R"("schema":1)", R"("schema":2)"), "schema", "schema 2 is not known");
+  expect_refused(changed(gemm_record, R"("kind":"measurement")", R"("kind":"measure")"), "kind", "no kind of record");
+  expect_refused(changed(gemm_record, R"("schema":1)", R"("schema":2)"), "schema", "schema 2 is not known");
 }
 
 TEST(Measurement, RefusesValuesOfTheWrongKind) {
-  expect_refused(changed(gemm, R"("sms":132)", R"("sms":"132")"), "sms", "not a whole number");
-  expect_refused(changed(gemm, R"("sms":132)", R"("sms":132.5)"), "sms", "not a whole number");
-  expect_refused(changed(gemm, R"("m":4096)", R"("m":0)"), "shape.m", "not above 0");
-  expect_refused(changed(gemm, R"("ok":true)", R"("ok":1)"), "check.ok", "not true or false");
-  expect_refused(changed(gemm, R"("cache":"cold")", R"("cache":"warm")"), "cache", "one of hot, cold");
-  expect_refused(changed(gemm, R"("phase":"F")", R"("phase":"G")"), "phase", "'G' is not known");
-  expect_refused(changed(gemm, R"("algorithm":{"tile":"128x128","stages":4})", R"("algorithm":"a")"), "algorithm",
-                 "expected a JSON object");
+  expect_refused(changed(gemm_record, R"("sms":132)", R"("sms":"132")"), "sms", "not a whole number");
+  expect_refused(changed(gemm_record, R"("sms":132)", R"("sms":132.5)"), "sms", "not a whole number");
+  expect_refused(changed(gemm_record, R"("m":4096)", R"("m":0)"), "shape.m", "not above 0");
+  expect_refused(changed(gemm_record, R"("ok":true)", R"("ok":1)"), "check.ok", "not true or false");
+  expect_refused(changed(gemm_record, R"("cache":"cold")", R"("cache":"warm")"), "cache", "one of hot, cold");
+  expect_refused(changed(gemm_record, R"("phase":"F")", R"("phase":"G")"), "phase", "'G' is not known");
+  expect_refused(changed(gemm_record, R"("algorithm":{"tile":"128x128","stages":4})", R"("algorithm":"a")"),
+                 "algorithm", "expected a JSON object");
 }
 
 TEST(Measurement, RefusesUnitsThatDoNotFit) {
-  expect_refused(changed(gemm, "time_us", "time_min"), "time_min.p10", "unknown unit 'min'");
-  expect_refused(changed(gemm, "time_us", "time"), "time.p10", "a time without a unit");
+  expect_refused(changed(gemm_record, "time_us", "time_min"), "time_min.p10", "unknown unit 'min'");
+  expect_refused(changed(gemm_record, "time_us", "time"), "time.p10", "a time without a unit");
   // Milliseconds under a key of microseconds: 309.2 GFLOP in 0.3 us would be 1.03e6 TFLOP/s, not the given 1030.79.
   const std::string milliseconds = R"("time_us":{"p50":0.3})";
-  expect_refused(changed(gemm, R"("time_us":{"p10":290,"p50":300,"p90":310.5,"min":288.25})", milliseconds), "tflops",
-                 "not in the unit of its key");
-  expect_refused(changed(gemm, R"("gbps":819.2)", R"("gbps":0.8192)"), "gbps", "0.8192 is stated");
+  expect_refused(changed(gemm_record, R"("time_us":{"p10":290,"p50":300,"p90":310.5,"min":288.25})", milliseconds),
+                 "tflops", "not in the unit of its key");
+  expect_refused(changed(gemm_record, R"("gbps":819.2)", R"("gbps":0.8192)"), "gbps", "0.8192 is stated");
   // The record has half the FLOPs of the shape, with a rate that fits them.
-  expect_refused(changed(changed(gemm, "309237645312", "154618822656"), "1030.79", "515.395"), "flops",
+  expect_refused(changed(changed(gemm_record, "309237645312", "154618822656"), "1030.79", "515.395"), "flops",
                  "2 m n k of the shape is 3.09238e+11");
 }
 
 TEST(Measurement, RefusesTimesThatCannotBe) {
   expect_refused(changed(norm, R"("p50":35)", R"("p50":0)"), "time_us.p50", "not above 0");
   expect_refused(changed(norm, R"("p50":35)", R"("p50":-35)"), "time_us.p50", "not above 0");
-  expect_refused(changed(gemm, R"("p10":290)", R"("p10":300.5)"), "time_us.p50", "less than time_us.p10, 300.5 us");
-  expect_refused(changed(gemm, R"("p90":310.5)", R"("p90":299)"), "time_us.p90", "less than time_us.p50, 300 us");
+  expect_refused(changed(gemm_record, R"("p10":290)", R"("p10":300.5)"), "time_us.p50",
+                 "less than time_us.p10, 300.5 us");
+  expect_refused(changed(gemm_record, R"("p90":310.5)", R"("p90":299)"), "time_us.p90",
+                 "less than time_us.p50, 300 us");
 }
 
 TEST(Measurement, KeepsSamplesAndTheirDeviation) {
@@ -214,7 +216,7 @@ TEST(Measurement, RefusesRatesAboveTheDatasheet) {
   // H200: 1979 TFLOP/s FP8, 989 TFLOP/s BF16, 4.8 TB/s, and 5 % above each. 309.2 GFLOP in 297 us (1041 TFLOP/s) are
   // too fast for BF16, in 148 us (2089 TFLOP/s) also for FP8.
   const auto lasting = [](const std::string& time) {
-    return changed(changed(gemm, R"({"p10":290,"p50":300,"p90":310.5,"min":288.25})", time),
+    return changed(changed(gemm_record, R"({"p10":290,"p50":300,"p90":310.5,"min":288.25})", time),
                    R"("tflops":1030.79,"gbps":819.2,)", "");
   };
   expect_refused(changed(lasting(R"({"p50":297})"), "\"format\":\"fp8_block\"", "\"format\":\"bf16\""), "tflops",
@@ -230,7 +232,7 @@ TEST(Measurement, RefusesRatesAboveTheDatasheet) {
 
 TEST(Measurement, RefusesADeviceThatContradictsTheFilesName) {
   for (const char* path : {"nvidia-h100-80gb-hbm3-2026-11-22.jsonl", "my-B200.jsonl"}) {
-    const auto read = parse(norm + "\n" + gemm + "\n", path);
+    const auto read = parse(norm + "\n" + gemm_record + "\n", path);
     ASSERT_FALSE(read) << path;
     expect_error(read.error(), ErrorKind::input, path, 1, "device", "'NVIDIA H200', but the file's name says");
   }
@@ -259,7 +261,7 @@ TEST(Measurement, AnUnknownDeviceIsANote) {
 }
 
 TEST(Measurement, AKilledProgramLosesItsLastLineOnly) {
-  const auto read = parse(norm + "\n" + gemm.substr(0, 200));
+  const auto read = parse(norm + "\n" + gemm_record.substr(0, 200));
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(read->values.size(), 1u);
   ASSERT_EQ(read->notes.size(), 1u);
@@ -267,7 +269,7 @@ TEST(Measurement, AKilledProgramLosesItsLastLineOnly) {
 }
 
 TEST(Measurement, BothFormsHoldTheSame) {
-  const auto read = parse(gemm + "\n" + failure + "\n" + norm + "\n" + environment + "\n");
+  const auto read = parse(gemm_record + "\n" + failure + "\n" + norm + "\n" + environment + "\n");
   ASSERT_TRUE(read) << to_string(read.error());
   const std::string lines = to_jsonl(*read);
   const std::string table = to_csv(*read);
@@ -306,9 +308,9 @@ TEST(Measurement, TableErrorsNameTheLine) {
 
 TEST(Measurement, FilesAreNamedByTheirForm) {
   const tests::TemporaryDirectory folder;
-  const std::string file = folder.write("h200.jsonl", gemm + "\n").string();
+  const std::string file = folder.write("h200.jsonl", gemm_record + "\n").string();
   EXPECT_TRUE(load_measurements(file, devices()));
-  const std::string text = folder.write("h200.txt", gemm + "\n").string();
+  const std::string text = folder.write("h200.txt", gemm_record + "\n").string();
   const auto other = load_measurements(text, devices());
   ASSERT_FALSE(other);
   expect_error(other.error(), ErrorKind::input, text, 0, "", "ends in .jsonl or .csv");

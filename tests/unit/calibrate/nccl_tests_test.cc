@@ -20,21 +20,21 @@ const std::string heading =
     "#wrong\n";
 const std::string footer = "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1.5\n";
 // 1 MiB in 50 us: 20.97 GB/s.
-const std::string rows =
+const std::string table_rows =
     "           0             0     float     sum      -1     5.00    0.00    0.00      0     5.00    0.00    0.00     "
     " 0\n"
     "     1048576        262144     float     sum      -1    50.00   20.97   20.97      0    40.00   26.21   26.21    "
     "N/A\n";
 
-model::Result<Measurements> parse(const std::string& text) { return parse_nccl_tests(text, "all.txt"); }
+model::Result<Measurements> parse_table(const std::string& text) { return parse_nccl_tests(text, "all.txt"); }
 
 std::string error_of(const std::string& text) {
-  const auto parsed = parse(text);
+  const auto parsed = parse_table(text);
   return parsed ? "" : to_string(parsed.error());
 }
 
 TEST(NcclTests, RowsBecomeMeasurements) {
-  const auto parsed = parse(heading + rows + footer);
+  const auto parsed = parse_table(heading + table_rows + footer);
   ASSERT_TRUE(parsed) << to_string(parsed.error());
   ASSERT_EQ(parsed->values.size(), 2u);  // the row of 0 bytes is left out
   const Measurement& out = parsed->values[0];
@@ -49,7 +49,7 @@ TEST(NcclTests, RowsBecomeMeasurements) {
 }
 
 TEST(NcclTests, WhatIsWrittenIsReadAgain) {
-  const auto parsed = parse("# nccl-tests version 2.17.6 nccl-headers=22809\n" + heading + rows);
+  const auto parsed = parse_table("# nccl-tests version 2.17.6 nccl-headers=22809\n" + heading + table_rows);
   ASSERT_TRUE(parsed);
   for (const auto& [text, path] : {std::pair{to_csv(*parsed), "m.csv"}, std::pair{to_jsonl(*parsed), "m.jsonl"}}) {
     const auto read = parse_measurements(text, path, {});
@@ -63,7 +63,7 @@ TEST(NcclTests, WhatIsWrittenIsReadAgain) {
 
 TEST(NcclTests, TheCollectiveFollowsFromTheColumnsOrTheHeading) {
   const auto op = [](const std::string& text) {
-    const auto parsed = parse(heading + text);
+    const auto parsed = parse_table(heading + text);
     return parsed ? parsed->values[0].op : to_string(parsed.error());
   };
   const std::string tail = "    50.00   20.97   20.97      0\n";
@@ -79,7 +79,7 @@ TEST(NcclTests, TheCollectiveFollowsFromTheColumnsOrTheHeading) {
 
 TEST(NcclTests, WhatIsRefused) {
   EXPECT_NE(error_of("").find("all.txt: no row"), std::string::npos);
-  EXPECT_NE(error_of(rows).find("all.txt:1: no line of the heading names ranks"), std::string::npos);
+  EXPECT_NE(error_of(table_rows).find("all.txt:1: no line of the heading names ranks"), std::string::npos);
   EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 50.00\n").find("all.txt:8: 6 columns"), std::string::npos);
   EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 50.00 2.10 2.10 0\n").find("size over time is 20.97"),
             std::string::npos);

@@ -25,28 +25,28 @@ using model::Graph;
 using model::OperatorKind;
 using model::Phase;
 
-const std::map<std::string, double> truth = {{"gemm.ramp", 2},
-                                             {"gemm.fp32.wave_overhead", 0.5},
-                                             {"gemm.fp32.k_time", 0.02},
-                                             {"gemm.fp32_weight_gradient.wave_overhead", 0.3},
-                                             {"gemm.fp32_weight_gradient.k_time", 0.03},
-                                             {"gemm.operand_time", 0.1},
-                                             {"memory.default.bandwidth", 0.008},
-                                             {"attention.forward_rate", 0.03},
-                                             {"attention.backward_rate", 0.02},
-                                             {"kernel.shortest", 0.4},
-                                             {"kernel.launch_gap", 3},
-                                             {"router.forward", 12},
-                                             {"permute.map", 7},
-                                             {"network.latency", 9},
-                                             {"network.nvlink_rate", 3},
-                                             {"collective.launch", 20},
-                                             {"collective.nvlink_latency_scale", 6}};
+const std::map<std::string, double> host_truth = {{"gemm.ramp", 2},
+                                                  {"gemm.fp32.wave_overhead", 0.5},
+                                                  {"gemm.fp32.k_time", 0.02},
+                                                  {"gemm.fp32_weight_gradient.wave_overhead", 0.3},
+                                                  {"gemm.fp32_weight_gradient.k_time", 0.03},
+                                                  {"gemm.operand_time", 0.1},
+                                                  {"memory.default.bandwidth", 0.008},
+                                                  {"attention.forward_rate", 0.03},
+                                                  {"attention.backward_rate", 0.02},
+                                                  {"kernel.shortest", 0.4},
+                                                  {"kernel.launch_gap", 3},
+                                                  {"router.forward", 12},
+                                                  {"permute.map", 7},
+                                                  {"network.latency", 9},
+                                                  {"network.nvlink_rate", 3},
+                                                  {"collective.launch", 20},
+                                                  {"collective.nvlink_latency_scale", 6}};
 
-model::Profile known() {
+model::Profile known_host() {
   std::vector<model::Parameter> parameters = tests::profile("host-datasheet").parameters();
   for (model::Parameter& parameter : parameters) {
-    if (const auto found = truth.find(parameter.name); found != truth.end()) parameter.value = found->second;
+    if (const auto found = host_truth.find(parameter.name); found != host_truth.end()) parameter.value = found->second;
     if (parameter.name.ends_with(".wave_overhead")) parameter.unit = "ns";
   }
   const auto more = [&](const std::string& name, double value, const std::string& unit) {
@@ -80,7 +80,7 @@ class Noise {
 
 class HostFits : public testing::Test {
  protected:
-  const model::Profile profile_ = known(), base_ = tests::profile("host-datasheet");
+  const model::Profile profile_ = known_host(), base_ = tests::profile("host-datasheet");
   const model::KernelCost cost_ = model::KernelCost::make(profile_, core()).value();
   std::vector<Measurements> files_ = std::vector<Measurements>(1);
   Noise noise_;
@@ -180,7 +180,7 @@ TEST_F(HostFits, GemmsAndMemoryBoundOperators) {
     expect_found(fit, name);
   for (const char* entry : {"gemm.fp32.operand_time", "gemm.fp32_weight_gradient.operand_time"}) {
     ASSERT_NE(find(fit, entry), nullptr);
-    EXPECT_NEAR(find(fit, entry)->value / truth.at("gemm.operand_time"), 1,
+    EXPECT_NEAR(find(fit, entry)->value / host_truth.at("gemm.operand_time"), 1,
                 3 * find(fit, entry)->relative_uncertainty.value())
         << entry;
   }

@@ -23,7 +23,7 @@ constexpr std::array every_collective = {Collective::all_reduce, Collective::red
                                          Collective::broadcast,  Collective::all_to_all,     Collective::send_recv};
 
 // Nodes have eight GPUs with NVLink of 200 GB/s and one NIC of `nic` GB/s each, the line rates of the H800 profiles.
-ClusterShape cluster(double nic = 50) {
+ClusterShape nvlink_cluster(double nic = 50) {
   ClusterShape shape;
   shape.gpus = 2048;
   shape.gpus_per_node = shape.nics_per_node = 8;
@@ -33,7 +33,7 @@ ClusterShape cluster(double nic = 50) {
 }
 
 CollectiveCost cost(const std::string& name = "h800-datasheet", double nic = 50) {
-  return CollectiveCost::make(profile(name), cluster(nic)).value();
+  return CollectiveCost::make(profile(name), nvlink_cluster(nic)).value();
 }
 
 CollectivePath path(const std::vector<CollectivePath>& paths, CollectiveAlgorithm algorithm,
@@ -92,7 +92,7 @@ TEST(Collectives, AggregatedTreesTakeFewStepsOverTheNetwork) {
   for (const auto& [name, value, unit] :
        {std::tuple("base", 8.0, "us"), {"rank_time", 2.8, "us"}, {"network_hop", 4.0, "us"}, {"efficiency", 0.75, "1"}})
     constants.push_back({std::string("collective.pat.simple.") + name, value, unit, Evidence::published, "NCCL", {}});
-  const CollectiveCost with = CollectiveCost::make(Profile("with", "", std::move(constants)), cluster()).value();
+  const CollectiveCost with = CollectiveCost::make(Profile("with", "", std::move(constants)), nvlink_cluster()).value();
   constexpr CollectiveGroup nodes{128, 1};
   const CollectivePath pat =
       path(with.paths(Collective::reduce_scatter, nodes), CollectiveAlgorithm::pat, CollectiveProtocol::simple);
@@ -168,7 +168,7 @@ Profile measured_profile() {
 }
 
 TEST(Collectives, MeasuredLinesAreExpressedExactly) {
-  const CollectiveCost c = CollectiveCost::make(measured_profile(), cluster()).value();
+  const CollectiveCost c = CollectiveCost::make(measured_profile(), nvlink_cluster()).value();
   for (const Collective collective :
        {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter, Collective::all_to_all})
     for (const std::int64_t n : {2, 4, 8})

@@ -25,7 +25,7 @@ using tests::profile_names;
 using tests::profile_with;
 using tests::shipped;
 
-ClusterShape cluster(std::optional<double> nic_gbps = std::nullopt) {
+ClusterShape h800_cluster(std::optional<double> nic_gbps = std::nullopt) {
   return tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"),
                              {.gpus = 2048, .nic_gbps = nic_gbps})
       .value();
@@ -55,7 +55,7 @@ class AllToAlls : public testing::Test {
                                        {"network.latency", 4}});
   CommunicationCost cost(std::int64_t expert_parallel = 64, const CommunicationCost::Kernels& kernels = {},
                          std::optional<double> nic_gbps = std::nullopt) const {
-    return CommunicationCost::make(round_, cluster(nic_gbps), {round_spread, expert_parallel}, kernels).value();
+    return CommunicationCost::make(round_, h800_cluster(nic_gbps), {round_spread, expert_parallel}, kernels).value();
   }
   AllToAllTime time(const CommunicationCost& by, const std::string& name, Phase phase = Phase::F) const {
     return by.all_to_all(layer_, find(layer_, name, phase));
@@ -119,7 +119,7 @@ TEST_F(AllToAlls, OneRankExchangesNothingMoreThanOneAlwaysDo) {
 TEST_F(AllToAlls, FewerSmsThanTheFamilyNeedsSlowItDown) {
   const Profile h800 = profile("h800");
   const auto with = [&](std::int64_t sms, std::int64_t ranks = 64) {
-    return CommunicationCost::make(h800, cluster(), {round_spread, ranks}, {.sms = sms}).value();
+    return CommunicationCost::make(h800, h800_cluster(), {round_spread, ranks}, {.sms = sms}).value();
   };
   for (const std::int64_t ranks : {8, 64})
     EXPECT_NEAR(time(with(2, ranks), "dispatch").alone, 2 * time(with(4, ranks), "dispatch").alone,
@@ -135,7 +135,7 @@ TEST_F(AllToAlls, FewerSmsThanTheFamilyNeedsSlowItDown) {
 TEST_F(AllToAlls, WithoutANumberOfSmsTheFamilyTakesWhatItNeeds) {
   const Profile h800 = profile("h800");
   const auto with = [&](const CommunicationCost::Kernels& kernels) {
-    return CommunicationCost::make(h800, cluster(), {round_spread, 64}, kernels).value();
+    return CommunicationCost::make(h800, h800_cluster(), {round_spread, 64}, kernels).value();
   };
   // An even number with which no transfer alone is more than 1 % slower than with all SMs.
   const std::int64_t chosen = with({}).communication_sms();
@@ -177,7 +177,7 @@ TEST_F(AllToAlls, ATrayOfARackHasRatesOfItsOwn) {
   const Profile rack("rack", "", parameters);
   const double bytes = 4096 * (7168 * 33 / 32.0 + 8 + 64);
   const auto alone = [&](std::int64_t ranks) {
-    return time(CommunicationCost::make(rack, cluster(), {{2, 1}, ranks}, {}).value(), "dispatch").alone;
+    return time(CommunicationCost::make(rack, h800_cluster(), {{2, 1}, ranks}, {}).value(), "dispatch").alone;
   };
   EXPECT_DOUBLE_EQ(alone(8), bytes * (2 * 7.0 / 8 / 160e9 + 1 / 100e9));
   EXPECT_DOUBLE_EQ(alone(4), bytes * (2 * 3.0 / 4 / 80e9 + 1 / 400e9));
@@ -188,7 +188,7 @@ TEST_F(AllToAlls, NothingBeatsTheBestOfItsLinks) {
     for (const std::int64_t ranks : {8, 16, 64})
       for (const std::int64_t sms : {1, 8, 20, 64}) {
         const CommunicationCost by =
-            CommunicationCost::make(profile("h800"), cluster(), {round_spread, ranks}, {.sms = sms}).value();
+            CommunicationCost::make(profile("h800"), h800_cluster(), {round_spread, ranks}, {.sms = sms}).value();
         const AllToAllTime t = time(by, name);
         const CommunicationCost::LinkSeconds best = by.all_to_all_at_best(layer_, find(layer_, name));
         EXPECT_LE(best.network, std::min(t.network, t.network_overlapped)) << name << ranks << " " << sms;
@@ -203,7 +203,7 @@ TEST_F(AllToAlls, MoreSmsNeverSlowATransfer) {
              {"dispatch", Phase::F}, {"combine", Phase::F}, {"dispatch_grad", Phase::I}, {"combine_grad", Phase::I}}) {
       const Profile h800 = profile("h800");
       const auto with = [&](std::int64_t sms) {
-        return CommunicationCost::make(h800, cluster(), {round_spread, 64}, {family, sms}).value();
+        return CommunicationCost::make(h800, h800_cluster(), {round_spread, 64}, {family, sms}).value();
       };
       AllToAllTime before = time(with(1), name, phase);
       for (std::int64_t sms = 2; sms <= 40; ++sms) {
@@ -217,7 +217,7 @@ TEST_F(AllToAlls, MoreSmsNeverSlowATransfer) {
 }
 
 TEST_F(AllToAlls, AnUnknownFamilyIsAnError) {
-  const auto cost = CommunicationCost::make(round_, cluster(), {round_spread, 64}, {.family = "deepep-v9"});
+  const auto cost = CommunicationCost::make(round_, h800_cluster(), {round_spread, 64}, {.family = "deepep-v9"});
   ASSERT_FALSE(cost);
   EXPECT_EQ(cost.error().kind, ErrorKind::input);
   EXPECT_EQ(cost.error().key, "overlap.communication_kernels");
@@ -235,7 +235,7 @@ TEST_F(AllToAlls, ASlowerNicNeverHelpsAndAlwaysShows) {
 
 TEST_F(AllToAlls, NoShippedProfileBeatsTheLineRates) {
   for (const std::string& name : profile_names) {
-    const ClusterShape shape = cluster();
+    const ClusterShape shape = h800_cluster();
     const CommunicationCost shipped_cost =
         CommunicationCost::make(profile(name), shape, {round_spread, 64}, {}).value();
     for (const Operator& op : layer_.operators) {
@@ -267,7 +267,7 @@ TEST_F(AllToAlls, Collectives) {
     return cost().collective(graph, op);
   };
   // The formula of model/cost/collective_cost.h for the whole tensor: 4 MiB, one rank per node or eight.
-  const CollectiveCost by = CollectiveCost::make(round_, cluster()).value();
+  const CollectiveCost by = CollectiveCost::make(round_, h800_cluster()).value();
   const Bytes bytes(4.0 * (1 << 20));
   EXPECT_EQ(seconds(OperatorKind::reduce_scatter, 4, 64), by.time(Collective::reduce_scatter, {4, 1}, bytes));
   EXPECT_EQ(seconds(OperatorKind::all_gather, 4, 64), by.time(Collective::all_gather, {4, 1}, bytes));
@@ -289,7 +289,7 @@ TEST_F(AllToAlls, MeasuredOnesAreThoseOfTheirSms) {
   add({20, true}, 1800);
   const Profile measured("measured", "", parameters);
   const auto time = [&](std::int64_t sms) {
-    return CommunicationCost::make(measured, cluster(), {round_spread, 64}, {.sms = sms})->all_to_all(layer_, op);
+    return CommunicationCost::make(measured, h800_cluster(), {round_spread, 64}, {.sms = sms})->all_to_all(layer_, op);
   };
   EXPECT_DOUBLE_EQ(time(20).alone, 1500e-6);
   EXPECT_DOUBLE_EQ(time(20).overlapped, 1800e-6);

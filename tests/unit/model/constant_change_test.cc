@@ -11,7 +11,7 @@
 namespace plumbline::model {
 namespace {
 
-Profile profile() {
+Profile gemm_profile() {
   return Profile("h", "",
                  {{"gemm.bf16.k_time", 6, "ns", Evidence::measured, "a table", 0.1},
                   {"gemm.fp8.k_time", 3, "ns", Evidence::fitted, "a fit", std::nullopt},
@@ -40,14 +40,14 @@ TEST(NameFits, ManyStarsTakeNoLongerThanOne) {
 }
 
 TEST(ProfileWithChanges, AValueReplacesOneConstant) {
-  const Profile changed = profile().with_changes({{"gemm.ramp", 5}}).value();
+  const Profile changed = gemm_profile().with_changes({{"gemm.ramp", 5}}).value();
   EXPECT_DOUBLE_EQ(value(changed, "gemm.ramp"), 5);
   EXPECT_DOUBLE_EQ(value(changed, "gemm.fp8.k_time"), 3);
   EXPECT_EQ(changed.name(), "h (changed)");
 }
 
 TEST(ProfileWithChanges, AStarMakesItAFactor) {
-  const Profile changed = profile().with_changes({{"gemm.*.k_time", 1.5}}).value();
+  const Profile changed = gemm_profile().with_changes({{"gemm.*.k_time", 1.5}}).value();
   EXPECT_DOUBLE_EQ(value(changed, "gemm.bf16.k_time"), 9);
   EXPECT_DOUBLE_EQ(value(changed, "gemm.fp8.k_time"), 4.5);
   EXPECT_DOUBLE_EQ(value(changed, "gemm.ramp"), 4);
@@ -55,7 +55,7 @@ TEST(ProfileWithChanges, AStarMakesItAFactor) {
 
 // A measured constant that is changed is no longer of kind measured.
 TEST(ProfileWithChanges, ProvenanceNamesTheChange) {
-  const Profile changed = profile().with_changes({{"gemm.bf16.k_time", 7}}).value();
+  const Profile changed = gemm_profile().with_changes({{"gemm.bf16.k_time", 7}}).value();
   const Parameter& constant = changed.parameters()[*changed.find("gemm.bf16.k_time")];
   EXPECT_EQ(constant.kind, Evidence::assumed);
   EXPECT_EQ(constant.relative_uncertainty, std::nullopt);
@@ -63,13 +63,13 @@ TEST(ProfileWithChanges, ProvenanceNamesTheChange) {
 }
 
 TEST(ProfileWithChanges, WhatComesOutMustBeAllowed) {
-  EXPECT_THAT(to_string(profile().with_changes({{"gemm.bf16.k_time", -1}}).error()),
+  EXPECT_THAT(to_string(gemm_profile().with_changes({{"gemm.bf16.k_time", -1}}).error()),
               testing::HasSubstr("gemm.bf16.k_time: -1 ns is out of range"));
-  EXPECT_THAT(to_string(profile().with_changes({{"gemm.*.k_time", 0}}).error()),
+  EXPECT_THAT(to_string(gemm_profile().with_changes({{"gemm.*.k_time", 0}}).error()),
               testing::HasSubstr("gemm.bf16.k_time: 0 ns is out of range"));
-  EXPECT_THAT(to_string(profile().with_changes({{"gemm.ramp", std::nan("")}}).error()),
+  EXPECT_THAT(to_string(gemm_profile().with_changes({{"gemm.ramp", std::nan("")}}).error()),
               testing::HasSubstr("gemm.ramp: nan us is out of range"));
-  EXPECT_TRUE(profile().with_changes({{"gemm.ramp", 0}}));
+  EXPECT_TRUE(gemm_profile().with_changes({{"gemm.ramp", 0}}));
 }
 
 // k_time is the time of one tile, so that another tile with the same k_time is another GPU.
@@ -84,10 +84,10 @@ TEST(ProfileWithChanges, ATileDoesNotChangeWithoutItsTimes) {
   EXPECT_TRUE(tiled.with_changes({{"gemm.tile", 128}}));
 }
 
-TEST(ProfileWithChanges, WithoutChangesItIsTheSame) { EXPECT_EQ(profile().with_changes({}).value().name(), "h"); }
+TEST(ProfileWithChanges, WithoutChangesItIsTheSame) { EXPECT_EQ(gemm_profile().with_changes({}).value().name(), "h"); }
 
 TEST(ProfileWithChanges, AnUnknownNameHasANearest) {
-  EXPECT_THAT(to_string(profile().with_changes({{"gemm.rampe", 1}}).error()),
+  EXPECT_THAT(to_string(gemm_profile().with_changes({{"gemm.rampe", 1}}).error()),
               testing::HasSubstr("did you mean 'gemm.ramp'?"));
 }
 

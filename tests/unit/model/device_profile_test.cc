@@ -25,7 +25,7 @@ Parameter constant(const std::string& name, double value, const std::string& uni
 }
 
 // A tile of 100 x 100 takes 2 * 100^2 * 100 SMs / 200 TFLOP/s = 10 ns per k at the peak.
-Profile profile(const std::vector<std::string>& devices) {
+Profile profile_of_devices(const std::vector<std::string>& devices) {
   return Profile(
       "big", "",
       {constant("gemm.tile", 100, "1"), constant("gemm.bf16.k_time", 2, "ns"),
@@ -42,14 +42,14 @@ const Parameter& of(const DeviceProfile& found, const std::string& name) {
 }
 
 TEST(ProfileOn, ANamedDeviceTakesItAsItIs) {
-  const DeviceProfile found = profile_on(profile({"big", "small"}), device()).value();
+  const DeviceProfile found = profile_on(profile_of_devices({"big", "small"}), device()).value();
   EXPECT_TRUE(found.holds);
   EXPECT_TRUE(found.warnings.empty());
-  EXPECT_EQ(found.profile, profile({"big", "small"}));
+  EXPECT_EQ(found.profile, profile_of_devices({"big", "small"}));
 }
 
 TEST(ProfileOn, RatesOfAnotherDeviceEndAtItsPeaks) {
-  const DeviceProfile found = profile_on(profile({"big"}), device()).value();
+  const DeviceProfile found = profile_on(profile_of_devices({"big"}), device()).value();
   EXPECT_FALSE(found.holds);
   EXPECT_DOUBLE_EQ(of(found, "gemm.bf16.k_time").value, 10);
   EXPECT_DOUBLE_EQ(of(found, "gemm.bf16_weight_gradient.k_time").value, 12);
@@ -62,7 +62,7 @@ TEST(ProfileOn, RatesOfAnotherDeviceEndAtItsPeaks) {
 }
 
 TEST(ProfileOn, WhatWasCappedSaysSo) {
-  const DeviceProfile found = profile_on(profile({"big"}), device()).value();
+  const DeviceProfile found = profile_on(profile_of_devices({"big"}), device()).value();
   const Parameter& k_time = of(found, "gemm.bf16.k_time");
   EXPECT_EQ(k_time.kind, Evidence::assumed);
   EXPECT_EQ(k_time.relative_uncertainty, std::nullopt);
@@ -78,12 +78,12 @@ TEST(ProfileOn, WhatWasCappedSaysSo) {
 
 TEST(ProfileOn, MeasuredOperatorsAreOfTheDevicesNamed) {
   const std::string measured = "measured.sms100.matmul-F-bf16-8x8-to-8x8";
-  EXPECT_FALSE(profile_on(profile({"big"}), device())->profile.find(measured));
-  EXPECT_TRUE(profile_on(profile({}), device())->profile.find(measured));
+  EXPECT_FALSE(profile_on(profile_of_devices({"big"}), device())->profile.find(measured));
+  EXPECT_TRUE(profile_on(profile_of_devices({}), device())->profile.find(measured));
 }
 
 TEST(ProfileOn, AProfileThatNamesNoDeviceIsCappedToo) {
-  const DeviceProfile found = profile_on(profile({}), device()).value();
+  const DeviceProfile found = profile_on(profile_of_devices({}), device()).value();
   EXPECT_DOUBLE_EQ(of(found, "gemm.bf16.k_time").value, 10);
   EXPECT_EQ(found.warnings.size(), 1);
 }

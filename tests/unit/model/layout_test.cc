@@ -6,22 +6,19 @@
 #include <functional>
 #include <string>
 
-#include "model/architecture/load_architecture.h"
+#include "tests/support/architectures.h"
 #include "tests/support/inputs.h"
 
 namespace plumbline::model {
 namespace {
 
+using tests::architecture;
 using tests::expect_error;
 using tests::shipped;
 
 const std::string plan_path = shipped("examples/deepseek-v3-2048xh800.toml");
 
-Plan deepseek_plan() { return load_plan(plan_path, {}).value_or(Plan{}); }
-
-Architecture architecture(const std::string& name) {
-  return load_architecture(shipped("examples/models/" + name + ".json")).value_or(Architecture{});
-}
+Plan expert_plan() { return load_plan(plan_path, {}).value_or(Plan{}); }
 
 // Returns a dense plan without pipeline parallelism on 8 GPUs.
 Plan dense_plan() {
@@ -32,7 +29,7 @@ Plan dense_plan() {
 }
 
 TEST(Layout, DeepSeekV3) {
-  const auto layout = make_layout(deepseek_plan(), architecture("deepseek-v3"));
+  const auto layout = make_layout(expert_plan(), architecture("deepseek-v3"));
   ASSERT_TRUE(layout) << to_string(layout.error());
   EXPECT_EQ(layout->data, 128);           // 2048 / 16
   EXPECT_EQ(layout->micro_batches, 120);  // 15360 / (128 * 1)
@@ -50,7 +47,7 @@ TEST(Layout, DeepSeekV3) {
 
 // Two tensor ranks hold different tokens under sequence parallelism, so 64 experts fold over 2 * 32 ranks of a stage.
 TEST(Layout, ExpertsFoldOverTensorRanks) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.schedule = {.kind = "1f1b"};
   plan.cluster.gpus = 1024;
   plan.parallelism = {.tensor = 2, .sequence = true, .pipeline = 16, .expert = 64, .zero_stage = 1};
@@ -71,7 +68,7 @@ TEST(Layout, ExpertsFoldOverTensorRanks) {
 }
 
 TEST(Layout, OneDirectionIsNotDoubled) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.schedule.kind = "1f1b";
   const auto layout = make_layout(plan, architecture("deepseek-v3"));
   ASSERT_TRUE(layout) << to_string(layout.error());
@@ -115,7 +112,7 @@ TEST(Layout, ASequenceNeedsALearnedPositionForEveryToken) {
 
 TEST(Layout, SpreadsLayersEvenlyAndInOrder) {
   for (const std::int64_t pipeline : {1, 2, 3, 4, 7, 16, 61}) {
-    Plan plan = deepseek_plan();
+    Plan plan = expert_plan();
     plan.cluster.gpus = 64 * pipeline;
     plan.parallelism.pipeline = pipeline;
     plan.batch.global_batch_size = 64 * 122;
@@ -152,7 +149,7 @@ int line_of(const Plan& plan, const std::string& key) {
 class RefusedLayout : public testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedLayout, IsInfeasibleWithReasonAndHint) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   GetParam().change(plan);
   const auto layout = make_layout(plan, architecture("deepseek-v3"));
   ASSERT_FALSE(layout);
@@ -229,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& parameter) { return std::string(parameter.param.what); });
 
 TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.cluster.gpus = 16 * 96;
   plan.parallelism.expert = 96;
   plan.batch.global_batch_size = 96 * 120;
@@ -240,7 +237,7 @@ TEST(Layout, ExpertsThatDoNotDivideOverTheRanksAreRefused) {
 }
 
 TEST(Layout, RowsOfEveryExpertRankAreTaken) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.routing.imbalance = 0;
   plan.routing.rows_per_rank.assign(64, 512);
   EXPECT_TRUE(make_layout(plan, architecture("deepseek-v3")));
@@ -248,7 +245,7 @@ TEST(Layout, RowsOfEveryExpertRankAreTaken) {
 
 TEST(Layout, ATokenMustReachEnoughExperts) {
   // One of 64 groups holds four of 256 experts.
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.routing.max_nodes_per_token = 1;
   Architecture model = architecture("deepseek-v3");
   model.experts.groups = 64;
@@ -302,7 +299,7 @@ TEST(Layout, BalancedStagesCountTheHead) {
 }
 
 TEST(Layout, PredictionModulesLieOnAStageOfTheirOwnWhereItHoldsNoLayers) {
-  Plan plan = deepseek_plan();
+  Plan plan = expert_plan();
   plan.schedule.kind = "1f1b";
   const Architecture model = architecture("deepseek-v3");
   EXPECT_EQ(prediction_stage(make_layout(plan, model).value()), 15);

@@ -20,7 +20,7 @@ namespace {
 using tests::shipped;
 
 // Adds an FP32 tensor of four bytes an element, named by its lifetime.
-TensorId add(Graph& graph, std::string name, std::int64_t bytes, Role role, bool expert = false) {
+TensorId add_bytes(Graph& graph, std::string name, std::int64_t bytes, Role role, bool expert = false) {
   graph.tensors.push_back(
       {.name = std::move(name), .shape = {{bytes / 4}}, .type = DataType::fp32, .role = role, .expert = expert});
   return static_cast<TensorId>(graph.tensors.size() - 1);
@@ -31,13 +31,13 @@ TensorId add(Graph& graph, std::string name, std::int64_t bytes, Role role, bool
 Graph tiny_block() {
   Graph g;
   g.name = "tiny";
-  const TensorId x = add(g, "x", 100, Role::input), t = add(g, "t", 300, Role::activation),
-                 s = add(g, "s", 1000, Role::activation), y = add(g, "y", 100, Role::activation),
-                 dy = add(g, "dy", 100, Role::input), v = add(g, "v", 700, Role::activation),
-                 u = add(g, "u", 500, Role::activation), dx = add(g, "dx", 100, Role::activation),
-                 w = add(g, "w", 200, Role::parameter), dw = add(g, "dw", 200, Role::gradient),
-                 e = add(g, "e", 400, Role::parameter, true), de = add(g, "de", 400, Role::gradient, true),
-                 c = add(g, "c", 40, Role::constant);
+  const TensorId x = add_bytes(g, "x", 100, Role::input), t = add_bytes(g, "t", 300, Role::activation),
+                 s = add_bytes(g, "s", 1000, Role::activation), y = add_bytes(g, "y", 100, Role::activation),
+                 dy = add_bytes(g, "dy", 100, Role::input), v = add_bytes(g, "v", 700, Role::activation),
+                 u = add_bytes(g, "u", 500, Role::activation), dx = add_bytes(g, "dx", 100, Role::activation),
+                 w = add_bytes(g, "w", 200, Role::parameter), dw = add_bytes(g, "dw", 200, Role::gradient),
+                 e = add_bytes(g, "e", 400, Role::parameter, true), de = add_bytes(g, "de", 400, Role::gradient, true),
+                 c = add_bytes(g, "c", 40, Role::constant);
   const auto op = [&g](Phase phase, std::vector<TensorId> reads, std::vector<TensorId> writes) {
     const bool first = g.operators.empty() || g.operators.back().phase != phase;
     g.operators.push_back(
@@ -98,9 +98,9 @@ TEST(StageTensors, WhatCrossesBetweenBlocksCountsOnce) {
 }
 
 // {activations, temporary} at every moment of a slot.
-using Levels = std::vector<std::pair<double, double>>;
-Levels levels(const SlotMemory& slot) {
-  Levels found;
+using ByteLevels = std::vector<std::pair<double, double>>;
+ByteLevels byte_levels(const SlotMemory& slot) {
+  ByteLevels found;
   for (const SlotMoment& moment : slot.moments)
     found.emplace_back(moment.activations.value(), moment.temporary.value());
   return found;
@@ -110,7 +110,7 @@ SlotMemory tiny_slot(OpType type) { return slot_memories(tiny_program("1f1b", 2,
 TEST(SlotMemory, ForwardKeepsWhatLaterPhasesRead) {
   // x was received; t lives until s is written; y leaves with the slot.
   const SlotMemory slot = tiny_slot(OpType::F);
-  EXPECT_EQ(levels(slot), (Levels{{100, 300}, {1100, 300}, {1100, 100}}));
+  EXPECT_EQ(byte_levels(slot), (ByteLevels{{100, 300}, {1100, 300}, {1100, 100}}));
   EXPECT_EQ(slot.fullest, 1u);
   EXPECT_EQ(slot.kept, Bytes(1100));
 }
@@ -119,7 +119,7 @@ TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
   // dy was received (100, until its last reader), v 700 until u is written, u 500 until its last reader, dx leaves
   // (100). s is freed after the first operator, x after the first of W.
   const SlotMemory slot = tiny_slot(OpType::B);
-  EXPECT_EQ(levels(slot), (Levels{{0, 800}, {-1000, 1300}, {-1000, 700}, {-1000, 700}, {-1100, 700}}));
+  EXPECT_EQ(byte_levels(slot), (ByteLevels{{0, 800}, {-1000, 1300}, {-1000, 700}, {-1000, 700}, {-1100, 700}}));
   EXPECT_EQ(slot.fullest, 0u);
   EXPECT_EQ(slot.kept, Bytes(-1100));
 }
@@ -127,10 +127,10 @@ TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
 TEST(SlotMemory, SplitBackwardKeepsWhatTheWeightGradientReads) {
   // I keeps dy and u for W. W frees x after its first operator, u and dy with the slot.
   const SlotMemory input = tiny_slot(OpType::I);
-  EXPECT_EQ(levels(input), (Levels{{100, 700}, {-400, 700}, {-400, 100}}));
+  EXPECT_EQ(byte_levels(input), (ByteLevels{{100, 700}, {-400, 700}, {-400, 100}}));
   EXPECT_EQ(input.kept, Bytes(600 - 1000));
   const SlotMemory weight = tiny_slot(OpType::W);
-  EXPECT_EQ(levels(weight), (Levels{{0, 0}, {-100, 0}}));
+  EXPECT_EQ(byte_levels(weight), (ByteLevels{{0, 0}, {-100, 0}}));
   EXPECT_EQ(weight.kept, Bytes(-100 - 600));
 }
 
@@ -138,8 +138,9 @@ TEST(SlotMemory, APairHoldsBothSides) {
   // The slot is attention of F, then I and W of B. Its levels are F's with B's dy added (received at the start), then
   // B's with F's 1100 kept and its y (100) waiting to be sent.
   const SlotMemory slot = tiny_slot(OpType::FB);
-  EXPECT_EQ(levels(slot),
-            (Levels{{100, 400}, {1100, 400}, {1100, 200}, {1100, 900}, {100, 1400}, {100, 800}, {100, 800}, {0, 800}}));
+  EXPECT_EQ(
+      byte_levels(slot),
+      (ByteLevels{{100, 400}, {1100, 400}, {1100, 200}, {1100, 900}, {100, 1400}, {100, 800}, {100, 800}, {0, 800}}));
   EXPECT_EQ(slot.fullest, 3u);
   EXPECT_EQ(slot.most_kept, Bytes(1100));
   EXPECT_EQ(slot.kept, Bytes(0));
@@ -253,7 +254,7 @@ TEST(TrainingState, CountsParametersOfARank) {
 TEST(TrainingState, SharedParametersCountOnce) {
   const TinyCase tiny;
   Graph borrower;
-  add(borrower, "w", 200, Role::parameter);
+  add_bytes(borrower, "w", 200, Role::parameter);
   borrower.tensors.back().shared = true;
   // Two borrowers in addition to the owner use its 200 B alone. Without the owner the rank holds one copy.
   const auto dense_parameters = [&tiny](std::vector<Graph> blocks) {

@@ -20,7 +20,7 @@ namespace {
 
 using tests::shipped;
 
-TensorId add(Graph& graph, std::string name, std::int64_t rows, Role role = Role::activation) {
+TensorId add_rows(Graph& graph, std::string name, std::int64_t rows, Role role = Role::activation) {
   graph.tensors.push_back({.name = std::move(name), .shape = {{rows}}, .type = DataType::fp32, .role = role});
   return static_cast<TensorId>(graph.tensors.size() - 1);
 }
@@ -30,9 +30,10 @@ TensorId add(Graph& graph, std::string name, std::int64_t rows, Role role = Role
 Graph layer() {
   Graph g;
   g.name = "layer";
-  const TensorId x = add(g, "x", 100, Role::input), t = add(g, "t", 300), s = add(g, "s", 1000), k = add(g, "k", 40),
-                 y = add(g, "y", 100), dy = add(g, "dy", 100, Role::input), dx = add(g, "dx", 100),
-                 w = add(g, "w", 200, Role::parameter), dw = add(g, "dw", 200, Role::gradient);
+  const TensorId x = add_rows(g, "x", 100, Role::input), t = add_rows(g, "t", 300), s = add_rows(g, "s", 1000),
+                 k = add_rows(g, "k", 40), y = add_rows(g, "y", 100), dy = add_rows(g, "dy", 100, Role::input),
+                 dx = add_rows(g, "dx", 100), w = add_rows(g, "w", 200, Role::parameter),
+                 dw = add_rows(g, "dw", 200, Role::gradient);
   const auto op = [&g](std::string name, Phase phase, Section section, std::vector<TensorId> reads,
                        std::vector<TensorId> writes) {
     g.operators.push_back({.name = std::move(name),

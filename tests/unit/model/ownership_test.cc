@@ -18,7 +18,7 @@ Parameter stated(double value, Evidence kind = Evidence::published) {
 }
 
 // Two nodes have eight GPUs with a NIC each, and one switch.
-ClusterShape cluster() {
+ClusterShape priced_cluster() {
   ClusterShape shape;
   shape.name = "small";
   shape.gpus = 16;
@@ -46,18 +46,18 @@ TEST(Ownership, PurchaseByHand) {
   // Fabric: 16 * 1,000 + 64,000 = 80,000 USD. Capital of a GPU: 300,000 / 8 + 80,000 / 16 = 42,500 USD over
   // 4 * 8,766 * 0.5 = 17,532 hours: 2.4241387 USD.
   // Power: 700 + 4,000 / 8 + (16 * 20 + 1,600) / 16 = 1,320 W, 1,584 W with PUE: 0.1584 USD per hour.
-  const auto price = purchase_price({}, cluster());
+  const auto price = purchase_price({}, priced_cluster());
   ASSERT_TRUE(price.value) << price.missing;
-  EXPECT_EQ(fabric_price(cluster()), 80000);
+  EXPECT_EQ(fabric_price(priced_cluster()), 80000);
   EXPECT_NEAR(*price.value->capital, 2.4241387, 1e-6);
   EXPECT_NEAR(*price.value->electricity, 0.1584, 1e-12);
   EXPECT_NEAR(price.value->value, 2.5825387, 1e-6);
   EXPECT_EQ(price.value->kind, Evidence::assumed);  // that of the years
-  EXPECT_DOUBLE_EQ(supplied_power({}, cluster()).value.value(), 1584);
+  EXPECT_DOUBLE_EQ(supplied_power({}, priced_cluster()).value.value(), 1584);
 }
 
 TEST(Ownership, RangeTakesEveryConstantAtTheSameEnd) {
-  ClusterShape shape = cluster();
+  ClusterShape shape = priced_cluster();
   shape.prices.depreciation->low = 2;  // a short life costs more
   shape.prices.depreciation->high = 5;
   shape.prices.electricity->low = 0.05;
@@ -68,7 +68,7 @@ TEST(Ownership, RangeTakesEveryConstantAtTheSameEnd) {
 }
 
 TEST(Ownership, PurchaseFollowsItsConstantsAndRentDoesNot) {
-  const ClusterShape shape = cluster();
+  const ClusterShape shape = priced_cluster();
   const double before = purchase_price({}, shape).value->value;
   const auto with = [&](auto field, double value) {
     Plan plan;
@@ -88,30 +88,30 @@ TEST(Ownership, PurchaseFollowsItsConstantsAndRentDoesNot) {
 TEST(Ownership, ThePlansPriceIsTheRent) {
   Plan plan;
   plan.run.price_usd_per_gpu_hour = 3;
-  const auto rent = rent_price(plan, cluster());
+  const auto rent = rent_price(plan, priced_cluster());
   EXPECT_EQ(rent.value->value, 3);
   EXPECT_EQ(rent.value->low, 3);
   EXPECT_EQ(rent.value->kind, Evidence::assumed);
-  EXPECT_EQ(purchase_price(plan, cluster()).value->value, purchase_price({}, cluster()).value->value);
+  EXPECT_EQ(purchase_price(plan, priced_cluster()).value->value, purchase_price({}, priced_cluster()).value->value);
   plan.run.price_usd_per_gpu_hour = 0;
-  EXPECT_FALSE(rent_price(plan, cluster()).value);
+  EXPECT_FALSE(rent_price(plan, priced_cluster()).value);
 }
 
 TEST(Ownership, WhatIsMissingIsNamed) {
-  ClusterShape shape = cluster();
+  ClusterShape shape = priced_cluster();
   shape.prices.server.reset();
   shape.prices.switch_power.reset();
   shape.prices.rent.reset();
   EXPECT_EQ(rent_price({}, shape).missing, "small does not state price.rent");
   EXPECT_EQ(purchase_price({}, shape).missing, "small does not state price.server, power.switch");
   EXPECT_EQ(supplied_power({}, shape).missing, "small does not state power.switch");
-  shape = cluster();
+  shape = priced_cluster();
   shape.device.tdp = 0;
   EXPECT_EQ(supplied_power({}, shape).missing, "small does not state tdp of its device");
 }
 
 TEST(Ownership, ASingleNodeNeedsNoFabric) {
-  ClusterShape shape = cluster();
+  ClusterShape shape = priced_cluster();
   shape.gpus = 8;
   shape.fabric = {};
   shape.prices.nic.reset();
@@ -129,7 +129,7 @@ TEST(Ownership, RunCountsEnergyAndTheChosenPrice) {
   plan.run.tokens = 3.6e9;  // 3,600 steps
   plan.run.phases = {{"stated", 100, "a paper"}};
   // 3,600 steps of 10 s on 16 GPUs: 160 GPU-hours, and 260 with the given ones.
-  const RunCost rented = run_cost(plan, 10, cluster()).value();
+  const RunCost rented = run_cost(plan, 10, priced_cluster()).value();
   EXPECT_DOUBLE_EQ(rented.gpu_hours, 160);
   EXPECT_DOUBLE_EQ(*rented.cost_usd, 320);
   EXPECT_DOUBLE_EQ(*rented.total_cost_usd, 520);
@@ -137,14 +137,14 @@ TEST(Ownership, RunCountsEnergyAndTheChosenPrice) {
   EXPECT_DOUBLE_EQ(*rented.cost_high_usd(160), 640);
   EXPECT_DOUBLE_EQ(*rented.energy_mwh(160), 160 * 1584e-6);
   plan.run.ownership = "purchase";
-  const RunCost owned = run_cost(plan, 10, cluster()).value();
+  const RunCost owned = run_cost(plan, 10, priced_cluster()).value();
   EXPECT_DOUBLE_EQ(*owned.total_cost_usd, 260 * owned.purchase.value->value);
   EXPECT_EQ(owned.rent.value->value, 2);
   EXPECT_EQ(owned.fabric.nics, 16);
 }
 
 TEST(Ownership, WithoutAPriceThereIsNoCost) {
-  ClusterShape shape = cluster();
+  ClusterShape shape = priced_cluster();
   shape.prices = {};
   Plan plan;
   plan.cluster.gpus = 16;

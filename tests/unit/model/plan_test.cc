@@ -16,7 +16,7 @@ using tests::shipped;
 using tests::TemporaryDirectory;
 
 // The smallest plan has ten lines; appended text starts on line 11.
-const std::string minimal = R"([model]
+const std::string minimal_text = R"([model]
 config = "m.json"
 [cluster]
 topology = "h800-rail-fat-tree"
@@ -45,7 +45,7 @@ void expect_same(const Plan& a, const Plan& b) {
 }
 
 TEST(Plan, MinimalPlanTakesTheDefaults) {
-  const Plan plan = load(minimal);
+  const Plan plan = load(minimal_text);
   EXPECT_EQ(plan.cluster.gpus, 64);
   EXPECT_EQ(plan.parallelism.pipeline, 1);
   EXPECT_EQ(plan.parallelism.expert_tensor, 1);
@@ -100,7 +100,7 @@ TEST(Plan, PrintedPlanReadsBackTheSame) {
 }
 
 TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
-  Plan plan = load(minimal);
+  Plan plan = load(minimal_text);
   plan.model.config = "a \"quoted\" \\ path\twith\ncontrol \x7f letters and \xc3\xa9.json";
   plan.cluster.nic_gbps = 0.1 + 0.2;
   plan.routing.max_nodes_per_token = 4;
@@ -114,7 +114,7 @@ TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
 }
 
 TEST(Plan, PrintsEveryKey) {
-  const Plan plan = load(minimal);
+  const Plan plan = load(minimal_text);
   const std::string text = to_toml(plan);
   visit_fields(plan, [&](std::string_view key, const auto&) {
     const std::string leaf(key.substr(key.find('.') + 1));
@@ -125,9 +125,9 @@ TEST(Plan, PrintsEveryKey) {
 }
 
 TEST(Plan, ReadsWhatASearchMayTry) {
-  const Plan plan = load(
-      minimal, {"search.tensor=[1, 2]", "search.sequence=true", "search.pipeline=8", "search.schedule=dualpipe",
-                "search.recompute=[\"none\", \"half\"]", "search.split=ends-1", "search.communication_sms=[0, 20]"});
+  const Plan plan = load(minimal_text, {"search.tensor=[1, 2]", "search.sequence=true", "search.pipeline=8",
+                                        "search.schedule=dualpipe", "search.recompute=[\"none\", \"half\"]",
+                                        "search.split=ends-1", "search.communication_sms=[0, 20]"});
   EXPECT_EQ(plan.search.tensor, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(plan.search.sequence, std::vector<bool>{true});
   EXPECT_EQ(plan.search.pipeline, std::vector<std::int64_t>{8});
@@ -137,7 +137,7 @@ TEST(Plan, ReadsWhatASearchMayTry) {
   EXPECT_TRUE(plan.search.expert.empty());
   expect_same(plan, load(to_toml(plan)));
   const auto refusal = [](const std::string& change) {
-    const auto read = read_plan(minimal, "p.toml", {change});
+    const auto read = read_plan(minimal_text, "p.toml", {change});
     return read ? "" : to_string(read.error());
   };
   EXPECT_NE(refusal("search.schedule=dualpip").find("did you mean 'dualpipe'?"), std::string::npos);
@@ -147,12 +147,13 @@ TEST(Plan, ReadsWhatASearchMayTry) {
 }
 
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
-  const Plan plan = load(minimal, {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8",
-                                   "schedule.layers_per_stage=[1, 2]", "cluster.topology=\"my cluster\"",
-                                   "overlap.gradient_reduce=false", "run.tokens=1e12", "parallelism.pipeline=4",
-                                   "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]",
-                                   "cluster.device=h100-sxm", "attention.kernel=unfused", "overlap.sm_policy=dynamic",
-                                   "overlap.communication_kernels=hybrid-ep", "routing.rows_per_rank=[3, 0]"});
+  const Plan plan =
+      load(minimal_text,
+           {"parallelism.pipeline=8", "schedule.kind=gpipe", "precision.gemm=fp8", "schedule.layers_per_stage=[1, 2]",
+            "cluster.topology=\"my cluster\"", "overlap.gradient_reduce=false", "run.tokens=1e12",
+            "parallelism.pipeline=4", "run.phase=[{name = \"a\", gpu_hours = 3, source = \"b\"}]",
+            "cluster.device=h100-sxm", "attention.kernel=unfused", "overlap.sm_policy=dynamic",
+            "overlap.communication_kernels=hybrid-ep", "routing.rows_per_rank=[3, 0]"});
   EXPECT_EQ(plan.parallelism.pipeline, 4);  // the last one counts
   EXPECT_EQ(plan.schedule.kind, "gpipe");
   EXPECT_EQ(plan.precision.gemm, Precision::fp8);
@@ -196,7 +197,7 @@ TEST_P(BadPlanFile, IsAnInputErrorAtItsPlace) {
 
 BadPlan appended(const char* what, const std::string& section, const std::string& entry, const char* key,
                  const char* says) {
-  return {what, minimal + "[" + section + "]\n" + entry + "\n", 12, key, says};
+  return {what, minimal_text + "[" + section + "]\n" + entry + "\n", 12, key, says};
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -205,9 +206,9 @@ INSTANTIATE_TEST_SUITE_P(
         appended("unknown_key", "parallelism", "pipelin = 2", "parallelism.pipelin", "'parallelism.pipeline'"),
         appended("key_of_another_section", "schedule", "pipeline = 2", "schedule.pipeline", "'parallelism.pipeline'"),
         appended("unlike_any_key", "run", "xyzzy = 2", "run.xyzzy", "'run'"),
-        BadPlan{"unknown_section", minimal + "[paralelism]\npipeline = 2\n", 11, "paralelism", "'parallelism'"},
-        BadPlan{"key_without_section", "gpus = 3\n" + minimal, 1, "gpus", "'cluster.gpus'"},
-        BadPlan{"section_is_a_value", "routing = 3\n" + minimal, 1, "routing", "[routing]"},
+        BadPlan{"unknown_section", minimal_text + "[paralelism]\npipeline = 2\n", 11, "paralelism", "'parallelism'"},
+        BadPlan{"key_without_section", "gpus = 3\n" + minimal_text, 1, "gpus", "'cluster.gpus'"},
+        BadPlan{"section_is_a_value", "routing = 3\n" + minimal_text, 1, "routing", "[routing]"},
         appended("text_for_integer", "parallelism", "pipeline = \"2\"", "parallelism.pipeline", "found a string"),
         appended("fraction_for_integer", "parallelism", "pipeline = 2.0", "parallelism.pipeline", "an integer"),
         appended("integer_for_flag", "overlap", "gradient_reduce = 1", "overlap.gradient_reduce", "true or false"),
@@ -244,9 +245,10 @@ INSTANTIATE_TEST_SUITE_P(
         appended("schedule", "schedule", "kind = \"dualpip\"", "schedule.kind", "'dualpipe'"),
         appended("phase_shape", "run", "phase = 3", "run.phase", "[[run.phase]]"),
         appended("phases", "run", "phases = 3", "run.phases", "'run.phase'"),
-        BadPlan{"phase_lacks", minimal + "[[run.phase]]\nname = \"a\"\n", 11, "run.phase", "lacks 'gpu_hours'"},
-        BadPlan{"phase_key", minimal + "[[run.phase]]\nname = \"a\"\ngpu_hour = 2\n", 11, "run.phase", "'gpu_hours'"},
-        BadPlan{"phase_negative", minimal + "[[run.phase]]\nname = \"a\"\ngpu_hours = -2\nsource = \"s\"\n", 11,
+        BadPlan{"phase_lacks", minimal_text + "[[run.phase]]\nname = \"a\"\n", 11, "run.phase", "lacks 'gpu_hours'"},
+        BadPlan{"phase_key", minimal_text + "[[run.phase]]\nname = \"a\"\ngpu_hour = 2\n", 11, "run.phase",
+                "'gpu_hours'"},
+        BadPlan{"phase_negative", minimal_text + "[[run.phase]]\nname = \"a\"\ngpu_hours = -2\nsource = \"s\"\n", 11,
                 "run.phase", "gpu_hours"},
         BadPlan{"syntax", "[model]\nconfig = \n", 2, "", "TOML"},
         BadPlan{"missing", "[model]\nconfig = \"m\"\n", 0, "cluster.topology", "add 'topology = ...' under [cluster]"}),
@@ -269,7 +271,7 @@ class BadOverrides : public testing::TestWithParam<BadOverride> {};
 
 TEST_P(BadOverrides, AreInputErrorsOfTheCommandLine) {
   const TemporaryDirectory folder;
-  const auto plan = load_plan(folder.write("plan.toml", minimal).string(), {GetParam().text});
+  const auto plan = load_plan(folder.write("plan.toml", minimal_text).string(), {GetParam().text});
   ASSERT_FALSE(plan);
   expect_error(plan.error(), ErrorKind::input, "--set", 0, GetParam().key, GetParam().says);
 }
@@ -290,8 +292,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Plan, ModelKeysAddToTheConfig) {
   const Plan plan =
-      load(minimal, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5", "model.tie_word_embeddings=true",
-                     "model.scoring_func=sigmoid", "model.attn_config.alibi=false"});
+      load(minimal_text, {"model.n_routed_experts=512", "model.rms_norm_eps=1e-5", "model.tie_word_embeddings=true",
+                          "model.scoring_func=sigmoid", "model.attn_config.alibi=false"});
   EXPECT_EQ(plan.model.config, "m.json");
   const ConfigOverrides expected = {{"attn_config.alibi", false},
                                     {"n_routed_experts", std::int64_t{512}},
@@ -305,11 +307,11 @@ TEST(Plan, ModelKeysAddToTheConfig) {
 }
 
 TEST(Plan, AnUnknownModelKeyIsAnErrorWithTheNearest) {
-  const auto plan = read_plan(minimal, "plan.toml", {"model.n_routed_expert=512"});
+  const auto plan = read_plan(minimal_text, "plan.toml", {"model.n_routed_expert=512"});
   ASSERT_FALSE(plan);
   expect_error(plan.error(), ErrorKind::input, "--set", 0, "model.n_routed_expert",
                "did you mean 'model.n_routed_experts'?");
-  const auto list = read_plan(minimal, "plan.toml", {"model.n_routed_experts=[1]"});
+  const auto list = read_plan(minimal_text, "plan.toml", {"model.n_routed_experts=[1]"});
   ASSERT_FALSE(list);
   expect_error(list.error(), ErrorKind::input, "--set", 0, "model.n_routed_experts", "found a list");
 }

@@ -22,7 +22,7 @@ using model::OperatorKind;
 using model::TensorId;
 
 constexpr std::int32_t ranks = 4;
-constexpr std::int64_t tokens = 23, hidden = 5, chosen = 3;
+constexpr std::int64_t rank_tokens = 23, hidden = 5, chosen = 3;
 
 struct Setting {
   std::string name;
@@ -38,18 +38,19 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
   HostAllToAll() {
     const DataType type = GetParam().type;
     graph_.name = "all-to-alls";
-    const TensorId x = input("x", tokens, hidden, type), indices = input("indices", tokens, chosen, DataType::int32),
-                   weights = input("weights", tokens, chosen, DataType::fp32),
-                   dout = input("dout", tokens, hidden, type);
+    const TensorId x = input("x", rank_tokens, hidden, type),
+                   indices = input("indices", rank_tokens, chosen, DataType::int32),
+                   weights = input("weights", rank_tokens, chosen, DataType::fp32),
+                   dout = input("dout", rank_tokens, hidden, type);
     const TensorId received = made("received", hidden, type), local = made("local", chosen, DataType::int32),
                    received_weights = made("received_weights", chosen, DataType::fp32);
     const model::DispatchAttributes attributes{GetParam().experts, GetParam().experts_per_rank, chosen, 0};
     emit(OperatorKind::dispatch, {x, indices, weights}, {received, local, received_weights}, attributes);
-    const TensorId y = tensor("y", {{tokens}, {hidden}}, type), dy = made("dy", hidden, type);
+    const TensorId y = tensor("y", {{rank_tokens}, {hidden}}, type), dy = made("dy", hidden, type);
     emit(OperatorKind::combine, {received, indices, x, dout}, {y}, attributes);
     emit(OperatorKind::combine_grad, {dout, indices}, {dy}, attributes);
-    const TensorId dx = tensor("dx", {{tokens}, {hidden}}, type),
-                   dweights = tensor("dweights", {{tokens}, {chosen}}, DataType::fp32);
+    const TensorId dx = tensor("dx", {{rank_tokens}, {hidden}}, type),
+                   dweights = tensor("dweights", {{rank_tokens}, {chosen}}, DataType::fp32);
     emit(OperatorKind::dispatch_grad, {dy, received_weights, indices}, {dx, dweights}, attributes);
 
     const model::CollectiveAttributes all{ranks, 1};
@@ -65,7 +66,7 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
     return static_cast<TensorId>(graph_.tensors.size() - 1);
   }
   TensorId made(const std::string& name, std::int64_t columns, DataType type) {
-    return tensor(name, {{tokens, Extent::received}, {columns}}, type);
+    return tensor(name, {{rank_tokens, Extent::received}, {columns}}, type);
   }
   TensorId input(const std::string& name, std::int64_t rows, std::int64_t columns, DataType type) {
     inputs_.push_back(tensor(name, {{rows}, {columns}}, type));
@@ -132,7 +133,7 @@ class HostAllToAll : public testing::TestWithParam<Setting> {
 };
 
 // Returns the largest relative error of one rounding.
-double rounding(DataType type) {
+double rounding_of_type(DataType type) {
   if (type == DataType::bf16) return 0x1p-8;
   return type == DataType::fp16 ? 0x1p-11 : 0x1p-24;
 }
@@ -141,7 +142,8 @@ void expect_near(const std::vector<float>& got, const Matrix& want, DataType typ
   ASSERT_EQ(got.size(), static_cast<std::size_t>(want.size())) << what;
   constexpr double of_sums = 1e-5;  // of a dozen FP32 additions of numbers below 10
   for (Index i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(got[static_cast<std::size_t>(i)], want.data()[i], rounding(type) * std::abs(want.data()[i]) + of_sums)
+    ASSERT_NEAR(got[static_cast<std::size_t>(i)], want.data()[i],
+                rounding_of_type(type) * std::abs(want.data()[i]) + of_sums)
         << what << ", element " << i;
 }
 

@@ -19,12 +19,9 @@ using model::DataType;
 using model::OperatorKind;
 using tests::all_ranks;
 using tests::run_ranks;
+using tests::vector_tensor;
 
 constexpr std::int32_t ranks = 4;
-
-model::Tensor vector_tensor(std::int64_t size, DataType type = DataType::fp32) {
-  return {.name = "x", .shape = {{size}}, .type = type};
-}
 
 std::vector<float> random_vector(std::size_t size, DataType type, std::int32_t rank) {
   model::Random random(static_cast<std::uint64_t>(rank) + 1);

@@ -12,10 +12,7 @@ namespace {
 using model::DataType;
 using model::Stream;
 using tests::run_ranks;
-
-model::Tensor vector_tensor(std::int64_t size, DataType type = DataType::fp32) {
-  return {.name = "x", .shape = {{size}}, .type = type};
-}
+using tests::vector_tensor;
 
 BufferPointer filled(HostDevice& device, const std::vector<float>& values, DataType type = DataType::fp32) {
   BufferPointer buffer = device.allocate(vector_tensor(static_cast<std::int64_t>(values.size()), type));

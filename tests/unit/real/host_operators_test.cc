@@ -22,8 +22,8 @@ using model::Tensor;
 using model::TensorId;
 using real::host::HostBuffer;
 
-constexpr double tolerance = 1e-4;  // relative to the largest entry: FP32 compared with double precision
-constexpr float rounding = 1e-6f;   // of gradients that are zero
+constexpr double tolerance = 1e-4;      // relative to the largest entry: FP32 compared with double precision
+constexpr float zero_rounding = 1e-6f;  // of gradients that are zero
 
 // Returns the layers in their FP32 and FP8 forms; narrower formats are not compared here.
 std::vector<Graph> blocks() {
@@ -85,7 +85,8 @@ class Comparison {
   void expect_equal(TensorId id, const HostBuffer& actual, const std::string& where) const {
     const FloatMatrix expected = interpreter_.value(0, id).cast<float>();
     const FloatMatrix found = actual.matrix();
-    const bool both_zero = expected.cwiseAbs().maxCoeff() < rounding && found.cwiseAbs().maxCoeff() < rounding;
+    const bool both_zero =
+        expected.cwiseAbs().maxCoeff() < zero_rounding && found.cwiseAbs().maxCoeff() < zero_rounding;
     EXPECT_TRUE(both_zero || difference(found, expected) <= tolerance)
         << graph_.name << ", " << where << ": " << graph_.tensor(id).name;
   }

@@ -15,7 +15,7 @@ using enum model::OperatorKind;
 using model::OperatorKind;
 using real::host::Index;
 
-constexpr Index tokens = 256, width = 96;
+constexpr Index work_rows = 256, work_width = 96;
 
 FloatMatrix whole_numbers(Index rows, Index columns, Index below, model::Random& random) {
   return FloatMatrix::NullaryExpr(
@@ -40,56 +40,59 @@ std::vector<HostOperator> gemms(model::Random& random) {
   const model::MatmulAttributes by_rows{.transpose_b = true};
   const model::MatmulAttributes gradient{.transpose_a = true, .accumulate = true};
   return {
-      {matmul, by_rows, {any(tokens, width), any(80, width), any(80, 1)}, {zeros(tokens, 80)}},
-      {matmul, gradient, {any(tokens, 80), any(tokens, width)}, {any(80, width)}},
-      {matmul, model::MatmulAttributes{true, true, false}, {any(width, tokens), any(80, width)}, {zeros(tokens, 80)}},
-      {grouped_matmul, by_rows, {any(tokens, width), any(4 * 80, width), offsets}, {zeros(tokens, 80)}},
-      {grouped_matmul, gradient, {any(tokens, 80), any(tokens, width), offsets}, {any(4 * 80, width)}},
+      {matmul, by_rows, {any(work_rows, work_width), any(80, work_width), any(80, 1)}, {zeros(work_rows, 80)}},
+      {matmul, gradient, {any(work_rows, 80), any(work_rows, work_width)}, {any(80, work_width)}},
+      {matmul,
+       model::MatmulAttributes{true, true, false},
+       {any(work_width, work_rows), any(80, work_width)},
+       {zeros(work_rows, 80)}},
+      {grouped_matmul, by_rows, {any(work_rows, work_width), any(4 * 80, work_width), offsets}, {zeros(work_rows, 80)}},
+      {grouped_matmul, gradient, {any(work_rows, 80), any(work_rows, work_width), offsets}, {any(4 * 80, work_width)}},
       {grouped_matmul,
        model::MatmulAttributes{.transpose_b = true, .accumulate = true},
-       {any(80, tokens), any(width, tokens), offsets},
-       {any(4 * 80, width)}},
+       {any(80, work_rows), any(work_width, work_rows), offsets},
+       {any(4 * 80, work_width)}},
       {attention,
        heads(),
-       {any(tokens, width), any(tokens, width / 2), any(tokens, width / 2)},
-       {zeros(tokens, width), zeros(tokens, 4)}},
+       {any(work_rows, work_width), any(work_rows, work_width / 2), any(work_rows, work_width / 2)},
+       {zeros(work_rows, work_width), zeros(work_rows, 4)}},
       {attention_grad,
        heads(),
-       {any(tokens, width), any(tokens, width), any(tokens, width / 2), any(tokens, width / 2), any(tokens, width),
-        any(tokens, 4).array() + 20},
-       {zeros(tokens, width), zeros(tokens, width / 2), zeros(tokens, width / 2)}},
-      {softmax, heads(), {any(tokens, 4 * 128)}, {zeros(tokens, 4 * 128)}},
+       {any(work_rows, work_width), any(work_rows, work_width), any(work_rows, work_width / 2),
+        any(work_rows, work_width / 2), any(work_rows, work_width), any(work_rows, 4).array() + 20},
+       {zeros(work_rows, work_width), zeros(work_rows, work_width / 2), zeros(work_rows, work_width / 2)}},
+      {softmax, heads(), {any(work_rows, 4 * 128)}, {zeros(work_rows, 4 * 128)}},
   };
 }
 
 std::vector<HostOperator> row_wise(model::Random& random) {
   const auto any = [&](Index rows, Index columns) { return random_floats(rows, columns, random); };
-  const FloatMatrix ids = whole_numbers(tokens, 1, 50, random);
-  const FloatMatrix map = whole_numbers(tokens, 1, 70, random);
+  const FloatMatrix ids = whole_numbers(work_rows, 1, 50, random);
+  const FloatMatrix map = whole_numbers(work_rows, 1, 70, random);
   return {
       {rmsnorm_grad,
        model::NormAttributes{},
-       {any(tokens, width), any(tokens, width), any(width, 1)},
-       {zeros(tokens, width), any(width, 1)}},
+       {any(work_rows, work_width), any(work_rows, work_width), any(work_width, 1)},
+       {zeros(work_rows, work_width), any(work_width, 1)}},
       {layernorm_grad,
        model::NormAttributes{},
-       {any(tokens, width), any(tokens, width), any(width, 1)},
-       {zeros(tokens, width), any(width, 1), any(width, 1)}},
-      {column_sum, {}, {any(tokens, width)}, {any(width, 1)}},
-      {cast, {}, {any(tokens, width)}, {zeros(tokens, width)}, model::DataType::bf16},
+       {any(work_rows, work_width), any(work_rows, work_width), any(work_width, 1)},
+       {zeros(work_rows, work_width), any(work_width, 1), any(work_width, 1)}},
+      {column_sum, {}, {any(work_rows, work_width)}, {any(work_width, 1)}},
+      {cast, {}, {any(work_rows, work_width)}, {zeros(work_rows, work_width)}, model::DataType::bf16},
       {swiglu_grad,
        {},
-       {any(tokens, width), any(tokens, 2 * width), any(tokens, 1)},
-       {zeros(tokens, 2 * width), zeros(tokens, 1)}},
-      {embedding_grad, {}, {any(tokens, width), ids}, {any(50, width)}},
-      {add_positions_grad, model::PositionAttributes{64}, {any(tokens, width)}, {any(64, width)}},
-      {unpermute, {}, {any(tokens, width), map}, {zeros(70, width)}},
-      {cast_transpose, {}, {any(tokens, width)}, {zeros(width, tokens)}},
+       {any(work_rows, work_width), any(work_rows, 2 * work_width), any(work_rows, 1)},
+       {zeros(work_rows, 2 * work_width), zeros(work_rows, 1)}},
+      {embedding_grad, {}, {any(work_rows, work_width), ids}, {any(50, work_width)}},
+      {add_positions_grad, model::PositionAttributes{64}, {any(work_rows, work_width)}, {any(64, work_width)}},
+      {unpermute, {}, {any(work_rows, work_width), map}, {zeros(70, work_width)}},
+      {cast_transpose, {}, {any(work_rows, work_width)}, {zeros(work_width, work_rows)}},
       {cross_entropy,
        model::LossAttributes{.sequence_length = 64},
-       {any(tokens, 50), ids},
-       {zeros(1, 1), zeros(tokens, 1)}},
-      {sum_of_squares, {}, {any(tokens, width), any(70, 1)}, {zeros(1, 1)}},
+       {any(work_rows, 50), ids},
+       {zeros(1, 1), zeros(work_rows, 1)}},
+      {sum_of_squares, {}, {any(work_rows, work_width), any(70, 1)}, {zeros(1, 1)}},
   };
 }
 

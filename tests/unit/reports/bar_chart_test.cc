@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-BarChart example() {
+BarChart example_bars() {
   BarChart chart;
   chart.title = "A & B";
   chart.legend = {{2, "faster"}};
@@ -21,7 +21,7 @@ BarChart example() {
 }
 
 TEST(BarChart, TextIsEscapedAndNothingIsAVariable) {
-  const std::string svg = bar_chart_svg(example());
+  const std::string svg = bar_chart_svg(example_bars());
   EXPECT_THAT(svg, HasSubstr("A &amp; B"));
   EXPECT_THAT(svg, HasSubstr("&lt;row&gt;"));
   EXPECT_THAT(svg, testing::Not(HasSubstr("var(")));
@@ -29,13 +29,13 @@ TEST(BarChart, TextIsEscapedAndNothingIsAVariable) {
 
 // The axis spans 10 to 12 with a margin of 3 % on both sides: bars of 2 and 1 are 560 * 2 / 2.12 and half of it wide.
 TEST(BarChart, BarsAreAsWideAsTheirValues) {
-  const std::string svg = bar_chart_svg(example());
+  const std::string svg = bar_chart_svg(example_bars());
   EXPECT_THAT(svg, HasSubstr("width=\"528.3\""));
   EXPECT_THAT(svg, HasSubstr("width=\"264.2\""));
 }
 
 TEST(BarChart, MarksStandOnTheirOuterSides) {
-  const std::string svg = bar_chart_svg(example());
+  const std::string svg = bar_chart_svg(example_bars());
   EXPECT_THAT(svg, HasSubstr("text-anchor=\"end\">from<"));
   EXPECT_THAT(svg, HasSubstr("text-anchor=\"start\">to<"));
 }

@@ -7,15 +7,18 @@
 
 #include "reports/html/detail/pipeline_svg.h"
 #include "tests/support/example_result.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::reports {
 namespace {
 
-const std::vector<Comparison> comparisons = {{"step <time>", "s", 20.0, 19.926, "a & b"}};
+using tests::count;
+
+const std::vector<Comparison> html_comparisons = {{"step <time>", "s", 20.0, 19.926, "a & b"}};
 
 std::string page() {
   return to_html(support::example_result(), support::example_plan(), support::example_timeline(),
-                 support::example_rank_names(), comparisons);
+                 support::example_rank_names(), html_comparisons);
 }
 
 // Every element is closed in order; <meta> and the doctype have no end tag. Text and attributes hold no bare angle
@@ -38,12 +41,6 @@ void expect_balanced(const std::string& text) {
     }
   }
   EXPECT_TRUE(open.empty()) << "left open: " << (open.empty() ? "" : open.back());
-}
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
 }
 
 TEST(Html, TagsBalance) {

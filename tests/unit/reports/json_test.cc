@@ -11,16 +11,16 @@
 namespace plumbline::reports {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::vector<std::string> keys_of(const Json& json) {
+std::vector<std::string> keys_of(const OrderedJson& json) {
   std::vector<std::string> keys;
   for (const auto& item : json.items()) keys.push_back(item.key());
   return keys;
 }
 
 // Keys are the contract's, in its order; further keys may only follow them.
-void expect_begins_with(const Json& json, const std::vector<std::string>& contract) {
+void expect_begins_with(const OrderedJson& json, const std::vector<std::string>& contract) {
   const auto keys = keys_of(json);
   ASSERT_GE(keys.size(), contract.size());
   EXPECT_EQ(std::vector<std::string>(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(contract.size())),
@@ -29,7 +29,7 @@ void expect_begins_with(const Json& json, const std::vector<std::string>& contra
 
 class ResultJson : public testing::Test {
  protected:
-  Json json = Json::parse(to_json(support::example_result(), support::example_plan()));
+  OrderedJson json = OrderedJson::parse(to_json(support::example_result(), support::example_plan()));
 };
 
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
@@ -64,7 +64,7 @@ TEST_F(ResultJson, KeepsValuesExactly) {
 }
 
 TEST_F(ResultJson, BoundHasWhatBindsAndTheLosses) {
-  const Json& bound = json["bound"];
+  const OrderedJson& bound = json["bound"];
   EXPECT_EQ(keys_of(bound), (std::vector<std::string>{"time_s", "binds", "rank", "lost", "flops_at_peak_s"}));
   EXPECT_EQ(bound["binds"], "compute");
   EXPECT_EQ(bound["rank"], 3);
@@ -79,7 +79,7 @@ TEST_F(ResultJson, NotComputedIsNull) {
   auto result = support::example_result();
   result.run->rent = {std::nullopt, "no price.rent"};
   result.run->cost_usd.reset();
-  const Json unpriced = Json::parse(to_json(result, support::example_plan()))["run"];
+  const OrderedJson unpriced = OrderedJson::parse(to_json(result, support::example_plan()))["run"];
   EXPECT_TRUE(unpriced["cost_usd"].is_null());
   EXPECT_TRUE(unpriced["cost_usd_low"].is_null());
   EXPECT_EQ(unpriced["rent"].dump(), R"({"usd_per_gpu_hour":null,"missing":"no price.rent"})");
@@ -87,7 +87,7 @@ TEST_F(ResultJson, NotComputedIsNull) {
   result.bound_s.reset();
   result.step.bubble_s.reset();
   result.step.mfu = std::nan("");
-  const Json empty = Json::parse(to_json(result, support::example_plan()));
+  const OrderedJson empty = OrderedJson::parse(to_json(result, support::example_plan()));
   EXPECT_TRUE(empty["run"].is_null());
   for (const char* key : {"time_s", "binds", "rank", "lost"}) EXPECT_TRUE(empty["bound"][key].is_null()) << key;
   EXPECT_TRUE(empty["step"]["bubble_s"].is_null());
@@ -95,17 +95,17 @@ TEST_F(ResultJson, NotComputedIsNull) {
 }
 
 TEST_F(ResultJson, OneMemoryEntryPerPipelineRank) {
-  const Json& stages = json["memory"]["stages"];
+  const OrderedJson& stages = json["memory"]["stages"];
   ASSERT_EQ(stages.size(), 16u);
   expect_begins_with(stages[3], {"stage", "stages", "parameters_bytes", "gradients_bytes", "optimizer_bytes",
                                  "activations_bytes", "buffers_bytes", "peak_bytes"});
   EXPECT_EQ(stages[3]["stage"], 3);
-  EXPECT_EQ(stages[3]["stages"], Json({3, 12}));
+  EXPECT_EQ(stages[3]["stages"], OrderedJson({3, 12}));
 }
 
 TEST(MemoryJson, HasTheTimelineTheAdviceAndTheConstants) {
   const model::Memory memory = support::example_result().memory;
-  const Json bare = Json::parse(memory_to_json(memory, support::example_plan()))["memory"];
+  const OrderedJson bare = OrderedJson::parse(memory_to_json(memory, support::example_plan()))["memory"];
   EXPECT_EQ(bare["fullest_rank"], 0);
   EXPECT_EQ(bare["stages"][0]["buffers_bytes"], 3e9);  // 2 GB temporary, 1 GB communication
   EXPECT_EQ(bare["stages"][0]["free_bytes"], 84.94e9 - 58e9);
@@ -120,19 +120,19 @@ TEST(MemoryJson, HasTheTimelineTheAdviceAndTheConstants) {
   advice.tried = 4;
   advice.fitting.push_back({{"recompute.policy=full"}, 50e9, "c of d in B of micro-batch 1"});
   const model::Parameter constant{"device.reserve.context", 5e8, "B", model::Evidence::assumed, "a guess", {}};
-  const Json full =
-      Json::parse(memory_to_json(memory, support::example_plan(), {&levels, &advice, {constant}}))["memory"];
+  const OrderedJson full =
+      OrderedJson::parse(memory_to_json(memory, support::example_plan(), {&levels, &advice, {constant}}))["memory"];
   EXPECT_EQ(full["timeline"]["rank"], 3);
   EXPECT_EQ(full["timeline"]["ops"].size(), 2u);
   EXPECT_EQ(full["timeline"]["ops"][0]["total_bytes"], 46e9);
   EXPECT_EQ(full["timeline"]["within_fullest_op"][0]["what"], "a of b in F of micro-batch 0");
-  EXPECT_EQ(full["advice"]["fitting"][0]["set"], Json({"recompute.policy=full"}));
+  EXPECT_EQ(full["advice"]["fitting"][0]["set"], OrderedJson({"recompute.policy=full"}));
   EXPECT_TRUE(full["advice"]["closest"].is_null());
   EXPECT_EQ(full["constants"][0]["kind"], "assumed");
 }
 
 TEST_F(ResultJson, EmbedsTheWholePlanNested) {
-  const Json& plan = json["plan"];
+  const OrderedJson& plan = json["plan"];
   EXPECT_EQ(plan["parallelism"]["pipeline"], 16);
   EXPECT_EQ(plan["precision"]["gemm"], "fp8");
   EXPECT_EQ(plan["schedule"]["layers_per_stage"].size(), 16u);
@@ -153,7 +153,8 @@ TEST_F(ResultJson, SameInputSameBytes) {
 }
 
 TEST(MemoryJson, HasTheEnvelopeAndTheMemoryOnly) {
-  const Json json = Json::parse(memory_to_json(support::example_result().memory, support::example_plan()));
+  const OrderedJson json =
+      OrderedJson::parse(memory_to_json(support::example_result().memory, support::example_plan()));
   EXPECT_EQ(keys_of(json), (std::vector<std::string>{"plumbline", "memory", "plan"}));
   EXPECT_EQ(json["memory"]["fits"], true);
 }
@@ -161,7 +162,7 @@ TEST(MemoryJson, HasTheEnvelopeAndTheMemoryOnly) {
 TEST(ResultJsonText, SurvivesBytesThatAreNotUtf8) {
   auto plan = support::example_plan();
   plan.model.config = "caf\xe9.json";
-  EXPECT_NO_THROW({ EXPECT_TRUE(Json::accept(to_json(support::example_result(), plan))); });
+  EXPECT_NO_THROW({ EXPECT_TRUE(OrderedJson::accept(to_json(support::example_result(), plan))); });
 }
 
 }  // namespace

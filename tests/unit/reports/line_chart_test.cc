@@ -4,10 +4,12 @@
 
 #include <string>
 
+#include "tests/support/text_parts.h"
+
 namespace plumbline::reports {
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+using tests::has;
 
 // One panel of 0 to 10 in both directions: x = 84 + 76 per unit, y = 66 + 220 - 22 per unit.
 LineChart square() {

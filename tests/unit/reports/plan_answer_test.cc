@@ -57,7 +57,7 @@ ClusterOption cluster_option(const std::string& cluster, std::vector<RankedPlan>
 std::string words_of(const std::string& text) { return std::regex_replace(text, std::regex("\\s+"), " "); }
 
 // "far" is faster, "near" cheaper, "empty" has no plan.
-PlanAnswer example() {
+PlanAnswer example_answer() {
   PlanAnswer answer;
   answer.name = "example";
   answer.has_tokens = true;
@@ -69,7 +69,7 @@ PlanAnswer example() {
 }
 
 TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   rank(answer);
   EXPECT_THAT(answer.order, ElementsAre(2, 0));
   EXPECT_THAT(answer.empty, ElementsAre(1));
@@ -78,7 +78,7 @@ TEST(PlanAnswer, RanksOptionsByTheirBestPlan) {
   EXPECT_NEAR(answer.best_with[0], 0.943, 0.02);
   EXPECT_EQ(answer.verdict.winner, 0u);
   EXPECT_THAT(answer.options[2].best_with, ElementsAre(testing::DoubleNear(1, 1e-9), 0));
-  PlanAnswer cost = example();
+  PlanAnswer cost = example_answer();
   cost.objective = Objective::cost;
   rank(cost);
   EXPECT_THAT(cost.order, ElementsAre(0, 2));
@@ -95,14 +95,14 @@ TEST(PlanAnswer, TheLastRuleThatRemovedAnything) {
 }
 
 TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   answer.limits.days = 32;
   answer.limits.usd = 3.2e6;
   rank(answer);
   EXPECT_EQ(reports::unmet_limits(answer),
             "time: 40.00 days on far, 2,048 GPUs is the least, 25.0 % over the limit of 32.00 days; cost: 4.000 M USD "
             "on near, 2,048 GPUs is the least, 25.0 % over the limit of 3.200 M USD");
-  PlanAnswer both = example();
+  PlanAnswer both = example_answer();
   both.limits.days = 45;
   both.limits.usd = 4.5e6;
   rank(both);
@@ -110,7 +110,7 @@ TEST(PlanAnswer, ReportsHowFarTheLimitsAre) {
 }
 
 TEST(PlanAnswer, ReasonsHaveTheirProbability) {
-  const PlanAnswer answer = example();
+  const PlanAnswer answer = example_answer();
   const auto& rows = answer.options[2].plans;
   EXPECT_THAT(reports::reason_on_option(rows[0], rows[1]), HasSubstr("+0.5 %, worse with > 99 %: "));
   EXPECT_THAT(reports::reason_on_option(rows[0], answer.options[0].plans[0]), HasSubstr("+25.0 %, worse with 9"));
@@ -131,7 +131,7 @@ TEST(PlanAnswer, ProbabilitiesAndIntervalsInWords) {
 
 // The first is 1 % faster by prediction, which errors of 10 % hide: about as often as not it is the best.
 TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   answer.options[0] = cluster_option("near", {row(8.08, 40.4, 5.05e6, "near")});
   answer.limits.days = 42;
   rank(answer);
@@ -148,7 +148,7 @@ TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
 }
 
 TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   rank(answer);
   const std::string text = reports::plan_text(answer, false);
   for (const char* part : {"example: 3 cluster options, for the shortest time", "Clusters, each with its best plan",
@@ -158,7 +158,7 @@ TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
 }
 
 TEST(PlanAnswer, AnIncompleteOrEmptyAnswerIsMarked) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   answer.complete = false;
   rank(answer);
   EXPECT_THAT(reports::plan_text(answer, false), HasSubstr("INCOMPLETE"));
@@ -171,7 +171,7 @@ TEST(PlanAnswer, AnIncompleteOrEmptyAnswerIsMarked) {
 }
 
 TEST(PlanAnswer, Json) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   rank(answer);
   answer.break_evens.push_back({true,
                                 {1},
@@ -201,7 +201,7 @@ TEST(PlanAnswer, Json) {
 }
 
 TEST(PlanAnswer, PictureHasTheFrontAsRings) {
-  PlanAnswer answer = example();
+  PlanAnswer answer = example_answer();
   rank(answer);
   const std::string svg = reports::plan_svg(answer);
   for (const char* part : {"days against dollars", "far, 2,048 GPUs", "near, 2,048 GPUs"})

@@ -4,16 +4,13 @@
 
 #include <string>
 
+#include "tests/support/text_parts.h"
+
 namespace plumbline::reports {
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
+using tests::count;
+using tests::has;
 
 // Peak 1000 TFLOP/s over 1 TB/s: the roof bends at 1000 FLOP/B, so that both axes end on round ticks: 200 to 5000
 // FLOP/B (1000 / 4 and 1000 * 4), 200 to 2000 TFLOP/s (1000 / 4 and 1000 * 1.3).

@@ -13,7 +13,7 @@
 namespace plumbline::reports {
 namespace {
 
-const std::vector<Comparison> comparisons = {
+const std::vector<Comparison> summarised_figures = {
     {"step time", "s", 20.0, 19.926, "arXiv 2412.19437 and the published profile of one step"},
     {"GPU-hours, pretraining", "h", 2.677e6, 2.664e6, "arXiv 2412.19437, table 1"}};
 
@@ -26,7 +26,7 @@ void expect_fits_80_columns(const std::string& text) {
 }
 
 TEST(Summary, HoldsEveryHeadlineIn80Columns) {
-  const std::string text = summary(support::example_result(), support::example_plan(), comparisons);
+  const std::string text = summary(support::example_result(), support::example_plan(), summarised_figures);
   expect_fits_80_columns(text);
   for (const char* part :
        {"example-moe on 2,048 H800 (h800-rail-fat-tree)", "20.00 s", "lower bound 11.90 s", "3,145,728", "43.7 %",
@@ -43,8 +43,8 @@ TEST(Summary, HoldsEveryHeadlineIn80Columns) {
 TEST(Summary, ColoursOnlyWhenAsked) {
   const auto result = support::example_result();
   const auto plan = support::example_plan();
-  EXPECT_EQ(summary(result, plan, comparisons).find('\x1b'), std::string::npos);
-  const std::string colored = summary(result, plan, comparisons, {.color = true});
+  EXPECT_EQ(summary(result, plan, summarised_figures).find('\x1b'), std::string::npos);
+  const std::string colored = summary(result, plan, summarised_figures, {.color = true});
   EXPECT_NE(colored.find("\x1b[1mMemory"), std::string::npos);
 }
 
@@ -60,7 +60,7 @@ TEST(Summary, HasWhatTheStepLosesAgainstItsBound) {
 TEST(Summary, LeadsWithTheInterval) {
   auto result = support::example_result();
   result.interval = support::example_interval();
-  const std::string text = summary(result, support::example_plan(), comparisons);
+  const std::string text = summary(result, support::example_plan(), summarised_figures);
   expect_fits_80_columns(text);
   for (const char* part :
        {"step time              20.00 s  from components; lower bound 11.90 s",
@@ -73,7 +73,7 @@ TEST(Summary, LeadsWithTheInterval) {
         // the ninth and tenth source
         "Others: memory-bound shapes 1.4 %, software stack 1.4 %."})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  const std::string without = summary(support::example_result(), support::example_plan(), comparisons);
+  const std::string without = summary(support::example_result(), support::example_plan(), summarised_figures);
   for (const char* part : {"clusters run it", "from components", "uncertainty"})
     EXPECT_EQ(without.find(part), std::string::npos) << part;
 }

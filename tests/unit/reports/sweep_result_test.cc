@@ -7,9 +7,12 @@
 #include <vector>
 
 #include "reports/text/whatif/whatif_report.h"
+#include "tests/support/text_parts.h"
 
 namespace plumbline::sim {
 namespace {
+
+using tests::has;
 
 // Returns a point of 1,000 tokens in `seconds`, all in overlapped pairs of which `share` is exposed communication.
 SweepPoint point_of(double seconds, double share) {
@@ -44,8 +47,6 @@ SweepResult along_one_key() {
 
 // Returns the text with its lines joined, so that sentences are found wherever they wrap.
 std::string unwrapped(const std::string& text) { return std::regex_replace(text, std::regex("\n *"), " "); }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(SweepResult, FindsTheBestFeasiblePointItsPlateauAndWhereCommunicationIsHidden) {
   const SweepResult result = along_one_key();

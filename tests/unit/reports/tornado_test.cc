@@ -29,14 +29,14 @@ TornadoInput input_named(const std::string& name, std::size_t settings) {
 model::Error infeasible() { return {model::ErrorKind::infeasible, "cannot be", "", 0, "narrow", ""}; }
 
 // The plan takes ten seconds; "wide" spans 9 to 12, "narrow" 10 to 10.5 with one infeasible setting, "none" nothing.
-TornadoResult example() {
+TornadoResult example_tornado() {
   return tornado_result(Fidelity::step, {input_named("narrow", 2), input_named("none", 1), input_named("wide", 3)},
                         {point_of(10), point_of(10.5), tl::unexpected(infeasible()), point_of(10), point_of(11),
                          point_of(9), point_of(12)});
 }
 
 TEST(Tornado, InputsAreSortedByWhatTheyMove) {
-  const TornadoResult result = example();
+  const TornadoResult result = example_tornado();
   ASSERT_EQ(result.rows.size(), 3U);
   EXPECT_EQ(result.rows[0].input.name, "wide");
   EXPECT_EQ(result.rows[1].input.name, "narrow");
@@ -51,7 +51,7 @@ TEST(Tornado, InputsAreSortedByWhatTheyMove) {
 
 // The unchanged plan is one of the ends where no setting is beyond it.
 TEST(Tornado, AnInfeasibleSettingDoesNotCount) {
-  const TornadoSpan narrow = example().rows[1].spans[0].value();
+  const TornadoSpan narrow = example_tornado().rows[1].spans[0].value();
   EXPECT_DOUBLE_EQ(narrow.least, 10);
   EXPECT_EQ(narrow.least_setting, std::nullopt);
   EXPECT_EQ(narrow.most_setting, 0U);
@@ -67,7 +67,7 @@ TEST(Tornado, WithoutARunThereIsNoCost) {
 }
 
 TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
-  const std::string text = reports::tornado_text(example(), false);
+  const std::string text = reports::tornado_text(example_tornado(), false);
   EXPECT_THAT(text,
               testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
   EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
@@ -75,7 +75,7 @@ TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
 }
 
 TEST(Tornado, JsonHoldsEverySetting) {
-  const auto json = nlohmann::json::parse(reports::tornado_json(example()));
+  const auto json = nlohmann::json::parse(reports::tornado_json(example_tornado()));
   EXPECT_EQ(json["tornado"]["base"]["step.time_s"], 10);
   EXPECT_EQ(json["inputs"][0]["width"]["step.time_s"], 3);
   EXPECT_EQ(json["inputs"][0]["settings"][1]["set"][0], "wide=1");

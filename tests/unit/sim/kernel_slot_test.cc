@@ -18,7 +18,7 @@ using model::OpType;
 using model::Segment;
 using model::Stream;
 
-constexpr double relative = 1e-12;  // sums have another order
+constexpr double rounding_of_sums = 1e-12;  // sums have another order
 
 bool is_grouped_weight_gradient(const model::Operator& op) {
   return op.kind == model::OperatorKind::grouped_matmul && op.phase == model::Phase::W;
@@ -90,8 +90,8 @@ TEST_F(KernelSlots, TheTimesOfTheKernelsAddUpToTheirSegment) {
       }
     }
     for (std::size_t state = 0; state < model::communication_states; ++state) {
-      EXPECT_NEAR(sum.compute[state], whole[s].compute[state], relative);
-      EXPECT_NEAR(sum.compute_per_row[state], whole[s].compute_per_row[state], relative);
+      EXPECT_NEAR(sum.compute[state], whole[s].compute[state], rounding_of_sums);
+      EXPECT_NEAR(sum.compute_per_row[state], whole[s].compute_per_row[state], rounding_of_sums);
     }
   }
 }

@@ -23,7 +23,7 @@ using model::OpType;
 using model::Segment;
 using model::Stream;
 
-constexpr double relative = 1e-12;  // sums have another order
+constexpr double rounding_of_times = 1e-12;  // sums have another order
 
 // DeepSeek-V3's shipped plan on an H800 with 20 SMs for communication: GEMMs always have 112.
 class SegmentTimes : public testing::Test {
@@ -65,10 +65,11 @@ TEST_F(SegmentTimes, ComputeIsTheSumOfItsKernels) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Segment& segment = slot(type).segments[i];
       if (segment.stream == Stream::communication) continue;
-      EXPECT_NEAR(all[i].compute[0], over_kernels(segment, alone), relative);
-      EXPECT_NEAR(all[i].compute[1], over_kernels(segment, overlapped_waiting), relative);
-      EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), relative);
-      EXPECT_NEAR(std::accumulate(all[i].kernels.begin(), all[i].kernels.end(), 0.0), all[i].compute[0], relative);
+      EXPECT_NEAR(all[i].compute[0], over_kernels(segment, alone), rounding_of_times);
+      EXPECT_NEAR(all[i].compute[1], over_kernels(segment, overlapped_waiting), rounding_of_times);
+      EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), rounding_of_times);
+      EXPECT_NEAR(std::accumulate(all[i].kernels.begin(), all[i].kernels.end(), 0.0), all[i].compute[0],
+                  rounding_of_times);
       EXPECT_EQ(all[i].kernels.size(), segment.operators.size());
       EXPECT_TRUE(std::ranges::is_sorted(all[i].compute));
       EXPECT_EQ(all[i].held, 0);
@@ -105,7 +106,7 @@ TEST_F(SegmentTimes, AWaitForSmsIsHalfOfAGemm) {
       const double seconds = all[i].kernels[k];
       if (is_gemm(segment, segment.operators[k])) expected += seconds / all[i].compute[0] * seconds / (2 * kernels);
     }
-    EXPECT_NEAR(all[i].drain, expected, relative);
+    EXPECT_NEAR(all[i].drain, expected, rounding_of_times);
   }
 }
 
@@ -122,7 +123,7 @@ TEST_F(SegmentTimes, BothHalvesOfTheExpertsWeightGradientsAreTheWhole) {
     double whole = 0;
     for (std::uint16_t index : segment.operators)
       whole += costs_.kernels.time(graph(segment), graph(segment).operators[index], alone).seconds;
-    EXPECT_NEAR(all[i].compute[0] + all[i + 1].compute[0], whole, relative);
+    EXPECT_NEAR(all[i].compute[0] + all[i + 1].compute[0], whole, rounding_of_times);
     ++pairs;
   }
   EXPECT_EQ(pairs, 4 * 2);  // gate and up, and down, of the layers of a middle stage
@@ -150,12 +151,12 @@ TEST_F(SegmentTimes, AnAllToAllPreparesWaitsAndTransfers) {
       expected.transfer += time.alone;
       expected.transfer_overlapped += time.overlapped;
     }
-    EXPECT_NEAR(all[i].prepare, expected.prepare, relative);
-    EXPECT_NEAR(all[i].prepare_overlapped, expected.prepare_overlapped, relative);
+    EXPECT_NEAR(all[i].prepare, expected.prepare, rounding_of_times);
+    EXPECT_NEAR(all[i].prepare_overlapped, expected.prepare_overlapped, rounding_of_times);
     EXPECT_GE(all[i].prepare_overlapped, all[i].prepare);
-    EXPECT_NEAR(all[i].notify, expected.notify, relative);
-    EXPECT_NEAR(all[i].transfer, expected.transfer, relative);
-    EXPECT_NEAR(all[i].transfer_overlapped, expected.transfer_overlapped, relative);
+    EXPECT_NEAR(all[i].notify, expected.notify, rounding_of_times);
+    EXPECT_NEAR(all[i].transfer, expected.transfer, rounding_of_times);
+    EXPECT_NEAR(all[i].transfer_overlapped, expected.transfer_overlapped, rounding_of_times);
     EXPECT_GT(all[i].transfer, 0);
     EXPECT_EQ(all[i].held, 20);
     EXPECT_EQ(all[i].wait, 0);  // stragglers are computed later
@@ -200,9 +201,10 @@ TEST_F(WithoutPartition, CommunicationTakesWhatItsKernelsNeedAndGemmsTheWholeGpu
       EXPECT_EQ(all[i].held, needed);
       continue;
     }
-    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
+    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), rounding_of_times);
     EXPECT_NEAR(all[i].compute[2],
-                over_kernels(segment, {.sms = 132, .held = needed, .co_runner = CoRunner::transferring}), relative);
+                over_kernels(segment, {.sms = 132, .held = needed, .co_runner = CoRunner::transferring}),
+                rounding_of_times);
     if (all[i].drain > 0) {
       // With a dense collective they leave it an SM for each of its 24 channels.
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 132, 132, 108}));
@@ -220,8 +222,8 @@ TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Segment& segment = slot(OpType::FB).segments[i];
     if (segment.stream == Stream::communication) continue;
-    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), relative);
-    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), relative);
+    EXPECT_NEAR(all[i].compute[0], over_kernels(segment, {.sms = 132}), rounding_of_times);
+    EXPECT_NEAR(all[i].compute[2], over_kernels(segment, overlapped_transfer), rounding_of_times);
     if (all[i].drain > 0) {
       EXPECT_EQ(all[i].width, (std::array<std::int64_t, 4>{132, 112, 112, 112}));
     }

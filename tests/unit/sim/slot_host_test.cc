@@ -19,16 +19,16 @@ namespace {
 
 using model::OpType;
 using model::Stream;
-using Values = std::map<std::string, double>;
+using HostConstants = std::map<std::string, double>;
 
-constexpr double relative = 1e-8;  // of what the delay of launches is found to
+constexpr double accuracy_of_delay = 1e-8;  // of what the delay of launches is found to
 
 struct Case {
   Inputs inputs;
   model::StepProgram program = tests::program_of(inputs);
   CostModels costs = tests::costs_of(inputs);
 
-  Case(const std::string& plan, const Values& host, const std::vector<std::string>& changes = {})
+  Case(const std::string& plan, const HostConstants& host, const std::vector<std::string>& changes = {})
       : inputs(tests::step_inputs(plan, "h800", changes)) {
     if (host.empty()) return;
     inputs.profile = tests::with_host(inputs.profile, host);
@@ -63,7 +63,7 @@ TEST(SlotHost, ASlowHostIsWhatASlotTakes) {
       const Case slow(plan, {{"launch", 50}, {"operator.forward", 900}, {"operator.backward", 1500}});
       const double issued = slow.costs.host.issue(slow.calls(type));
       EXPECT_GT(issued, 1.2 * Case(plan, {}).seconds(type));
-      EXPECT_NEAR(slow.seconds(type), issued, relative * issued) << plan << " " << to_string(type);
+      EXPECT_NEAR(slow.seconds(type), issued, accuracy_of_delay * issued) << plan << " " << to_string(type);
     }
 }
 
@@ -71,7 +71,7 @@ TEST(SlotHost, MoreLaunchesAreNeverFaster) {
   double before = 0;
   for (const double launch : {0.0, 1.0, 10.0, 100.0, 1000.0}) {
     const double now = Case(tests::deepseek_plan, {{"launch", launch}}).seconds(OpType::FB);
-    EXPECT_GE(now, before * (1 - relative)) << launch;
+    EXPECT_GE(now, before * (1 - accuracy_of_delay)) << launch;
     before = now;
   }
 }
@@ -105,7 +105,7 @@ TEST(SlotHost, KernelsAreDelayedLikeTheirSegments) {
   const KernelSlot kernels = take_apart(slow.program, slow.slot(OpType::FB), slow.costs);
   std::vector<double> sums(whole.size());
   for (std::size_t i = 0; i < kernels.times.size(); ++i) sums[kernels.origins[i]] += kernels.times[i].compute[0];
-  for (std::size_t s = 0; s < whole.size(); ++s) EXPECT_NEAR(sums[s], whole[s].compute[0], relative * sums[s]);
+  for (std::size_t s = 0; s < whole.size(); ++s) EXPECT_NEAR(sums[s], whole[s].compute[0], accuracy_of_delay * sums[s]);
 }
 
 model::StepResult result(const Inputs& inputs, Fidelity fidelity) {

@@ -11,7 +11,7 @@
 namespace plumbline::sim {
 namespace {
 
-using Values = std::vector<std::optional<double>>;
+using SweptValues = std::vector<std::optional<double>>;
 
 // The shipped llama plan over micro-batch sizes, of which the fourth does not fit in memory. In place of the third
 // stands a tensor degree that divides nothing.
@@ -81,7 +81,7 @@ TEST(Sweep, CountsEveryPoint) {
 
 TEST(SweepFindings, ThePlateauIsContiguousAroundTheBest) {
   // 1 % of 100 is 1: 101 belongs to the plateau, 101.5 does not, and 100.5 beyond it is not reached.
-  const Values costs = {100.5, 101.5, 101, 100, 100.9, std::nullopt, 100.1};
+  const SweptValues costs = {100.5, 101.5, 101, 100, 100.9, std::nullopt, 100.1};
   ASSERT_EQ(cheapest(costs), 3u);
   EXPECT_EQ(plateau(costs, 3, 0.01), (Stretch{2, 4}));
   EXPECT_EQ(plateau(costs, 3, 0.02), (Stretch{0, 4}));
@@ -95,7 +95,7 @@ TEST(SweepFindings, OfSeveralBestTheFirstAndWithoutAnyNone) {
 }
 
 TEST(SweepFindings, StretchesEndWhereTheLimitIsExceededOrNothingIsKnown) {
-  const Values shares = {0.05, 0.02, 0.01, 0.03, std::nullopt, 0.0, std::nullopt, 0.0};
+  const SweptValues shares = {0.05, 0.02, 0.01, 0.03, std::nullopt, 0.0, std::nullopt, 0.0};
   EXPECT_EQ(stretches_within(shares, 0.02), (std::vector<Stretch>{{1, 2}, {5, 5}, {7, 7}}));
   EXPECT_TRUE(stretches_within(shares, -1).empty());
   EXPECT_EQ(stretches_within({0.0, 0.0}, 0.02), (std::vector<Stretch>{{0, 1}}));
@@ -114,7 +114,7 @@ TEST(SweepFindings, GemmsAreComparedAmongPointsOfTheSameWorkAndDevice) {
   closed_form.step.breakdown.clear();
   const auto slowdowns = gemm_slowdowns({point_with(3, 5, "a"), point_with(2, 5, "a"), point_with(1, 6, "a"),
                                          point_with(1, 5, "b"), closed_form, tl::unexpected(model::Error{})});
-  EXPECT_EQ(slowdowns, (Values{1.5, 1, 1, 1, std::nullopt, std::nullopt}));
+  EXPECT_EQ(slowdowns, (SweptValues{1.5, 1, 1, 1, std::nullopt, std::nullopt}));
 }
 
 TEST(SweepFindings, ExposedCommunicationIsJudgedInThePairsWhereThereAreAny) {

@@ -72,9 +72,4 @@ PLUMBLINE_HOST_DEVICE inline KeyRange seen_keys(std::int64_t place, std::int64_t
   return {window > 0 && first > 0 ? first : 0, place + 1};
 }
 
-// ALiBi: the penalty on the score per token between query and key.
-PLUMBLINE_HOST_DEVICE inline float alibi_slope(std::int64_t head, std::int64_t query_heads) {
-  return exp2f(-8.0f * static_cast<float>(head + 1) / static_cast<float>(query_heads));
-}
-
 }  // namespace plumbline::real::cuda

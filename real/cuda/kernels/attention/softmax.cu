@@ -1,3 +1,4 @@
+#include "real/cuda/kernels/arithmetic/attention.h"
 #include "real/cuda/kernels/arithmetic/rows.h"
 #include "real/cuda/kernels/attention/softmax.h"
 #include "real/cuda/kernels/launch.cuh"

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t bytes_per_cta = 16 << 20;  // more than the L2 cache holds with a few CTAs
 constexpr double start_timeout_seconds = 2;
-constexpr std::uint64_t seed = 51;
+constexpr std::uint64_t seed_copied = 51;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ Status ReservedSms::prepare(const KernelCase& what) {
   PLUMBLINE_TRY(report_.allocate(what.ctas * reservation_report_entries * 8));
   PLUMBLINE_TRY(started_.allocate(what.ctas * 4));
   PLUMBLINE_TRY(stop_value_.allocate(4));
-  PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), bytes_ / 4, seed, 1.0f, tools_.stream), "filling"));
+  PLUMBLINE_TRY(outcome(fill_float(from_.as<float>(), bytes_ / 4, seed_copied, 1.0f, tools_.stream), "filling"));
   PLUMBLINE_TRY(outcome(cudaStreamSynchronize(tools_.stream), "filling"));
   // Loads the kernel's code here, while nothing runs: later it would wait for running kernels.
   PLUMBLINE_TRY(start(0));

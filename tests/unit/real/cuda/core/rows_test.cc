@@ -7,6 +7,7 @@
 #include <numbers>
 #include <vector>
 
+#include "real/cuda/kernels/arithmetic/attention.h"
 #include "real/cuda/kernels/arithmetic/byte_transpose.h"
 #include "real/cuda/kernels/arithmetic/column_map.h"
 
