@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cmath>
@@ -14,6 +15,13 @@ std::string_view to_string(OpType type) {
 }
 
 double ScheduleCosts::of(OpType type) const { return std::array{F, B, I, W, FB}[static_cast<std::size_t>(type)]; }
+
+std::int32_t Schedule::micro_batches_per_direction() const {
+  std::int32_t last = -1;
+  for (const auto& ops : ranks)
+    for (const ScheduleOp& op : ops) last = std::max({last, op.f_mb, op.b_mb});
+  return last + 1;
+}
 
 std::int32_t Schedule::rank_of(std::int32_t direction, std::int32_t stage) const {
   switch (placement) {

@@ -36,10 +36,7 @@ struct Wait {  // a wait until the op at `place` has ended
 class MessagePlaces {
  public:
   explicit MessagePlaces(const Schedule& schedule) : directions_(schedule.directions), stages_(schedule.stages) {
-    std::int32_t last = -1;
-    for (const auto& ops : schedule.ranks)
-      for (const ScheduleOp& op : ops) last = std::max({last, op.f_mb, op.b_mb});
-    micro_batches_ = static_cast<std::size_t>(last + 1);
+    micro_batches_ = static_cast<std::size_t>(schedule.micro_batches_per_direction());
     places_.resize(2 * static_cast<std::size_t>(directions_) * static_cast<std::size_t>(stages_) * micro_batches_);
   }
 

@@ -47,7 +47,8 @@ bool GpuModel::ready(std::uint32_t segment) const {
 }
 
 void GpuModel::start_ready() {
-  acquire_if_free();  // a kernel that waits for SMs has waited longer than any that has not begun
+  acquire_if_free();   // a kernel that waits for SMs has waited longer than any that has not begun
+  bool meets = false;  // a collective begins with a barrier
   for (std::size_t stream = 0; stream < used_; ++stream) {
     Active& active = active_[stream];
     if (active.stage != Stage::idle || active.next == queues_[stream].size()) continue;
@@ -56,10 +57,16 @@ void GpuModel::start_ready() {
     ++active.next;
     active.segment = segment;
     active.run = {now_, now_, now_, now_, 0};
+    if (work_.coupled && stream == collective) {
+      enter(stream, Stage::barrier);
+      meets = true;
+      continue;
+    }
     enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
     if (stream == collective) start_collective_flows();
   }
   refresh_rates();
+  if (meets) listener_.arrived(*this, active_[collective].segment);
 }
 
 // Callers must call refresh_rates() afterwards.
@@ -126,7 +133,8 @@ double GpuModel::stage_seconds(std::size_t stream, CoRunner state) const {
     case Stage::compute: {
       const auto s = static_cast<std::size_t>(state);
       const double seconds = time.compute[s] + (rows(active.segment) - 1) * time.compute_per_row[s];
-      return std::max(0.0, seconds) * (sharing() ? sharing_slowdown(stream, state) : 1);
+      const double factor = work_.factors == nullptr ? 1 : (*work_.factors)[active.segment];
+      return std::max(0.0, seconds) * factor * (sharing() ? sharing_slowdown(stream, state) : 1);
     }
     case Stage::steady:
       return time.transfer;
@@ -305,10 +313,10 @@ void GpuModel::set_collective(bool runs) {
 }
 
 void GpuModel::proceed(std::uint32_t segment) {
-  assert(active_[communication].stage == Stage::barrier && active_[communication].segment == segment);
-  static_cast<void>(segment);  // used by the assertion only
+  const auto stream = static_cast<std::size_t>((*work_.segments)[segment].stream);
+  assert(active_[stream].stage == Stage::barrier && active_[stream].segment == segment);
   note_time();
-  enter(communication, Stage::notify);
+  enter(stream, stream == communication ? Stage::notify : Stage::steady);
   refresh_rates();
 }
 

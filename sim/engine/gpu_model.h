@@ -24,7 +24,8 @@ struct SegmentRun {
 // Receives the events of a GPU.
 class GpuListener {
  public:
-  // The communication segment has reached the barrier of its group. The listener calls gpu.proceed(), at once or later.
+  // A segment of communication, or one of collectives where the slot is `coupled`, has reached the barrier of its
+  // group. The listener calls gpu.proceed(), at once or later.
   virtual void arrived(GpuModel& gpu, std::uint32_t segment) = 0;
   virtual void slot_ended(GpuModel& gpu) = 0;
   virtual void segment_ended(const GpuModel& gpu, std::uint32_t segment, const SegmentRun& run) = 0;
@@ -43,12 +44,14 @@ struct SlotWork {
   const std::vector<model::Segment>* segments = nullptr;
   const std::vector<SegmentTime>* times = nullptr;
   const std::vector<double>* row_scales = nullptr;
+  const std::vector<double>* factors = nullptr;  // [segment] on its compute time; nullptr: all 1
   std::int64_t device_sms = 0;
   std::int64_t collective_sms = 0;   // held by a dense collective while it runs
   const RankLinks* links = nullptr;  // crossed by transfers; nullptr: transfers take their SegmentTime
   // Crossed by collectives, by SegmentTime::group; nullptr: these take their SegmentTime too.
   const std::vector<const RankLinks*>* groups = nullptr;
   bool kernel_by_kernel = false;  // a segment is one kernel; waiting for SMs means until that kernel ends
+  bool coupled = false;           // collectives of other ranks run at the same time, so segments of them have barriers
 };
 
 class GpuModel final : public Handler {

@@ -71,8 +71,10 @@ class Predictor {
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;
     bool record_timeline = false;
-    Loop* loop = nullptr;          // as in events()
-    const Fleet* fleet = nullptr;  // all GPUs, on a loop of its own; nullptr: one GPU for each pipeline rank
+    Loop* loop = nullptr;  // as in events()
+    // Given with Fidelity::cluster: all GPUs, on a loop of its own. What the result says of pipeline ranks is the mean
+    // over their GPUs. Waits for stragglers come from the run.
+    const Fleet* fleet = nullptr;
     // Runs the events of the step instead, any number of times, and returns an execution of one GPU per pipeline rank.
     // Called once, or twice where only some steps reduce gradients: then for those first.
     std::function<model::Result<Execution>(const ExecutionInput&)> execute = {};

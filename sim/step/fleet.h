@@ -20,15 +20,17 @@ class UnevenWork {
   virtual double attention(std::int64_t replica, std::int32_t micro_batch) const = 0;
 };
 
+// Collectives within layers and of parameters wait for the replicas that their operators name (CollectiveAttributes).
 struct Fleet {
-  std::int64_t replicas = 1;  // GPUs of a pipeline rank
-  model::RankGroup exchange;  // replicas between which dispatch and combine move tokens, and wait for each other
-  std::vector<model::RankGroup> layer_groups;  // replicas that wait for each other in collectives within a layer
-  std::vector<double> slowness;                // [gpu] factor on its compute times; empty: all 1
-  double jitter = 0;                           // standard deviation of the logarithm of one kernel's time
-  std::uint64_t seed = 0;                      // of the jitter
-  const UnevenWork* work = nullptr;            // nullptr: even
-  bool by_kernels = false;  // every slot segment by segment, else whole slots where nothing overlaps them
+  std::int64_t replicas = 1;         // GPUs of a pipeline rank
+  model::RankGroup exchange;         // replicas between which dispatch and combine move tokens, and wait for each other
+  std::vector<double> slowness;      // [gpu] factor on its compute times; empty: all 1
+  double jitter = 0;                 // standard deviation of the logarithm of one kernel's time, whose mean stays
+  std::uint64_t seed = 0;            // of the jitter
+  const UnevenWork* work = nullptr;  // nullptr: even
+  // Every slot runs segment by segment from its GPU's own start. Else slots that no data-parallel collective overlaps
+  // are evaluated at once for all GPUs that wait for each other in them, and others start with the last of these GPUs.
+  bool by_kernels = false;
 };
 
 }  // namespace plumbline::sim

@@ -5,6 +5,7 @@
 #include <set>
 #include <variant>
 
+#include "sim/step/detail/gpu_groups.h"
 #include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
@@ -32,7 +33,10 @@ class Timer {
                                .local = local(unit.reduce),
                                .reduce_load = wire_load(graph_, unit.reduce, costs_),
                                .gather_load = wire_load(graph_, unit.gather, costs_),
-                               .local_load = wire_load(graph_, without_sums(unit.reduce), costs_)});
+                               .local_load = wire_load(graph_, sums_of_shards(unit.reduce), costs_),
+                               .reducers = collective_ranks(graph_, unit.reduce),
+                               .local_reducers = collective_ranks(graph_, sums_of_shards(unit.reduce)),
+                               .gatherers = collective_ranks(graph_, unit.gather)});
     for (std::size_t i = 0; i < graph_.operators.size(); ++i)
       if (!counted_[i]) add(graph_.operators[i]);
     const double kernels = timing_.check + timing_.update - timing_.host_update;
@@ -70,24 +74,24 @@ class Timer {
     return total;
   }
 
-  // Returns a reduction without the sums of shards over replicas.
-  std::vector<std::uint16_t> without_sums(const std::vector<std::uint16_t>& reduce) const {
-    std::vector<std::uint16_t> rest;
-    bool scattered = false;  // just before
+  // Returns the operators of a reduction without the sums of shards over replicas. Without shards there are none.
+  std::vector<std::uint16_t> sums_of_shards(const std::vector<std::uint16_t>& reduce) const {
+    std::vector<std::uint16_t> operators;
+    bool sharded = false, scattered = false;  // any, just before
     for (const std::uint16_t index : reduce) {
       const OperatorKind kind = graph_.operators[index].kind;
-      if (!(scattered && kind == OperatorKind::all_reduce)) rest.push_back(index);
+      if (!(scattered && kind == OperatorKind::all_reduce)) operators.push_back(index);
       scattered = kind == OperatorKind::reduce_scatter;
+      sharded = sharded || scattered;
     }
-    return rest;
+    if (!sharded) operators.clear();
+    return operators;
   }
 
-  // Returns the seconds of the same. Without shards there is no such reduction.
   double local(const std::vector<std::uint16_t>& reduce) {
-    const double total = sum(without_sums(reduce));
-    const bool sharded = std::ranges::any_of(
-        reduce, [this](std::uint16_t index) { return graph_.operators[index].kind == OperatorKind::reduce_scatter; });
-    return sharded ? total : 0;
+    double total = 0;
+    for (const std::uint16_t index : sums_of_shards(reduce)) total += seconds(graph_.operators[index]);
+    return total;
   }
 
   void add(const model::Operator& op) {

@@ -45,6 +45,13 @@ void RankWork::add(const OptimizerTiming& stage, bool gathers) {
   for (const UnitTiming& unit : stage.units) gather += gathers ? unit.gather : 0;
 }
 
+RankWork RankWork::slower(double factor) const {
+  RankWork work = *this;
+  work.check *= factor;
+  work.update += (factor - 1) * (update - host_update);
+  return work;
+}
+
 std::vector<RankWork> rank_works(const model::Schedule& schedule, const std::vector<OptimizerTiming>& stages,
                                  bool gathers) {
   const auto held = stages_of(schedule);

@@ -18,6 +18,7 @@ struct UnitTiming {  // of a shard unit, seconds
   double copy = 0;   // of its reduced gradient to the host
   double local = 0;  // of `reduce`, in steps without sums over replicas
   WireLoad reduce_load, gather_load, local_load;
+  model::RankGroup reducers, local_reducers, gatherers;  // ranks of the stage that take part
 };
 
 struct OptimizerTiming {  // per stage, seconds
@@ -51,6 +52,7 @@ struct RankWork {  // of all stages of a pipeline rank, s
   double host_update = 0;  // part of `update`
 
   double kernels() const { return check + update - host_update; }
+  RankWork slower(double factor) const;  // with so many times the seconds of kernels
 
   void add(const OptimizerTiming& stage, bool gathers);  // gathers: its units are gathered after the update
 };

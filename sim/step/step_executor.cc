@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <utility>
 
@@ -13,6 +13,8 @@
 #include "sim/step/detail/data_parallel_runner.h"
 #include "sim/step/detail/messages.h"
 #include "sim/step/detail/recorder.h"
+#include "sim/step/detail/slot_factors.h"
+#include "sim/step/detail/slot_path.h"
 
 namespace plumbline::sim {
 
@@ -24,33 +26,42 @@ using model::Transfer;
 
 constexpr std::uint32_t proceed_code = 1, slot_code = 2, whole_slot_code = 3;
 
-// A slot that no collective overlaps takes as long as on a GPU alone, and is one event. Others run segment by segment.
+const Fleet& one_gpu_per_rank() {
+  static const Fleet fleet;
+  return fleet;
+}
+
+// A slot that no collective overlaps follows from that of a GPU alone, and is one event for each GPU. Others run
+// segment by segment. With a fleet, a group of GPUs that wait for each other starts such a slot together.
 class Executor final : public GpuListener, public Handler {
  public:
   // shared: flows on the loop may slow each other down.
   Executor(const ExecutionInput& input, Loop& loop, bool shared)
       : input_(input),
-        whole_slots_(!shared && !input.record),
+        fleet_(input.fleet == nullptr ? one_gpu_per_rank() : *input.fleet),
+        replicas_(static_cast<std::int32_t>(fleet_.replicas)),
+        whole_slots_(!shared && !input.record && !fleet_.by_kernels),
         program_(*input.program),
         batched_(program_.schedule.point_to_point == PointToPoint::batched),
         loop_(loop),
-        messages_(loop_, program_.schedule.ranks.size(), to_time(input.p2p_latency),
+        messages_(loop_, program_.schedule, fleet_.replicas, to_time(input.p2p_latency),
                   {input.stage_message_bytes, input.p2p_rate, input.links},
                   [this](const Messages::Arrival& arrival) { message_arrived(arrival); }),
-        data_parallel_(loop_, program_, input.optimizers, input.synchronize, input.collective_slowdown, input.groups,
-                       {[this](std::int32_t rank, bool runs) { gpus_[rank].set_collective(runs); },
-                        [this](const Collectives::Run& run) { collective_ended(run); }}) {
-    const std::size_t ranks = program_.schedule.ranks.size();
-    for (std::size_t r = 0; r < ranks; ++r) gpus_.emplace_back(loop_, *this, static_cast<std::int32_t>(r));
-    next_.assign(ranks, 0);
-    running_.assign(ranks, false);
-    result_.ranks.resize(ranks);
+        data_parallel_(loop_, program_, input.optimizers, fleet_.replicas, input.synchronize, input.collective_slowdown,
+                       input.groups,
+                       {[this](std::int32_t gpu, bool runs) { gpus_[gpu].model.set_collective(runs); },
+                        [this](const Collectives::Run& run) { collective_ended(run); }}),
+        factors_(program_, input.template_times, fleet_),
+        barriers_(program_, fleet_.exchange, fleet_.replicas) {
+    const std::size_t ranks = program_.schedule.ranks.size(), gpus = ranks * static_cast<std::size_t>(replicas_);
+    for (std::size_t g = 0; g < gpus; ++g) gpus_.emplace_back(loop_, *this, static_cast<std::int32_t>(g));
+    for (const GpuGroups& groups : barriers_.kinds()) arrived_.emplace_back(ranks * groups.members.size(), 0);
+    for (const GpuGroups& groups : barriers_.joins()) ready_.emplace_back(ranks * groups.members.size(), 0);
+    result_.ranks.resize(gpus);
     result_.template_seconds.assign(program_.templates.size(), 0);
     template_counts_.assign(program_.templates.size(), 0);
-    waits_since_.assign(ranks, -1);
-    busy_before_.assign(ranks, 0);
-    free_runs_.assign(input.links == nullptr ? 1 : ranks,
-                      std::vector<std::optional<TemplateRun>>(program_.templates.size()));
+    paths_.resize(input.links == nullptr ? 1 : ranks);
+    for (auto& paths : paths_) paths.resize(program_.templates.size());
     rank_groups_.resize(ranks);
     for (const GroupLinks& group : input.groups)
       for (std::size_t r = 0; r < ranks; ++r) rank_groups_[r].push_back(&(*group.ranks)[r]);
@@ -59,20 +70,22 @@ class Executor final : public GpuListener, public Handler {
 
   model::Result<Execution> run() {
     data_parallel_.step_started();
-    for (std::size_t r = 0; r < gpus_.size(); ++r) post_batch(static_cast<std::int32_t>(r));
+    for (std::size_t g = 0; g < gpus_.size(); ++g) post_batch(static_cast<std::int32_t>(g));
     result_.events = loop_.run();
     if (std::string stuck = waiting_ranks(); !stuck.empty())
       return model::infeasible("schedule.kind", "the schedule deadlocks: " + stuck,
                                "this is a defect of the schedule; choose another");
     for (std::size_t t = 0; t < template_counts_.size(); ++t)
       if (template_counts_[t] > 0) result_.template_seconds[t] /= static_cast<double>(template_counts_[t]);
-    for (const RankTimes& rank : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, rank.end);
+    for (const RankTimes& times : result_.ranks) result_.pipeline_end = std::max(result_.pipeline_end, times.end);
     result_.step_end = optimizer_step();
     if (recorder_) result_.timeline = recorder_->finish(to_time(result_.step_end));
     return std::move(result_);
   }
 
+  // Without a fleet the wait for the slowest GPU of the group was predicted.
   void arrived(GpuModel& gpu, std::uint32_t segment) override {
+    if (input_.fleet != nullptr) return meet(gpu.id(), segment);
     const SegmentTime& time = input_.template_times[slot_template(gpu.id())][segment];
     const std::uint64_t argument = (static_cast<std::uint64_t>(segment) << 32) | static_cast<std::uint32_t>(gpu.id());
     loop_.at(loop_.now() + to_time(time.wait), {this, proceed_code, 0, argument});
@@ -81,110 +94,198 @@ class Executor final : public GpuListener, public Handler {
   void handle(std::uint32_t code, std::uint64_t argument) override {
     if (code == slot_code) return gpu_slot_ended(static_cast<std::int32_t>(argument));
     if (code == whole_slot_code) return whole_slot_ended(static_cast<std::int32_t>(argument));
-    gpus_[argument & 0xffffffff].proceed(static_cast<std::uint32_t>(argument >> 32));
+    gpus_[argument & 0xffffffff].model.proceed(static_cast<std::uint32_t>(argument >> 32));
   }
 
   void segment_ended(const GpuModel& gpu, std::uint32_t segment, const SegmentRun& run) override {
-    if (recorder_) recorder_->segment(gpu.id(), next_[gpu.id()], segment, run);
-    data_parallel_.ended(gpu.id(), static_cast<std::int32_t>(next_[gpu.id()]), static_cast<std::int32_t>(segment));
+    const std::size_t slot = gpus_[gpu.id()].next;
+    if (recorder_) recorder_->segment(gpu.id(), slot, segment, run);
+    data_parallel_.ended(gpu.id(), static_cast<std::int32_t>(slot), static_cast<std::int32_t>(segment));
   }
 
   void computing(const GpuModel& gpu, bool runs) override { data_parallel_.computing(gpu.id(), runs); }
 
-  bool may_start(const GpuModel& gpu, std::uint32_t segment) override {
-    const std::int32_t rank = gpu.id();
+  bool may_start(const GpuModel& model, std::uint32_t segment) override {
+    Gpu& gpu = gpus_[model.id()];
     const bool open =
-        data_parallel_.open(rank, static_cast<std::int32_t>(next_[rank]), static_cast<std::int32_t>(segment));
-    if (!open && waits_since_[rank] < 0) waits_since_[rank] = loop_.now();
-    if (open && waits_since_[rank] >= 0)
-      result_.ranks[rank].gather_wait += to_seconds(loop_.now() - std::exchange(waits_since_[rank], -1));
+        data_parallel_.open(model.id(), static_cast<std::int32_t>(gpu.next), static_cast<std::int32_t>(segment));
+    if (!open && gpu.waits_since < 0) gpu.waits_since = loop_.now();
+    if (open && gpu.waits_since >= 0)
+      result_.ranks[model.id()].gather_wait += to_seconds(loop_.now() - std::exchange(gpu.waits_since, -1));
     return open;
   }
 
   void slot_ended(GpuModel& gpu) override { at_end(gpu.id(), loop_.now(), slot_code); }
 
  private:
-  // Of slots that end at the same time, the one of the lower rank ends first, whether it ran whole or by segments.
-  void at_end(std::int32_t rank, Time time, std::uint32_t code) {
-    loop_.at(time, {this, code, static_cast<std::uint16_t>(rank + 1), static_cast<std::uint64_t>(rank)});
+  struct Gpu {
+    Gpu(Loop& loop, GpuListener& listener, std::int32_t id) : model(loop, listener, id) {}
+
+    GpuModel model;
+    std::size_t next = 0;  // slot
+    bool running = false;
+    Time waits_since = -1;                // since when compute waits for its parameters; -1: it does not
+    Time busy_before = 0;                 // the model's busy time at the end of its last slot
+    Time ready = 0;                       // since when the present slot could run
+    Time duration = 0, busy = 0;          // of the present slot, where it runs whole
+    std::vector<double> factors;          // of the present slot, where it runs by segments
+    std::array<Time, 2> barrier_since{};  // of communication, of collectives
+  };
+
+  std::int32_t rank_of(std::int32_t gpu) const { return gpu / replicas_; }
+  std::int32_t replica_of(std::int32_t gpu) const { return gpu % replicas_; }
+
+  // Returns the counter of a GPU's group.
+  std::size_t& counter(std::vector<std::size_t>& counters, const GpuGroups& groups, std::int32_t gpu) const {
+    const auto group = static_cast<std::size_t>(groups.of[static_cast<std::size_t>(replica_of(gpu))]);
+    return counters[static_cast<std::size_t>(rank_of(gpu)) * groups.members.size() + group];
+  }
+  static const std::vector<std::int32_t>& members(const GpuGroups& groups, std::int32_t replica) {
+    return groups.members[static_cast<std::size_t>(groups.of[static_cast<std::size_t>(replica)])];
   }
 
-  void gpu_slot_ended(std::int32_t rank) {
-    const GpuModel& gpu = gpus_[static_cast<std::size_t>(rank)];
-    const Time busy_before = std::exchange(busy_before_[static_cast<std::size_t>(rank)], gpu.compute_busy());
-    if (recorder_) recorder_->slot(rank, next_[rank], gpu.slot_start(), loop_.now());
-    end_slot(rank, loop_.now() - gpu.slot_start(), gpu.compute_busy() - busy_before);
+  // The last GPU of a group that arrives at a barrier lets all of them go on.
+  void meet(std::int32_t gpu, std::uint32_t segment) {
+    const std::uint16_t slot = slot_template(gpu);
+    const std::int32_t kind = barriers_.kind(slot, segment);
+    if (kind < 0) return gpus_[gpu].model.proceed(segment);
+    const std::size_t stream =
+        program_.templates[slot].segments[segment].stream == model::Stream::communication ? 0 : 1;
+    gpus_[gpu].barrier_since[stream] = loop_.now();
+    const GpuGroups& groups = barriers_.kinds()[static_cast<std::size_t>(kind)];
+    const std::vector<std::int32_t>& replicas = members(groups, replica_of(gpu));
+    std::size_t& arrived = counter(arrived_[static_cast<std::size_t>(kind)], groups, gpu);
+    if (++arrived < replicas.size()) return;
+    arrived = 0;
+    for (const std::int32_t replica : replicas) {
+      const std::int32_t member = gpu - replica_of(gpu) + replica;
+      result_.ranks[member].barrier_wait += to_seconds(loop_.now() - gpus_[member].barrier_since[stream]);
+      gpus_[member].model.proceed(segment);
+    }
   }
 
-  void whole_slot_ended(std::int32_t rank) {
-    const TemplateRun& run = free_run(rank);
-    end_slot(rank, run.duration, run.compute_busy);
+  // Of slots that end at the same time, the one of the lower GPU ends first, whether it ran whole or by segments.
+  void at_end(std::int32_t gpu, Time time, std::uint32_t code) {
+    constexpr std::int32_t last_priority = 0xffff;
+    const auto priority = static_cast<std::uint16_t>(std::min(gpu + 1, last_priority));
+    loop_.at(time, {this, code, priority, static_cast<std::uint64_t>(gpu)});
   }
 
-  void end_slot(std::int32_t rank, Time duration, Time compute_busy) {
-    const model::ScheduleOp& op = program_.schedule.ranks[rank][next_[rank]];
+  void gpu_slot_ended(std::int32_t index) {
+    Gpu& gpu = gpus_[static_cast<std::size_t>(index)];
+    const Time busy_before = std::exchange(gpu.busy_before, gpu.model.compute_busy());
+    if (recorder_) recorder_->slot(index, gpu.next, gpu.model.slot_start(), loop_.now());
+    end_slot(index, loop_.now() - gpu.ready, gpu.model.compute_busy() - busy_before);
+  }
+
+  void whole_slot_ended(std::int32_t index) {
+    const Gpu& gpu = gpus_[static_cast<std::size_t>(index)];
+    end_slot(index, gpu.duration, gpu.busy);
+  }
+
+  void end_slot(std::int32_t index, Time duration, Time compute_busy) {
+    Gpu& gpu = gpus_[static_cast<std::size_t>(index)];
+    const model::ScheduleOp& op = program_.schedule.ranks[rank_of(index)][gpu.next];
     const double seconds = to_seconds(duration);
-    RankTimes& times = result_.ranks[rank];
+    RankTimes& times = result_.ranks[index];
     times.slot_seconds[static_cast<std::size_t>(op.type)] += seconds;
     ++times.slot_counts[static_cast<std::size_t>(op.type)];
     times.end = to_seconds(loop_.now());
     times.exposed[static_cast<std::size_t>(op.type)] += seconds - to_seconds(compute_busy);
-    result_.template_seconds[slot_template(rank)] += seconds;
-    ++template_counts_[slot_template(rank)];
-    data_parallel_.ended(rank, static_cast<std::int32_t>(next_[rank]), -1);
-    running_[rank] = false;
-    ++next_[rank];
-    post_batch(rank);
+    result_.template_seconds[slot_template(index)] += seconds;
+    ++template_counts_[slot_template(index)];
+    data_parallel_.ended(index, static_cast<std::int32_t>(gpu.next), -1);
+    gpu.running = false;
+    ++gpu.next;
+    post_batch(index);
   }
 
-  // Returns the run of the rank's present slot on a GPU alone. With links each rank has a run of its own.
-  const TemplateRun& free_run(std::int32_t rank) {
-    const std::uint16_t slot = slot_template(rank);
-    const std::int32_t links_of = input_.links == nullptr ? 0 : rank;
-    std::optional<TemplateRun>& run = free_runs_[static_cast<std::size_t>(links_of)][slot];
-    if (run) return *run;
+  // Returns the present slot's template on GPUs without collectives. With links each pipeline rank has its own.
+  SlotPath& path(std::int32_t gpu) {
+    const std::uint16_t slot = slot_template(gpu);
+    const std::int32_t rank = input_.links == nullptr ? 0 : rank_of(gpu);
+    std::optional<SlotPath>& path = paths_[static_cast<std::size_t>(rank)][slot];
+    if (path) return *path;
     const model::SlotTemplate& whole = program_.templates[slot];
     const std::vector<SegmentTime>& times = input_.template_times[slot];
-    run = input_.links == nullptr
-              ? run_template(whole, times, input_.device_sms)
-              : run_template(whole, times, input_.device_sms, *input_.links, rank_groups_[rank], rank);
-    return *run;
+    path.emplace(program_, slot,
+                 input_.links == nullptr
+                     ? run_template(whole, times, input_.device_sms)
+                     : run_template(whole, times, input_.device_sms, *input_.links, rank_groups_[rank], rank),
+                 barriers_);
+    return *path;
   }
 
-  std::uint16_t slot_template(std::int32_t rank) const { return program_.slot_templates[rank][next_[rank]]; }
+  std::uint16_t slot_template(std::int32_t gpu) const { return program_.slot_templates[rank_of(gpu)][gpus_[gpu].next]; }
 
-  const std::vector<Transfer>& batch(std::int32_t rank) const { return program_.batches[rank][next_[rank]]; }
+  const std::vector<Transfer>& batch(std::int32_t gpu) const { return program_.batches[rank_of(gpu)][gpus_[gpu].next]; }
 
-  void post_batch(std::int32_t rank) {
-    for (const Transfer& transfer : batch(rank)) {
+  void post_batch(std::int32_t gpu) {
+    for (const Transfer& transfer : batch(gpu)) {
       if (transfer.send)
-        messages_.post_send(rank, transfer, batched_);
+        messages_.post_send(gpu, transfer, batched_);
       else
-        messages_.post_receive(rank, transfer);
+        messages_.post_receive(gpu, transfer);
     }
-    try_start(rank);
+    try_start(gpu);
   }
 
   // A batch blocks until all of it has arrived, except for eager sends.
-  bool batch_complete(std::int32_t rank) const {
-    return std::ranges::all_of(batch(rank), [this](const Transfer& transfer) {
-      return (transfer.send && !batched_) || messages_.arrived(transfer);
+  bool batch_complete(std::int32_t gpu) const {
+    return std::ranges::all_of(batch(gpu), [&](const Transfer& transfer) {
+      return (transfer.send && !batched_) || messages_.arrived(gpu, transfer);
     });
   }
 
-  void try_start(std::int32_t rank) {
-    if (running_[rank] || next_[rank] >= program_.schedule.ranks[rank].size() || !batch_complete(rank)) return;
-    running_[rank] = true;
-    if (whole_slots_ && data_parallel_.quiet(rank, static_cast<std::int32_t>(next_[rank]))) {
-      return at_end(rank, loop_.now() + free_run(rank).duration, whole_slot_code);
+  void try_start(std::int32_t index) {
+    Gpu& gpu = gpus_[static_cast<std::size_t>(index)];
+    if (gpu.running || gpu.next >= program_.schedule.ranks[rank_of(index)].size() || !batch_complete(index)) return;
+    gpu.running = true;
+    gpu.ready = loop_.now();
+    if (!whole_slots_) return start(index);
+    const std::uint16_t slot = slot_template(index);
+    const GpuGroups& groups = barriers_.together(slot);
+    const std::vector<std::int32_t>& replicas = members(groups, replica_of(index));
+    std::size_t& ready = counter(ready_[barriers_.joined(slot)], groups, index);
+    if (++ready < replicas.size()) return;
+    ready = 0;
+    group_.clear();
+    bool quiet = true;
+    for (const std::int32_t replica : replicas) {
+      const std::int32_t member = index - replica_of(index) + replica;
+      group_.push_back({member, replica, gpus_[member].ready});
+      quiet = quiet && data_parallel_.quiet(member, static_cast<std::int32_t>(gpu.next));
     }
-    const std::uint16_t slot = slot_template(rank);
-    gpus_[rank].start({.segments = &program_.templates[slot].segments,
-                       .times = &input_.template_times[slot],
-                       .device_sms = input_.device_sms,
-                       .collective_sms = input_.collective_sms,
-                       .links = input_.links == nullptr ? nullptr : &input_.links->expert_all_to_all(rank),
-                       .groups = input_.links == nullptr ? nullptr : &rank_groups_[rank]});
+    if (quiet) return run_whole(gpu.next);
+    for (const SlotPath::Member& member : group_) start(member.gpu);
+  }
+
+  // Ends that do not depend on the last member, in slots with a single barrier, are not earlier than its start.
+  void run_whole(std::size_t slot) {
+    path(group_.front().gpu).run(group_, slot, factors_);
+    for (const SlotPath::Member& member : group_) {
+      Gpu& gpu = gpus_[member.gpu];
+      const Time end = std::max(member.end, loop_.now());
+      gpu.duration = end - member.start;
+      gpu.busy = member.compute_busy;
+      result_.ranks[member.gpu].barrier_wait += to_seconds(member.waited);
+      at_end(member.gpu, end, whole_slot_code);
+    }
+  }
+
+  void start(std::int32_t index) {
+    Gpu& gpu = gpus_[static_cast<std::size_t>(index)];
+    const std::uint16_t slot = slot_template(index);
+    if (!factors_.even()) factors_.fill(index, gpu.next, gpu.factors);
+    const std::int32_t rank = rank_of(index);
+    gpu.model.start({.segments = &program_.templates[slot].segments,
+                     .times = &input_.template_times[slot],
+                     .factors = factors_.even() ? nullptr : &gpu.factors,
+                     .device_sms = input_.device_sms,
+                     .collective_sms = input_.collective_sms,
+                     .links = input_.links == nullptr ? nullptr : &input_.links->expert_all_to_all(rank),
+                     .groups = input_.links == nullptr ? nullptr : &rank_groups_[rank],
+                     .coupled = input_.fleet != nullptr});
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
@@ -195,55 +296,63 @@ class Executor final : public GpuListener, public Handler {
 
   std::string waiting_ranks() const {
     std::string text;
-    for (std::size_t r = 0; r < gpus_.size(); ++r) {
-      const auto rank = static_cast<std::int32_t>(r);
-      if (next_[r] >= program_.schedule.ranks[r].size()) continue;
-      for (const Transfer& transfer : batch(rank))
-        if (!messages_.arrived(transfer))
-          text += fmt::format("rank {} waits before its op {} to {} rank {}; ", r, next_[r],
+    for (std::size_t g = 0; g < gpus_.size(); ++g) {
+      const auto gpu = static_cast<std::int32_t>(g);
+      if (gpus_[g].next >= program_.schedule.ranks[rank_of(gpu)].size()) continue;
+      for (const Transfer& transfer : batch(gpu))
+        if (!messages_.arrived(gpu, transfer))
+          text += fmt::format("rank {} waits before its op {} to {} rank {}; ", rank_of(gpu), gpus_[g].next,
                               transfer.send ? "send to" : "receive from", transfer.peer);
     }
     return text;
   }
 
   void collective_ended(const Collectives::Run& run) {
-    for (const std::int32_t rank : run.ranks) {
+    for (const std::int32_t gpu : run.gpus) {
       const bool reduces = run.kind == Collectives::Kind::reduce;
-      if (recorder_) recorder_->optimizer(rank, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
-      gpus_[static_cast<std::size_t>(rank)].wake();
+      if (recorder_) recorder_->optimizer(gpu, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
+      gpus_[static_cast<std::size_t>(gpu)].model.wake();
     }
   }
 
   double optimizer_step() {
-    std::vector<GradientsReady> ranks;
-    for (std::size_t rank = 0; rank < gpus_.size(); ++rank) {
-      ranks.push_back(data_parallel_.ready(static_cast<std::int32_t>(rank), result_.ranks[rank].end));
-      result_.ranks[rank].reduced = ranks.back().reduced;
-      result_.exposed_reduce = std::max(result_.exposed_reduce, ranks.back().reduced - result_.pipeline_end);
+    const std::vector<RankWork> rank_work =
+        rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
+    std::vector<RankWork> works;
+    std::vector<GradientsReady> ready;
+    for (std::int32_t gpu = 0; gpu < static_cast<std::int32_t>(gpus_.size()); ++gpu) {
+      RankTimes& times = result_.ranks[gpu];
+      ready.push_back(data_parallel_.ready(gpu, times.end));
+      times.reduced = ready.back().reduced;
+      result_.exposed_reduce = std::max(result_.exposed_reduce, ready.back().reduced - result_.pipeline_end);
+      works.push_back(rank_work[static_cast<std::size_t>(rank_of(gpu))].slower(factors_.slowness(gpu)));
     }
-    const auto part = [this](std::int32_t rank, const std::string& name, double start, double end) {
-      if (recorder_) recorder_->optimizer(rank, name, to_time(start), to_time(end));
+    const auto part = [this](std::int32_t gpu, const std::string& name, double start, double end) {
+      if (recorder_) recorder_->optimizer(gpu, name, to_time(start), to_time(end));
     };
-    const std::vector<RankWork> works = rank_works(program_.schedule, input_.optimizers, program_.gather_after_update);
-    result_.tail = step_tail(works, ranks);
-    return step_end(works, ranks, part);
+    result_.tail = step_tail(works, ready);
+    return step_end(works, ready, part);
   }
 
   const ExecutionInput& input_;
+  const Fleet& fleet_;
+  std::int32_t replicas_;
   bool whole_slots_;
   const StepProgram& program_;
   bool batched_;
   Loop& loop_;
   Messages messages_;
   DataParallelRunner data_parallel_;
-  std::deque<GpuModel> gpus_;
-  std::vector<std::size_t> next_;
-  std::vector<bool> running_;
+  SlotFactors factors_;
+  SlotBarriers barriers_;
+  std::deque<Gpu> gpus_;
   std::vector<std::int64_t> template_counts_;
-  std::vector<Time> waits_since_;  // per rank: since when compute waits for its parameters; -1: it does not
-  std::vector<Time> busy_before_;  // per rank: its GPU's busy time at the end of its last slot
-  std::vector<std::vector<std::optional<TemplateRun>>> free_runs_;  // [rank; one entry without links][template]
-  std::vector<std::vector<const RankLinks*>> rank_groups_;          // [rank][WireLoad::group]
+  // GPUs of each pipeline rank's groups [rank and group] that have arrived at a barrier [kind], or are ready for their
+  // slot [join].
+  std::vector<std::vector<std::size_t>> arrived_, ready_;
+  std::vector<SlotPath::Member> group_;                      // that starts a slot
+  std::vector<std::vector<std::optional<SlotPath>>> paths_;  // [pipeline rank; one entry without links][template]
+  std::vector<std::vector<const RankLinks*>> rank_groups_;   // [rank][WireLoad::group]
   std::optional<Recorder> recorder_;
   Execution result_;
 };
@@ -254,6 +363,7 @@ void blend(RankTimes& times, const RankTimes& others, double share) {
   blend(times.end, others.end, share);
   blend(times.gather_wait, others.gather_wait, share);
   blend(times.slowed, others.slowed, share);
+  blend(times.barrier_wait, others.barrier_wait, share);
   for (std::size_t type = 0; type < times.slot_seconds.size(); ++type) {
     blend(times.slot_seconds[type], others.slot_seconds[type], share);
     blend(times.exposed[type], others.exposed[type], share);

@@ -1,5 +1,6 @@
-// Runs a step program on the virtual clock with one representative GPU per pipeline rank: slots in program order,
-// messages between stages on the critical path, reductions and gathers overlapped with them, then the optimizer step.
+// Runs a step program on the virtual clock, with one representative GPU per pipeline rank or with every GPU of a fleet:
+// slots in program order, messages between stages on the critical path, reductions and gathers overlapped with them,
+// then the optimizer step.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ namespace plumbline::sim {
 
 struct ExecutionInput {
   const model::StepProgram* program = nullptr;
-  std::vector<std::vector<SegmentTime>> template_times;  // [template][segment], waits included
+  std::vector<std::vector<SegmentTime>>
+      template_times;  // [template][segment], waits included; with a fleet there are none
   std::int64_t device_sms = 0;
   double p2p_latency = 0;                   // seconds
   double stage_message_bytes = 0;           // of one message
@@ -43,6 +45,7 @@ struct RankTimes {
   double gather_wait = 0;                     // in slots, while compute waits for parameters only
   double reduced = 0;                         // end of the last reduction; 0: none
   double slowed = 0;                          // in closed form: by how much collectives made compute longer
+  double barrier_wait = 0;                    // in slots, at barriers for other GPUs of a fleet
 };
 
 struct Execution {

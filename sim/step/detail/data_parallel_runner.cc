@@ -8,15 +8,6 @@ namespace {
 
 constexpr std::uint32_t flow_code = 1;
 
-std::vector<std::vector<std::int32_t>> holders(const model::Schedule& schedule) {
-  std::vector<std::vector<std::int32_t>> ranks(static_cast<std::size_t>(schedule.stages));
-  const auto stages = stages_of(schedule);
-  for (std::size_t rank = 0; rank < stages.size(); ++rank)
-    for (const std::int32_t stage : stages[rank])
-      ranks[static_cast<std::size_t>(stage)].push_back(static_cast<std::int32_t>(rank));
-  return ranks;
-}
-
 using Moment = model::DataParallelCollectives::Moment;
 
 // Sorts the indices of collectives by one of their moments; those of a slot begin at begins[slot + 1].
@@ -49,61 +40,71 @@ std::span<const std::uint32_t> of_segment(std::span<const std::uint32_t> slot, s
 
 }  // namespace
 
-Collectives::Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
+Collectives::Collectives(Loop& loop, std::size_t gpus, std::int32_t replicas, double slowdown,
                          std::vector<GroupLinks> groups, Listener listener)
     : loop_(loop),
-      holders_(std::move(holders)),
+      replicas_(replicas),
       groups_(std::move(groups)),
       listener_(std::move(listener)),
       slowdown_(slowdown),
-      busy_(ranks, false),
-      computing_(ranks, false),
-      running_(ranks),
-      waiting_(ranks) {}
+      busy_(gpus, false),
+      computing_(gpus, false),
+      running_(gpus),
+      waiting_(gpus) {}
 
-void Collectives::post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, const Work& work) {
-  const Key key{kind, stage, unit};
-  const auto entry = incomplete_.find(key);
+void Collectives::post(std::int32_t gpu, const Posting& posting, const Work& work) {
+  const auto entry = posting.members == 1 ? incomplete_.end() : incomplete_.find(posting);
   if (entry != incomplete_.end()) {
     Posted& posted = posted_[entry->second];
-    posted.run.ranks.push_back(rank);
+    posted.run.gpus.push_back(gpu);
     if (--posted.missing > 0) return;
     const std::size_t index = entry->second;
     incomplete_.erase(entry);
     return all_posted(index);
   }
-  const std::size_t missing = holders_[static_cast<std::size_t>(stage)].size() - 1;
-  posted_.push_back(
-      {.run = {kind, stage, unit, {rank}, 0, 0}, .seconds = work.seconds, .missing = missing, .load = work.load});
+  const std::size_t missing = posting.members - 1;
+  posted_.push_back({.run = {posting.kind, posting.stage, posting.unit, {gpu}, 0, 0},
+                     .seconds = work.seconds,
+                     .missing = missing,
+                     .load = work.load});
   if (missing == 0) return all_posted(posted_.size() - 1);
-  incomplete_[key] = posted_.size() - 1;
-}
-
-bool Collectives::can_start(const Posted& posted) const {
-  return std::ranges::none_of(posted.run.ranks,
-                              [this](std::int32_t rank) { return busy_[static_cast<std::size_t>(rank)]; });
+  incomplete_[posting] = posted_.size() - 1;
 }
 
 void Collectives::all_posted(std::size_t index) {
-  if (can_start(posted_[index])) return start(index);
-  for (const std::int32_t rank : posted_[index].run.ranks) waiting_[static_cast<std::size_t>(rank)].insert(index);
+  Posted& posted = posted_[index];
+  for (const std::int32_t gpu : posted.run.gpus) posted.blocked += busy_[static_cast<std::size_t>(gpu)] ? 1 : 0;
+  if (posted.blocked == 0) return start(index);
+  for (const std::int32_t gpu : posted.run.gpus) waiting_[static_cast<std::size_t>(gpu)].push_back(index);
+}
+
+void Collectives::take_stream(std::int32_t gpu, std::size_t index) {
+  const auto g = static_cast<std::size_t>(gpu);
+  busy_[g] = true;
+  running_[g] = index;
+  std::erase(waiting_[g], index);
+  for (const std::size_t other : waiting_[g]) ++posted_[other].blocked;
+}
+
+void Collectives::free_stream(std::int32_t gpu) {
+  const auto g = static_cast<std::size_t>(gpu);
+  busy_[g] = false;
+  for (const std::size_t other : waiting_[g])
+    if (--posted_[other].blocked == 0) unblocked_.push_back(other);
 }
 
 void Collectives::start(std::size_t index) {
   Posted& posted = posted_[index];
-  for (const std::int32_t rank : posted.run.ranks) {
-    busy_[static_cast<std::size_t>(rank)] = true;
-    running_[static_cast<std::size_t>(rank)] = index;
-  }
+  for (const std::int32_t gpu : posted.run.gpus) take_stream(gpu, index);
   posted.run.start = loop_.now();
   start_flows(index);
   if (posted.legs.empty()) schedule_end(index);
-  for (const std::int32_t rank : posted.run.ranks) listener_.busy(rank, true);
+  for (const std::int32_t gpu : posted.run.gpus) listener_.busy(gpu, true);
 }
 
 bool Collectives::overlapped(const Posted& posted) const {
-  return std::ranges::any_of(posted.run.ranks,
-                             [this](std::int32_t rank) { return computing_[static_cast<std::size_t>(rank)]; });
+  return std::ranges::any_of(posted.run.gpus,
+                             [this](std::int32_t gpu) { return computing_[static_cast<std::size_t>(gpu)]; });
 }
 
 // Every rank sends over the links of its own GPU, at the pace of the cost function unless a shared link is slower. The
@@ -115,8 +116,8 @@ void Collectives::start_flows(std::size_t index) {
   if (seconds <= 0) return;
   const auto& links = *groups_[static_cast<std::size_t>(posted.load.group)].ranks;
   std::vector<Flow> flows;
-  for (const std::int32_t rank : posted.run.ranks) {
-    const RankLinks& own = links[static_cast<std::size_t>(rank)];
+  for (const std::int32_t gpu : posted.run.gpus) {
+    const RankLinks& own = links[static_cast<std::size_t>(gpu / replicas_)];
     for (const auto& [leg, sent] :
          {std::pair(&own.network, posted.load.network_bytes), std::pair(&own.node, posted.load.node_bytes)}) {
       const double bytes = sent / leg->times;
@@ -124,7 +125,7 @@ void Collectives::start_flows(std::size_t index) {
         flows.push_back({.footprint = &leg->footprint,
                          .bytes = bytes,
                          .rate_limit = bytes / seconds,
-                         .owner = static_cast<std::uint32_t>(rank) + 1});
+                         .owner = static_cast<std::uint32_t>(gpu) + 1});
     }
   }
   posted.running = flows.size();
@@ -139,36 +140,17 @@ void Collectives::schedule_end(std::size_t index) {
   loop_.at(loop_.now() + to_time(posted.seconds * posted.factor), {this, 0, 0, argument});
 }
 
-void Collectives::computing(std::int32_t rank, bool runs) {
-  const auto r = static_cast<std::size_t>(rank);
-  if (slowdown_ == 1 || computing_[r] == runs) return;
-  computing_[r] = runs;
-  if (!busy_[r]) return;
-  Posted& posted = posted_[running_[r]];
+void Collectives::computing(std::int32_t gpu, bool runs) {
+  const auto g = static_cast<std::size_t>(gpu);
+  if (slowdown_ == 1 || computing_[g] == runs) return;
+  computing_[g] = runs;
+  if (!busy_[g]) return;
+  Posted& posted = posted_[running_[g]];
   for (const Posted::Leg& leg : posted.legs)
     loop_.set_rate_limit(leg.flow, leg.bytes / (posted.seconds * (overlapped(posted) ? slowdown_ : 1)));
   if (!posted.legs.empty()) return;
   posted.seconds = std::max(0.0, posted.seconds - to_seconds(loop_.now() - posted.since) / posted.factor);
-  schedule_end(running_[r]);
-}
-
-std::optional<std::size_t> Collectives::first_to_start(const std::vector<std::int32_t>& ranks) const {
-  std::optional<std::size_t> first;
-  for (const std::int32_t rank : ranks) {
-    if (busy_[static_cast<std::size_t>(rank)]) continue;
-    const auto& waiting = waiting_[static_cast<std::size_t>(rank)];
-    const auto next = std::ranges::find_if(waiting, [this](std::size_t index) { return can_start(posted_[index]); });
-    if (next != waiting.end()) first = std::min(first.value_or(*next), *next);
-  }
-  return first;
-}
-
-// No waiting collective could start before, so one that can start now was waiting for one of these ranks.
-void Collectives::start_on(const std::vector<std::int32_t>& free_ranks) {
-  while (const std::optional<std::size_t> index = first_to_start(free_ranks)) {
-    for (const std::int32_t rank : posted_[*index].run.ranks) waiting_[static_cast<std::size_t>(rank)].erase(*index);
-    start(*index);
-  }
+  schedule_end(running_[g]);
 }
 
 void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
@@ -180,32 +162,42 @@ void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
   if (posted.version == static_cast<std::uint32_t>(argument >> 32)) end(argument & 0xffffffff);  // else another rate
 }
 
+// Of the collectives that can start now, those that began to be posted first start first. None could before.
 void Collectives::end(std::size_t index) {
   posted_[index].legs.clear();
-  Run run = posted_[index].run;
+  Run run = std::move(posted_[index].run);
   run.end = loop_.now();
-  for (const std::int32_t rank : run.ranks) busy_[static_cast<std::size_t>(rank)] = false;
-  start_on(run.ranks);
-  for (const std::int32_t rank : run.ranks)
-    if (!busy_[static_cast<std::size_t>(rank)]) listener_.busy(rank, false);
+  unblocked_.clear();
+  for (const std::int32_t gpu : run.gpus) free_stream(gpu);
+  std::ranges::sort(unblocked_);
+  for (const std::size_t index : unblocked_)
+    if (posted_[index].blocked == 0) start(index);
+  for (const std::int32_t gpu : run.gpus)
+    if (!busy_[static_cast<std::size_t>(gpu)]) listener_.busy(gpu, false);
   listener_.ended(run);
 }
 
 DataParallelRunner::DataParallelRunner(Loop& loop, const model::StepProgram& program,
-                                       const std::vector<OptimizerTiming>& timings, bool reduces, double slowdown,
-                                       const std::vector<GroupLinks>& groups, Collectives::Listener listener)
+                                       const std::vector<OptimizerTiming>& timings, std::int64_t replicas, bool reduces,
+                                       double slowdown, const std::vector<GroupLinks>& groups,
+                                       Collectives::Listener listener)
     : program_(program),
       timings_(timings),
+      replicas_(static_cast<std::int32_t>(replicas)),
       reduces_(reduces),
       listener_(std::move(listener)),
       ranks_(program.schedule.ranks.size()),
-      collectives_(loop, holders(program.schedule), ranks_.size(), slowdown, groups,
+      gpus_(ranks_.size() * static_cast<std::size_t>(replicas)),
+      collectives_(loop, gpus_.size(), replicas_, slowdown, groups,
                    {listener_.busy, [this](const Collectives::Run& run) { note(run); }}) {
-  std::size_t units = 0;
-  for (const OptimizerTiming& timing : timings_)
-    first_unit_.push_back(std::exchange(units, units + timing.units.size()));
-  first_unit_.push_back(units);
-  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank) index(rank);
+  const auto stages = stages_of(program.schedule);
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) index(static_cast<std::int32_t>(rank), stages[rank]);
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+    const std::size_t units = rank_on(static_cast<std::int32_t>(gpu)).units;
+    gpus_[gpu].gathered.resize(units);
+    gpus_[gpu].reduced.resize(units);
+  }
+  find_members();
 }
 
 const std::vector<model::DataParallelCollectives>& DataParallelRunner::all(std::int32_t rank) const {
@@ -213,34 +205,67 @@ const std::vector<model::DataParallelCollectives>& DataParallelRunner::all(std::
   return program_.data_parallel.empty() ? none : program_.data_parallel[static_cast<std::size_t>(rank)];
 }
 
-void DataParallelRunner::index(std::int32_t rank) {
+void DataParallelRunner::index(std::int32_t rank, const std::vector<std::int32_t>& stages) {
   Rank& r = ranks_[static_cast<std::size_t>(rank)];
   const auto slots = static_cast<std::int32_t>(program_.schedule.ranks[static_cast<std::size_t>(rank)].size());
   sort_by(&model::DataParallelCollectives::after, all(rank), slots, r.starts, r.starts_of_slot);
   sort_by(&model::DataParallelCollectives::before, all(rank), slots, r.gates, r.gates_of_slot);
-  r.gathered.resize(first_unit_.back());
-  r.reduced.resize(first_unit_.back());
-  std::vector<std::int32_t> gathers(first_unit_.back()), reductions(first_unit_.back());  // counted so far
+  r.first_unit.resize(timings_.size());
+  for (const std::int32_t stage : stages) {
+    r.first_unit[static_cast<std::size_t>(stage)] = r.units;
+    r.units += timings_[static_cast<std::size_t>(stage)].units.size();
+  }
+  std::vector<std::int32_t> gathers(r.units), reductions(r.units);  // counted so far
   for (const model::DataParallelCollectives& s : all(rank))
-    r.earlier.push_back((s.kind == Kind::reduce ? reductions : gathers)[unit_index(s.stage, s.unit)]++);
+    r.earlier.push_back((s.kind == Kind::reduce ? reductions : gathers)[unit_index(r, s.stage, s.unit)]++);
+}
+
+// Where two pipeline ranks hold a stage, half of a group that spans both lies on each.
+void DataParallelRunner::find_members() {
+  std::vector<std::size_t> holders(timings_.size(), 0);
+  for (const auto& stages : stages_of(program_.schedule))
+    for (const std::int32_t stage : stages) ++holders[static_cast<std::size_t>(stage)];
+  for (std::size_t stage = 0; stage < timings_.size(); ++stage) {
+    auto& units = members_.emplace_back();
+    for (const UnitTiming& unit : timings_[stage].units)
+      units.push_back({Members{groups_index(unit.gatherers), holders[stage]},
+                       Members{groups_index(reduces_ ? unit.reducers : unit.local_reducers), holders[stage]}});
+  }
+}
+
+std::size_t DataParallelRunner::groups_index(const model::RankGroup& group) {
+  const model::RankGroup here{std::max<std::int64_t>(1, std::min(group.ranks, replicas_ / group.stride)),
+                              std::min<std::int64_t>(group.stride, replicas_)};
+  const auto known = std::ranges::find_if(
+      groups_, [&](const auto& entry) { return entry.first.ranks == here.ranks && entry.first.stride == here.stride; });
+  const auto index = static_cast<std::size_t>(known - groups_.begin());
+  if (known == groups_.end()) groups_.emplace_back(here, join_groups({&here, 1}, replicas_));
+  return index;
 }
 
 void DataParallelRunner::step_started() {
-  for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(ranks_.size()); ++rank) ended(rank, -1, -1);
+  for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) ended(static_cast<std::int32_t>(gpu), -1, -1);
 }
 
-void DataParallelRunner::ended(std::int32_t rank, std::int32_t slot, std::int32_t segment) {
-  Rank& r = ranks_[static_cast<std::size_t>(rank)];
+void DataParallelRunner::ended(std::int32_t gpu, std::int32_t slot, std::int32_t segment) {
+  const std::int32_t rank = rank_of(gpu);
+  const Rank& r = rank_on(gpu);
   const auto here = of_slot(r.starts, r.starts_of_slot, slot);
   for (const std::uint32_t i : of_segment(here, segment, all(rank), &model::DataParallelCollectives::after)) {
     const model::DataParallelCollectives& s = all(rank)[i];
     if (!happens(s)) continue;
-    const auto& unit = timings_[static_cast<std::size_t>(s.stage)].units[static_cast<std::size_t>(s.unit)];
-    ++r.unfinished;
-    const Collectives::Work reduce =
-        reduces_ ? Collectives::Work{unit.reduce, unit.reduce_load} : Collectives::Work{unit.local, unit.local_load};
-    collectives_.post(rank, s.kind, s.stage, s.unit,
-                      s.kind == Kind::reduce ? reduce : Collectives::Work{unit.gather, unit.gather_load});
+    const auto stage = static_cast<std::size_t>(s.stage), unit = static_cast<std::size_t>(s.unit);
+    const UnitTiming& timing = timings_[stage].units[unit];
+    const Members& members = members_[stage][unit][static_cast<std::size_t>(s.kind)];
+    const GpuGroups& groups = groups_[members.groups].second;
+    const std::int32_t group = groups.of[static_cast<std::size_t>(gpu % replicas_)];
+    ++gpus_[static_cast<std::size_t>(gpu)].unfinished;
+    const Collectives::Work reduce = reduces_ ? Collectives::Work{timing.reduce, timing.reduce_load}
+                                              : Collectives::Work{timing.local, timing.local_load};
+    collectives_.post(gpu,
+                      {s.kind, s.stage, s.unit, group, r.earlier[i],
+                       members.holders * groups.members[static_cast<std::size_t>(group)].size()},
+                      s.kind == Kind::reduce ? reduce : Collectives::Work{timing.gather, timing.gather_load});
   }
 }
 
@@ -250,40 +275,44 @@ bool DataParallelRunner::happens(const model::DataParallelCollectives& s) const 
 }
 
 // Repeated gathers (or reductions) of one unit end in the order of their uses.
-bool DataParallelRunner::awaited(const Rank& r, std::int32_t rank, std::uint32_t i) const {
-  const model::DataParallelCollectives& s = all(rank)[i];
-  const auto& progress = s.kind == Kind::reduce ? r.reduced : r.gathered;
-  return happens(s) && progress[unit_index(s.stage, s.unit)].done <= r.earlier[i];
+bool DataParallelRunner::awaited(std::int32_t gpu, std::uint32_t i) const {
+  const Rank& r = rank_on(gpu);
+  const model::DataParallelCollectives& s = all(rank_of(gpu))[i];
+  const Gpu& g = gpus_[static_cast<std::size_t>(gpu)];
+  const auto& progress = s.kind == Kind::reduce ? g.reduced : g.gathered;
+  return happens(s) && progress[unit_index(r, s.stage, s.unit)].done <= r.earlier[i];
 }
 
-bool DataParallelRunner::any_awaited(std::int32_t rank, std::span<const std::uint32_t> gates) const {
-  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  return std::ranges::any_of(gates, [&](std::uint32_t i) { return awaited(r, rank, i); });
+bool DataParallelRunner::any_awaited(std::int32_t gpu, std::span<const std::uint32_t> gates) const {
+  return std::ranges::any_of(gates, [&](std::uint32_t i) { return awaited(gpu, i); });
 }
 
-bool DataParallelRunner::open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const {
-  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+bool DataParallelRunner::open(std::int32_t gpu, std::int32_t slot, std::int32_t segment) const {
+  const Rank& r = rank_on(gpu);
   const auto here = of_slot(r.gates, r.gates_of_slot, slot);
   if (here.empty()) return true;
   for (const std::int32_t gated : {std::int32_t{-1}, segment})
-    if (any_awaited(rank, of_segment(here, gated, all(rank), &model::DataParallelCollectives::before))) return false;
+    if (any_awaited(gpu, of_segment(here, gated, all(rank_of(gpu)), &model::DataParallelCollectives::before)))
+      return false;
   return true;
 }
 
-bool DataParallelRunner::quiet(std::int32_t rank, std::int32_t slot) const {
-  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
-  if (r.unfinished > 0 || any_awaited(rank, of_slot(r.gates, r.gates_of_slot, slot))) return false;
+bool DataParallelRunner::quiet(std::int32_t gpu, std::int32_t slot) const {
+  const Rank& r = rank_on(gpu);
+  if (gpus_[static_cast<std::size_t>(gpu)].unfinished > 0) return false;
+  if (any_awaited(gpu, of_slot(r.gates, r.gates_of_slot, slot))) return false;
   return std::ranges::none_of(of_slot(r.starts, r.starts_of_slot, slot), [&](std::uint32_t i) {
-    const model::DataParallelCollectives& s = all(rank)[i];
+    const model::DataParallelCollectives& s = all(rank_of(gpu))[i];
     return s.after.segment >= 0 && happens(s);
   });
 }
 
 void DataParallelRunner::note(const Collectives::Run& run) {
-  for (const std::int32_t rank : run.ranks) {
-    Rank& r = ranks_[static_cast<std::size_t>(rank)];
-    Progress& progress = (run.kind == Kind::reduce ? r.reduced : r.gathered)[unit_index(run.stage, run.unit)];
-    --r.unfinished;
+  for (const std::int32_t gpu : run.gpus) {
+    Gpu& g = gpus_[static_cast<std::size_t>(gpu)];
+    Progress& progress =
+        (run.kind == Kind::reduce ? g.reduced : g.gathered)[unit_index(rank_on(gpu), run.stage, run.unit)];
+    --g.unfinished;
     ++progress.done;
     progress.end = to_seconds(run.end);
   }
@@ -294,18 +323,19 @@ double DataParallelRunner::copy_seconds(std::int32_t stage, std::int32_t unit) c
   return timings_[static_cast<std::size_t>(stage)].units[static_cast<std::size_t>(unit)].copy;
 }
 
-GradientsReady DataParallelRunner::ready(std::int32_t rank, double end) const {
-  const Rank& r = ranks_[static_cast<std::size_t>(rank)];
+GradientsReady DataParallelRunner::ready(std::int32_t gpu, double end) const {
+  const Rank& r = rank_on(gpu);
+  const std::vector<model::DataParallelCollectives>& collectives = all(rank_of(gpu));
   double last = 0;
   std::vector<std::pair<double, double>> copies;
-  for (const model::DataParallelCollectives& s : all(rank)) {
+  for (std::size_t i = 0; i < collectives.size(); ++i) {
+    const model::DataParallelCollectives& s = collectives[i];
     if (s.kind != Kind::reduce) continue;
-    const Progress& progress = r.reduced[unit_index(s.stage, s.unit)];
+    const Progress& progress = gpus_[static_cast<std::size_t>(gpu)].reduced[unit_index(r, s.stage, s.unit)];
     const double reduced = progress.done == 0 ? end : progress.end;
     if (progress.done > 0) last = std::max(last, reduced);
     const double copy = copy_seconds(s.stage, s.unit);
-    const auto index = static_cast<std::size_t>(&s - all(rank).data());
-    if (copy > 0 && r.earlier[index] == 0) copies.emplace_back(reduced, copy);  // each unit once
+    if (copy > 0 && r.earlier[i] == 0) copies.emplace_back(reduced, copy);  // each unit once
   }
   return gradients_ready(end, last, std::move(copies));
 }

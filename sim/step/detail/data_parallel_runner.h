@@ -1,62 +1,70 @@
 // Starts the reductions and gathers of a step program after their dependencies, and reports which segments must wait.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
-#include <set>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/program/program.h"
 #include "sim/engine/loop.h"
 #include "sim/network/group_links.h"
+#include "sim/step/detail/gpu_groups.h"
 #include "sim/step/step_end.h"
 
 namespace plumbline::sim {
 
-// Reductions and gathers of the pipeline ranks, each rank with one stream for them. A unit that several pipeline ranks
-// hold runs when all of them have posted it and none of them runs another.
+// Reductions and gathers between GPUs, each with one stream for them. One runs when all that take part have posted it
+// and none of them runs another.
 class Collectives final : public Handler {
  public:
   using Kind = model::DataParallelCollectives::Kind;
   struct Run {
     Kind kind = Kind::reduce;
     std::int32_t stage = 0, unit = 0;
-    std::vector<std::int32_t> ranks;  // pipeline ranks that take part
+    std::vector<std::int32_t> gpus;  // that take part
     Time start = 0, end = 0;
   };
   struct Listener {
-    std::function<void(std::int32_t rank, bool runs)> busy;  // a rank's stream starts or stops being busy
+    std::function<void(std::int32_t gpu, bool runs)> busy;  // a GPU's stream starts or stops being busy
     std::function<void(const Run&)> ended;
   };
 
-  // holders[stage] are the pipeline ranks that hold the stage.
-  // slowdown: the factor on the time of a collective while one of its ranks computes.
+  // slowdown: the factor on the time of a collective while one of its GPUs computes. replicas: GPUs of a pipeline rank.
   // groups: the links that collectives cross, by WireLoad::group; they take their seconds where it is empty.
-  Collectives(Loop& loop, std::vector<std::vector<std::int32_t>> holders, std::size_t ranks, double slowdown,
-              std::vector<GroupLinks> groups, Listener listener);
+  Collectives(Loop& loop, std::size_t gpus, std::int32_t replicas, double slowdown, std::vector<GroupLinks> groups,
+              Listener listener);
 
-  // What a collective takes once it runs. All ranks that take part must give the same.
+  // A collective of a unit between `members` GPUs: those with the same `group`. A unit's collectives of a kind have
+  // numbers; a GPU posts them in this order.
+  struct Posting {
+    Kind kind = Kind::reduce;
+    std::int32_t stage = 0, unit = 0, group = 0, number = 0;
+    std::size_t members = 1;
+    auto operator<=>(const Posting&) const = default;
+  };
+  // What a collective takes once it runs. All GPUs that take part must give the same.
   struct Work {
-    double seconds = 0;  // while it shares no link and no rank computes
+    double seconds = 0;  // while it shares no link and no GPU computes
     WireLoad load;
   };
-  void post(std::int32_t rank, Kind kind, std::int32_t stage, std::int32_t unit, const Work& work);
+  void post(std::int32_t gpu, const Posting& posting, const Work& work);
 
-  // Compute starts or ends on a rank.
-  void computing(std::int32_t rank, bool runs);
+  // Compute starts or ends on a GPU.
+  void computing(std::int32_t gpu, bool runs);
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
  private:
   struct Posted {
     Run run;
-    double seconds = 0;  // that are left, while no rank computes
+    double seconds = 0;  // that are left, while no GPU computes
     std::size_t missing = 0;
-    double factor = 1;  // on the seconds, since `since`
+    std::size_t blocked = 0;  // its GPUs that run another, where all have posted it
+    double factor = 1;        // on the seconds, since `since`
     Time since = 0;
     std::uint32_t version = 0;  // of its end's event
     WireLoad load;
@@ -67,83 +75,97 @@ class Collectives final : public Handler {
     std::vector<Leg> legs;    // of the flows of all ranks; without any the collective is a timer
     std::size_t running = 0;  // flows
   };
-  using Key = std::tuple<Kind, std::int32_t, std::int32_t>;
-  bool can_start(const Posted& posted) const;
   void all_posted(std::size_t index);
   void start(std::size_t index);
   void start_flows(std::size_t index);
   void schedule_end(std::size_t index);
   bool overlapped(const Posted& posted) const;
   void end(std::size_t index);
-  std::optional<std::size_t> first_to_start(const std::vector<std::int32_t>& ranks) const;
-  void start_on(const std::vector<std::int32_t>& free_ranks);
+  void take_stream(std::int32_t gpu, std::size_t index);
+  void free_stream(std::int32_t gpu);
 
   Loop& loop_;
-  std::vector<std::vector<std::int32_t>> holders_;
+  std::int32_t replicas_;
   std::vector<GroupLinks> groups_;
   Listener listener_;
   double slowdown_;
-  std::vector<bool> busy_, computing_;  // per rank
-  std::vector<std::size_t> running_;    // [rank] where busy: what runs
+  std::vector<bool> busy_, computing_;  // per GPU
+  std::vector<std::size_t> running_;    // [gpu] where busy: what runs
   std::vector<Posted> posted_;
-  std::map<Key, std::size_t> incomplete_;       // units that some holders have not posted yet
-  std::vector<std::set<std::size_t>> waiting_;  // [rank] posted by all holders, in order of posting
+  std::map<Posting, std::size_t> incomplete_;      // that some GPUs have not posted yet
+  std::vector<std::vector<std::size_t>> waiting_;  // [gpu] posted by all that take part
+  std::vector<std::size_t> unblocked_;             // by the end of a collective
 };
 
 class DataParallelRunner {
  public:
-  // All arguments must outlive the runner. reduces: gradients are reduced in this step.
-  // slowdown: the factor on a collective's time while its rank computes. groups: as of Collectives.
+  // All arguments must outlive the runner. replicas: GPUs of a pipeline rank. reduces: gradients are reduced in this
+  // step. slowdown: the factor on a collective's time while one of its GPUs computes. groups: as of Collectives.
   DataParallelRunner(Loop& loop, const model::StepProgram& program, const std::vector<OptimizerTiming>& timings,
-                     bool reduces, double slowdown, const std::vector<GroupLinks>& groups,
+                     std::int64_t replicas, bool reduces, double slowdown, const std::vector<GroupLinks>& groups,
                      Collectives::Listener listener);
 
-  // Compute starts or ends on a rank.
-  void computing(std::int32_t rank, bool runs) { collectives_.computing(rank, runs); }
+  // Compute starts or ends on a GPU.
+  void computing(std::int32_t gpu, bool runs) { collectives_.computing(gpu, runs); }
   void step_started();
-  // A segment of a rank's slot, or with -1 the whole slot, has ended.
-  void ended(std::int32_t rank, std::int32_t slot, std::int32_t segment);
+  // A segment of a GPU's slot, or with -1 the whole slot, has ended.
+  void ended(std::int32_t gpu, std::int32_t slot, std::int32_t segment);
   // Returns whether no collective keeps the segment of the slot from starting.
-  bool open(std::int32_t rank, std::int32_t slot, std::int32_t segment) const;
-  // Called before the slot. Returns whether no collective of the rank overlaps the slot or delays it. A collective
-  // needs the rank's own posting, so one that is not posted before or within the slot cannot run in it.
-  bool quiet(std::int32_t rank, std::int32_t slot) const;
+  bool open(std::int32_t gpu, std::int32_t slot, std::int32_t segment) const;
+  // Called before the slot. Returns whether no collective of the GPU overlaps the slot or delays it. A collective
+  // needs the GPU's own posting, so one that is not posted before or within the slot cannot run in it.
+  bool quiet(std::int32_t gpu, std::int32_t slot) const;
 
-  // Returns when the gradients of a rank are ready whose last slot ended at `end`. Call it after the loop has finished.
-  GradientsReady ready(std::int32_t rank, double end) const;
+  // Returns when the gradients of a GPU are ready whose last slot ended at `end`. Call it after the loop has finished.
+  GradientsReady ready(std::int32_t gpu, double end) const;
 
  private:
   using Kind = Collectives::Kind;
-  struct Progress {         // of one unit's collectives of one kind
-    std::int32_t done = 0;  // how many have ended
-    double end = 0;         // of the last of them, s
-  };
-  struct Rank {
+  struct Rank {  // of the pipeline
     // Indices of data-parallel collectives: `starts` by the event that lets them start, `gates` by the event that waits
     // for them. Those of a slot are contiguous by segment and begin at [slot + 1]; [0] has those of no slot.
     std::vector<std::uint32_t> starts, starts_of_slot, gates, gates_of_slot;
-    std::vector<std::int32_t> earlier;        // per collective: earlier ones of its unit
-    std::vector<Progress> gathered, reduced;  // [unit_index]
+    std::vector<std::int32_t> earlier;    // per collective: earlier ones of its unit
+    std::vector<std::size_t> first_unit;  // [stage] of those that the rank holds, among their units
+    std::size_t units = 0;
+  };
+  struct Progress {         // of one unit's collectives of one kind on one GPU
+    std::int32_t done = 0;  // how many have ended
+    double end = 0;         // of the last of them, s
+  };
+  struct Gpu {
+    std::vector<Progress> gathered, reduced;  // [unit of its rank]
     std::int32_t unfinished = 0;              // posted, not ended
+  };
+  struct Members {           // of a unit's collectives: the same replicas of every pipeline rank that holds the stage
+    std::size_t groups = 0;  // index of groups_
+    std::size_t holders = 1;
   };
 
   const std::vector<model::DataParallelCollectives>& all(std::int32_t rank) const;
-  void index(std::int32_t rank);
-  std::size_t unit_index(std::int32_t stage, std::int32_t unit) const {
-    return first_unit_[static_cast<std::size_t>(stage)] + static_cast<std::size_t>(unit);
+  std::int32_t rank_of(std::int32_t gpu) const { return gpu / replicas_; }
+  const Rank& rank_on(std::int32_t gpu) const { return ranks_[static_cast<std::size_t>(rank_of(gpu))]; }
+  void index(std::int32_t rank, const std::vector<std::int32_t>& stages);
+  void find_members();
+  std::size_t groups_index(const model::RankGroup& group);
+  static std::size_t unit_index(const Rank& rank, std::int32_t stage, std::int32_t unit) {
+    return rank.first_unit[static_cast<std::size_t>(stage)] + static_cast<std::size_t>(unit);
   }
   bool happens(const model::DataParallelCollectives& s) const;
-  bool awaited(const Rank& r, std::int32_t rank, std::uint32_t data_parallel) const;
-  bool any_awaited(std::int32_t rank, std::span<const std::uint32_t> gates) const;
+  bool awaited(std::int32_t gpu, std::uint32_t data_parallel) const;
+  bool any_awaited(std::int32_t gpu, std::span<const std::uint32_t> gates) const;
   void note(const Collectives::Run& run);
   double copy_seconds(std::int32_t stage, std::int32_t unit) const;
 
   const model::StepProgram& program_;
   const std::vector<OptimizerTiming>& timings_;
+  std::int32_t replicas_;
   bool reduces_;
   Collectives::Listener listener_;
-  std::vector<std::size_t> first_unit_;  // [stage] index into the list of all stages' units
   std::vector<Rank> ranks_;
+  std::vector<Gpu> gpus_;
+  std::vector<std::pair<model::RankGroup, GpuGroups>> groups_;  // each once
+  std::vector<std::vector<std::array<Members, 2>>> members_;    // [stage][unit][gather, reduce]
   Collectives collectives_;
 };
 

@@ -1,5 +1,7 @@
 #include "sim/step/detail/messages.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace plumbline::sim {
@@ -10,77 +12,98 @@ constexpr std::uint32_t sent_code = 0, arrived_code = 1;
 
 }  // namespace
 
-Messages::Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire, OnArrival on_arrival)
+Messages::Messages(Loop& loop, const model::Schedule& schedule, std::int64_t replicas, Time latency, const Wire& wire,
+                   OnArrival on_arrival)
     : loop_(loop),
+      replicas_(static_cast<std::int32_t>(replicas)),
+      directions_(schedule.directions),
+      stages_(schedule.stages),
+      micro_batches_(schedule.micro_batches_per_direction()),
       latency_(latency),
       wire_(wire),
       on_arrival_(std::move(on_arrival)),
-      sending_(ranks, false),
-      receiving_(ranks, false) {}
+      sending_(schedule.ranks.size() * static_cast<std::size_t>(replicas)),
+      receiving_(sending_.size()),
+      messages_(static_cast<std::size_t>(replicas) * 2 * static_cast<std::size_t>(directions_ * stages_) *
+                static_cast<std::size_t>(micro_batches_)) {}
 
-std::size_t Messages::index_of(const model::Transfer& transfer) {
-  const auto [entry, fresh] = indices_.try_emplace(key(transfer), messages_.size());
-  if (fresh) {
-    messages_.emplace_back();
-    keys_.push_back(entry->first);
-  }
-  return entry->second;
+std::size_t Messages::index_of(std::int32_t gpu, const model::Transfer& transfer) const {
+  const std::int32_t place = ((gpu % replicas_ * 2 + (transfer.forward ? 1 : 0)) * directions_ + transfer.direction);
+  return (static_cast<std::size_t>(place) * static_cast<std::size_t>(stages_) +
+          static_cast<std::size_t>(transfer.stage)) *
+             static_cast<std::size_t>(micro_batches_) +
+         static_cast<std::size_t>(transfer.micro_batch);
 }
 
-void Messages::post_send(std::int32_t rank, const model::Transfer& transfer, bool rendezvous) {
-  const std::size_t index = index_of(transfer);
+void Messages::post_send(std::int32_t gpu, const model::Transfer& transfer, bool rendezvous) {
+  const std::size_t index = index_of(gpu, transfer);
   Message& message = messages_[index];
-  message.sender = rank;
+  message.sender = gpu;
   const bool awaited = message.receiver >= 0;
-  if (!rendezvous) message.receiver = transfer.peer;
+  if (!rendezvous) message.receiver = transfer.peer * replicas_ + gpu % replicas_;
   if (!rendezvous || awaited) queue(index);
 }
 
-void Messages::post_receive(std::int32_t rank, const model::Transfer& transfer) {
-  const std::size_t index = index_of(transfer);
+void Messages::post_receive(std::int32_t gpu, const model::Transfer& transfer) {
+  const std::size_t index = index_of(gpu, transfer);
   Message& message = messages_[index];
-  message.receiver = rank;
+  message.receiver = gpu;
   if (message.sender >= 0) queue(index);
 }
 
-bool Messages::arrived(const model::Transfer& transfer) const {
-  const auto found = indices_.find(key(transfer));
-  return found != indices_.end() && messages_[found->second].arrived;
-}
-
+// No other waiting message can start now, because none could before.
 void Messages::queue(std::size_t index) {
-  if (std::exchange(messages_[index].waiting, true)) return;
-  waiting_.push_back(index);
-  start_waiting();
+  Message& message = messages_[index];
+  if (std::exchange(message.waiting, true)) return;
+  ++ready_;
+  if (start(index)) return;
+  sending_[static_cast<std::size_t>(message.sender)].waiting.emplace_back(ready_, index);
+  receiving_[static_cast<std::size_t>(message.receiver)].waiting.emplace_back(ready_, index);
 }
 
-void Messages::start_waiting() {
-  std::erase_if(waiting_, [this](std::size_t index) {
-    Message& message = messages_[index];
-    if (sending_[message.sender] || receiving_[message.receiver]) return false;
-    start(message, index);
-    return true;
-  });
+// Starts what waited for the two GPUs of a message that has left their links.
+void Messages::start_waiting(const Message& ended) {
+  Waiting& sends = sending_[static_cast<std::size_t>(ended.sender)].waiting;
+  Waiting& receives = receiving_[static_cast<std::size_t>(ended.receiver)].waiting;
+  candidates_.clear();
+  std::ranges::set_union(sends, receives, std::back_inserter(candidates_));
+  for (const auto& candidate : candidates_) {
+    if (!start(candidate.second)) continue;
+    const Message& message = messages_[candidate.second];
+    std::erase(sending_[static_cast<std::size_t>(message.sender)].waiting, candidate);
+    std::erase(receiving_[static_cast<std::size_t>(message.receiver)].waiting, candidate);
+  }
 }
 
-void Messages::start(Message& message, std::size_t index) {
-  sending_[message.sender] = receiving_[message.receiver] = true;
+// Returns false where a link of its GPUs is busy.
+bool Messages::start(std::size_t index) {
+  Message& message = messages_[index];
+  bool& sends = sending_[static_cast<std::size_t>(message.sender)].busy;
+  bool& receives = receiving_[static_cast<std::size_t>(message.receiver)].busy;
+  if (sends || receives) return false;
+  sends = receives = true;
   message.start = loop_.now();
-  const Footprint* route = wire_.links == nullptr ? nullptr : &wire_.links->message(message.sender, message.receiver);
+  const Footprint* route = wire_.links == nullptr
+                               ? nullptr
+                               : &wire_.links->message(message.sender / replicas_, message.receiver / replicas_);
   loop_.flow({.footprint = route, .bytes = wire_.bytes, .rate_limit = wire_.rate}, {this, sent_code, 0, index});
+  return true;
 }
 
 void Messages::handle(std::uint32_t code, std::uint64_t argument) {
   Message& message = messages_[argument];
   if (code == sent_code) {
     message.end = loop_.now();
-    sending_[message.sender] = receiving_[message.receiver] = false;
+    sending_[static_cast<std::size_t>(message.sender)].busy = false;
+    receiving_[static_cast<std::size_t>(message.receiver)].busy = false;
     loop_.at(loop_.now() + latency_, {this, arrived_code, 0, argument});
-    return start_waiting();
+    return start_waiting(message);
   }
   message.arrived = true;
-  const Key& k = keys_[argument];
-  on_arrival_({message.sender, message.receiver, std::get<0>(k), std::get<3>(k), message.start, message.end});
+  const std::size_t micro_batches = static_cast<std::size_t>(micro_batches_);
+  const std::size_t place = argument / micro_batches / static_cast<std::size_t>(stages_ * directions_);
+  on_arrival_({message.sender, message.receiver, place % 2 == 1, static_cast<std::int32_t>(argument % micro_batches),
+               message.start, message.end});
 }
 
 }  // namespace plumbline::sim

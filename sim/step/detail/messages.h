@@ -1,12 +1,11 @@
 // Messages between pipeline stages: when each is posted and when it arrives. A GPU sends one message at a time and
-// receives one at a time. Messages that wait for a GPU start in the order in which they became ready.
+// receives one at a time. Messages that wait for a GPU start in the order in which they became ready. A transfer names
+// pipeline ranks; its message is between the GPUs of one replica (sim/step/fleet.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/program/program.h"
@@ -17,7 +16,7 @@ namespace plumbline::sim {
 
 class Messages final : public Handler {
  public:
-  // A message of `sender` has arrived at `receiver`. It held their links from start to end; latency follows.
+  // A message of GPU `sender` has arrived at `receiver`. It held their links from start to end; latency follows.
   struct Arrival {
     std::int32_t sender, receiver;
     bool forward;
@@ -32,39 +31,44 @@ class Messages final : public Handler {
     const StepLinks* links = nullptr;  // crossed by messages; nullptr: each takes bytes / rate
   };
 
-  Messages(Loop& loop, std::size_t ranks, Time latency, const Wire& wire, OnArrival on_arrival);
+  Messages(Loop& loop, const model::Schedule& schedule, std::int64_t replicas, Time latency, const Wire& wire,
+           OnArrival on_arrival);
 
   // A send starts once it is posted and, under rendezvous, its receive is posted too.
-  void post_send(std::int32_t rank, const model::Transfer& transfer, bool rendezvous);
-  void post_receive(std::int32_t rank, const model::Transfer& transfer);
-  bool arrived(const model::Transfer& transfer) const;
+  void post_send(std::int32_t gpu, const model::Transfer& transfer, bool rendezvous);
+  void post_receive(std::int32_t gpu, const model::Transfer& transfer);
+  bool arrived(std::int32_t gpu, const model::Transfer& transfer) const {  // one that the GPU sends or receives
+    return messages_[index_of(gpu, transfer)].arrived;
+  }
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
 
  private:
-  using Key = std::tuple<bool, std::int32_t, std::int32_t, std::int32_t>;  // forward, direction, stage, micro-batch
   struct Message {
     std::int32_t sender = -1, receiver = -1;
     bool waiting = false, arrived = false;
     Time start = 0, end = 0;
   };
-  static Key key(const model::Transfer& transfer) {
-    return {transfer.forward, transfer.direction, transfer.stage, transfer.micro_batch};
-  }
-  std::size_t index_of(const model::Transfer& transfer);
+  // Messages that wait for a GPU, each with its place in the order in which they became ready.
+  using Waiting = std::vector<std::pair<std::uint64_t, std::size_t>>;
+  struct Port {  // of a GPU, in one direction
+    bool busy = false;
+    Waiting waiting;
+  };
+  std::size_t index_of(std::int32_t gpu, const model::Transfer& transfer) const;
   void queue(std::size_t index);
-  void start_waiting();
-  void start(Message& message, std::size_t index);
+  void start_waiting(const Message& ended);
+  bool start(std::size_t index);
 
   Loop& loop_;
+  std::int32_t replicas_, directions_, stages_, micro_batches_;
   Time latency_;
   Wire wire_;
   OnArrival on_arrival_;
-  std::vector<bool> sending_, receiving_;  // per rank
-  std::vector<std::size_t> waiting_;       // in order
-  std::map<Key, std::size_t> indices_;
-  std::vector<Message> messages_;
-  std::vector<Key> keys_;
+  std::vector<Port> sending_, receiving_;  // [gpu]
+  std::uint64_t ready_ = 0;                // messages so far
+  Waiting candidates_;
+  std::vector<Message> messages_;  // [replica][forward][direction][stage][micro-batch]
 };
 
 }  // namespace plumbline::sim

@@ -18,6 +18,14 @@ model::Transfer hop(bool send, std::int32_t peer, std::int32_t micro_batch, bool
   return {.send = send, .forward = forward, .peer = peer, .direction = 0, .stage = 0, .micro_batch = micro_batch};
 }
 
+// Three ranks and nine micro-batches.
+model::Schedule three_ranks() {
+  model::Schedule schedule;
+  schedule.ranks.resize(3);
+  schedule.ranks[0].push_back({.f_mb = 8});
+  return schedule;
+}
+
 class MessageRuns : public testing::Test, public Handler {
  protected:
   struct Seen {
@@ -44,11 +52,13 @@ class MessageRuns : public testing::Test, public Handler {
   }
 
   HeapLoop loop_;
+  model::Schedule schedule_ = three_ranks();
   std::vector<std::function<void()>> actions_;
   std::vector<Seen> seen_;
-  Messages messages_{loop_, 3, latency, {.bytes = to_seconds(duration), .rate = 1}, [this](const Messages::Arrival& a) {
-                       seen_.push_back({a.sender, a.receiver, a.micro_batch, a.start, a.end, loop_.now()});
-                     }};
+  Messages messages_{
+      loop_, schedule_, 1, latency, {.bytes = to_seconds(duration), .rate = 1}, [this](const Messages::Arrival& a) {
+        seen_.push_back({a.sender, a.receiver, a.micro_batch, a.start, a.end, loop_.now()});
+      }};
 };
 
 TEST_F(MessageRuns, AnEagerMessageLeavesAtOnce) {
@@ -79,17 +89,17 @@ TEST_F(MessageRuns, ARendezvousWithoutItsPartnerNeverMoves) {
   send(0, 0, 1, 7, true);
   receive(0, 1, 2, 8);
   EXPECT_TRUE(run().empty());
-  EXPECT_FALSE(messages_.arrived(hop(true, 1, 7)));
+  EXPECT_FALSE(messages_.arrived(0, hop(true, 1, 7)));
 }
 
 TEST_F(MessageRuns, BothSidesAreNotifiedOfTheArrival) {
   send(0, 0, 1, 7);
-  at(109, [this] { EXPECT_FALSE(messages_.arrived(hop(false, 0, 7))); });
+  at(109, [this] { EXPECT_FALSE(messages_.arrived(1, hop(false, 0, 7))); });
   at(111, [this] {
-    EXPECT_TRUE(messages_.arrived(hop(false, 0, 7)));
-    EXPECT_TRUE(messages_.arrived(hop(true, 1, 7)));
+    EXPECT_TRUE(messages_.arrived(1, hop(false, 0, 7)));
+    EXPECT_TRUE(messages_.arrived(0, hop(true, 1, 7)));
     EXPECT_FALSE(
-        messages_.arrived(hop(false, 0, 7, false)));  // the gradient of the same micro-batch is a separate transfer
+        messages_.arrived(1, hop(false, 0, 7, false)));  // the gradient of the same micro-batch is a separate transfer
   });
   EXPECT_EQ(run().size(), 1u);
 }
