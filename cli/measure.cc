@@ -60,7 +60,7 @@ Result<int> run(const MeasureArguments& arguments, const World& world) {
 }
 
 constexpr int no_gpu_exit = 77;
-constexpr int device = 0;  // the first of the GPUs that CUDA shows to this process
+constexpr int first_gpu = 0;  // the first of the GPUs that CUDA shows to this process
 
 Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
@@ -84,7 +84,7 @@ Result<real::cuda::StageMeasurement> measured(const sim::Inputs& inputs, const m
     return !interrupt.requested();
   };
   const real::cuda::StageMeasureOptions options{
-      device,
+      first_gpu,
       arguments.library_folders,
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed}};
   return real::cuda::measure_stages(inputs.plan, inputs.cluster, program, name, options, observer);
@@ -152,7 +152,7 @@ Result<int> measure_plan(const MeasureArguments& arguments) {
   const auto program = TRY(program_of(inputs));
   const std::string name = std::filesystem::path(arguments.plan).stem().string();
   if (arguments.dry_run) return printed(cases_of(program, name, inputs.cluster.device.sms));
-  if (const auto gpu = real::cuda::describe_gpu(device); gpu.presence != real::cuda::GpuPresence::ready) {
+  if (const auto gpu = real::cuda::describe_gpu(first_gpu); gpu.presence != real::cuda::GpuPresence::ready) {
     fmt::print(stderr, "plumbline: no GPU to measure: {}\n", gpu.message);
     return no_gpu_exit;
   }

@@ -23,7 +23,8 @@ using real::host::Environment;
 // Up to this number of samples all are kept, so that later analyses are not limited to the quantiles.
 constexpr std::size_t most_kept = 64;
 
-constexpr const char *of_cases = "--backend cuda", *of_plan = "--backend cuda --plan", *of_host = "--backend host";
+constexpr const char *of_cases = "--backend cuda", *of_plan = "--backend cuda --plan",
+                     *of_host_backend = "--backend host";
 
 std::string program(const char* options) { return fmt::format("plumbline {} measure {}", model::version, options); }
 
@@ -127,9 +128,9 @@ Measurements host_records(const std::vector<real::Series>& series, const Environ
   properties["compiler"] = environment.compiler;
   properties["flags"] = environment.flags;
   properties["eigen"] = environment.eigen;
-  return records_of({program(of_host), environment.cpu, date, environment.cores, properties.dump()}, series,
+  return records_of({program(of_host_backend), environment.cpu, date, environment.cores, properties.dump()}, series,
                     [&](const real::Series& one) {
-                      Measurement m = record_of(one, of_host, environment.cpu, date);
+                      Measurement m = record_of(one, of_host_backend, environment.cpu, date);
                       m.sms = one.subject.cores;
                       if (one.subject.communication_sms > 0) {
                         m.communication_sms = one.subject.communication_sms;

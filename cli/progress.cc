@@ -14,7 +14,7 @@
 namespace plumbline::cli {
 namespace {
 
-constexpr std::size_t drawn = 90;  // most columns after the name
+constexpr std::size_t drawn_columns = 90;  // most columns after the name
 
 // Returns "1,200/s, 12 s left", from the mean rate so far.
 std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
@@ -39,7 +39,7 @@ ProgressBar::ProgressBar(std::string what)
     : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) != 0), begin_(std::chrono::steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
-  if (percent_ >= 0) fmt::print(stderr, "\r{:{}}\r", "", what_.size() + drawn);
+  if (percent_ >= 0) fmt::print(stderr, "\r{:{}}\r", "", what_.size() + drawn_columns);
 }
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {

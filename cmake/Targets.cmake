@@ -13,20 +13,23 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-# plumbline_library(name [HOT] [SEPARATE folder...] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# plumbline_library(name [HOT] [JOIN size] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
 # HOT libraries hold loops that a step or a search spends its time in; the others are compiled with -O1 in a release,
-# which takes two thirds of the time. The sources of SEPARATE folders are not joined: verbs and charts have names of their own.
+# which takes two thirds of the time. JOIN: at most as many sources of a folder are compiled together (default: all).
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "HOT" "" "SEPARATE;DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "JOIN" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   if(PLUMBLINE_UNITY)
-    plumbline_join_folders(${name} SOURCES ${ARG_SOURCES} SEPARATE ${ARG_SEPARATE})
+    if(NOT ARG_JOIN)
+      list(LENGTH ARG_SOURCES ARG_JOIN)
+    endif()
+    plumbline_join_sources(${name} SIZE ${ARG_JOIN} SOURCES ${ARG_SOURCES})
   endif()
   if(NOT ARG_HOT)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -44,22 +47,36 @@ function(plumbline_library name)
   plumbline_warnings(${name})
 endfunction()
 
-# The sources of a folder and of its detail/ become one translation unit, so that a first build reads the headers once per
-# folder instead of once per file. Names in anonymous namespaces must therefore differ within a folder.
-function(plumbline_join_folders name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;SEPARATE" ${ARGN})
+# plumbline_join_sources(name SIZE n SOURCES file...): the sources of a folder and of its detail/ become one translation
+# unit, or several of at most SIZE sources each, so that a first build reads the headers once per unit instead of once
+# per file. Names in anonymous namespaces must therefore differ within a folder, also where it has several units: a new
+# file moves others from one unit to the next.
+function(plumbline_join_sources name)
+  cmake_parse_arguments(ARG "" "SIZE" "SOURCES" ${ARGN})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # The warning takes the joined sources for headers.
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
   endif()
+  set(folders)
   foreach(source IN LISTS ARG_SOURCES)
     get_filename_component(folder ./${source} DIRECTORY)
     string(REGEX REPLACE "/detail$" "" folder ${folder})
-    if(NOT folder IN_LIST ARG_SEPARATE)
-      string(MAKE_C_IDENTIFIER ${folder} group)
-      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
-    endif()
+    string(MAKE_C_IDENTIFIER ${folder} folder)
+    list(APPEND folders ${folder})
+    list(APPEND sources_of_${folder} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH sources_of_${folder} count)
+    # Units of equal size, of which two cores compile one each.
+    math(EXPR units "(${count} + ${ARG_SIZE} - 1) / ${ARG_SIZE}")
+    set(place 0)
+    foreach(source IN LISTS sources_of_${folder})
+      math(EXPR unit "${place} * ${units} / ${count}")
+      math(EXPR place "${place} + 1")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
+    endforeach()
   endforeach()
 endfunction()
 

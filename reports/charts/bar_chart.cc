@@ -11,9 +11,6 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr double margin = 24, gap = 12, plot_width = 560, row_height = 24, bar_height = 15;
-constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
-
 constexpr std::string_view bar_rules =
     R"css(rect.bar { stroke: none; } .panel { font-weight: 600; } line.link { stroke-dasharray: 2 2; }
 )css";
@@ -36,6 +33,9 @@ double widest(const BarChart& chart, std::string BarChart::Row::*text) {
 }
 
 class BarPicture : private Drawing {
+  static constexpr double margin = 24, gap = 12, plot_width = 560, row_height = 24, bar_height = 15;
+  static constexpr double top = 66, above_rows = 52, below_rows = 62, legend_height = 26;
+
  public:
   explicit BarPicture(const BarChart& chart)
       : chart_(chart), left_(margin + widest(chart, &BarChart::Row::label) + gap) {}

@@ -13,7 +13,7 @@ using model::DataType;
 using model::OperatorKind;
 
 // Sums are FP32; results and probabilities have 8 significant bits.
-constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 6e-3, bf16_gradient_tolerance = 1.5e-2;
+constexpr double fp32_attention = 1e-5, bf16_attention = 6e-3, bf16_attention_gradient = 1.5e-2;
 
 class GpuAttention : public GpuTest {
  protected:
@@ -35,11 +35,11 @@ class GpuAttention : public GpuTest {
     }
     forward.write(type, {tokens, outputs});
     forward.write(DataType::fp32, {tokens, a.query_heads});
-    forward.expect_near(device(), wide ? fp32_tolerance : bf16_tolerance);
+    forward.expect_near(device(), wide ? fp32_attention : bf16_attention);
     if (HasFatalFailure()) return;
     backward.read(type, {tokens, outputs}, forward.expected(0));
     backward.read(DataType::fp32, {tokens, a.query_heads}, forward.expected(1));
-    backward.expect_near(device(), wide ? fp32_tolerance : bf16_gradient_tolerance);
+    backward.expect_near(device(), wide ? fp32_attention : bf16_attention_gradient);
   }
 
   static AttentionAttributes heads(std::int64_t query_heads, std::int64_t shared_heads, std::int64_t query_key_dim,

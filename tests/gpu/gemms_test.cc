@@ -14,7 +14,7 @@ using model::OperatorKind;
 constexpr std::int64_t m = 512, n = 768, k = 640;  // k has five scales, which are padded to eight
 
 // Sums of 640 terms are FP32, results have 8 significant bits, and FP8 GEMMs sum with fewer bits.
-constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 4e-3, tf32_tolerance = 2e-3, fp8_tolerance = 5e-3;
+constexpr double fp32_gemms = 1e-5, bf16_gemms = 4e-3, tf32_gemms = 2e-3, fp8_gemms = 5e-3;
 
 class GpuGemms : public GpuTest {
  protected:
@@ -34,18 +34,17 @@ TEST_F(GpuGemms, EveryFormInEveryFormat) {
       const auto expect = [&](DataType type, double tolerance) {
         gemm("matmul", type, type, type, transpose_a, transpose_b).expect_near(device(), tolerance);
       };
-      expect(DataType::fp32, fp32_tolerance);
-      expect(DataType::bf16, bf16_tolerance);
-      expect(DataType::fp16, bf16_tolerance);
-      expect(DataType::tf32, tf32_tolerance);
+      expect(DataType::fp32, fp32_gemms);
+      expect(DataType::bf16, bf16_gemms);
+      expect(DataType::fp16, bf16_gemms);
+      expect(DataType::tf32, tf32_gemms);
     }
   }
 }
 
 TEST_F(GpuGemms, Fp8WithScalesOfTilesAndBlocks) {
-  gemm("matmul", DataType::fp8_tile, DataType::fp8_block, DataType::bf16, false, true)
-      .expect_near(device(), fp8_tolerance);
-  gemm("matmul", DataType::fp8, DataType::fp8, DataType::bf16, false, true).expect_near(device(), fp8_tolerance);
+  gemm("matmul", DataType::fp8_tile, DataType::fp8_block, DataType::bf16, false, true).expect_near(device(), fp8_gemms);
+  gemm("matmul", DataType::fp8, DataType::fp8, DataType::bf16, false, true).expect_near(device(), fp8_gemms);
 }
 
 TEST_F(GpuGemms, WeightGradientsAddToWhatIsThere) {
@@ -54,12 +53,12 @@ TEST_F(GpuGemms, WeightGradientsAddToWhatIsThere) {
   bf16.read(DataType::bf16, {k, m}, random_matrix(k, m, 1));
   bf16.read(DataType::bf16, {k, n}, random_matrix(k, n, 2));
   bf16.accumulate({m, n}, start);
-  bf16.expect_near(device(), fp32_tolerance);
+  bf16.expect_near(device(), fp32_gemms);
   OperatorRun fp8("weight gradient", OperatorKind::matmul, MatmulAttributes{false, true, true});
   fp8.read(DataType::fp8_tile, {m, k}, random_matrix(m, k, 1));
   fp8.read(DataType::fp8_tile, {n, k}, random_matrix(n, k, 2));
   fp8.accumulate({m, n}, start);
-  fp8.expect_near(device(), fp8_tolerance);
+  fp8.expect_near(device(), fp8_gemms);
 }
 
 TEST_F(GpuGemms, ABiasIsAddedToEveryRow) {
@@ -68,15 +67,15 @@ TEST_F(GpuGemms, ABiasIsAddedToEveryRow) {
   run.read(DataType::bf16, {n, k}, random_matrix(n, k, 2));
   run.read(DataType::bf16, {n}, random_matrix(n, 1, 3) * 100);
   run.write(DataType::bf16, {m, n});
-  run.expect_near(device(), bf16_tolerance);
+  run.expect_near(device(), bf16_gemms);
 }
 
 TEST_F(GpuGemms, StreamsThatShareOneComputeAllOfIt) {
   for (const std::int32_t parts : {2, 3}) {
     gemm("matmul in parts", DataType::bf16, DataType::bf16, DataType::bf16, true, false)
-        .expect_near(device(), bf16_tolerance, parts);
+        .expect_near(device(), bf16_gemms, parts);
     gemm("matmul in parts", DataType::fp8_tile, DataType::fp8_block, DataType::bf16, false, true)
-        .expect_near(device(), fp8_tolerance, parts);
+        .expect_near(device(), fp8_gemms, parts);
   }
 }
 
@@ -85,7 +84,7 @@ TEST_F(GpuGemms, OddWidthsOfFp8AreComputedToo) {
   run.read(DataType::fp8_tile, {33, 270}, random_matrix(33, 270, 1));
   run.read(DataType::fp8_block, {141, 270}, random_matrix(141, 270, 2));
   run.write(DataType::bf16, {33, 141});
-  run.expect_near(device(), bf16_tolerance);
+  run.expect_near(device(), bf16_gemms);
 }
 
 // Experts have uneven sizes, and one has no rows.
@@ -133,18 +132,18 @@ class GpuExperts : public GpuTest {
 TEST_F(GpuExperts, EachTakesItsRows) {
   for (const std::int32_t parts : {1, 2}) {
     for (const bool transpose : {false, true}) {
-      forward(bf16(), DataType::bf16, transpose).expect_near(device(), bf16_tolerance, parts);
-      forward(fp32(), DataType::fp32, transpose).expect_near(device(), fp32_tolerance, parts);
+      forward(bf16(), DataType::bf16, transpose).expect_near(device(), bf16_gemms, parts);
+      forward(fp32(), DataType::fp32, transpose).expect_near(device(), fp32_gemms, parts);
     }
-    forward(fp8(), DataType::bf16, true).expect_near(device(), fp8_tolerance, parts);
+    forward(fp8(), DataType::bf16, true).expect_near(device(), fp8_gemms, parts);
   }
 }
 
 TEST_F(GpuExperts, EachAddsToItsGradient) {
   for (const std::int32_t parts : {1, 2}) {
-    gradient(bf16(), false).expect_near(device(), fp32_tolerance, parts);
-    gradient(fp32(), true).expect_near(device(), fp32_tolerance, parts);
-    gradient(fp8(), true).expect_near(device(), fp8_tolerance, parts);
+    gradient(bf16(), false).expect_near(device(), fp32_gemms, parts);
+    gradient(fp32(), true).expect_near(device(), fp32_gemms, parts);
+    gradient(fp8(), true).expect_near(device(), fp8_gemms, parts);
   }
 }
 
@@ -158,7 +157,7 @@ TEST_F(GpuGemms, OfStoredScores) {
       run.read(type, {tokens, a}, random_matrix(tokens, a, 1));
       run.read(type, {tokens, b}, random_matrix(tokens, b, 2));
       run.write(type, {tokens, c});
-      run.expect_near(device(), type == DataType::fp32 ? fp32_tolerance : bf16_tolerance);
+      run.expect_near(device(), type == DataType::fp32 ? fp32_gemms : bf16_gemms);
     };
     expect(model::BatchedForm::rows, query_heads * dim, shared_heads * dim, query_heads * length);
     expect(model::BatchedForm::values, query_heads * length, shared_heads * dim, query_heads * dim);

@@ -18,7 +18,7 @@ using model::Precision;
 
 // Errors of: FP32 sums of a few hundred terms; operands of 8 significant bits, with intermediate values rounded alike;
 // and tensors of 4 significant bits, whose error is at most 2^-4 / sqrt(3) where roundings are evenly spread.
-constexpr double fp32_tolerance = 1e-5, bf16_tolerance = 1e-2, fp8_tolerance = 5e-2;
+constexpr double fp32_operators = 1e-5, bf16_operators = 1e-2, fp8_operators = 5e-2;
 
 std::vector<Graph> widened_all(std::vector<Graph> graphs) {
   for (Graph& graph : graphs) graph = widened(graph);
@@ -35,33 +35,33 @@ class GpuOperators : public GpuTest {
 
 TEST_F(GpuOperators, Fp32) {
   compare(widened_all(operator_blocks(aligned_models(), Precision::fp32, aligned_context)),
-          {"fp32", aligned_sequence_length, false, fp32_tolerance, fp8_tolerance});
+          {"fp32", aligned_sequence_length, false, fp32_operators, fp8_operators});
 }
 
 TEST_F(GpuOperators, Bf16) {
   compare(operator_blocks(aligned_models(), Precision::bf16, aligned_context),
-          {"bf16", aligned_sequence_length, false, bf16_tolerance, fp8_tolerance});
+          {"bf16", aligned_sequence_length, false, bf16_operators, fp8_operators});
 }
 
 TEST_F(GpuOperators, Fp8) {
   compare(operator_blocks(aligned_models(), Precision::fp8, aligned_context),
-          {"fp8", aligned_sequence_length, false, bf16_tolerance, fp8_tolerance});
+          {"fp8", aligned_sequence_length, false, bf16_operators, fp8_operators});
 }
 
 // At sizes that are multiples of no tile the result is right, or the operator refuses them with a reason.
 TEST_F(GpuOperators, OddSizesInFp32) {
   compare(widened_all(operator_blocks(tiny_models(), Precision::fp32, tiny_operator_context)),
-          {"fp32, odd", tiny_sequence_length, true, fp32_tolerance, fp8_tolerance});
+          {"fp32, odd", tiny_sequence_length, true, fp32_operators, fp8_operators});
 }
 
 TEST_F(GpuOperators, OddSizesInBf16) {
   compare(operator_blocks(tiny_models(), Precision::bf16, tiny_operator_context),
-          {"bf16, odd", tiny_sequence_length, true, bf16_tolerance, fp8_tolerance});
+          {"bf16, odd", tiny_sequence_length, true, bf16_operators, fp8_operators});
 }
 
 TEST_F(GpuOperators, OfAnOptimizer) {
-  compare({widened(optimizer_block())}, {"fp32", 1, false, fp32_tolerance, fp8_tolerance});
-  compare({optimizer_block()}, {"fp16", 1, false, bf16_tolerance, fp8_tolerance});
+  compare({widened(optimizer_block())}, {"fp32", 1, false, fp32_operators, fp8_operators});
+  compare({optimizer_block()}, {"fp16", 1, false, bf16_operators, fp8_operators});
 }
 
 // This test needs no GPU: the blocks above contain every kind that a GPU computes.

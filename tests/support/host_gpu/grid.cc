@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t stack_bytes = 64 << 10;
 constexpr unsigned warp_size = 32;
-constexpr unsigned poison = 0xffffffff;  // shared memory does not start at zero
+constexpr unsigned poison_word = 0xffffffff;  // shared memory does not start at zero
 
 uint3 place_in(const dim3& shape, unsigned number) {
   return {number % shape.x, number / shape.x % shape.y, number / shape.x / shape.y};
@@ -186,7 +186,7 @@ void run_grid(const GridShape& shape, const std::function<void()>& thread) {
   const unsigned blocks = gridDim.x * gridDim.y * gridDim.z, threads = blockDim.x * blockDim.y * blockDim.z;
   for (unsigned block = 0; block < blocks; ++block) {
     blockIdx = place_in(gridDim, block);
-    claimed().assign(shape.shared_bytes / sizeof(uint4) + 1, uint4{poison, poison, poison, poison});
+    claimed().assign(shape.shared_bytes / sizeof(uint4) + 1, uint4{poison_word, poison_word, poison_word, poison_word});
     Block::of_this_thread().run(threads, thread);
   }
 }

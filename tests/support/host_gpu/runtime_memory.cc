@@ -17,7 +17,7 @@ namespace plumbline::tests::host_gpu {
 namespace {
 
 constexpr std::size_t alignment = 256;
-constexpr int poison = 0xff;  // -1 as an integer, NaN as a number
+constexpr int poison_byte = 0xff;  // -1 as an integer, NaN as a number
 
 struct Allocation {
   std::size_t bytes = 0;
@@ -35,7 +35,7 @@ class Allocations {
     if (whole > device_bytes) return nullptr;
     void* data = std::aligned_alloc(alignment, whole);
     if (data == nullptr) return nullptr;
-    std::memset(data, poison, whole);
+    std::memset(data, poison_byte, whole);
     const std::scoped_lock lock(mutex_);
     known_[data] = {bytes, current_device()};
     return data;
@@ -48,7 +48,7 @@ class Allocations {
   void remove(void* data) {
     const std::scoped_lock lock(mutex_);
     const auto found = known_.find(data);
-    std::memset(data, poison, found->second.bytes);
+    std::memset(data, poison_byte, found->second.bytes);
     known_.erase(found);
     std::free(data);
   }

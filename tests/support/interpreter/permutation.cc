@@ -5,13 +5,13 @@ namespace plumbline::tests {
 namespace {
 
 // One row of an expert: its received token, and the one of the token's k slots in which the expert was chosen.
-struct Row {
+struct ExpertRow {
   Index token, slot;
 };
 
 // Returns the rows of every expert, by token. Slots with expert -1 belong to other ranks.
-std::vector<std::vector<Row>> rows_by_expert(const Matrix& indices, Index experts) {
-  std::vector<std::vector<Row>> result(static_cast<std::size_t>(experts));
+std::vector<std::vector<ExpertRow>> rows_by_expert(const Matrix& indices, Index experts) {
+  std::vector<std::vector<ExpertRow>> result(static_cast<std::size_t>(experts));
   for (Index token = 0; token < indices.rows(); ++token)
     for (Index slot = 0; slot < indices.cols(); ++slot)
       if (indices(token, slot) >= 0) result[static_cast<std::size_t>(indices(token, slot))].push_back({token, slot});
@@ -35,9 +35,9 @@ Matrix scattered(const Matrix& rows, const Matrix& map, Index tokens) {
 
 void permute(Call& call) {
   const Index experts = call.attributes<model::DispatchAttributes>().experts_per_rank;
-  std::vector<Row> rows;
+  std::vector<ExpertRow> rows;
   std::vector<double> offsets = {0};
-  for (const std::vector<Row>& of_expert : rows_by_expert(call.in(1), experts)) {
+  for (const std::vector<ExpertRow>& of_expert : rows_by_expert(call.in(1), experts)) {
     rows.insert(rows.end(), of_expert.begin(), of_expert.end());
     offsets.push_back(static_cast<double>(rows.size()));
   }
@@ -58,7 +58,7 @@ void permute_grad(Call& call) {
   call.out(1) = Matrix::Zero(indices.rows(), indices.cols());
   Index n = 0;
   for (const auto& of_expert : rows_by_expert(indices, call.attributes<model::DispatchAttributes>().experts_per_rank))
-    for (const Row& row : of_expert) call.out(1)(row.token, row.slot) = d_weights(n++);
+    for (const ExpertRow& row : of_expert) call.out(1)(row.token, row.slot) = d_weights(n++);
 }
 
 void permute_transpose(Call& call) { call.out(0) = gathered(call.in(0), call.in(1)).transpose(); }
