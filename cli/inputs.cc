@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -159,9 +160,10 @@ Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
                                                        const std::vector<model::ConstantChange>& changes) {
   topologies::Variation variation = topologies::variation_of(plan);
   variation.constants = changes;
-  std::string key = fmt::format("{} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
                                 variation.device.value_or(""), variation.nics_per_node.value_or(-1),
-                                variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1));
+                                variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1),
+                                variation.background.nic, variation.background.leaf, variation.background.spine);
   for (const model::ConstantChange& change : changes) key += fmt::format(" {}={}", change.name, change.value);
   return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation); })
       .map_error([&](const Error& error) {
@@ -200,8 +202,32 @@ Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held
   return {};
 }
 
-Result<sim::Inputs> InputsReader::of_plan(const model::Plan& plan, const std::optional<std::string>& profile_name,
+Result<void> InputsReader::add_background(model::Plan& plan) {
+  constexpr const char* key = "cluster.background_plan";
+  if (!plan.cluster.background_plan) return {};
+  const auto refuse = [&](std::string message, std::string hint) {
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, key, std::move(message), std::move(hint)));
+  };
+  if (plan.cluster.background) return refuse("the plan gives cluster.background too", "leave one of them out");
+  const std::string path = TRY(resolve(Shipped::plan, *plan.cluster.background_plan, plan.file));
+  auto other = TRY(model::load_plan(path, {}));
+  if (other.cluster.topology != plan.cluster.topology)
+    return refuse(fmt::format("that plan runs on {}, this one on {}", other.cluster.topology, plan.cluster.topology),
+                  "jobs that share leaves have one topology");
+  other.cluster.background_plan.reset();
+  const auto load = TRY(
+      backgrounds_.find(path, [&]() -> Result<topologies::Background> { return sim::mean_load(TRY(of_plan(other))); }));
+  if (std::max(load.leaf, load.spine) >= 1)
+    return refuse("that plan leaves nothing of the links above the leaves", "state cluster.background instead");
+  plan.cluster.background = model::TierShares{{"leaf", load.leaf}, {"spine", load.spine}};
+  plan.cluster.background_plan.reset();
+  return {};
+}
+
+Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
                                           const ConstantChanges& changes, const std::string& held_out) {
+  model::Plan plan = given;
+  TRY(add_background(plan));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));

@@ -77,12 +77,15 @@ class InputsReader {
                                            const std::string& held_out);
   // Adds what is left of the times and the memory of steps of this kind, by the shipped residuals of other sets.
   model::Result<void> add_left(sim::Inputs& inputs, const std::string& held_out);
+  // Replaces cluster.background_plan by the mean load of that plan.
+  model::Result<void> add_background(model::Plan& plan);
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation
+  model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;  // by plan that states another
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
   // Of time and memory, by kind and held-out set.
   model::Memo<std::pair<calibrate::StepKind, std::string>, std::array<std::optional<sim::Left>, 2>> left_;

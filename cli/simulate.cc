@@ -88,6 +88,15 @@ model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector
   return changes;
 }
 
+// Puts what holds from the start into the wiring, from which all costs follow, and returns the changes during the step.
+// What still crosses a link that is lost fails.
+std::vector<sim::NamedLinkChange> degrade(sim::Inputs& inputs, std::vector<sim::NamedLinkChange> changes) {
+  for (const sim::NamedLinkChange& change : changes)
+    if (change.time == 0 && inputs.fabric) inputs.fabric->factors.push_back({change.link, change.factor});
+  std::erase_if(changes, [](const sim::NamedLinkChange& change) { return change.time == 0 && change.factor > 0; });
+  return changes;
+}
+
 // A limit above the device's own has no effect on a GPU that cannot be set so high.
 void note_power_limit(const model::Plan& plan, const model::Device& device) {
   const std::optional<double> limit = plan.cluster.power_limit_w;
@@ -154,7 +163,7 @@ model::Result<int> run(const SimulateArguments& arguments) {
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   inputs.every_link = arguments.every_link;
   note_power_limit(inputs.plan, inputs.cluster.device);
-  const auto changes = TRY(parse_degrade(arguments.degrade));
+  const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   auto simulation = TRY(simulated(arguments, inputs, fidelity, changes));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
@@ -190,8 +199,10 @@ void add_simulate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--html", "Write a self-contained page");
   verb->add_flag("--every-link", arguments->every_link,
                  "Simulate all links of each expert group, not only those of one representative GPU");
-  verb->add_option("--degrade", arguments->degrade,
-                   "LINK=FACTOR@SECONDS: from then on a link has that share of its bandwidth, 0 fails it (repeatable)");
+  verb->add_option(
+      "--degrade", arguments->degrade,
+      "LINK=FACTOR@SECONDS: from then on links have that share of their bandwidth, 0 fails them; node3.nic0, "
+      "plane2 or a pattern with *; a NIC that is lost from the start is avoided (repeatable)");
   verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(fewest_draws, most_draws))

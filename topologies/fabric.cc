@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "model/base/integers.h"
+#include "model/profile/constant_change.h"
 
 namespace plumbline::topologies {
 
@@ -36,6 +37,8 @@ model::Result<Fabric> Fabric::make(const FabricShape& shape, std::int64_t gpus) 
     fabric.add_nic_links();
     fabric.add_switch_links();
   }
+  fabric.add_background();
+  TRY(fabric.apply_factors());
   return fabric;
 }
 
@@ -116,6 +119,73 @@ void Fabric::add_switch_links() {
   }
 }
 
+void Fabric::add_background() {
+  const Background& taken = shape_.background;
+  for (Link& link : links_) {
+    if (link.kind == LinkKind::nic_up || link.kind == LinkKind::nic_down) link.bandwidth *= 1 - taken.nic;
+    if (link.kind == LinkKind::leaf_up || link.kind == LinkKind::leaf_down) link.bandwidth *= 1 - taken.leaf;
+    if (link.kind == LinkKind::spine_up || link.kind == LinkKind::spine_down) link.bandwidth *= 1 - taken.spine;
+  }
+}
+
+std::string Fabric::plane_name(LinkId link) const {
+  const Link& nic = links_[link];
+  if (nic.kind != LinkKind::nic_up && nic.kind != LinkKind::nic_down) return "";
+  const std::int64_t port = (link - first_nic_link_) / 2 % ports_;
+  return fmt::format("plane{}.{}", port % shape_.rails / rails_per_plane_, nic.name);
+}
+
+model::Result<std::vector<LinkId>> Fabric::find(std::string_view pattern) const {
+  const std::string below = fmt::format("{}.*", pattern);
+  const auto fits = [&](const std::string& name) {
+    return model::name_fits(name, pattern) || model::name_fits(name, below);
+  };
+  std::vector<LinkId> found;
+  for (LinkId link = 0; link < links_.size(); ++link)
+    if (fits(links_[link].name) || fits(plane_name(link))) found.push_back(link);
+  if (!found.empty()) return found;
+  std::vector<std::string> names;
+  for (LinkId link = 0; link < links_.size(); ++link) {
+    names.push_back(links_[link].name);
+    names.push_back(names.back().substr(0, names.back().rfind('.')));
+  }
+  for (std::int64_t plane = 0; plane < shape_.planes && nodes_ > 1; ++plane)
+    names.push_back(fmt::format("plane{}", plane));
+  return model::wrong_input("--degrade", fmt::format("there is no link '{}'", pattern),
+                            model::did_you_mean(pattern, names, fmt::format("links are named like {}", names.front())));
+}
+
+model::Result<void> Fabric::apply_factors() {
+  for (const LinkFactor& change : shape_.factors) {
+    for (const LinkId link : TRY(find(change.pattern))) {
+      if (change.factor > 0) {
+        links_[link].bandwidth *= change.factor;
+        continue;
+      }
+      const LinkKind kind = links_[link].kind;
+      if (kind != LinkKind::nic_up && kind != LinkKind::nic_down) continue;  // no route avoids these
+      lost_.resize(static_cast<std::size_t>(nodes_ * ports_));
+      lost_[(link - first_nic_link_) / 2] = 1;
+    }
+  }
+  for (std::int64_t index = 0; index < gpus_in(nodes_ - 1) && !lost_.empty(); ++index) {
+    bool works = true;
+    for (std::int64_t node = 0; node < nodes_; ++node) works = works && !is_lost(node * shape_.gpus_per_node + index);
+    if (works) working_.push_back(index);
+  }
+  if (!lost_.empty() && working_.empty())
+    return model::infeasible("--degrade", "no NIC is left that works on every node", "let one of them work");
+  return {};
+}
+
+// The circle method colors the pairs of n nodes with n - 1 colors where n is even, so that a node has each color once.
+std::int64_t Fabric::working_index(std::int64_t from_node, std::int64_t to_node, std::int64_t index) const {
+  const auto colors = static_cast<std::int64_t>(working_.size());
+  const std::int64_t x = from_node % (colors + 1), y = to_node % (colors + 1);
+  const std::int64_t color = x == colors ? 2 * y : y == colors ? 2 * x : x + y;
+  return working_[static_cast<std::size_t>((color + index) % colors)];
+}
+
 std::int64_t Fabric::gpus_in(std::int64_t node) const {
   return std::min(shape_.gpus_per_node, gpus_ - node * shape_.gpus_per_node);
 }
@@ -176,15 +246,22 @@ void Fabric::route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) con
   assert(a >= 0 && a < gpus_ && b >= 0 && b < gpus_);
   if (a == b) return;
   if (node(a) == node(b)) return route_in_node(a, b, out);
-  if (network(a) == network(b)) return route_in_network(a, b, out);
-  const std::int64_t peer_of_a = node(a) * shape_.gpus_per_node + index_in_node(b);
-  if (peer_of_a < gpus_) {
-    route_in_node(a, peer_of_a, out);
-    return route_in_network(peer_of_a, b, out);
+  std::int64_t exit = a, entry = b;
+  if (network(a) != network(b)) {
+    const std::int64_t peer_of_a = node(a) * shape_.gpus_per_node + index_in_node(b);
+    if (peer_of_a < gpus_)
+      exit = peer_of_a;
+    else
+      entry = node(b) * shape_.gpus_per_node + index_in_node(a);
   }
-  const std::int64_t peer_of_b = node(b) * shape_.gpus_per_node + index_in_node(a);
-  route_in_network(a, peer_of_b, out);
-  route_in_node(peer_of_b, b, out);
+  if (is_lost(exit) || is_lost(entry)) {
+    const std::int64_t index = working_index(node(a), node(b), index_in_node(exit));
+    exit = node(a) * shape_.gpus_per_node + index;
+    entry = node(b) * shape_.gpus_per_node + index;
+  }
+  if (exit != a) route_in_node(a, exit, out);
+  route_in_network(exit, entry, out);
+  if (entry != b) route_in_node(entry, b, out);
 }
 
 }  // namespace plumbline::topologies

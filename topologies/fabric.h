@@ -41,8 +41,8 @@ using LinkId = std::uint32_t;
 // joint bandwidth.
 class Fabric {
  public:
-  // Returns an input error for a shape with a fault (find_fault()), an infeasible one for more GPUs than the wiring
-  // allows.
+  // Returns an input error for a shape with a fault (find_fault()) or a factor on links that do not exist, an
+  // infeasible one for more GPUs than the wiring allows and where no NIC is left that works on every node.
   static model::Result<Fabric> make(const FabricShape& shape, std::int64_t gpus);
   // Makes a fabric without links and routes, for counting: a few operations at any size.
   static model::Result<Fabric> outline(const FabricShape& shape, std::int64_t gpus);
@@ -69,6 +69,11 @@ class Fabric {
     return leaf / leaves_per_plane_ * pods_ + leaf % leaves_per_plane_ / leaves_per_pod_;
   }
 
+  // Returns the links of a name or pattern: all whose name begins with its parts ("node3.nic0",
+  // "plane2.leaf1.spine0.up"), with * for any letters. Links of NICs have the names of their planes too, so "plane2" is
+  // all of plane 2. An unknown name is an input error with the nearest one.
+  model::Result<std::vector<LinkId>> find(std::string_view pattern) const;
+
   // The following return the number of switches.
   std::int64_t leaves() const { return shape_.planes * leaves_per_plane_; }
   std::int64_t pods() const { return shape_.planes * pods_; }  // 0 where no leaf has a spine
@@ -86,7 +91,9 @@ class Fabric {
   // NIC of b. The number of the destination's NIC selects spine and core (D-mod-k), as static routing of InfiniBand
   // does. NICs of a and b may be on networks that are not connected (planes, or rails of a single layer of leaves).
   // Then the route first crosses the node to the GPU with b's index. If a partly filled node has no such GPU, the route
-  // leaves by a's own NIC and crosses the node of b.
+  // leaves by a's own NIC and crosses the node of b. Where a NIC of the route is lost, it takes the NICs of another
+  // index at both ends and crosses both nodes to them. Pairs of nodes take turns among the working indices like rounds
+  // of a tournament: with n - 1 of them, the routes of n nodes in a row load each NIC equally.
   void route(std::int64_t a, std::int64_t b, std::vector<LinkId>& out) const;
 
  private:
@@ -95,6 +102,12 @@ class Fabric {
   void add_node_links();
   void add_nic_links();
   void add_switch_links();
+  void add_background();
+  model::Result<void> apply_factors();
+  std::string plane_name(LinkId link) const;  // of a NIC's link, with its plane; "" of others
+  bool is_lost(std::int64_t gpu) const { return !lost_.empty() && lost_[nic_index(gpu)] != 0; }
+  std::size_t nic_index(std::int64_t gpu) const { return static_cast<std::size_t>(node(gpu) * ports_ + port(gpu)); }
+  std::int64_t working_index(std::int64_t from_node, std::int64_t to_node, std::int64_t index) const;
   double port_bandwidth() const;  // of all NICs of one GPU
 
   std::int64_t port(std::int64_t gpu) const { return index_in_node(gpu) * ports_ / shape_.gpus_per_node; }
@@ -108,6 +121,8 @@ class Fabric {
 
   FabricShape shape_;
   std::vector<Link> links_;
+  std::vector<char> lost_;             // [node * ports_ + port]; empty: no NIC is lost
+  std::vector<std::int64_t> working_;  // indices of GPUs whose NICs work on every node, where any is lost
   std::int64_t gpus_ = 0, nodes_ = 0;
   std::int64_t ports_ = 1;  // NICs of a node, those of one GPU counted as one
   std::int64_t rails_per_plane_ = 1;

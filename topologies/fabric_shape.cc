@@ -49,6 +49,14 @@ std::optional<Error> find_fault_in_nics(const FabricShape& shape) {
   return std::nullopt;
 }
 
+std::optional<Error> find_fault_in_background(const Background& background) {
+  for (const double share : {background.nic, background.leaf, background.spine})
+    if (!(share >= 0 && share < 1))
+      return fault("cluster.background", fmt::format("others take {} of a tier's bandwidth", share),
+                   "use a share from 0 to below 1");
+  return std::nullopt;
+}
+
 std::optional<Error> find_fault_in_switches(const FabricShape& shape) {
   if (shape.oversubscription < 1)
     return fault("fabric.oversubscription", fmt::format("{} is below 1", shape.oversubscription),
@@ -76,6 +84,7 @@ std::string_view to_string(Interconnect interconnect) { return interconnect == I
 
 std::optional<Error> find_fault(const FabricShape& shape) {
   if (auto error = find_fault_in_node(shape)) return error;
+  if (auto error = find_fault_in_background(shape.background)) return error;
   if (shape.layers < 0 || shape.layers > 3)
     return fault("fabric.layers", fmt::format("{} layers of switches", shape.layers), "use 0, 1, 2 or 3");
   if (shape.layers == 0) return std::nullopt;

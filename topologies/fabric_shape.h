@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/base/error.h"
 
@@ -14,6 +16,24 @@ enum class Interconnect {
   mesh       // each GPU has one link to each other GPU of the node
 };
 std::string_view to_string(Interconnect interconnect);
+
+// The share of a tier's bandwidth that other jobs take, 0 <= share < 1.
+struct Background {
+  double nic = 0;    // between NICs and leaves
+  double leaf = 0;   // between leaves and spines
+  double spine = 0;  // between spines and cores
+
+  bool operator==(const Background&) const = default;
+};
+
+// Links that have a part of their bandwidth from the start of a step. A NIC without bandwidth is lost: what would cross
+// it takes others of its node.
+struct LinkFactor {
+  std::string pattern;  // Fabric::find()
+  double factor = 1;
+
+  bool operator==(const LinkFactor&) const = default;
+};
 
 // Rates are bytes per second and direction, latencies seconds.
 struct FabricShape {
@@ -30,6 +50,8 @@ struct FabricShape {
   double node_latency = 0;      // GPU to GPU inside a node
   double nic_latency = 0;       // through one NIC, sending or receiving
   double switch_latency = 0;    // through one switch of the fabric
+  Background background;
+  std::vector<LinkFactor> factors;
 
   // Returns the bandwidth between two GPUs of a node.
   double peer_bandwidth() const {
@@ -37,6 +59,8 @@ struct FabricShape {
                ? gpu_bandwidth / static_cast<double>(gpus_per_node - 1)
                : gpu_bandwidth;
   }
+  // Returns whether links have less than their own bandwidth.
+  bool disturbed() const { return background != Background{} || !factors.empty(); }
   bool operator==(const FabricShape&) const = default;
 };
 

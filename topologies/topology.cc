@@ -108,6 +108,7 @@ void apply(const Variation& variation, FabricShape& fabric, std::vector<Paramete
     override_parameter(parameters, "fabric.oversubscription", "cluster.oversubscription", *variation.oversubscription,
                        "1");
   }
+  fabric.background = variation.background;
 }
 
 // Removes prices that do not apply to the plan: with another device those of rent, server and host power, with another
@@ -173,8 +174,18 @@ model::Result<KnownDevice> device_of(const ParameterFile& file, const std::strin
 }  // namespace
 
 Variation variation_of(const model::Plan& plan) {
-  return {plan.cluster.gpus,     plan.cluster.device,           plan.cluster.nics_per_node,
-          plan.cluster.nic_gbps, plan.cluster.oversubscription, {}};
+  const model::TierShares shares = plan.cluster.background.value_or(model::TierShares{});
+  const auto share = [&shares](const char* tier) {
+    const auto found = shares.find(tier);
+    return found == shares.end() ? 0 : found->second;
+  };
+  return {plan.cluster.gpus,
+          plan.cluster.device,
+          plan.cluster.nics_per_node,
+          plan.cluster.nic_gbps,
+          plan.cluster.oversubscription,
+          {share("nic"), share("leaf"), share("spine")},
+          {}};
 }
 
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,

@@ -22,6 +22,7 @@ struct Variation {
   std::optional<std::int64_t> nics_per_node;  // fewer than rails leave the other rails, and their planes, without a NIC
   std::optional<double> nic_gbps;             // Gb/s per NIC and direction
   std::optional<double> oversubscription;     // of the leaves
+  Background background = {};
   // Changes to constants of the files, those of the device as "device.NAME". The fields above take precedence.
   std::vector<model::ConstantChange> constants = {};
 };

@@ -292,7 +292,7 @@ AllToAllTime CommunicationCost::exchange_by_collective(const Graph& graph, const
 }
 
 double CommunicationCost::p2p(Bytes bytes, int messages) const {
-  return latency_.value + messages * bytes.value() / p2p_rate().value;
+  return latency_.value + messages * bytes.value() / std::min(p2p_rate().value, message_limit_);
 }
 
 CollectiveGroup CommunicationCost::group_of(std::int64_t ranks, std::int64_t stride) const {

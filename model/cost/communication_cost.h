@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -69,6 +70,8 @@ class CommunicationCost {
 
   // Returns the seconds of one message between adjacent stages when `messages` of them share the link in one direction.
   double p2p(Bytes bytes, int messages) const;
+  // Sets the B/s of the slowest link that messages between stages cross; the default is no limit.
+  void limit_messages(double rate) { message_limit_ = rate; }
   const Constant& p2p_rate() const { return across_nodes_ ? nic_rate_ : nvlink_rate_; }
   bool p2p_crosses_nodes() const { return across_nodes_; }
 
@@ -144,6 +147,7 @@ class CommunicationCost {
   bool chosen_sms_ = true;  // by the plan
   bool needs_sms_ = true;
   bool across_nodes_ = true;
+  double message_limit_ = std::numeric_limits<double>::infinity();
   RoutingSpread spread_;
   const ShapeFactors* factors_ = nullptr;
 };

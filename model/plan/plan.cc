@@ -138,6 +138,23 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, St
   return check_plan_value(key, word);
 }
 
+std::optional<Error> read_value(std::string_view key, const toml::node& node, TierShares& field) {
+  const std::vector<std::string> tiers = {"nic", "leaf", "spine"};
+  const toml::table* table = node.as_table();
+  if (table == nullptr && !node.is_number()) return mismatch("a number or a table of nic, leaf and spine", node);
+  field.clear();
+  if (table == nullptr)
+    for (const std::string& tier : tiers)
+      if (auto error = read_value(key, node, field[tier])) return error;
+  for (const auto& [tier, share] : table == nullptr ? toml::table{} : *table) {
+    const std::string name(tier.str());
+    if (std::ranges::find(tiers, name) == tiers.end())
+      return problem(fmt::format("unknown tier '{}'", name), choice_hint(name, tiers));
+    if (auto error = read_value(key, share, field[name])) return error;
+  }
+  return std::nullopt;
+}
+
 template <class T>
 std::optional<Error> read_value(std::string_view key, const toml::node& node, std::optional<T>& field) {
   return read_value(key, node, field.emplace());

@@ -44,6 +44,9 @@ struct StageLayers {
   bool operator==(const StageLayers&) const = default;
 };
 
+// The share of a tier's bandwidth that others take, by its name: nic, leaf, spine. Tiers that are not given have 0.
+using TierShares = std::map<std::string, double>;
+
 struct Plan {
   struct {
     std::string config;
@@ -58,6 +61,8 @@ struct Plan {
     std::optional<std::int64_t> nics_per_node;
     std::optional<double> nic_gbps;  // Gb/s
     std::optional<double> oversubscription;
+    std::optional<TierShares> background;        // of other jobs on the network; one number is of all tiers
+    std::optional<std::string> background_plan;  // a plan on the same leaves whose mean load is the background
     std::optional<std::string> placement;  // contiguous | striped | random:SEED | file:PATH (topologies/placement.h)
     std::optional<std::string> fleet;      // healthy | stragglers (sim/interval, sim/cluster); default: healthy
     // Of the speed of GPUs, and of the time of a forward or backward of a micro-batch on one of them: standard
@@ -276,6 +281,8 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("cluster.nics_per_node", plan.cluster.nics_per_node);
   visit("cluster.nic_gbps", plan.cluster.nic_gbps);
   visit("cluster.oversubscription", plan.cluster.oversubscription);
+  visit("cluster.background", plan.cluster.background);
+  visit("cluster.background_plan", plan.cluster.background_plan);
   visit("cluster.placement", plan.cluster.placement);
   visit("cluster.fleet", plan.cluster.fleet);
   visit("cluster.speed_deviation", plan.cluster.speed_deviation);

@@ -39,6 +39,13 @@ std::string text_of(const StageLayers& layers) {
   return layers.counts.empty() && layers.balanced ? toml_string("balanced") : text_of(layers.counts);
 }
 
+std::string text_of(const TierShares& shares) {
+  std::string text;
+  for (const auto& [tier, share] : shares)
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", tier, text_of(share));
+  return "{ " + text + " }";
+}
+
 template <class T>
 std::string line_of(std::string_view name, const T& value) {
   return fmt::format("{} = {}\n", name, text_of(value));

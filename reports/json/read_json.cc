@@ -97,6 +97,10 @@ class Reader {
     if (!precision) return fail(key, "a number format");
     field = *precision;
   }
+  void assign(const Json& value, const std::string& key, model::TierShares& field) {
+    if (!value.is_object()) return fail(key, "an object");
+    for (const auto& [tier, share] : value.items()) assign(share, key, field[tier]);
+  }
   void assign(const Json& value, const std::string& key, model::StageLayers& field) {
     field = {{}, value == "balanced"};
     if (!field.balanced) assign(value, key, field.counts);

@@ -20,18 +20,23 @@ namespace {
 bool may_contend(const Inputs& inputs) {
   if (!inputs.fabric || inputs.plan.parallelism.expert == 1) return false;
   const bool contiguous = inputs.plan.cluster.placement.value_or("contiguous") == "contiguous";
-  return !contiguous || inputs.fabric->oversubscription > 1;
+  const topologies::FabricShape& shape = *inputs.fabric;
+  return !contiguous || shape.oversubscription > 1 || !shape.factors.empty();
 }
 
 std::string key_of(const Inputs& inputs) {
   const topologies::FabricShape& shape = *inputs.fabric;
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
   const model::RoutingSpread spread = spread_of(inputs);
-  return fmt::format("{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {}", inputs.plan.parallelism.pipeline, group.ranks,
-                     group.stride, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
-                     inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth,
-                     shape.nics, shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports,
-                     shape.oversubscription);
+  std::string factors;
+  for (const topologies::LinkFactor& change : shape.factors)
+    factors += fmt::format("{}={} ", change.pattern, change.factor);
+  return fmt::format(
+      "{} {} {} {} {} | {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", inputs.plan.parallelism.pipeline, group.ranks,
+      group.stride, spread.nodes_per_token, inputs.plan.cluster.placement.value_or("contiguous"),
+      inputs.plan.cluster.gpus, to_string(shape.interconnect), shape.gpus_per_node, shape.gpu_bandwidth, shape.nics,
+      shape.nic_bandwidth, shape.layers, shape.planes, shape.rails, shape.switch_ports, shape.oversubscription,
+      shape.background.nic, shape.background.leaf, shape.background.spine, factors);
 }
 
 // Records when the last flow of each group ends.

@@ -112,6 +112,14 @@ AllToAllLeg leg_in_node(const topologies::Fabric& fabric, const Members& members
   return leg;
 }
 
+// Returns the members once each, `first` before the others.
+Members members_from(Members members, std::int64_t first) {
+  std::ranges::sort(members);
+  members.erase(std::unique(members.begin(), members.end()), members.end());
+  std::ranges::rotate(members, std::ranges::find(members, first));
+  return members;
+}
+
 RankLinks links_of_rank(const topologies::Fabric& fabric, const std::vector<Transfer>& from_block,
                         const Members& members) {
   RankLinks links;
@@ -138,13 +146,10 @@ GroupLinks group_links(const topologies::Fabric& fabric, const topologies::Place
     add_ring(parts, transfers);
     for (std::size_t i = before; i < transfers.size(); ++i)
       from_block[static_cast<std::size_t>(placement.rank(transfers[i].from) / block)].push_back(transfers[i]);
-    for (Members part : parts) {
-      for (const std::int64_t gpu : Members(part)) {
-        if (placement.rank(gpu) % block != 0) continue;
-        std::swap(part.front(), *std::ranges::find(part, gpu));
-        with_first[static_cast<std::size_t>(placement.rank(gpu) / block)] = part;
-      }
-    }
+    for (const Members& part : parts)
+      for (const std::int64_t gpu : part)
+        if (placement.rank(gpu) % block == 0)
+          with_first[static_cast<std::size_t>(placement.rank(gpu) / block)] = members_from(part, gpu);
   }
   std::vector<RankLinks> ranks;
   for (std::size_t p = 0; p < from_block.size(); ++p)

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +68,16 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
     costs.groups.insert(costs.groups.begin(), {pattern.ranks, pattern.stride, std::move(links)});
   }
   return {};
+}
+
+// Returns the bandwidth of the slowest link between pipeline ranks that follow each other.
+double message_rate(const StepLinks& links, const model::Plan& plan) {
+  double rate = std::numeric_limits<double>::infinity();
+  for (std::int32_t rank = 1; rank < plan.parallelism.pipeline; ++rank)
+    for (const auto& [from, to] : {std::pair(rank - 1, rank), std::pair(rank, rank - 1)})
+      for (const Crossing& crossing : links.message(from, to))
+        rate = std::min(rate, links.fabric().link(crossing.link).bandwidth);
+  return rate;
 }
 
 // Returns the kernels that move tokens; those of hybridep are a family of their own.
@@ -217,6 +228,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
     auto links = TRY(links_of(inputs, spread_of(inputs)));
     costs.links = std::move(links);
     TRY(place_groups(inputs, layout, costs.links->fabric(), costs));
+    if (inputs.fabric->disturbed()) costs.communication.limit_messages(message_rate(*costs.links, inputs.plan));
   }
   return costs;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "sim/engine/heap_loop.h"
 #include "sim/network/simgrid_loop.h"
 #include "sim/predict/predictor.h"
 
@@ -13,19 +14,51 @@ namespace {
 
 model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const topologies::Fabric& fabric,
                           SimGridLoop& loop) {
-  for (const NamedLinkChange& change : changes) {
-    const auto& links = fabric.links();
-    const auto link = std::ranges::find(links, change.link, &topologies::Link::name);
-    if (link == links.end())
-      return model::wrong_input("--degrade", fmt::format("there is no link '{}'", change.link),
-                                fmt::format("links are named like {}", links.front().name));
-    const auto id = static_cast<LinkId>(link - links.begin());
-    TRY(loop.change({change.time, id, change.factor}));
-  }
+  for (const NamedLinkChange& change : changes)
+    for (const LinkId link : TRY(fabric.find(change.link))) TRY(loop.change({change.time, link, change.factor}));
   return {};
 }
 
+// A heap loop that adds up the seconds of flows on the links above the leaves.
+class LoadMeter final : public Loop {
+ public:
+  explicit LoadMeter(const std::vector<topologies::Link>& links) : links_(links), loop_(links) {}
+  Time now() const override { return loop_.now(); }
+  void at(Time time, const Task& task) override { loop_.at(time, task); }
+  FlowId flow(const Flow& flow, const Task& done) override {
+    double leaf = 0, spine = 0;
+    for (const Crossing& crossing : flow.footprint == nullptr ? Footprint{} : *flow.footprint) {
+      const topologies::Link& link = links_[crossing.link];
+      const double seconds = flow.bytes * crossing.times / link.bandwidth;
+      if (link.kind == LinkKind::leaf_up || link.kind == LinkKind::leaf_down) leaf = std::max(leaf, seconds);
+      if (link.kind == LinkKind::spine_up || link.kind == LinkKind::spine_down) spine = std::max(spine, seconds);
+    }
+    seconds_.leaf += leaf;
+    seconds_.spine += spine;
+    return loop_.flow(flow, done);
+  }
+  void set_rate_limit(FlowId flow, double rate_limit) override { loop_.set_rate_limit(flow, rate_limit); }
+  std::uint64_t run() override { return loop_.run(); }
+  const topologies::Background& seconds() const { return seconds_; }
+
+ private:
+  using LinkKind = topologies::LinkKind;
+  const std::vector<topologies::Link>& links_;
+  HeapLoop loop_;
+  topologies::Background seconds_;
+};
+
 }  // namespace
+
+model::Result<topologies::Background> mean_load(const Inputs& inputs) {
+  assert(inputs.fabric && "links need wiring");
+  Predictor predictor(inputs);
+  const auto links = TRY(predictor.links(inputs.plan));
+  LoadMeter meter(links->fabric().links());
+  const auto estimate = TRY(predictor.events(inputs.plan, &meter));
+  const double seconds = estimate.step.time_s * static_cast<double>(inputs.plan.parallelism.pipeline);
+  return topologies::Background{.leaf = meter.seconds().leaf / seconds, .spine = meter.seconds().spine / seconds};
+}
 
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
   return Predictor(inputs).simulate(inputs.plan, {.fidelity = fidelity, .record_timeline = record_timeline});

@@ -18,9 +18,10 @@ class Predictor;
 // memory is simulated all the same; result.memory.fits is then false.
 model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline);
 
-// A change of the bandwidth of one link, by name ("node3.gpu5.up").
+// A change of the bandwidth of links during a step, which moves no route. What holds from the start belongs into
+// FabricShape::factors.
 struct NamedLinkChange {
-  std::string link;
+  std::string link;   // topologies::Fabric::find(), "node3.gpu5.up"
   double time = 0;    // s, from the start of the step
   double factor = 1;  // of its bandwidth; 0: it fails
 };
@@ -32,6 +33,12 @@ model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_
 // Does the same with a predictor whose inputs have wiring.
 model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, bool record_timeline,
                                               const std::vector<NamedLinkChange>& changes = {});
+
+// Returns what the steps of a plan take of the links of other jobs on its leaves: the seconds in which a pipeline
+// rank's GPU or the most loaded link of its group is busy between leaves and spines, and between spines and cores, over
+// those of the step, as the mean over ranks. NICs are the job's own: 0. Collectives after the slots are not counted.
+// Requires inputs.fabric. Errors: those of simulate().
+model::Result<topologies::Background> mean_load(const Inputs& inputs);
 
 // Simulates each plan, without a timeline: as simulate_on_network(), or as simulate() where the inputs have no wiring.
 // Results are in the order of `plans`; `inputs` gives everything but the plan. Call it on the thread that may use

@@ -20,13 +20,13 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::array<std::string_view, 10> keys_with_zero = {
+constexpr std::array<std::string_view, 11> keys_with_zero = {
     "routing.imbalance",       "routing.skew",        "routing.correlation", "run.price_usd_per_gpu_hour",
     "input.bytes_per_token",   "run.phase.gpu_hours", "offload.activations", "run.electricity_usd_per_kwh",
-    "cluster.speed_deviation", "cluster.jitter"};  // besides those of [campaign]
-constexpr double most_imbalance = 1000;            // that of a million ranks
-constexpr double most_skew = 10;                   // beyond it every token chooses the same experts
-constexpr double most_deviation = 1;               // of speeds and times, over their mean
+    "cluster.speed_deviation", "cluster.jitter",      "cluster.background"};  // besides those of [campaign]
+constexpr double most_imbalance = 1000;                                       // that of a million ranks
+constexpr double most_skew = 10;      // beyond it every token chooses the same experts
+constexpr double most_deviation = 1;  // of speeds and times, over their mean
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -97,6 +97,8 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
     return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
                   may_be_zero ? "0 switches it off" : "leave the key out for its default");
   }
+  if (key == "cluster.background" && value >= 1)
+    return refuse(fmt::format("must be below 1, found {}", value), "others take a share and leave the rest");
   if (key == "offload.activations" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
   if (key == "routing.imbalance" && value > most_imbalance)

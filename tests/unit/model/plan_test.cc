@@ -44,6 +44,23 @@ void expect_same(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.schedule.layers_per_stage, b.schedule.layers_per_stage);
 }
 
+TEST(Plan, ABackgroundIsANumberOrATableOfTiers) {
+  const Plan one = load(minimal, {"cluster.background=0.25"});
+  EXPECT_EQ(one.cluster.background, (TierShares{{"nic", 0.25}, {"leaf", 0.25}, {"spine", 0.25}}));
+  const Plan by_tier = load(minimal, {"cluster.background={ leaf = 0.3, spine = 0 }"});
+  EXPECT_EQ(by_tier.cluster.background, (TierShares{{"leaf", 0.3}, {"spine", 0}}));
+  expect_same(load(to_toml(by_tier)), by_tier);
+  const auto refused = [](const std::string& value, const std::string& text) {
+    const auto plan = read_plan(minimal, "p.toml", {"cluster.background=" + value});
+    ASSERT_FALSE(plan) << value;
+    expect_error(plan.error(), ErrorKind::input, "--set", 0, "cluster.background", text);
+  };
+  refused("1.0", "below 1");
+  refused("-0.1", "must not be negative");
+  refused("{ leafs = 0.1 }", "did you mean 'leaf'?");
+  refused("\"much\"", "a number or a table");
+}
+
 TEST(Plan, MinimalPlanTakesTheDefaults) {
   const Plan plan = load(minimal_text);
   EXPECT_EQ(plan.cluster.gpus, 64);

@@ -135,6 +135,29 @@ TEST(Fabric, OversubscriptionTakesSpinesAway) {
   EXPECT_EQ(fabric.spines(), 16);
 }
 
+TEST(Fabric, ALostNicIsAvoidedAtBothEnds) {
+  FabricShape shape = multi_plane();
+  shape.factors = {{"node0.nic2", 0}};
+  const Fabric fabric = Fabric::make(shape, 64).value();
+  // Nodes 0 and 1 have color 1 and the GPU is number 2: place 3 of the working indices 0, 1, 3, 4, ... is GPU 4.
+  EXPECT_EQ(link_names(fabric, 2, 10), (Names{"node0.gpu2.up", "node0.gpu4.down", "node0.nic4.up", "node1.nic4.down",
+                                              "node1.gpu4.up", "node1.gpu2.down"}));
+  EXPECT_EQ(link_names(fabric, 10, 18), (Names{"node1.nic2.up", "node2.nic2.down"}));
+}
+
+TEST(Fabric, OthersTakeTheirShareOfATier) {
+  FabricShape shape = multi_rail();
+  shape.background = {.nic = 0.2, .leaf = 0.5};
+  const Fabric fabric = Fabric::make(shape, 64 * 8).value();
+  for (const Link& link : fabric.links()) {
+    const bool nic = link.kind == LinkKind::nic_up || link.kind == LinkKind::nic_down;
+    const bool node = link.kind == LinkKind::gpu_up || link.kind == LinkKind::gpu_down;
+    EXPECT_DOUBLE_EQ(link.bandwidth, node ? 200e9 : nic ? 40e9 : 25e9) << link.name;
+  }
+  shape.background.spine = 1;
+  EXPECT_EQ(Fabric::make(shape, 64).error().key, "cluster.background");
+}
+
 TEST(Fabric, NicsSharedByGpusAndSeveralNicsOfOne) {
   FabricShape shape = multi_rail();
   shape.nics = shape.rails = 4;
