@@ -48,7 +48,8 @@ const Collection& collection_of(Shipped kind) {
                                                {"validation case", "cases", ".toml"},
                                                {"measurement", "published", ".csv"},
                                                {"file of cases to measure", "gpu-cases", ".toml"},
-                                               {"file of cases to measure on the host", "host-cases", ".toml"}};
+                                               {"file of cases to measure on the host", "host-cases", ".toml"},
+                                               {"reliability file", "reliability", ".toml"}};
   return collections[static_cast<std::size_t>(kind)];
 }
 

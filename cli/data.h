@@ -26,7 +26,18 @@ model::Result<std::string> data_folder();
 std::string source_revision();
 
 // The kinds of shipped data, each a folder of files with one extension.
-enum class Shipped { plan, model, topology, profile, stack, validation_case, published, gpu_cases, host_cases };
+enum class Shipped {
+  plan,
+  model,
+  topology,
+  profile,
+  stack,
+  validation_case,
+  published,
+  gpu_cases,
+  host_cases,
+  reliability
+};
 
 // Returns the path of an existing file, or of a shipped one by its name with or without extension. When another file
 // (`named_in`) names it, that file's folder is searched first. A miss is an input error with the nearest shipped name

@@ -17,9 +17,11 @@
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
+#include "model/architecture/metrics.h"
 #include "model/base/decimal.h"
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
+#include "sim/campaign/checkpoint.h"
 
 namespace plumbline::cli {
 namespace {
@@ -69,6 +71,57 @@ Result<std::string> measurement_of_case(const std::string& case_path, const std:
   return resolve(Shipped::published, name, case_path);
 }
 
+// Loads the rates of a name or path, else those of the device.
+Result<calibrate::Reliability> reliability_for(const std::string& named, const std::string& named_in,
+                                               const std::string& device) {
+  if (!named.empty()) return find_reliability(named, named_in);
+  return calibrate::reliability_of_device(TRY(data_folder()) + "/reliability", device);
+}
+
+// Returns the rates of checkpoints, with those that the plan gives.
+sim::CheckpointStorage storage_of(const model::Plan& plan, sim::CheckpointStorage storage) {
+  if (!plan.campaign.storage_gbps) return storage;
+  const double bytes_per_second = *plan.campaign.storage_gbps * 1e9 / 8;
+  (plan.campaign.checkpoint_storage == "ssd" ? storage.ssd : storage.all) = bytes_per_second;
+  return storage;
+}
+
+sim::CheckpointKind checkpoint_kind(const std::string& word) {
+  if (word == "asynchronous") return sim::CheckpointKind::asynchronous;
+  return word == "neighbour" ? sim::CheckpointKind::neighbor : sim::CheckpointKind::synchronous;
+}
+
+// Returns the campaign of a plan without its phases.
+sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Reliability& reliability) {
+  constexpr double seconds_per_hour = 3600, seconds_per_day = 86400, days_per_week = 7;
+  const model::Plan& plan = inputs.plan;
+  const auto& keys = plan.campaign;
+  const model::ClusterShape& cluster = inputs.cluster;
+  sim::CampaignInput campaign;
+  campaign.gpus = plan.cluster.gpus;
+  campaign.gpus_per_node = cluster.gpus_per_node;
+  campaign.failures = reliability.failures;
+  for (sim::FailureMode& mode : campaign.failures) {
+    if (keys.detect_s && mode.slows <= 1) mode.detect_s = *keys.detect_s;
+    if (keys.repair_days && mode.repair_s > 0) mode.repair_s = *keys.repair_days * seconds_per_day;
+  }
+  const double bytes =
+      sim::checkpoint_bytes(plan, model::model_metrics(inputs.architecture, plan.batch.sequence_length));
+  campaign.checkpoint = sim::checkpoint_policy(checkpoint_kind(keys.checkpoint), keys.checkpoint_storage == "ssd",
+                                               bytes, cluster, storage_of(plan, reliability.storage));
+  campaign.checkpoint.interval_s = keys.checkpoint_interval_s;
+  campaign.spare_nodes = keys.spare_nodes;
+  campaign.restart_s = keys.restart_s.value_or(reliability.restart_s);
+  campaign.swap_s = reliability.swap_s;
+  campaign.elastic = keys.elastic;
+  const auto& degrees = plan.parallelism;
+  campaign.replica_nodes = model::ceil_div(degrees.tensor * degrees.context * degrees.pipeline, cluster.gpus_per_node);
+  campaign.planned_stops_per_day = keys.planned_stops_per_week / days_per_week;
+  campaign.planned_stop_s = keys.planned_stop_hours * seconds_per_hour;
+  campaign.health_check_every_s = keys.health_check_hours * seconds_per_hour;
+  return campaign;
+}
+
 }  // namespace
 
 Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
@@ -92,6 +145,11 @@ Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector
   return resolve(Shipped::plan, path_or_name).and_then([&](const std::string& path) {
     return model::load_plan(path, overrides);
   });
+}
+
+Result<calibrate::Reliability> find_reliability(const std::string& path_or_name, const std::string& named_in) {
+  const auto path = TRY(resolve(Shipped::reliability, path_or_name, named_in));
+  return calibrate::load_reliability(path);
 }
 
 Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
@@ -202,6 +260,15 @@ Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held
   return {};
 }
 
+Result<calibrate::Reliability> InputsReader::add_campaign(sim::Inputs& inputs) {
+  const std::string& device = inputs.cluster.device.name;
+  const std::string named = inputs.plan.campaign.reliability.value_or("");
+  const auto reliability = TRY(reliability_.find(named.empty() ? "device " + device : named,
+                                                 [&] { return reliability_for(named, inputs.plan.file, device); }));
+  inputs.campaign = std::make_shared<const sim::CampaignInput>(campaign_of(inputs, reliability));
+  return reliability;
+}
+
 Result<void> InputsReader::add_background(model::Plan& plan) {
   constexpr const char* key = "cluster.background_plan";
   if (!plan.cluster.background_plan) return {};
@@ -237,6 +304,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan effective = with_stage_layers(stacked, architecture);
   sim::Inputs inputs{std::move(effective), architecture, topology.cluster, profile, nullptr, topology.fabric};
   TRY(add_left(inputs, held_out));
+  if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "calibrate/measurement/measurement.h"
+#include "calibrate/reliability/reliability.h"
 #include "calibrate/residuals/left_cells.h"
 #include "calibrate/validate/step_comparison.h"
 #include "calibrate/validate/validation_case.h"
@@ -38,6 +39,10 @@ model::Result<model::Profile> find_profile(const std::string& path_or_name, cons
 model::Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in = "",
                                        const std::string& held_out = "");
 
+// Loads rates of failures by path or by the name of shipped ones; `named_in` is the file that names them.
+model::Result<calibrate::Reliability> find_reliability(const std::string& path_or_name,
+                                                       const std::string& named_in = "");
+
 // Loads a plan by path or by the name of a shipped one, with overrides of its own keys.
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
 
@@ -65,6 +70,10 @@ class InputsReader {
   // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
+  // Gives the inputs the campaign of their plan (sim/campaign/campaign.h), and returns the rates that it rests on:
+  // those that campaign.reliability names, else those of the device. load() and of_plan() do so where run.goodput is
+  // "campaign".
+  model::Result<calibrate::Reliability> add_campaign(sim::Inputs& inputs);
   // Loads the inputs of a plan made in code; a relative model.config is searched among the shipped ones. No constant of
   // the stack rests on the steps of the set `held_out`, nor does what is left.
   model::Result<sim::Inputs> of_plan(const model::Plan& plan, const std::optional<std::string>& profile = std::nullopt,
@@ -87,6 +96,7 @@ class InputsReader {
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation
   model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;  // by plan that states another
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
+  model::Memo<std::string, model::Result<calibrate::Reliability>> reliability_;  // by the plan's name, or the device
   // Of time and memory, by kind and held-out set.
   model::Memo<std::pair<calibrate::StepKind, std::string>, std::array<std::optional<sim::Left>, 2>> left_;
 };

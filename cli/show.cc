@@ -72,6 +72,10 @@ model::Result<std::string> show_stack(const ShowArguments& arguments) {
   return reports::stacks_text(stacks);
 }
 
+model::Result<std::string> show_reliability(const ShowArguments& arguments) {
+  return find_reliability(arguments.name).map(reports::reliability_text);
+}
+
 // Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
 model::Result<topologies::Topology> drawn_topology(const std::string& name, std::int64_t gpus) {
   constexpr std::int64_t usual_gpus = 2048;
@@ -159,9 +163,10 @@ model::Result<std::string> show(const ShowArguments& arguments) {
   if (arguments.kind == "profile") return show_profile(arguments);
   if (arguments.kind == "stack") return show_stack(arguments);
   if (arguments.kind == "routing") return show_routing(arguments);
-  return model::wrong_input(
-      "", fmt::format("cannot show '{}'", arguments.kind),
-      model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "measurements", "routing"}));
+  if (arguments.kind == "reliability") return show_reliability(arguments);
+  return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
+                            model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "reliability",
+                                                                "measurements", "routing"}));
 }
 
 // Refuses options that belong to another kind.
@@ -207,10 +212,11 @@ void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
 void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "show",
-      "Print the contents of a model, a cluster, a cost profile, a software stack or a file of measurements, or how "
-      "uneven the experts of a plan are");
+      "Print the contents of a model, a cluster, a cost profile, a software stack, rates of failures or measurements, "
+      "or how uneven the experts of a plan are");
   const auto arguments = std::make_shared<ShowArguments>();
-  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | measurements | routing")->required();
+  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | reliability | measurements | routing")
+      ->required();
   verb->add_option("NAME", arguments->name,
                    "A shipped name or a file; of stacks, nothing lists those that are shipped");
   verb->add_option("--sequence-length", arguments->sequence_length,
@@ -244,7 +250,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
       "    --set routing.balancing=bias\n"
       "  plumbline show profile h800\n"
-      "  plumbline show stack megatron-core-2025");
+      "  plumbline show stack megatron-core-2025\n"
+      "  plumbline show reliability h100-llama3");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

@@ -16,6 +16,7 @@ set(plumbline_data
   topologies topologies
   profiles   calibrate/profiles
   stacks     calibrate/stacks
+  reliability calibrate/reliability
   recipes    calibrate/recipes
   measured   calibrate/measured
   cases      calibrate/cases

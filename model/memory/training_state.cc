@@ -17,6 +17,13 @@ struct Whole {  // the unsharded bytes of a unit
   Bytes parameters, gradients;
 };
 
+// Returns the bytes of master weight and moments of a parameter.
+double optimizer_bytes(const Plan& plan, DataType stored) {
+  const double master =
+      has_master_weights(plan, stored) ? bytes_per_element(activation_type(plan.precision.master_weights)) : 0;
+  return master + 2 * bytes_per_element(activation_type(plan.precision.optimizer_moments));
+}
+
 class StateCounter {
  public:
   StateCounter(const Plan& plan, const Layout& layout)
@@ -38,7 +45,7 @@ class StateCounter {
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
     if (tensor.cast_once) bytes.parameters += times * Bytes(2 * tensor.elements() * bytes_per_element(DataType::fp8));
     if (!plan_.offload.optimizer)
-      bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(tensor.type) / shards);
+      bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
   }
 
   // Adds the tensors that exist for a while only, in addition to the shards.
@@ -77,12 +84,6 @@ class StateCounter {
     counts.largest = std::max(counts.largest, elements);
     const bool table = tensor.name == "embedding" || tensor.name == "positions";
     if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
-  }
-
-  double optimizer_bytes(DataType stored) const {
-    const double master =
-        has_master_weights(plan_, stored) ? bytes_per_element(activation_type(plan_.precision.master_weights)) : 0;
-    return master + 2 * bytes_per_element(activation_type(plan_.precision.optimizer_moments));
   }
 
   // Returns the largest sum over `count` consecutive units.
@@ -159,6 +160,11 @@ TrainingState training_state(const Plan& plan, const Layout& layout, const std::
   for (const auto& [name, tensor] : borrowed) counter.add(*tensor, 1);
   counter.add_whole(whole_units(blocks, stages));
   return counter.state();
+}
+
+double state_bytes_per_parameter(const Plan& plan) {
+  const DataType stored = weight_type(plan.precision.gemm);
+  return bytes_per_element(stored) + optimizer_bytes(plan, stored);
 }
 
 }  // namespace plumbline::model

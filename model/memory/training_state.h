@@ -46,4 +46,7 @@ struct StageParameters {  // parameters of one stage
 TrainingState training_state(const Plan& plan, const Layout& layout, const std::vector<Graph>& blocks,
                              const std::vector<StageParameters>& stages);
 
+// Returns the bytes of a parameter of the GEMMs' format with its optimizer states, wherever they are held.
+double state_bytes_per_parameter(const Plan& plan);
+
 }  // namespace plumbline::model

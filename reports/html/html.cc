@@ -7,7 +7,7 @@
 
 #include "model/base/version.h"
 #include "reports/html/detail/html_charts.h"
-#include "reports/html/detail/html_style.h"
+#include "reports/html/detail/html_page.h"
 #include "reports/html/detail/pipeline_svg.h"
 #include "reports/text/format.h"
 #include "reports/text/step/cluster_report.h"
@@ -17,10 +17,6 @@
 
 namespace plumbline::reports {
 namespace {
-
-std::string section(std::string_view title, std::string_view lead, const std::string& body) {
-  return fmt::format("<section>\n<h2>{}</h2>\n<p class=\"soft\">{}</p>\n{}</section>\n", title, lead, body);
-}
 
 std::string lead_sentences(const model::StepResult& result, const model::Plan& plan) {
   const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
@@ -74,10 +70,10 @@ std::string cards(const model::StepResult& result) {
 
 std::string interval_section(const model::StepResult& result) {
   const std::string left = escape_html(left_sentence(*result.interval));
-  return section("How sure is this?",
-                 fmt::format("As clusters run it a step takes {} in eight of ten cases. {}",
-                             seconds_span(result.interval->time_s), left),
-                 interval_bar(result) + part_bars(*result.interval));
+  return html_section("How sure is this?",
+                      fmt::format("As clusters run it a step takes {} in eight of ten cases. {}",
+                                  seconds_span(result.interval->time_s), left),
+                      interval_bar(result) + part_bars(*result.interval));
 }
 
 std::string cluster_html(const model::StepResult& result) {
@@ -103,8 +99,8 @@ std::string comparison_section(const std::vector<Comparison>& comparisons) {
         escape_html(row.name), number(row.predicted), number(row.published), escape_html(row.unit),
         row.published != 0 ? signed_percent(row.error()) : "", escape_html(row.source));
   }
-  return section("How close is this to reality?", "Predicted values next to those that were published.",
-                 body + "</table>\n");
+  return html_section("How close is this to reality?", "Predicted values next to those that were published.",
+                      body + "</table>\n");
 }
 
 std::string pipeline_section(const std::string& picture) {
@@ -117,10 +113,11 @@ std::string pipeline_section(const std::string& picture) {
   }
   if (picture.find("\"slot-other\"") != std::string::npos) legend += legend_item("slot-other", "optimizer and other");
   legend += legend_item("idle", "idle") + "</p>\n";
-  return section("The pipeline",
-                 "The model's layers are split over pipeline ranks, one row each. Coloured is work, grey is waiting. "
-                 "Point at a slot to see what it is.",
-                 picture + legend);
+  return html_section(
+      "The pipeline",
+      "The model's layers are split over pipeline ranks, one row each. Coloured is work, grey is waiting. "
+      "Point at a slot to see what it is.",
+      picture + legend);
 }
 
 std::string time_sections(const model::StepTimes& step) {
@@ -129,9 +126,9 @@ std::string time_sections(const model::StepTimes& step) {
     body += fmt::format("<p>Inside the slots, computing waits {} for communication.</p>\n",
                         duration(*step.exposed_communication_s));
   }
-  std::string out = section("Where the time goes", "One step as the first pipeline rank spends it.", body);
+  std::string out = html_section("Where the time goes", "One step as the first pipeline rank spends it.", body);
   if (!step.breakdown.empty()) {
-    out += section("By class of operator", "The same step by the kind of work.", breakdown_bars(step));
+    out += html_section("By class of operator", "The same step by the kind of work.", breakdown_bars(step));
   }
   return out;
 }
@@ -145,7 +142,7 @@ std::string lost_section(const model::StepResult& result) {
                         escape_html(part.cause), duration(part.seconds), percent(part.seconds / result.step.time_s),
                         escape_html(part.remedy));
   }
-  return section(
+  return html_section(
       "What the step loses against its bound",
       fmt::format("No step of this plan takes less than {}, which is {} of pipeline rank {} at the best rates "
                   "of the profile. What that rank loses:",
@@ -154,9 +151,10 @@ std::string lost_section(const model::StepResult& result) {
 }
 
 std::string run_section(const model::RunCost& run) {
-  return section("The whole run",
-                 fmt::format("{} steps. Predicted phases are computed here, others are stated.", grouped(run.steps)),
-                 run_html(run));
+  return html_section(
+      "The whole run",
+      fmt::format("{} steps. Predicted phases are computed here, others are stated.", grouped(run.steps)),
+      run_html(run));
 }
 
 std::string provenance_section(const std::vector<model::ProvenanceEntry>& provenance) {
@@ -178,15 +176,7 @@ std::string provenance_section(const std::vector<model::ProvenanceEntry>& proven
         escape_html(parameter.name), parameter.value, escape_html(parameter.unit), unproven ? " unproven" : "",
         model::to_string(parameter.kind), escape_html(parameter.source), percent(entry.share_of_step));
   }
-  return section("What the prediction rests on", lead + ".", body + "</table>\n");
-}
-
-std::string head(const std::string& title) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>{}</style>\n</head>\n",
-      title, html_style);
+  return html_section("What the prediction rests on", lead + ".", body + "</table>\n");
 }
 
 }  // namespace
@@ -194,7 +184,7 @@ std::string head(const std::string& title) {
 std::string to_html(const model::StepResult& result, const model::Plan& plan, const model::Timeline& timeline,
                     const std::vector<std::string>& rank_names, const std::vector<Comparison>& comparisons) {
   const std::string name = escape_html(model_name(plan));
-  std::string out = head(fmt::format("{}: predicted training cost", name)) + "<body>\n";
+  std::string out = html_head(fmt::format("{}: predicted training cost", name)) + "<body>\n";
   out += fmt::format("<h1>What training {} costs</h1>\n<p class=\"soft\">{}; fidelity {}, {}</p>\n<p>{}</p>\n", name,
                      escape_html(parallelism(plan)), escape_html(result.fidelity), escape_html(constants_words(result)),
                      lead_sentences(result, plan));
@@ -209,9 +199,9 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   out += time_sections(result.step);
   if (result.bound_s && !result.lost.empty()) out += lost_section(result);
   if (!result.memory.ranks.empty()) {
-    out += section("Memory",
-                   "What each rank's GPU holds at its fullest, against what it has (1 GB is 10<sup>9</sup> bytes).",
-                   memory_bars(result.memory));
+    out += html_section(
+        "Memory", "What each rank's GPU holds at its fullest, against what it has (1 GB is 10<sup>9</sup> bytes).",
+        memory_bars(result.memory));
   }
   if (result.run) out += run_section(*result.run);
   if (!result.provenance.empty()) out += provenance_section(result.provenance);

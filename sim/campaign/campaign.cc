@@ -9,8 +9,8 @@
 #include <span>
 
 #include "model/base/random.h"
+#include "sim/campaign/closed_form.h"
 #include "sim/campaign/detail/best_interval.h"
-#include "sim/campaign/detail/closed_form.h"
 #include "sim/campaign/detail/seed_run.h"
 
 namespace plumbline::sim {

@@ -1,11 +1,8 @@
-#include "sim/campaign/detail/closed_form.h"
+#include "sim/campaign/closed_form.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "sim/campaign/campaign.h"
-#include "sim/campaign/detail/seed_run.h"
 
 namespace plumbline::sim {
 namespace {
@@ -64,6 +61,12 @@ double nodes_factor(const CampaignInput& input) {
 }
 
 }  // namespace
+
+double ideal_seconds(const std::vector<CampaignPhase>& phases) {
+  double seconds = 0;
+  for (const CampaignPhase& phase : phases) seconds += phase.tokens / phase.tokens_per_step * phase.step_s;
+  return seconds;
+}
 
 double young_interval(double stall_s, double between_s) { return std::sqrt(2 * stall_s * between_s); }
 

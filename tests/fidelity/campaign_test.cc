@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "sim/campaign/closed_form.h"
 #include "tests/support/campaign_inputs.h"
 
 namespace plumbline::sim {

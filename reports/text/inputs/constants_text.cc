@@ -105,6 +105,17 @@ std::string stack_text(const model::Stack& stack) {
   return text + "\nA plan that does not give these keys takes:\n" + table.to_string() + '\n' + sources.to_string();
 }
 
+std::string reliability_text(const calibrate::Reliability& reliability) {
+  double per_gpu_hour = 0;
+  for (const sim::FailureMode& mode : reliability.failures)
+    if (mode.slows <= 1) per_gpu_hour += mode.per_gpu_hour;
+  Table table(">GPUs | >hours between failures");
+  for (const int gpus : {1024, 2048, 16384, 131072})
+    table.add({std::to_string(gpus), fmt::format("{:.3g}", 1 / (per_gpu_hour * gpus))});
+  return constants_text(fmt::format("{}: {}", reliability.name, reliability.description), reliability.parameters) +
+         '\n' + table.to_string();
+}
+
 std::string stacks_text(const std::vector<model::Stack>& stacks) {
   Table table("stack | >constants | >settings | description");
   for (const model::Stack& stack : stacks)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/reliability/reliability.h"
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/cost/collective_cost.h"
@@ -37,6 +38,9 @@ std::string stacks_text(const std::vector<model::Stack>& stacks);
 
 // Returns how uneven experts and ranks are, and the steps in which biases balance them.
 std::string routing_text(const model::RoutingStatistics& routing, const std::string& plan);
+
+// Returns every constant of rates of failures, and the mean time between failures on some numbers of GPUs.
+std::string reliability_text(const calibrate::Reliability& reliability);
 
 struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;

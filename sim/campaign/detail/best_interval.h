@@ -3,7 +3,8 @@
 
 #include <functional>
 
-#include "sim/campaign/campaign.h"
+#include "model/base/error.h"
+#include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
 

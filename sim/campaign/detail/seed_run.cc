@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/base/random.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
 namespace {
@@ -390,12 +391,6 @@ class SeedRun {
 };
 
 }  // namespace
-
-double ideal_seconds(const std::vector<CampaignPhase>& phases) {
-  double seconds = 0;
-  for (const CampaignPhase& phase : phases) seconds += phase.tokens / phase.tokens_per_step * phase.step_s;
-  return seconds;
-}
 
 SeedOutcome run_seed(const CampaignInput& input, std::uint64_t seed, std::vector<CampaignEvent>* events) {
   return SeedRun(input, seed, events).run();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/campaign/campaign.h"
+#include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
 
@@ -17,9 +17,6 @@ struct SeedOutcome {
   Stuck stuck = Stuck::no;
   std::vector<double> of_mode;  // occurrences of each kind of failure
 };
-
-// Returns the seconds of all steps of the phases.
-double ideal_seconds(const std::vector<CampaignPhase>& phases);
 
 // Runs one seed with the checkpoint interval of the input, which is above 0. Draws depend on the seed, the kind of
 // failure and how often it has failed, so that inputs that differ elsewhere meet the same failures.

@@ -47,6 +47,26 @@ TEST(Economics, StatedPhasesAreAddedAsPublished) {
   EXPECT_DOUBLE_EQ(cost->total_cost_usd.value(), 2 * cost->total_gpu_hours);
 }
 
+TEST(Economics, GoodputLengthensTheRunButNotStatedPhases) {
+  Plan plan = deepseek_plan();
+  const RunCost ideal = run_cost(plan, 10, deepseek_cluster()).value();
+  EXPECT_EQ(ideal.goodput_source, "without failures");
+  plan.run.goodput = 0.8;
+  const RunCost stated =
+      run_cost(plan, 10, deepseek_cluster(), std::nullopt, CampaignGoodput{0.5, "a campaign"}).value();
+  EXPECT_EQ(stated.goodput, 0.8);
+  EXPECT_DOUBLE_EQ(stated.days, ideal.days / 0.8);
+  EXPECT_DOUBLE_EQ(stated.cost_usd.value(), *ideal.cost_usd / 0.8);
+  EXPECT_DOUBLE_EQ(stated.total_gpu_hours, ideal.gpu_hours / 0.8 + 124000);
+  EXPECT_EQ(stated.steps, ideal.steps);
+  plan.run.goodput = "campaign";
+  const RunCost predicted =
+      run_cost(plan, 10, deepseek_cluster(), std::nullopt, CampaignGoodput{0.5, "a campaign"}).value();
+  EXPECT_DOUBLE_EQ(predicted.gpu_hours, 2 * ideal.gpu_hours);
+  EXPECT_EQ(predicted.goodput_source, "a campaign");
+  EXPECT_EQ(run_cost(plan, 10, deepseek_cluster())->goodput, 1);
+}
+
 TEST(Economics, NoTokensNoRun) {
   Plan plan = deepseek_plan();
   plan.run.tokens.reset();

@@ -163,6 +163,28 @@ TEST(Plan, ReadsWhatASearchMayTry) {
   EXPECT_NE(refusal("search.tensors=2").find("did you mean 'search.tensor'?"), std::string::npos);
 }
 
+TEST(Plan, ReadsCampaigns) {
+  const Plan plan =
+      load(minimal +
+               "[campaign]\nreliability = \"h100-llama3\"\ncheckpoint = \"neighbour\"\nspare_nodes = 3\n"
+               "start = \"2028-02-29\"\n[[campaign.phase]]\nname = \"ramp\"\nshare = 0.1\nglobal_batch_size = 8\n"
+               "[[campaign.phase]]\nname = \"rest\"\nsequence_length = 9\n",
+           {"run.goodput=campaign", "campaign.elastic=true", "campaign.restart_s=0", "campaign.storage_gbps=800"});
+  EXPECT_EQ(plan.campaign.reliability, "h100-llama3");
+  EXPECT_EQ(plan.campaign.checkpoint, "neighbour");
+  EXPECT_EQ(plan.campaign.checkpoint_interval_s, 0);
+  EXPECT_EQ(plan.campaign.spare_nodes, 3);
+  EXPECT_TRUE(plan.campaign.elastic);
+  EXPECT_EQ(plan.campaign.restart_s, 0);
+  EXPECT_FALSE(plan.campaign.detect_s);
+  EXPECT_EQ(plan.run.goodput, ConfigValue("campaign"));
+  const std::vector<CampaignPhaseKeys> phases = {{"ramp", {}, 0.1, 8, {}}, {"rest", {}, {}, {}, 9}};
+  EXPECT_EQ(plan.campaign.phases, phases);
+  EXPECT_EQ(load(to_toml(plan)).campaign.phases, phases);
+  expect_same(plan, load(to_toml(plan)));
+  EXPECT_EQ(number_of(*load(minimal, {"run.goodput=1"}).run.goodput), 1);
+}
+
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   const Plan plan =
       load(minimal_text,
@@ -254,6 +276,22 @@ INSTANTIATE_TEST_SUITE_P(
         appended("free_cooling", "run", "pue = 0.9", "run.pue", "at least 1"),
         appended("no_years", "run", "depreciation_years = 0", "run.depreciation_years", "greater than 0"),
         appended("paid_to_burn", "run", "electricity_usd_per_kwh = -0.1", "run.electricity_usd_per_kwh", "negative"),
+        appended("goodput_word", "run", "goodput = \"campain\"", "run.goodput", "'campaign'"),
+        appended("goodput_flag", "run", "goodput = true", "run.goodput", "a number or"),
+        appended("no_goodput", "run", "goodput = 0", "run.goodput", "greater than 0"),
+        appended("more_goodput", "run", "goodput = 1.5", "run.goodput", "at most 1"),
+        appended("checkpoint", "campaign", "checkpoint = \"async\"", "campaign.checkpoint", "asynchronous"),
+        appended("storage", "campaign", "checkpoint_storage = \"disk\"", "campaign.checkpoint_storage", "ssd"),
+        appended("no_storage", "campaign", "storage_gbps = 0", "campaign.storage_gbps", "greater than 0"),
+        appended("spares", "campaign", "spare_nodes = -1", "campaign.spare_nodes", "at least 0"),
+        appended("no_date", "campaign", "start = \"2027-02-29\"", "campaign.start", "is not a date"),
+        appended("deadline", "campaign", "deadline = \"60d\"", "campaign.deadline", "2026-12-01"),
+        BadPlan{"campaign_phase", minimal + "[[campaign.phase]]\nname = \"a\"\ntoken = 2\n", 11, "campaign.phase",
+                "'tokens'"},
+        BadPlan{"phase_share", minimal + "[[campaign.phase]]\nname = \"a\"\nshare = 2\n", 11, "campaign.phase",
+                "at most 1"},
+        BadPlan{"phase_without_name", minimal + "[[campaign.phase]]\nshare = 0.5\n", 11, "campaign.phase",
+                "lacks 'name'"},
         appended("no_tokens", "run", "tokens = 0", "run.tokens", "greater than 0"),
         appended("policy", "recompute", "policy = \"selectiv\"", "recompute.policy", "'selective'"),
         appended("operator", "recompute", "operators = [\"swiglu\", \"rms_norm\"]", "recompute.operators", "'rmsnorm'"),

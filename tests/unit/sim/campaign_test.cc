@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "model/base/random.h"
+#include "sim/campaign/closed_form.h"
 #include "tests/support/campaign_inputs.h"
 
 namespace plumbline::sim {
@@ -18,12 +20,12 @@ using tests::campaign_of;
 using tests::day_s;
 using tests::hour_s;
 
-constexpr double forever = std::numeric_limits<double>::infinity();
+constexpr double endless = std::numeric_limits<double>::infinity();
 
-CampaignResult run(const CampaignInput& input) { return run_campaign(input).value(); }
+CampaignResult campaign_run(const CampaignInput& input) { return run_campaign(input).value(); }
 
 // Counts the events of the first seed whose text begins so.
-std::size_t events_of(const CampaignResult& result, const std::string& what) {
+std::size_t campaign_events(const CampaignResult& result, const std::string& what) {
   return static_cast<std::size_t>(
       std::ranges::count_if(result.events, [&](const CampaignEvent& event) { return event.what.starts_with(what); }));
 }
@@ -32,15 +34,15 @@ TEST(Campaign, NothingFailsAtARateOfZero) {
   CampaignInput input = campaign_of(10, 0);
   input.failures = {{.name = "GPU", .per_gpu_hour = 0, .repair_s = day_s}};
   input.checkpoint = {.stall_s = 60, .write_s = 60};
-  const CampaignResult best = run(input);
+  const CampaignResult best = campaign_run(input);
   EXPECT_EQ(best.days.p50, 10);
   EXPECT_EQ(best.goodput.p10, 1);
-  EXPECT_EQ(best.hours_between_failures, forever);
+  EXPECT_EQ(best.hours_between_failures, endless);
   EXPECT_THAT(best.never, IsEmpty());
   EXPECT_EQ(expected_goodput(input), 1);
   // 240 hours have 239 checkpoints within them.
   input.checkpoint.interval_s = hour_s;
-  const CampaignResult hourly = run(input);
+  const CampaignResult hourly = campaign_run(input);
   EXPECT_NEAR(hourly.mean.checkpoint_s, 239 * 60, 1e-6);
   EXPECT_DOUBLE_EQ(hourly.days.p90 * day_s, 10 * day_s + 239 * 60);
 }
@@ -59,7 +61,7 @@ TEST(Campaign, TimesAddUpAndFailuresAreCountedByKind) {
   input.health_check_s = 600;
   input.planned_stops_per_day = 0.25;
   input.planned_stop_s = 3600;
-  const CampaignResult result = run(input);
+  const CampaignResult result = campaign_run(input);
   EXPECT_THAT(result.never, IsEmpty());
   const double mean_days =
       std::accumulate(result.days_of_seed.begin(), result.days_of_seed.end(), 0.0) / static_cast<double>(input.seeds);
@@ -72,8 +74,8 @@ TEST(Campaign, TimesAddUpAndFailuresAreCountedByKind) {
   EXPECT_NEAR(result.interruptions_of_mode[0] / result.interruptions_of_mode[1], 2, 0.3);
   EXPECT_DOUBLE_EQ(result.hours_between_failures, 1 / (64 * (1 / 512.0 + 1 / 1024.0)));
   EXPECT_NEAR(expected_goodput(input), result.mean_goodput, 0.02);
-  EXPECT_GT(events_of(result, "failure: GPU"), 0u);
-  EXPECT_GT(events_of(result, "planned stop"), 3u);
+  EXPECT_GT(campaign_events(result, "failure: GPU"), 0u);
+  EXPECT_GT(campaign_events(result, "planned stop"), 3u);
   EXPECT_EQ(result.events.back().what, "finished");
   EXPECT_EQ(result.events.back().progress, 1);
   EXPECT_DOUBLE_EQ(result.events.back().time_s / day_s, result.days_of_seed[0]);
@@ -95,7 +97,7 @@ TEST(Campaign, HasTheSameBitsWhereverItsSeedsRun) {
   CampaignInput input = campaign_of(5, 4 * hour_s);
   input.checkpoint = {.stall_s = 20, .write_s = 20};
   Backwards tasks;
-  const CampaignResult one = run_campaign(input, tasks).value(), other = run(input);
+  const CampaignResult one = run_campaign(input, tasks).value(), other = campaign_run(input);
   EXPECT_EQ(one.days_of_seed, other.days_of_seed);
   EXPECT_EQ(one.checkpoint_interval_s, other.checkpoint_interval_s);
   EXPECT_EQ(one.mean.lost_s, other.mean.lost_s);
@@ -105,7 +107,7 @@ TEST(Campaign, HasTheSameBitsWhereverItsSeedsRun) {
   // More seeds begin with the same ones.
   input.checkpoint.interval_s = one.checkpoint_interval_s;
   input.seeds = 150;
-  const auto more = run(input).days_of_seed;
+  const auto more = campaign_run(input).days_of_seed;
   EXPECT_TRUE(std::equal(one.days_of_seed.begin(), one.days_of_seed.end(), more.begin()));
 }
 
@@ -113,44 +115,44 @@ TEST(Campaign, CertainFailureNeverFinishes) {
   CampaignInput input = campaign_of(10, 1e-3);
   input.checkpoint = {.stall_s = 10, .write_s = 10};
   input.restart_s = 1;
-  const CampaignResult result = run(input);
+  const CampaignResult result = campaign_run(input);
   EXPECT_THAT(result.never, HasSubstr("a failure comes every"));
   EXPECT_EQ(result.finished, 0);
-  EXPECT_EQ(result.days.p10, forever);
+  EXPECT_EQ(result.days.p10, endless);
 }
 
 TEST(Campaign, CheckpointsLongerThanTheTimeBetweenFailuresNeverFinish) {
   CampaignInput input = campaign_of(10, 600);
   input.checkpoint = {.stall_s = 2 * hour_s, .write_s = 2 * hour_s};
-  EXPECT_THAT(run(input).never, HasSubstr("a checkpoint takes 2 h"));
+  EXPECT_THAT(campaign_run(input).never, HasSubstr("a checkpoint takes 2 h"));
   input.checkpoint = {.interval_s = 3 * hour_s, .stall_s = 10, .write_s = 10};
-  EXPECT_THAT(run(input).never, HasSubstr("a checkpoint every 3 h"));
+  EXPECT_THAT(campaign_run(input).never, HasSubstr("a checkpoint every 3 h"));
   input.checkpoint.interval_s = 300;
-  EXPECT_THAT(run(input).never, IsEmpty());
+  EXPECT_THAT(campaign_run(input).never, IsEmpty());
 }
 
 TEST(Campaign, ARestartThatNothingSurvivesNeverFinishes) {
   CampaignInput input = campaign_of(10, 600);
   input.checkpoint = {.interval_s = 60, .stall_s = 1, .write_s = 1};
   input.restart_s = 2 * hour_s;
-  EXPECT_THAT(run(input).never, HasSubstr("hardly a restart survives"));
+  EXPECT_THAT(campaign_run(input).never, HasSubstr("hardly a restart survives"));
 }
 
 TEST(Campaign, NodesThatNobodyRepairsRunOut) {
   CampaignInput input = campaign_of(30, day_s);
-  input.failures[0].repair_s = forever;
+  input.failures[0].repair_s = endless;
   input.checkpoint = {.interval_s = 600, .stall_s = 1, .write_s = 1};
-  EXPECT_THAT(run(input).never, HasSubstr("nodes that fail are not repaired, and those left run out"));
+  EXPECT_THAT(campaign_run(input).never, HasSubstr("nodes that fail are not repaired, and those left run out"));
   // 30 failures are expected; 60 spares are enough for all seeds, 30 for about half of them.
   input.spare_nodes = 60;
-  EXPECT_THAT(run(input).never, IsEmpty());
+  EXPECT_THAT(campaign_run(input).never, IsEmpty());
   input.spare_nodes = 30;
-  const CampaignResult some = run(input);
+  const CampaignResult some = campaign_run(input);
   EXPECT_THAT(some.never, HasSubstr("of 100 runs: nodes that fail are not repaired, and 30 spare nodes run out"));
   EXPECT_GT(some.finished, 0.3);
   EXPECT_LT(some.finished, 0.7);
-  EXPECT_EQ(some.days.p90, forever);
-  EXPECT_LT(some.days.p10, forever);
+  EXPECT_EQ(some.days.p90, endless);
+  EXPECT_LT(some.days.p10, endless);
   EXPECT_GT(some.mean_goodput, 0.9);  // of those that finish
 }
 
@@ -161,7 +163,7 @@ TEST(Campaign, SparesSaveTheWaitForRepairs) {
   double before = 0;
   for (const std::int64_t spares : {0, 1, 2, 4, 16}) {
     input.spare_nodes = spares;
-    const CampaignResult result = run(input);
+    const CampaignResult result = campaign_run(input);
     EXPECT_GT(result.mean_goodput, before);
     EXPECT_NEAR(expected_goodput(input), result.mean_goodput, 0.02) << spares;
     before = result.mean_goodput;
@@ -173,24 +175,24 @@ TEST(Campaign, FewerReplicasGoOnWhereNodesAreMissing) {
   CampaignInput input = campaign_of(30, day_s);
   input.failures[0].repair_s = 2 * day_s;
   input.checkpoint = {.interval_s = 600, .stall_s = 1, .write_s = 1};
-  const CampaignResult waits = run(input);
+  const CampaignResult waits = campaign_run(input);
   input.elastic = true;
-  const CampaignResult elastic = run(input);
+  const CampaignResult elastic = campaign_run(input);
   EXPECT_LT(elastic.days.p50, waits.days.p50);
   EXPECT_GT(elastic.mean.slow_s, 0);
-  EXPECT_GT(events_of(elastic, "nodes return"), 0u);
+  EXPECT_GT(campaign_events(elastic, "nodes return"), 0u);
   EXPECT_NEAR(expected_goodput(input), elastic.mean_goodput, 0.03);
   // A replica of two nodes leaves as a whole.
   input.replica_nodes = 2;
-  EXPECT_GT(run(input).days.p50, elastic.days.p50);
+  EXPECT_GT(campaign_run(input).days.p50, elastic.days.p50);
 }
 
 TEST(Campaign, ACheckpointIsOfUseOnceItIsWritten) {
   CampaignInput input = campaign_of(30, day_s);
   input.checkpoint = {.interval_s = 1000, .stall_s = 1, .write_s = 1};
-  const CampaignResult fast = run(input);
+  const CampaignResult fast = campaign_run(input);
   input.checkpoint.write_s = 601;
-  const CampaignResult slow = run(input);
+  const CampaignResult slow = campaign_run(input);
   EXPECT_NEAR((slow.mean.lost_s - fast.mean.lost_s) / slow.mean_interruptions, 600, 60);
   EXPECT_NEAR(expected_goodput(input), slow.mean_goodput, 0.002);
 }
@@ -202,22 +204,22 @@ TEST(Campaign, CopiesOnNodesAreLostWithThem) {
   input.checkpoint = {.interval_s = 100, .stall_s = 0.1, .write_s = 0.1, .load_s = 10};
   input.checkpoint.storage_every = 100;
   input.checkpoint.storage_load_s = 600;
-  const double storage = run(input).mean.lost_s;
+  const double storage = campaign_run(input).mean.lost_s;
   // The node's own copy leaves with it, its neighbor's only where both do.
   input.checkpoint.copies = 1;
-  const CampaignResult own = run(input);
+  const CampaignResult own = campaign_run(input);
   EXPECT_GT(own.mean.lost_s, 50 * storage);
   EXPECT_NEAR(own.mean.restart_s / own.mean_interruptions, 600, 10);
   input.checkpoint.copies = 2;
-  const CampaignResult neighbor = run(input);
+  const CampaignResult neighbor = campaign_run(input);
   EXPECT_LT(neighbor.mean.lost_s, 1.5 * storage);
   EXPECT_NEAR(neighbor.mean.restart_s / neighbor.mean_interruptions, 10, 1);
   input.failures[0].nodes = 2;
-  EXPECT_GT(run(input).mean.lost_s, 50 * storage);
+  EXPECT_GT(campaign_run(input).mean.lost_s, 50 * storage);
   // A restart in place finds its copy.
   input.checkpoint.copies = 1;
   input.failures[0].repair_s = 0;
-  EXPECT_LT(run(input).mean.lost_s, 1.5 * storage);
+  EXPECT_LT(campaign_run(input).mean.lost_s, 1.5 * storage);
 }
 
 TEST(Campaign, SlowNodesLastUntilTheyAreFound) {
@@ -225,15 +227,15 @@ TEST(Campaign, SlowNodesLastUntilTheyAreFound) {
   input.failures = {{.name = "slow GPU", .per_gpu_hour = 1 / (64 * 48.0), .repair_s = hour_s, .slows = 1.2}};
   input.checkpoint = {.interval_s = day_s};
   input.spare_nodes = 4;
-  const CampaignResult unseen = run(input);
+  const CampaignResult unseen = campaign_run(input);
   EXPECT_NEAR(unseen.mean_goodput, 1 / 1.2, 0.02);  // from the second day or so
   input.health_check_every_s = day_s;
-  const CampaignResult checked = run(input);
-  EXPECT_GT(events_of(checked, "evicted: slow GPU"), 3u);
+  const CampaignResult checked = campaign_run(input);
+  EXPECT_GT(campaign_events(checked, "evicted: slow GPU"), 3u);
   EXPECT_GT(checked.mean_goodput, 0.94);
   EXPECT_EQ(checked.mean_interruptions, 0);
   input.failures[0].detect_s = 600;
-  EXPECT_GT(run(input).mean_goodput, 0.998);
+  EXPECT_GT(campaign_run(input).mean_goodput, 0.998);
 }
 
 TEST(Campaign, PhasesTakeTheirOwnSteps) {
@@ -242,10 +244,52 @@ TEST(Campaign, PhasesTakeTheirOwnSteps) {
   input.phases = {{"short", 1e6, 1e4, 10}, {"long", 1e6, 2e4, 40}};
   input.planned_stops_per_day = 86400 / 1000.0;
   input.checkpoint = {.interval_s = 10'000};
-  const CampaignResult result = run(input);
+  const CampaignResult result = campaign_run(input);
   EXPECT_DOUBLE_EQ(result.mean.useful_s, 3000);
   EXPECT_EQ(result.events.front().what, "planned stop");
   EXPECT_DOUBLE_EQ(result.events.front().progress, 0.5);
+}
+
+// Any mixture of what a campaign may have: times add up, and useful ones are those of all steps.
+TEST(Campaign, AnyMixtureAddsUp) {
+  model::Random random(5);
+  const auto below = [&](double most) { return most * random.uniform(); };
+  const auto maybe = [&](double most) { return random.uniform() < 0.5 ? 0.0 : below(most); };
+  for (int trial = 0; trial < 200; ++trial) {
+    CampaignInput input = campaign_of(1 + below(10), hour_s + below(3 * day_s));
+    input.failures[0].detect_s = maybe(900);
+    input.failures[0].repair_s = maybe(3 * day_s);
+    input.failures[0].nodes = 1 + static_cast<std::int64_t>(below(2));
+    input.failures.push_back({.name = "slow GPU", .per_gpu_hour = maybe(1e-3), .detect_s = maybe(hour_s)});
+    input.failures.back().slows = 1.01 + below(1);
+    input.failures.back().lasts_s = maybe(day_s);
+    input.failures.back().repair_s = maybe(day_s);
+    input.checkpoint = {.interval_s = 10 + below(hour_s), .stall_s = maybe(60), .load_s = maybe(300)};
+    input.checkpoint.write_s = input.checkpoint.stall_s + maybe(600);
+    input.checkpoint.copies = static_cast<std::int64_t>(below(3));
+    input.checkpoint.storage_every = static_cast<std::int64_t>(1 + below(20));
+    input.checkpoint.storage_write_s = maybe(hour_s);
+    input.spare_nodes = static_cast<std::int64_t>(maybe(4));
+    input.restart_s = maybe(900);
+    input.elastic = random.uniform() < 0.5;
+    input.replica_nodes = 1 + static_cast<std::int64_t>(below(4));
+    input.planned_stops_per_day = maybe(2);
+    input.planned_stop_s = maybe(hour_s);
+    input.health_check_every_s = maybe(day_s);
+    input.health_check_s = maybe(600);
+    input.seeds = 3;
+    const CampaignResult result = run_campaign(input).value();
+    if (!result.never.empty()) continue;
+    const double total = result.mean.total();
+    EXPECT_NEAR(result.mean.useful_s, input.phases[0].tokens, 1e-9 * total) << trial;
+    EXPECT_NEAR(result.events.back().time_s / day_s, result.days_of_seed[0], 1e-9 * result.days_of_seed[0]) << trial;
+    for (const double part : {result.mean.lost_s, result.mean.slow_s, result.mean.wait_s, result.mean.planned_s})
+      EXPECT_GE(part, -1e-9 * total) << trial;
+    for (std::size_t event = 1; event < result.events.size(); ++event)
+      EXPECT_GE(result.events[event].time_s, result.events[event - 1].time_s) << trial;
+    EXPECT_LE(result.mean_goodput, 1 + 1e-9);
+    EXPECT_GT(expected_goodput(input), 0);
+  }
 }
 
 TEST(Campaign, RefusesAmountsThatAreNone) {
@@ -253,7 +297,7 @@ TEST(Campaign, RefusesAmountsThatAreNone) {
   input.restart_s = -1;
   EXPECT_THAT(run_campaign(input).error().message, HasSubstr("restart is -1"));
   input.restart_s = 0;
-  input.failures[0].per_gpu_hour = forever;
+  input.failures[0].per_gpu_hour = endless;
   EXPECT_THAT(run_campaign(input).error().message, HasSubstr("rate of GPU is inf"));
   input = campaign_of(10, day_s);
   input.phases.clear();

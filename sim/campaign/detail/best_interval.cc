@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/campaign/detail/closed_form.h"
-#include "sim/campaign/detail/seed_run.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
 namespace {
@@ -71,6 +70,7 @@ model::Result<double> best_interval(const CampaignInput& input, const CampaignSe
       if (next.seconds >= best.seconds) break;
       best = next;
     }
+  if (!std::isfinite(best.seconds)) return input.checkpoint.interval_s;
   std::vector<Tried> tried;
   for (int point = -4; point <= 4; ++point) {
     const Tried next = TRY(time(best.interval_s * std::exp2(point / 4.0)));

@@ -1,0 +1,176 @@
+#include "sim/campaign/campaign.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/data.h"
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "cli/progress.h"
+#include "cli/verb.h"
+#include "model/base/text.h"
+#include "model/memory/memory.h"
+#include "reports/text/campaign/campaign_report.h"
+#include "sim/goodput/campaign_answer.h"
+#include "sim/interval/interval.h"
+#include "sim/search/ranking.h"
+
+namespace plumbline::cli {
+
+namespace {
+
+constexpr std::int64_t most_seeds = 1'000'000;
+
+struct CampaignArguments {
+  PlanArguments plan;
+  Outputs outputs;
+  std::int64_t seeds = 200;
+  std::uint64_t seed = 1;
+  bool no_interval = false;
+  std::string finish_by;
+  std::vector<std::int64_t> spares;
+};
+
+// Returns the first day of the campaign: the plan's, else today where a deadline is a date.
+std::optional<std::int64_t> start_of(const model::Plan& plan, const std::string& deadline) {
+  if (plan.campaign.start) return model::parse_date(*plan.campaign.start);
+  if (!model::parse_date(deadline)) return std::nullopt;
+  return std::chrono::floor<std::chrono::days>(std::chrono::system_clock::now()).time_since_epoch().count();
+}
+
+// Returns the days until a deadline, a date or a duration.
+model::Result<double> days_until(const std::string& deadline, std::optional<std::int64_t> start) {
+  const auto date = model::parse_date(deadline);
+  if (!date)
+    return sim::parse_days(deadline).map_error([&](model::Error error) {
+      error.file = "--finish-by";
+      error.message = fmt::format("'{}' is neither a date nor a duration", deadline);
+      error.hint = "for example 2027-03-01 or 60d";
+      return error;
+    });
+  if (*date <= *start)
+    return model::wrong_input("--finish-by",
+                              fmt::format("{} is not after the start, {}", deadline, model::date_text(*start)),
+                              "campaign.start of the plan is its first day");
+  return static_cast<double>(*date - *start);
+}
+
+// Returns the numbers of spare nodes to compare: those given, else some around the plan's.
+std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, const model::Plan& plan) {
+  std::vector<std::int64_t> spares = arguments.spares;
+  if (spares.empty()) spares = {0, 1, 2, 4, 8, plan.campaign.spare_nodes, plan.campaign.spare_nodes + 1};
+  std::ranges::sort(spares);
+  const auto repeated = std::ranges::unique(spares);
+  spares.erase(repeated.begin(), repeated.end());
+  return spares;
+}
+
+model::Result<model::StepResult> predict_step(const sim::Inputs& inputs) {
+  return sim::simulate_on_network(inputs, false).map([](sim::Simulation simulation) {
+    return std::move(simulation.result);
+  });
+}
+
+// Returns published figures of an unchanged shipped example about its run.
+std::vector<reports::Comparison> published_runs(const CampaignArguments& arguments, const model::Plan& plan,
+                                                model::StepResult result, const sim::CampaignAnswer& answer) {
+  if (!arguments.plan.overrides.empty() || !answer.run) return {};
+  const auto cases = shipped_cases();
+  if (!cases) return {};
+  model::StepResult run_only;
+  run_only.run = answer.run;
+  run_only.step = result.step;
+  auto rows = reports::comparisons(*cases, plan.file, run_only);
+  std::erase_if(rows, [](const reports::Comparison& row) { return row.unit != "h" && row.unit != "USD"; });
+  return rows;
+}
+
+model::Result<void> write_forms(const Outputs& outputs, const reports::CampaignReport& report) {
+  return outputs.write({{"--json", [&] { return reports::campaign_json(report); }},
+                        {"--csv", [&] { return reports::campaign_csv(report); }},
+                        {"--svg", [&] { return reports::campaign_svg(report); }},
+                        {"--html", [&] { return reports::campaign_html(report); }}});
+}
+
+model::Result<int> run_verb(const CampaignArguments& arguments) {
+  TRY(arguments.outputs.check());
+  InputsReader reader;
+  auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
+  if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  const auto reliability = TRY(reader.add_campaign(inputs));
+  const std::string deadline =
+      arguments.finish_by.empty() ? inputs.plan.campaign.deadline.value_or("") : arguments.finish_by;
+  const auto start = start_of(inputs.plan, deadline);
+  sim::CampaignOptions options{.seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}};
+  options.spares = spares_of(arguments, inputs.plan);
+  if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
+  auto step = TRY(predict_step(inputs));
+  if (!step.memory.fits) {
+    fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
+    return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
+  }
+  if (!arguments.no_interval) step.interval = TRY(sim::interval_of(inputs, step));
+  constexpr std::uint64_t intervals = 5, sizes = 6;  // campaigns of the tables
+  const std::uint64_t campaigns = 1 + intervals + options.spares.size() + (options.finish_days ? sizes : 0);
+  ProgressBar bar("campaigns");
+  std::uint64_t done = 0;
+  options.on_campaign = [&] { bar.update(std::min(++done, campaigns), campaigns); };
+  const auto on_gpus = [&](std::int64_t gpus) -> model::Result<sim::Inputs> {
+    std::vector<std::string> changes = arguments.plan.overrides;
+    changes.push_back(fmt::format("cluster.gpus={}", gpus));
+    auto scaled = TRY(reader.load(arguments.plan.plan, changes));
+    TRY(reader.add_campaign(scaled));
+    return scaled;
+  };
+  const auto answer = TRY(sim::campaign_answer(inputs, step, options, predict_step, on_gpus));
+  const reports::CampaignReport report{
+      inputs.plan, step, answer, reliability, published_runs(arguments, inputs.plan, step, answer), start};
+  TRY(write_forms(arguments.outputs, report));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::campaign_text(report, {.color = color()}));
+  const std::string never = reports::never_sentence(report);
+  if (never.empty()) return 0;
+  fmt::print(stderr, "{}\n", never);
+  return answer.result.finished > 0 ? 0 : code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
+}
+
+}  // namespace
+
+void add_campaign(CLI::App& root, int& exit_code) {
+  CLI::App* verb = root.add_subcommand(
+      "campaign",
+      "Predict a whole training with its failures: days, cost, goodput, checkpoints, spares, GPUs by a date");
+  const auto arguments = std::make_shared<CampaignArguments>();
+  add_plan_arguments(*verb, arguments->plan);
+  verb->add_option("--seeds", arguments->seeds, "Campaigns to simulate")
+      ->check(CLI::Range(std::int64_t{1}, most_seeds))
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->seed, "Of their failures")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  verb->add_option("--finish-by", arguments->finish_by,
+                   "A date or a duration (60d): the fewest GPUs that end by then in nine of ten cases");
+  verb->add_option("--spares", arguments->spares, "Numbers of spare nodes to compare: --spares 0,2,4")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
+  verb->add_flag("--no-interval", arguments->no_interval, "Take the predicted step as certain");
+  arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write events and days of campaigns as CSV to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw one campaign over days to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  verb->footer(
+      "Examples:\n"
+      "  plumbline campaign deepseek-v3-2048xh800\n"
+      "  plumbline campaign llama-3-405b-16384xh100 --seeds 1000 --svg campaign.svg\n"
+      "  plumbline campaign deepseek-v3-2048xh800 --set campaign.spare_nodes=4 --spares 0,2,4,8\n"
+      "  plumbline campaign deepseek-v3-2048xh800 --finish-by 45d --json -");
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run_verb(*arguments)); });
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,143 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "model/base/text.h"
+#include "reports/json/detail/document.h"
+#include "reports/json/json.h"
+#include "reports/text/campaign/campaign_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Days of a campaign that never ends are null.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json quantile_object(const model::Quantiles& quantiles, double factor = 1) {
+  return {{"p10", finite_or_null(quantiles.p10 * factor)},
+          {"p50", finite_or_null(quantiles.p50 * factor)},
+          {"p90", finite_or_null(quantiles.p90 * factor)}};
+}
+
+Json time_of_campaign(const sim::CampaignTime& time) {
+  return {{"useful_s", time.useful_s}, {"lost_s", time.lost_s},       {"checkpoint_s", time.checkpoint_s},
+          {"detect_s", time.detect_s}, {"restart_s", time.restart_s}, {"wait_s", time.wait_s},
+          {"slow_s", time.slow_s},     {"planned_s", time.planned_s}, {"total_s", time.total()}};
+}
+
+Json points_of_campaign(const std::vector<sim::CampaignPoint>& points, const char* key) {
+  Json json = Json::array();
+  for (const sim::CampaignPoint& point : points) {
+    Json& object = json.emplace_back(Json::object());
+    if (!point.name.empty()) object["name"] = point.name;
+    object.update({{key, point.value}, {"days", quantile_object(point.days)}, {"goodput", point.goodput}});
+  }
+  return json;
+}
+
+Json failures_of_campaign(const sim::CampaignAnswer& answer) {
+  Json json = Json::array();
+  for (std::size_t mode = 0; mode < answer.input.failures.size(); ++mode) {
+    const sim::FailureMode& failure = answer.input.failures[mode];
+    const auto& means = answer.result.interruptions_of_mode;
+    json.push_back({{"name", failure.name},
+                    {"per_gpu_hour", failure.per_gpu_hour},
+                    {"detect_s", failure.detect_s},
+                    {"repair_s", finite_or_null(failure.repair_s)},
+                    {"slows", failure.slows},
+                    {"mean_times", mode < means.size() ? Json(means[mode]) : Json(nullptr)}});
+  }
+  return json;
+}
+
+Json finish_of_campaign(const std::optional<sim::FinishBy>& finish) {
+  if (!finish) return nullptr;
+  Json tried = Json::array();
+  for (const sim::CampaignOnGpus& on : finish->tried) {
+    const bool ran = on.reason.empty();
+    tried.push_back({{"gpus", on.gpus},
+                     {"step_s", ran ? Json(on.step_s) : Json(nullptr)},
+                     {"days", ran ? quantile_object(on.days) : Json(nullptr)},
+                     {"in_time", ran ? Json(on.in_time) : Json(nullptr)},
+                     {"reason", text_or_null<Json>(on.reason)}});
+  }
+  return {{"days", finish->days}, {"gpus", finish->gpus ? Json(*finish->gpus) : Json(nullptr)}, {"tried", tried}};
+}
+
+Json checkpoint_of_campaign(const CampaignReport& report) {
+  const sim::CheckpointPolicy& policy = report.answer.input.checkpoint;
+  const sim::CampaignResult& result = report.answer.result;
+  return {{"interval_s", finite_or_null(result.checkpoint_interval_s)},
+          {"young_s", finite_or_null(result.young_s)},
+          {"daly_s", finite_or_null(result.daly_s)},
+          {"stall_s", policy.stall_s},
+          {"write_s", policy.write_s},
+          {"load_s", policy.load_s},
+          {"intervals", points_of_campaign(report.answer.intervals, "interval_s")}};
+}
+
+Json run_of_campaign(const CampaignReport& report) {
+  if (!report.answer.run) return nullptr;
+  model::StepResult step = report.step;
+  step.run = report.answer.run;
+  return Json::parse(to_json(step, report.plan))["run"];
+}
+
+Json body_of_campaign(const CampaignReport& report) {
+  const sim::CampaignAnswer& answer = report.answer;
+  const sim::CampaignResult& result = answer.result;
+  const double hours = 24 * static_cast<double>(answer.input.gpus);
+  const auto* price = answer.run && answer.run->price().value ? &*answer.run->price().value : nullptr;
+  Json phases = Json::array();
+  for (const sim::CampaignPhase& phase : answer.input.phases)
+    phases.push_back({{"name", phase.name},
+                      {"tokens", phase.tokens},
+                      {"tokens_per_step", phase.tokens_per_step},
+                      {"step_s", phase.step_s}});
+  Json seeds = Json::array();
+  for (const double days : result.days_of_seed) seeds.push_back(finite_or_null(days));
+  return {{"days", quantile_object(answer.days)},
+          {"gpu_hours", quantile_object(answer.days, hours)},
+          {"cost_usd", price != nullptr ? quantile_object(answer.days, hours * price->value) : Json(nullptr)},
+          {"goodput", quantile_object(result.goodput)},
+          {"mean_goodput", result.mean_goodput},
+          {"interruptions", quantile_object(result.interruptions)},
+          {"finished", result.finished},
+          {"never", text_or_null<Json>(result.never)},
+          {"hours_between_failures", finite_or_null(result.hours_between_failures)},
+          {"mean_time_s", time_of_campaign(result.mean)},
+          {"reliability", report.reliability.name},
+          {"failures", failures_of_campaign(answer)},
+          {"checkpoint", checkpoint_of_campaign(report)},
+          {"spares", points_of_campaign(answer.spares, "spare_nodes")},
+          {"finish_by", finish_of_campaign(answer.finish)},
+          {"start", report.start ? Json(model::date_text(*report.start)) : Json(nullptr)},
+          {"phases", phases},
+          {"seeds", answer.input.seeds},
+          {"seed", answer.input.seed},
+          {"days_of_seed", seeds}};
+}
+
+}  // namespace
+
+std::string campaign_json(const CampaignReport& report) {
+  Json constants = Json::array();
+  for (const model::Parameter& parameter : report.reliability.parameters)
+    constants.push_back({{"parameter", parameter.name},
+                         {"value", parameter.value},
+                         {"unit", parameter.unit},
+                         {"kind", model::to_string(parameter.kind)},
+                         {"source", parameter.source},
+                         {"relative_uncertainty", value_or_null<Json>(parameter.relative_uncertainty)},
+                         {"low", value_or_null<Json>(parameter.low)},
+                         {"high", value_or_null<Json>(parameter.high)}});
+  return document(Json{{"campaign", body_of_campaign(report)},
+                       {"step", Json::parse(step_json(report.step.step))},
+                       {"interval", Json::parse(interval_json(report.step.interval))},
+                       {"run", run_of_campaign(report)},
+                       {"reliability", constants},
+                       {"plan", Json::parse(plan_json(report.plan))}});
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,279 @@
+#include "reports/text/campaign/campaign_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <numeric>
+#include <utility>
+
+#include "model/base/text.h"
+#include "reports/text/format.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/step/interval_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr double day_s = 86400, hour_s = 3600, hours_of_day = 24;
+
+using Row = std::vector<std::string>;
+
+std::string days_text(double days) { return std::isfinite(days) ? fixed(days, 1) : "never"; }
+
+// Returns an interval in the unit that people use for it.
+std::string interval_text(double seconds) {
+  if (!std::isfinite(seconds)) return "never";
+  return seconds < hour_s ? fixed(seconds / 60, 1) + " min" : fixed(seconds / hour_s, 2) + " h";
+}
+
+double gpu_hours_per_day(const CampaignReport& report) {
+  return hours_of_day * static_cast<double>(report.answer.input.gpus);
+}
+
+std::optional<double> price(const CampaignReport& report) {
+  if (!report.answer.run || !report.answer.run->price().value) return std::nullopt;
+  return report.answer.run->price().value->value;
+}
+
+Row quantile_row(const std::string& name, const model::Quantiles& quantiles, const auto& text) {
+  return {name, text(quantiles.p10), text(quantiles.p50), text(quantiles.p90)};
+}
+
+CampaignTable amounts_table(const CampaignReport& report) {
+  const sim::CampaignAnswer& answer = report.answer;
+  const model::Quantiles& days = answer.days;
+  const auto each = [&](double factor) {
+    return model::Quantiles{days.p10 * factor, days.p50 * factor, days.p90 * factor};
+  };
+  const auto whole = [](double value) { return std::isfinite(value) ? grouped(value) : std::string("never"); };
+  CampaignTable table{"", "The whole training | >p10 | >middle | >p90", {}, ""};
+  table.rows.push_back(quantile_row("days", days, days_text));
+  if (report.start)
+    table.rows.push_back(quantile_row("ends on", days, [&](double value) {
+      return std::isfinite(value) ? model::date_text(*report.start + static_cast<std::int64_t>(std::ceil(value)))
+                                  : std::string("never");
+    }));
+  table.rows.push_back(quantile_row("GPU-hours", each(gpu_hours_per_day(report)), whole));
+  if (const auto usd = price(report))
+    table.rows.push_back(
+        quantile_row("cost", each(gpu_hours_per_day(report) * *usd), [&](double value) { return "$" + whole(value); }));
+  table.rows.push_back(quantile_row("goodput", answer.result.goodput, [](double value) { return fixed(value, 3); }));
+  table.rows.push_back(quantile_row("interruptions", answer.result.interruptions, grouped));
+  return table;
+}
+
+CampaignTable time_table(const CampaignReport& report) {
+  const sim::CampaignTime& time = report.answer.result.mean;
+  CampaignTable table{
+      "Where the time goes (mean of all campaigns, at the predicted step)", "part | >days | >share", {}, ""};
+  const std::pair<const char*, double> parts[] = {
+      {"steps that count", time.useful_s}, {"steps done again", time.lost_s},
+      {"checkpoints", time.checkpoint_s},  {"until a failure is found", time.detect_s},
+      {"restarts", time.restart_s},        {"waiting for nodes", time.wait_s},
+      {"slower steps", time.slow_s},       {"planned stops and checks", time.planned_s}};
+  for (const auto& [name, seconds] : parts)
+    if (seconds > 0) table.rows.push_back({name, fixed(seconds / day_s, 2), percent(seconds / time.total())});
+  table.rows.push_back({"all", fixed(time.total() / day_s, 2), percent(1)});
+  return table;
+}
+
+CampaignTable failures_table(const CampaignReport& report) {
+  const sim::CampaignAnswer& answer = report.answer;
+  CampaignTable table{
+      "Interruptions by component (mean of a campaign)", "component | >times | >share | >found | >repair", {}, ""};
+  std::vector<std::size_t> order(answer.result.interruptions_of_mode.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t mode) { return answer.result.interruptions_of_mode[mode]; });
+  for (const std::size_t mode : order) {
+    const sim::FailureMode& failure = answer.input.failures[mode];
+    const double times = answer.result.interruptions_of_mode[mode];
+    if (times <= 0) continue;
+    const bool stops = failure.slows <= 1;
+    table.rows.push_back(
+        {failure.name, fixed(times, 1),
+         stops ? percent(times / answer.result.mean_interruptions) : fmt::format("{:.2f} x step", failure.slows),
+         failure.detect_s > 0 ? interval_text(failure.detect_s) : "",
+         failure.repair_s > 0 ? interval_text(failure.repair_s) : ""});
+  }
+  if (!table.rows.empty())
+    table.note = "What makes steps longer is counted, but stops no run. A component without a repair is restarted.";
+  return table;
+}
+
+CampaignTable intervals_table(const CampaignReport& report) {
+  CampaignTable table{"Interval between checkpoints", "choice | >interval | >goodput | >against it | >days", {}, ""};
+  const auto& points = report.answer.intervals;
+  const auto used = std::ranges::find_if(
+      points, [](const sim::CampaignPoint& point) { return point.name == "best" || point.name == "given"; });
+  for (const sim::CampaignPoint& point : points)
+    table.rows.push_back({point.name, interval_text(point.value), fixed(point.goodput, 4),
+                          used->goodput > 0 ? signed_percent(point.goodput / used->goodput - 1) : "",
+                          days_text(point.days.p50)});
+  return table;
+}
+
+CampaignTable spares_table(const CampaignReport& report) {
+  const sim::CampaignInput& input = report.answer.input;
+  CampaignTable table{"Value of a spare node", "spares | >days | >p90 | >goodput | >GPU-hours | >cost", {}, ""};
+  const auto usd = price(report);
+  for (const sim::CampaignPoint& point : report.answer.spares) {
+    const double gpus = static_cast<double>(input.gpus) + point.value * static_cast<double>(input.gpus_per_node);
+    const double hours = point.days.p50 * hours_of_day * gpus;
+    const bool ends = std::isfinite(hours);
+    table.rows.push_back({grouped(point.value), days_text(point.days.p50), days_text(point.days.p90),
+                          fixed(point.goodput, 4), ends ? grouped(hours) : "never",
+                          usd && ends ? fmt::format("${}", grouped(hours * *usd)) : ""});
+  }
+  if (!table.rows.empty()) table.note = "GPU-hours and cost are those of the spares, too.";
+  return table;
+}
+
+std::string finish_sentence(const CampaignReport& report) {
+  if (!report.answer.finish) return "";
+  const sim::FinishBy& finish = *report.answer.finish;
+  const std::string by = report.start ? "by " + model::date_text(*report.start + static_cast<std::int64_t>(finish.days))
+                                      : fmt::format("within {} days", fixed(finish.days, 1));
+  if (finish.gpus)
+    return fmt::format("{} GPUs end {} in nine of ten cases; fewer of those over which the batch divides do not.",
+                       grouped(static_cast<double>(*finish.gpus)), by);
+  if (finish.most == 0) return "No number of GPUs divides the batch of this plan.";
+  return fmt::format("No number of GPUs up to {}, the most over which the batch divides, ends {} in nine of ten cases.",
+                     grouped(static_cast<double>(finish.most)), by);
+}
+
+CampaignTable finish_table(const CampaignReport& report) {
+  CampaignTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time | why not", {}, ""};
+  if (!report.answer.finish) return table;
+  for (const sim::CampaignOnGpus& tried : report.answer.finish->tried) {
+    const std::string gpus = grouped(static_cast<double>(tried.gpus));
+    if (tried.reason.empty())
+      table.rows.push_back(
+          {gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90), percent(tried.in_time)});
+    else
+      table.rows.push_back({gpus, "", "", "", "", tried.reason});
+  }
+  table.note = finish_sentence(report);
+  return table;
+}
+
+CampaignTable published_table(const CampaignReport& report) {
+  CampaignTable table{"Against published figures", "quantity | >predicted | >published | unit | >error", {}, ""};
+  for (const Comparison& row : report.comparisons)
+    table.rows.push_back({row.name, number(row.predicted), number(row.published), row.unit,
+                          row.published != 0 ? signed_percent(row.error()) : ""});
+  return table;
+}
+
+std::string checkpoint_sentence(const CampaignReport& report) {
+  const auto& keys = report.plan.campaign;
+  const sim::CheckpointPolicy& policy = report.answer.input.checkpoint;
+  const std::string place = keys.checkpoint == "neighbour"     ? "memory of a neighbor"
+                            : keys.checkpoint_storage == "ssd" ? "the nodes' SSDs"
+                                                               : "the parallel storage";
+  return fmt::format(
+      "{} checkpoints to {}, every {}: the run stands for {}, they may be used after {} and are read in {}.",
+      keys.checkpoint == "neighbour" ? "asynchronous" : keys.checkpoint, place,
+      interval_text(report.answer.result.checkpoint_interval_s), duration(policy.stall_s), duration(policy.write_s),
+      duration(policy.load_s));
+}
+
+std::string phases_sentence(const CampaignReport& report) {
+  const auto& phases = report.answer.input.phases;
+  if (phases.size() < 2) return "";
+  std::string text = "Phases: ";
+  for (const sim::CampaignPhase& phase : phases)
+    text += fmt::format("{}{} ({} tokens, {} a step)", &phase == &phases.front() ? "" : ", ", phase.name,
+                        scaled(phase.tokens), duration(phase.step_s));
+  return text + ".";
+}
+
+std::string run_sentence(const CampaignReport& report) {
+  const auto& run = report.answer.run;
+  if (!run) return "";
+  std::string text = fmt::format("At the predicted step and a goodput of {}: {} days, {} GPU-hours",
+                                 fixed(run->goodput, 3), fixed(run->days, 1), grouped(run->gpu_hours));
+  if (run->cost_usd) text += fmt::format(", ${}", grouped(*run->cost_usd));
+  text += ".";
+  if (run->phases.size() < 2) return text;
+  text += fmt::format(" With the phases that are stated: {} GPU-hours", grouped(run->total_gpu_hours));
+  return text + (run->total_cost_usd ? fmt::format(", ${}.", grouped(*run->total_cost_usd)) : std::string("."));
+}
+
+void append_if(std::vector<std::string>& sentences, std::string sentence) {
+  if (!sentence.empty()) sentences.push_back(std::move(sentence));
+}
+
+}  // namespace
+
+std::string never_sentence(const CampaignReport& report) {
+  const sim::CampaignResult& result = report.answer.result;
+  if (result.never.empty()) return "";
+  if (result.finished <= 0) return fmt::format("The training never finishes, because {}.", result.never);
+  return fmt::format("{} of the campaigns never finish, because {}.", percent(1 - result.finished), result.never);
+}
+
+std::vector<std::string> campaign_sentences(const CampaignReport& report) {
+  const sim::CampaignAnswer& answer = report.answer;
+  const sim::CampaignInput& input = answer.input;
+  std::vector<std::string> sentences;
+  const double between = answer.result.hours_between_failures;
+  sentences.push_back(fmt::format(
+      "Failures as in {} ({}): {}.", report.reliability.name, report.reliability.description,
+      std::isfinite(between) ? fmt::format("one every {}", interval_text(between * hour_s)) : "none stops the run"));
+  sentences.push_back(checkpoint_sentence(report));
+  sentences.push_back(fmt::format("Spare nodes: {}{}. A restart takes {} and the load of the checkpoint.",
+                                  input.spare_nodes, input.elastic ? ", then fewer replicas" : "",
+                                  interval_text(input.restart_s)));
+  append_if(sentences, phases_sentence(report));
+  append_if(sentences, run_sentence(report));
+  if (report.step.interval)
+    sentences.push_back(
+        fmt::format("The ranges are those of {} campaigns and of the step ({} in eight of ten cases). {}", input.seeds,
+                    seconds_span(report.step.interval->time_s), left_sentence(*report.step.interval)));
+  else
+    sentences.push_back(fmt::format("The ranges are those of {} campaigns at the predicted step.", input.seeds));
+  return sentences;
+}
+
+std::vector<CampaignTable> campaign_tables(const CampaignReport& report) {
+  std::vector<CampaignTable> tables;
+  if (report.answer.result.finished > 0)
+    tables = {amounts_table(report), time_table(report), failures_table(report), intervals_table(report),
+              spares_table(report)};
+  tables.push_back(finish_table(report));
+  tables.push_back(published_table(report));
+  std::erase_if(tables, [](const CampaignTable& table) { return table.rows.empty(); });
+  return tables;
+}
+
+std::string campaign_text(const CampaignReport& report, Style style) {
+  std::string out = bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step)), style);
+  out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(report.step.step.time_s),
+                     constants_words(report.step));
+  if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
+  for (const CampaignTable& rows : campaign_tables(report)) {
+    Table table(rows.columns);
+    for (const Row& row : rows.rows) table.add(row);
+    out += rows.title.empty() ? "\n" : heading(rows.title, style);
+    out += table.to_string();
+    if (!rows.note.empty()) out += paragraph(rows.note);
+  }
+  out += heading("What it rests on", style);
+  for (const std::string& sentence : campaign_sentences(report)) out += paragraph(sentence);
+  return out;
+}
+
+std::string campaign_csv(const CampaignReport& report) {
+  std::string out = "record,campaign,days,what,lost_s,progress\n";
+  const sim::CampaignResult& result = report.answer.result;
+  for (const sim::CampaignEvent& event : result.events)
+    out += fmt::format("event,0,{},\"{}\",{},{}\n", event.time_s / day_s, event.what, event.lost_s, event.progress);
+  for (std::size_t i = 0; i < result.days_of_seed.size(); ++i)
+    out += fmt::format("campaign,{},{},finished,,1\n", i, result.days_of_seed[i]);
+  return out;
+}
+
+}  // namespace plumbline::reports

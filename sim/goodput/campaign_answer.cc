@@ -1,0 +1,295 @@
+#include "sim/goodput/campaign_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "model/economics/economics.h"
+#include "model/plan/layout.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::Result;
+
+constexpr double hours_per_day = 24, seconds_per_day = 86400;
+constexpr double in_nine_of_ten = 0.9;
+
+// Returns the share of campaigns that take at most so many days, where the step's factor varies by itself.
+double share_within(const CampaignResult& result, const model::Quantiles& factor, double days) {
+  double share = 0;
+  for (const double of_seed : result.days_of_seed)
+    share += std::isfinite(of_seed) ? factor.share_below(days / of_seed) : 0;
+  return result.days_of_seed.empty() ? 0 : share / static_cast<double>(result.days_of_seed.size());
+}
+
+// Returns the days over all seeds and the step's factor.
+model::Quantiles days_of(const CampaignResult& result, const model::Quantiles& factor) {
+  if (factor == model::Quantiles{1, 1, 1}) return result.days;
+  const auto quantile = [&](double share) {
+    double low = 0, high = result.days.p90 * factor.p90 * 4;
+    if (!std::isfinite(high)) return high;
+    for (int i = 0; i < 100; ++i) {
+      const double middle = (low + high) / 2;
+      (share_within(result, factor, middle) < share ? low : high) = middle;
+    }
+    return high;
+  };
+  return {quantile(0.1), quantile(0.5), quantile(0.9)};
+}
+
+double tokens_per_step(const model::Plan& plan) {
+  return static_cast<double>(plan.batch.global_batch_size) * static_cast<double>(plan.batch.sequence_length);
+}
+
+// Returns the tokens of each phase. At most one phase has neither tokens nor a share: it takes what the others leave.
+Result<std::vector<double>> tokens_of_phases(const model::Plan& plan) {
+  const auto wrong = [&](std::string message, std::string hint) {
+    return tl::unexpected(
+        model::plan_error(plan, model::ErrorKind::input, "campaign.phase", std::move(message), std::move(hint)));
+  };
+  std::vector<double> tokens;
+  double given = 0;
+  std::optional<std::size_t> rest;
+  for (const model::CampaignPhaseKeys& phase : plan.campaign.phases) {
+    if (!phase.tokens && !plan.run.tokens)
+      return wrong(fmt::format("phase '{}' has no tokens", phase.name), "give run.tokens, or tokens to every phase");
+    if (!phase.tokens && !phase.share) {
+      if (rest) return wrong("two phases have neither tokens nor a share", "one phase may take what the others leave");
+      rest = tokens.size();
+    }
+    tokens.push_back(phase.tokens ? *phase.tokens : phase.share.value_or(0) * plan.run.tokens.value_or(0));
+    given += tokens.back();
+  }
+  constexpr double rounding = 1e-9;
+  if (plan.run.tokens && given > *plan.run.tokens * (1 + rounding))
+    return wrong(fmt::format("the phases have {:g} tokens, run.tokens {:g}", given, *plan.run.tokens),
+                 "run.tokens are those of all phases");
+  if (rest) tokens[*rest] = *plan.run.tokens - given;
+  return tokens;
+}
+
+Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double step_s, const PredictStep& predict) {
+  const model::Plan& plan = inputs.plan;
+  if (plan.campaign.phases.empty()) {
+    if (!plan.run.tokens)
+      return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "run.tokens",
+                                              "a campaign needs the tokens of the training",
+                                              "for example --set run.tokens=1e12"));
+    return std::vector<CampaignPhase>{{"training", *plan.run.tokens, tokens_per_step(plan), step_s}};
+  }
+  const auto tokens = TRY(tokens_of_phases(plan));
+  std::map<std::pair<std::int64_t, std::int64_t>, double> steps = {
+      {{plan.batch.global_batch_size, plan.batch.sequence_length}, step_s}};
+  std::vector<CampaignPhase> phases;
+  for (const model::CampaignPhaseKeys& keys : plan.campaign.phases) {
+    Inputs changed = inputs;
+    changed.plan.batch.global_batch_size = keys.global_batch_size.value_or(plan.batch.global_batch_size);
+    changed.plan.batch.sequence_length = keys.sequence_length.value_or(plan.batch.sequence_length);
+    const std::pair batch(changed.plan.batch.global_batch_size, changed.plan.batch.sequence_length);
+    if (!steps.contains(batch)) {
+      const auto result = TRY(predict(changed).map_error([&](model::Error error) {
+        error.message = fmt::format("phase '{}': {}", keys.name, error.message);
+        return error;
+      }));
+      if (!result.memory.fits)
+        return model::infeasible("campaign.phase", fmt::format("phase '{}' does not fit in memory", keys.name),
+                                 "a shorter sequence, or more ranks of parallelism.context");
+      steps[batch] = result.step.time_s;
+    }
+    phases.push_back({keys.name, tokens[phases.size()], tokens_per_step(changed.plan), steps[batch]});
+  }
+  return phases;
+}
+
+struct Ideal {
+  double steps = 0, seconds = 0;
+};
+Ideal ideal_of(const std::vector<CampaignPhase>& phases) {
+  Ideal ideal;
+  for (const CampaignPhase& phase : phases) {
+    ideal.steps += phase.tokens / phase.tokens_per_step;
+    ideal.seconds += phase.tokens / phase.tokens_per_step * phase.step_s;
+  }
+  return ideal;
+}
+
+// Returns the costs of the campaign at its mean goodput, by the one formula of a run's cost.
+std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepResult& step,
+                                      const CampaignAnswer& answer) {
+  if (answer.result.finished <= 0) return std::nullopt;
+  model::Plan plan = inputs.plan;
+  double tokens = 0;
+  for (const CampaignPhase& phase : answer.input.phases) tokens += phase.tokens;
+  plan.run.tokens = tokens;
+  plan.run.goodput = std::string("campaign");
+  const Ideal ideal = ideal_of(answer.input.phases);
+  const double mean_step_s = ideal.seconds / (tokens / tokens_per_step(plan));
+  auto run = model::run_cost(
+      plan, mean_step_s, inputs.cluster, step.step.gpu_power_w,
+      model::CampaignGoodput{answer.result.mean_goodput, fmt::format("mean of {} campaigns", answer.input.seeds)});
+  run->steps = ideal.steps;
+  return run;
+}
+
+// Runs campaigns that differ from one in single values.
+class Variations {
+ public:
+  Variations(CampaignInput input, const CampaignOptions& options, model::Quantiles factor)
+      : input_(std::move(input)), options_(options), factor_(factor) {}
+
+  Result<CampaignPoint> interval(std::string name, double seconds) const {
+    CampaignInput input = input_;
+    input.checkpoint.interval_s = seconds;
+    return point(std::move(name), seconds, input);
+  }
+  Result<CampaignPoint> spares(std::int64_t nodes) const {
+    CampaignInput input = input_;
+    input.spare_nodes = nodes;
+    return point("", static_cast<double>(nodes), input);
+  }
+
+ private:
+  Result<CampaignPoint> point(std::string name, double value, const CampaignInput& input) const {
+    const auto result = TRY(run_campaign(input));
+    if (options_.on_campaign) options_.on_campaign();
+    return CampaignPoint{std::move(name), value, days_of(result, factor_), result.mean_goodput};
+  }
+
+  CampaignInput input_;
+  const CampaignOptions& options_;
+  model::Quantiles factor_;
+};
+
+Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answer) {
+  const CampaignResult& result = answer.result;
+  const double best = result.checkpoint_interval_s;
+  CampaignInput input = answer.input;
+  input.checkpoint.interval_s = best;
+  const Variations variations(input, options, answer.step_factor);
+  if (std::isfinite(result.hours_between_failures)) {
+    const std::pair<const char*, double> intervals[] = {
+        {"half of it", best / 2},
+        {answer.input.checkpoint.interval_s > 0 ? "given" : "best", best},
+        {"Young", result.young_s},
+        {"Daly", result.daly_s},
+        {"twice it", best * 2}};
+    for (const auto& [name, seconds] : intervals)
+      if (seconds > 0) answer.intervals.push_back(TRY(variations.interval(name, seconds)));
+  }
+  for (const std::int64_t nodes : options.spares) answer.spares.push_back(TRY(variations.spares(nodes)));
+  return {};
+}
+
+// Searches the fewest GPUs on which campaigns end in time.
+class GpuSearch {
+ public:
+  GpuSearch(const Inputs& inputs, const CampaignOptions& options, const PredictStep& predict,
+            const InputsOnGpus& on_gpus, model::Quantiles factor)
+      : inputs_(inputs), options_(options), predict_(predict), on_gpus_(on_gpus), factor_(factor) {}
+
+  Result<FinishBy> run() {
+    FinishBy finish;
+    finish.days = *options_.finish_days;
+    const std::vector<std::int64_t> sizes = possible();
+    if (sizes.empty()) return finish;
+    finish.fewest = sizes.front();
+    finish.most = sizes.back();
+    std::size_t low = 0, high = sizes.size();  // the answer is in [low, high]
+    while (low < high) {
+      const std::size_t middle = (low + high) / 2;
+      const auto tried = TRY(on(sizes[middle]));
+      (tried.in_time >= in_nine_of_ten ? high : low) = tried.in_time >= in_nine_of_ten ? middle : middle + 1;
+      finish.tried.push_back(tried);
+    }
+    if (high < sizes.size()) finish.gpus = sizes[high];
+    std::ranges::sort(finish.tried, {}, &CampaignOnGpus::gpus);
+    return finish;
+  }
+
+ private:
+  // Returns the numbers of GPUs over which all batches can be divided.
+  std::vector<std::int64_t> possible() const {
+    const model::Plan& plan = inputs_.plan;
+    const auto& parallelism = plan.parallelism;
+    const std::int64_t replica = parallelism.tensor * parallelism.context * parallelism.pipeline;
+    const std::int64_t most = plan.batch.global_batch_size / plan.batch.micro_batch_size;
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t data = 1; data <= most; ++data) {
+      if (most % data != 0) continue;
+      model::Plan changed = plan;
+      changed.cluster.gpus = replica * data;
+      bool fits = model::make_layout(changed, inputs_.architecture).has_value();
+      for (const model::CampaignPhaseKeys& phase : plan.campaign.phases) {
+        changed.batch.global_batch_size = phase.global_batch_size.value_or(plan.batch.global_batch_size);
+        fits = fits && model::make_layout(changed, inputs_.architecture).has_value();
+      }
+      if (fits) sizes.push_back(changed.cluster.gpus);
+    }
+    return sizes;
+  }
+
+  Result<CampaignOnGpus> on(std::int64_t gpus) const {
+    CampaignOnGpus tried;
+    tried.gpus = gpus;
+    const auto refuse = [&](const model::Error& error) {
+      tried.reason = error.message;
+      return tried;
+    };
+    const auto inputs = on_gpus_(gpus);
+    if (!inputs) return refuse(inputs.error());
+    const auto step = predict_(*inputs);
+    if (!step) return refuse(step.error());
+    if (!step->memory.fits) {
+      tried.reason = "it does not fit in memory";
+      return tried;
+    }
+    CampaignInput input = *inputs->campaign;
+    const auto phases = phases_of(*inputs, step->step.time_s, predict_);
+    if (!phases) return refuse(phases.error());
+    input.phases = *phases;
+    input.seeds = options_.seeds;
+    input.seed = options_.seed;
+    const auto result = TRY(run_campaign(input));
+    if (options_.on_campaign) options_.on_campaign();
+    tried.step_s = input.phases.back().step_s;
+    tried.days = days_of(result, factor_);
+    tried.in_time = share_within(result, factor_, *options_.finish_days);
+    return tried;
+  }
+
+  const Inputs& inputs_;
+  const CampaignOptions& options_;
+  const PredictStep& predict_;
+  const InputsOnGpus& on_gpus_;
+  model::Quantiles factor_;
+};
+
+}  // namespace
+
+Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepResult& step,
+                                       const CampaignOptions& options, const PredictStep& predict,
+                                       const InputsOnGpus& on_gpus) {
+  CampaignAnswer answer;
+  answer.input = *inputs.campaign;
+  answer.input.phases = TRY(phases_of(inputs, step.step.time_s, predict));
+  answer.input.seeds = options.seeds;
+  answer.input.seed = options.seed;
+  if (step.interval) {
+    const model::Quantiles& times = step.interval->time_s;
+    for (const auto part : {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90})
+      answer.step_factor.*part = times.*part / step.step.time_s;
+  }
+  answer.result = TRY(run_campaign(answer.input));
+  if (options.on_campaign) options.on_campaign();
+  answer.days = days_of(answer.result, answer.step_factor);
+  answer.run = cost_of(inputs, step, answer);
+  if (answer.result.finished > 0) TRY(add_variations(options, answer));
+  if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer.step_factor).run());
+  return answer;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,73 @@
+// What a whole training takes with its failures, and what would change it: checkpoints, spares, GPUs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/result/prediction_interval.h"
+#include "model/result/result.h"
+#include "sim/campaign/campaign.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// A campaign that differs from the plan's in one value.
+struct CampaignPoint {
+  std::string name;  // "best", "Young", ...; empty: the value says it
+  double value = 0;  // seconds between checkpoints, or spare nodes
+  model::Quantiles days;
+  double goodput = 0;  // mean
+};
+
+// The campaign on a number of GPUs, with data-parallel ranks in proportion.
+struct CampaignOnGpus {
+  std::int64_t gpus = 0;
+  double step_s = 0;  // of the last phase
+  model::Quantiles days;
+  double in_time = 0;  // share of campaigns that end before the deadline
+  std::string reason;  // why the plan cannot run on them; empty: it can
+};
+
+struct FinishBy {
+  double days = 0;                    // from the start to the deadline
+  std::vector<CampaignOnGpus> tried;  // by GPUs
+  std::optional<std::int64_t> gpus;   // the fewest that end in time in nine of ten cases
+  std::int64_t fewest = 0, most = 0;  // that the batch can be divided over
+};
+
+struct CampaignAnswer {
+  CampaignInput input;
+  CampaignResult result;
+  // Of a step over its prediction; days contain it, days_of_seed do not. All ones: it was not asked for.
+  model::Quantiles step_factor = {1, 1, 1};
+  model::Quantiles days;
+  std::optional<model::RunCost> run;  // at the mean goodput and the predicted step; nothing where it never finishes
+  std::vector<CampaignPoint> intervals, spares;
+  std::optional<FinishBy> finish;
+};
+
+struct CampaignOptions {
+  std::int64_t seeds = 200;
+  std::uint64_t seed = 1;
+  std::vector<std::int64_t> spares;             // numbers of spare nodes to compare
+  std::optional<double> finish_days;            // searches the fewest GPUs that need no more
+  std::function<void()> on_campaign = nullptr;  // called after each campaign; may be empty
+};
+
+// Predicts a step of the plan of these inputs.
+using PredictStep = std::function<model::Result<model::StepResult>(const Inputs& inputs)>;
+// Makes the inputs of the plan on another number of GPUs.
+using InputsOnGpus = std::function<model::Result<Inputs>(std::int64_t gpus)>;
+
+// Returns the campaign of inputs whose step is `step`. Phases of other batches are predicted by `predict`; a plan
+// without [[campaign.phase]] has one of all its tokens. Requires inputs.campaign. Errors: a plan without tokens, phases
+// that have more than those (input), and those of predictions and campaigns.
+model::Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepResult& step,
+                                              const CampaignOptions& options, const PredictStep& predict,
+                                              const InputsOnGpus& on_gpus);
+
+}  // namespace plumbline::sim
