@@ -88,7 +88,9 @@ std::vector<reports::Comparison> published_runs(const CampaignArguments& argumen
   run_only.run = answer.run;
   run_only.step = result.step;
   auto rows = reports::comparisons(*cases, plan.file, run_only);
-  std::erase_if(rows, [](const reports::Comparison& row) { return row.unit != "h" && row.unit != "USD"; });
+  std::erase_if(rows, [](const reports::Comparison& row) {
+    return !row.unit.ends_with("GPU-h") && !row.unit.ends_with("USD");
+  });
   return rows;
 }
 

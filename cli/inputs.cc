@@ -22,6 +22,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "sim/campaign/checkpoint.h"
+#include "sim/predict/predicted_run.h"
 
 namespace plumbline::cli {
 namespace {
@@ -114,8 +115,7 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
   campaign.restart_s = keys.restart_s.value_or(reliability.restart_s);
   campaign.swap_s = reliability.swap_s;
   campaign.elastic = keys.elastic;
-  const auto& degrees = plan.parallelism;
-  campaign.replica_nodes = model::ceil_div(degrees.tensor * degrees.context * degrees.pipeline, cluster.gpus_per_node);
+  campaign.replica_nodes = sim::replica_nodes(plan, cluster.gpus_per_node);
   campaign.planned_stops_per_day = keys.planned_stops_per_week / days_per_week;
   campaign.planned_stop_s = keys.planned_stop_hours * seconds_per_hour;
   campaign.health_check_every_s = keys.health_check_hours * seconds_per_hour;

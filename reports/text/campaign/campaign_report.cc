@@ -140,8 +140,8 @@ std::string finish_sentence(const CampaignReport& report) {
     return fmt::format("{} GPUs end {} in nine of ten cases; fewer of those over which the batch divides do not.",
                        grouped(static_cast<double>(*finish.gpus)), by);
   if (finish.most == 0) return "No number of GPUs divides the batch of this plan.";
-  return fmt::format("No number of GPUs up to {}, the most over which the batch divides, ends {} in nine of ten cases.",
-                     grouped(static_cast<double>(finish.most)), by);
+  return fmt::format("No number of GPUs from {} to {}, over which the batch divides, ends {} in nine of ten cases.",
+                     grouped(static_cast<double>(finish.fewest)), grouped(static_cast<double>(finish.most)), by);
 }
 
 CampaignTable finish_table(const CampaignReport& report) {
@@ -174,7 +174,7 @@ std::string checkpoint_sentence(const CampaignReport& report) {
                             : keys.checkpoint_storage == "ssd" ? "the nodes' SSDs"
                                                                : "the parallel storage";
   return fmt::format(
-      "{} checkpoints to {}, every {}: the run stands for {}, they may be used after {} and are read in {}.",
+      "Checkpoints: {} to {}, every {}; the run stands for {}, they may be used after {} and are read in {}.",
       keys.checkpoint == "neighbour" ? "asynchronous" : keys.checkpoint, place,
       interval_text(report.answer.result.checkpoint_interval_s), duration(policy.stall_s), duration(policy.write_s),
       duration(policy.load_s));

@@ -1,0 +1,111 @@
+#include "reports/text/campaign/campaign_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// 64 GPUs for ten days, of which one was lost.
+struct Example {
+  model::Plan plan = support::example_plan();
+  model::StepResult step = support::example_result();
+  calibrate::Reliability reliability;
+  sim::CampaignAnswer answer;
+
+  Example() {
+    reliability.name = "rates";
+    reliability.description = "made up";
+    reliability.parameters = {{"restart.time", 7.5, "min", model::Evidence::assumed, "a paper", {}}};
+    plan.campaign.checkpoint = "asynchronous";
+    answer.input.gpus = 64;
+    answer.input.phases = {{"ramp", 1e9, 100, 1}, {"rest", 2e9, 200, 2}};
+    answer.input.failures = {{.name = "faulty GPU", .per_gpu_hour = 1e-4, .detect_s = 300, .repair_s = 86400},
+                             {.name = "slow node", .per_gpu_hour = 1e-5, .slows = 1.1}};
+    answer.input.checkpoint = {.stall_s = 2, .write_s = 30, .load_s = 40};
+    sim::CampaignResult& result = answer.result;
+    result.finished = 1;
+    result.days = {9, 10, 11};
+    result.goodput = {0.85, 0.9, 0.95};
+    result.interruptions = {1, 2, 3};
+    result.mean_interruptions = 2;
+    result.mean_goodput = 0.9;
+    result.interruptions_of_mode = {2, 0.5};
+    result.hours_between_failures = 12;
+    result.mean = {.useful_s = 9 * 86400, .lost_s = 86400};
+    result.checkpoint_interval_s = 1800;
+    result.days_of_seed = {9.5, 10.5};
+    result.events = {{86400, "failure: faulty GPU", 600, 0.1}, {87000, "restart", 0, 0.1}, {864000, "finished", 0, 1}};
+    answer.days = result.days;
+    answer.run = step.run;
+    answer.intervals = {{"half of it", 900, {9, 10, 11}, 0.89}, {"best", 1800, {9, 10, 11}, 0.9}};
+    answer.spares = {{"", 2, {9, 10, 11}, 0.91}};
+    answer.finish = sim::FinishBy{.days = 12,
+                                  .tried = {{32, 2, {20, 20, 21}, 0, ""}, {48, 0, {}, 0, "no"}},
+                                  .gpus = 64,
+                                  .fewest = 32,
+                                  .most = 128};
+  }
+  CampaignReport report() const {
+    return {.plan = plan, .step = step, .answer = answer, .reliability = reliability, .start = 20788};
+  }
+};
+
+TEST(CampaignReport, TextHasAllTables) {
+  const std::string text = campaign_text(Example().report(), {});
+  for (const char* part : {"ends on", "2026-12-11", "steps done again", "10.0 %", "faulty GPU", "1.10 x step",
+                           "half of it", "-1.1 %", "Value of a spare", "64 GPUs end by 2026-12-13", "12.00 h",
+                           "made up", "Checkpoints: asynchronous", "ramp (1.000 G"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(text, Not(HasSubstr("never")));
+}
+
+TEST(CampaignReport, NeverIsSaidAndIsNullInJson) {
+  Example example;
+  example.answer.result.finished = 0;
+  example.answer.result.never = "no node is left";
+  example.answer.days.p50 = std::numeric_limits<double>::infinity();
+  example.answer.run.reset();
+  EXPECT_THAT(campaign_text(example.report(), {}), HasSubstr("The training never finishes, because no node is left."));
+  EXPECT_THAT(campaign_html(example.report()), HasSubstr("never finishes"));
+  const auto json = nlohmann::json::parse(campaign_json(example.report()));
+  EXPECT_TRUE(json["campaign"]["days"]["p50"].is_null());
+  EXPECT_TRUE(json["run"].is_null());
+  EXPECT_EQ(json["campaign"]["never"], "no node is left");
+}
+
+TEST(CampaignReport, JsonHasTheEnvelopeAndUnits) {
+  const auto json = nlohmann::json::parse(campaign_json(Example().report()));
+  for (const char* key : {"plumbline", "campaign", "step", "run", "reliability", "plan"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  EXPECT_EQ(json["campaign"]["gpu_hours"]["p50"], 10 * 24 * 64);
+  EXPECT_EQ(json["campaign"]["mean_time_s"]["lost_s"], 86400);
+  EXPECT_EQ(json["campaign"]["failures"][0]["mean_times"], 2);
+  EXPECT_EQ(json["campaign"]["finish_by"]["gpus"], 64);
+  EXPECT_EQ(json["campaign"]["finish_by"]["tried"][1]["reason"], "no");
+  EXPECT_EQ(json["reliability"][0]["kind"], "assumed");
+}
+
+TEST(CampaignReport, CsvHasEventsAndCampaigns) {
+  const std::string csv = campaign_csv(Example().report());
+  EXPECT_THAT(csv, HasSubstr("record,campaign,days,what,lost_s,progress\nevent,0,1,\"failure: faulty GPU\",600,0.1\n"));
+  EXPECT_THAT(csv, HasSubstr("\ncampaign,1,10.5,finished,,1\n"));
+}
+
+TEST(CampaignReport, TimelineMarksInterruptions) {
+  const std::string svg = campaign_svg(Example().report());
+  EXPECT_THAT(svg, HasSubstr("<polyline"));
+  EXPECT_THAT(svg, HasSubstr("day 1.00: failure: faulty GPU, 600.0 s of steps lost"));
+}
+
+}  // namespace
+}  // namespace plumbline::reports
