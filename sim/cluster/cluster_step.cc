@@ -191,7 +191,7 @@ class ClusterStep {
       auto& place = found[task] = execute(one);
       if (!*place) return;
       if (level == 0) note_gpus(**place, seed * gpus, runs);
-      *place = by_pipeline_rank(std::move(**place), replicas_);
+      (*place)->ranks = mean_over_replicas((*place)->ranks, replicas_);
     });
     Execution mean;
     for (std::size_t seed = 0; seed < seeds; ++seed)
@@ -222,7 +222,7 @@ class ClusterStep {
       const RankTimes& times = execution.ranks[gpu];
       const double slots = total(times.slot_seconds);
       runs.compute[first + gpu] = slots - total(times.exposed);
-      runs.wait[first + gpu] = execution.pipeline_end - slots;
+      runs.wait[first + gpu] = execution.pipeline_end - slots + times.barrier_wait;
     }
   }
 

@@ -109,15 +109,14 @@ FleetDraw::Drawn FleetDraw::draw(std::uint64_t seed, const FleetCauses& causes, 
 double FleetDraw::kernel_jitter(const ExecutionInput& input) const {
   double sum = 0, slots = 0;
   for (std::size_t t = 0; t < input.template_times.size(); ++t) {
-    double seconds = 0, variance = 0;
-    for (const SegmentTime& time : input.template_times[t]) {
-      const double duration = time.compute.front();
-      if (duration <= 0 || time.kernels.empty()) continue;
-      seconds += duration;
-      variance += duration * duration / static_cast<double>(time.kernels.size());
-    }
+    double seconds = 0, squares = 0;
+    for (const SegmentTime& time : input.template_times[t])
+      for (const double kernel : time.compute.front() > 0 ? time.kernels : std::vector<double>()) {
+        seconds += kernel;
+        squares += kernel * kernel;
+      }
     if (seconds <= 0) continue;
-    sum += std::sqrt(variance) / seconds;
+    sum += std::sqrt(squares) / seconds;
     ++slots;
   }
   return sum > 0 ? operation_deviation_ * slots / sum : 0;

@@ -65,7 +65,7 @@ class Executor final : public GpuListener, public Handler {
     rank_groups_.resize(ranks);
     for (const GroupLinks& group : input.groups)
       for (std::size_t r = 0; r < ranks; ++r) rank_groups_[r].push_back(&(*group.ranks)[r]);
-    if (input.record) recorder_.emplace(program_, input.template_times);
+    if (input.record) recorder_.emplace(program_, input.template_times, fleet_);
   }
 
   model::Result<Execution> run() {
@@ -382,16 +382,23 @@ Execution mean_of(Execution first, const Execution& second, double share) {
   return first;
 }
 
-Execution by_pipeline_rank(Execution execution, std::int64_t replicas) {
-  const auto of_rank = static_cast<std::size_t>(replicas);
-  std::vector<RankTimes> means;
-  for (std::size_t gpu = 0; gpu < execution.ranks.size(); ++gpu) {
-    const auto before = static_cast<double>(gpu % of_rank);
-    if (before == 0) means.push_back(execution.ranks[gpu]);
-    blend(means.back(), execution.ranks[gpu], before / (before + 1));
+std::vector<RankTimes> mean_over_replicas(const std::vector<RankTimes>& gpus, std::int64_t replicas) {
+  std::vector<RankTimes> ranks(gpus.size() / static_cast<std::size_t>(replicas));
+  const double share = 1 / static_cast<double>(replicas);
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    const RankTimes& own = gpus[gpu];
+    RankTimes& mean = ranks[gpu / static_cast<std::size_t>(replicas)];
+    mean.slot_counts = own.slot_counts;
+    for (std::size_t type = 0; type < own.slot_seconds.size(); ++type) {
+      mean.slot_seconds[type] += share * own.slot_seconds[type];
+      mean.exposed[type] += share * own.exposed[type];
+    }
+    mean.end += share * own.end;
+    mean.gather_wait += share * own.gather_wait;
+    mean.reduced += share * own.reduced;
+    mean.barrier_wait += share * own.barrier_wait;
   }
-  execution.ranks = std::move(means);
-  return execution;
+  return ranks;
 }
 
 model::Result<Execution> execute(const ExecutionInput& input, Loop& loop) { return Executor(input, loop, true).run(); }

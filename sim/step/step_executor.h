@@ -63,8 +63,8 @@ struct Execution {
 // Counts, times of templates and the timeline are those of the first.
 Execution mean_of(Execution first, const Execution& second, double share);
 
-// Returns the execution of a fleet with the means over the replicas of each pipeline rank.
-Execution by_pipeline_rank(Execution execution, std::int64_t replicas);
+// Returns the means over the replicas of each pipeline rank of the times of all GPUs.
+std::vector<RankTimes> mean_over_replicas(const std::vector<RankTimes>& gpus, std::int64_t replicas);
 
 // Returns an infeasible error when ranks wait for each other forever, with the ranks and what each waits for. Runs on
 // the given loop, whose time must be 0, or on a loop of its own that shares no links.

@@ -32,8 +32,8 @@ class FleetDraw {
   // `jitter` is that of one kernel, kernel_jitter().
   Drawn draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const;
   // Returns the deviation of one kernel with which a forward or backward of a micro-batch of this program has the
-  // plan's: kernels are independent, so that of a slot of segments with n kernels that take d seconds is
-  //   deviation * sqrt(sum of d^2 / n) / sum of d.
+  // plan's: kernels are independent, so that of a slot whose kernels take t seconds each is
+  //   deviation * sqrt(sum of t^2) / sum of t.
   double kernel_jitter(const ExecutionInput& input) const;
   // Returns sentences about the priors of the causes, with their sources.
   std::vector<std::string> priors(const FleetCauses& causes) const;

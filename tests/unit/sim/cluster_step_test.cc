@@ -107,17 +107,19 @@ TEST(FleetDraw, RowsDifferByGpuLayerAndMicroBatch) {
   EXPECT_DOUBLE_EQ(fixed.fleet.work->expert_rows(9, 0, 0), 20 / 45.0);
 }
 
-// Two segments of 3 and 1 s with 9 and 1 kernels: a slot of independent kernels deviates by sqrt(1 + 1) / 4 of one.
+// Kernels of 2, 1 and 1 s: a slot of independent ones deviates by sqrt(4 + 1 + 1) / 4 of one. What does not compute has
+// none.
 TEST(FleetDraw, KernelsDeviateMoreThanTheirSlot) {
   const Inputs inputs = experts({"cluster.jitter=0.02"});
-  SegmentTime first, second;
+  SegmentTime first, second, transfer;
   first.compute.fill(3);
-  first.kernels.assign(9, 1.0 / 3);
+  first.kernels = {2, 1};
   second.compute.fill(1);
-  second.kernels.assign(1, 1);
+  second.kernels = {1};
+  transfer.kernels = {7};
   ExecutionInput input;
-  input.template_times = {{first, second}};
-  EXPECT_DOUBLE_EQ(FleetDraw(inputs, false).kernel_jitter(input), 0.02 * 4 / std::sqrt(2));
+  input.template_times = {{first, transfer, second}};
+  EXPECT_DOUBLE_EQ(FleetDraw(inputs, false).kernel_jitter(input), 0.02 * 4 / std::sqrt(6));
 }
 
 // Every prior is a row of the published facts, in per cent there.
