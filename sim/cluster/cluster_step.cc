@@ -59,6 +59,11 @@ StepAndBubble step_and_bubble(const Execution& execution) {
   return {execution.step_end, execution.pipeline_end - total(execution.ranks.front().slot_seconds)};
 }
 
+ExecutionInput with(ExecutionInput input, const Fleet& fleet) {
+  input.fleet = &fleet;
+  return input;
+}
+
 struct SampledGpu {
   std::int32_t gpu = 0;
   const char* what = "";  // after its name
@@ -185,10 +190,9 @@ class ClusterStep {
     tbb::parallel_for(std::size_t{0}, found.size(), [&](std::size_t task) {
       const std::size_t seed = task / drawn_levels, level = task % drawn_levels;
       if (!differs(level)) return;
-      const FleetDraw::Drawn drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);
-      ExecutionInput one = input;
-      one.fleet = &drawn.fleet;
-      auto& place = found[task] = execute(one);
+      const auto drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);
+      auto& place = found[task] =
+          drawn.and_then([&](const FleetDraw::Drawn& one) { return execute(with(input, one.fleet)); });
       if (!*place) return;
       if (level == 0) note_gpus(**place, seed * gpus, runs);
       (*place)->ranks = mean_over_replicas((*place)->ranks, replicas_);
@@ -210,7 +214,7 @@ class ClusterStep {
   // Runs the first fleet again and records some of its GPUs.
   model::Result<model::Timeline> run_sample(ExecutionInput input, double jitter, const ClusterRuns& runs) {
     sample_ = sampled_gpus(runs.compute, input.program->schedule.ranks.size(), replicas_);
-    FleetDraw::Drawn drawn = draw_.draw(options_.seed, causes_, jitter);
+    FleetDraw::Drawn drawn = TRY(draw_.draw(options_.seed, causes_, jitter));
     for (const SampledGpu& one : sample_) drawn.fleet.recorded.push_back(one.gpu);
     input.fleet = &drawn.fleet;
     input.record = true;

@@ -39,9 +39,11 @@ ExecutionInput with_mean_stages(ExecutionInput input) {
     if (!seconds[slot]) {
       const auto& times = input.template_times[slot];
       const model::SlotTemplate& whole = program.templates[slot];
-      seconds[slot] = (input.links == nullptr ? run_template(whole, times, input.device_sms)
-                                              : run_template(whole, times, input.device_sms, *input.links, rank))
-                          .seconds;
+      seconds[slot] =
+          (input.links == nullptr ? run_template(whole, times, input.device_sms)
+                                  : run_template(whole, times, input.device_sms, *input.links,
+                                                 links_of_groups(input, static_cast<std::size_t>(rank)), rank))
+              .seconds;
     }
     return *seconds[slot];
   };

@@ -9,8 +9,8 @@
 #include "model/base/random.h"
 #include "model/plan/layout.h"
 #include "model/result/prediction_interval.h"
+#include "sim/cluster/detail/uneven_work.h"
 #include "sim/cluster/fleet_priors.h"
-#include "sim/step/stragglers.h"
 
 namespace plumbline::sim {
 
@@ -23,28 +23,6 @@ std::uint64_t mixed(std::uint64_t state, std::uint64_t value) { return model::Ra
 model::Random random_of(std::uint64_t seed, Fact fact) {
   return model::Random(mixed(model::Random(seed).next(), static_cast<std::uint64_t>(fact)));
 }
-
-// The plan's rows of experts, given by rank or drawn anew for each GPU, layer and micro-batch (sim/step/stragglers.h).
-class PlanRows final : public UnevenWork {
- public:
-  PlanRows(Imbalance imbalance, model::RankGroup group, std::uint64_t seed)
-      : imbalance_(std::move(imbalance)), group_(group), seed_(random_of(seed, Fact::rows).next()) {}
-
-  double expert_rows(std::int64_t replica, std::int32_t layer, std::int32_t micro_batch) const override {
-    if (!imbalance_.rank_rows.empty())
-      return std::min(imbalance_.rank_rows[static_cast<std::size_t>(replica / group_.stride % group_.ranks)],
-                      imbalance_.most);
-    const std::uint64_t place = static_cast<std::uint64_t>(layer) << 32 | static_cast<std::uint32_t>(micro_batch);
-    model::Random random(mixed(mixed(seed_, static_cast<std::uint64_t>(replica)), place));
-    return std::clamp(1 + imbalance_.variation * random.normal(), 0.0, imbalance_.most);
-  }
-  double attention(std::int64_t /*replica*/, std::int32_t /*micro_batch*/) const override { return 1; }
-
- private:
-  Imbalance imbalance_;
-  model::RankGroup group_;
-  std::uint64_t seed_;
-};
 
 std::string percents(double share) { return fmt::format("{:.4g} %", 100 * share); }
 
@@ -70,9 +48,10 @@ FleetDraw::FleetDraw(const Inputs& inputs, bool by_kernels)
 }
 
 FleetCauses FleetDraw::causes() const {
+  const auto work = uneven_work(inputs_.plan, inputs_.architecture, 0);
   return {.slow_ranks = speed_deviation_ > 0 || stragglers(),
           .jitter = operation_deviation_ > 0,
-          .imbalance = even_.exchange.ranks > 1 && !imbalance_of(inputs_.plan, 0).even()};
+          .imbalance = work && *work != nullptr};
 }
 
 // Slowness below a tenth, ten deviations away with the widest prior, is none that a GPU has.
@@ -94,13 +73,13 @@ std::vector<double> FleetDraw::slowness(std::uint64_t seed) const {
   return slow;
 }
 
-FleetDraw::Drawn FleetDraw::draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const {
+model::Result<FleetDraw::Drawn> FleetDraw::draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const {
   Drawn drawn{even_, nullptr};
   drawn.fleet.seed = random_of(seed, Fact::seed_of_jitter).next();
   if (causes.slow_ranks) drawn.fleet.slowness = slowness(seed);
   if (causes.jitter) drawn.fleet.jitter = jitter;
   if (causes.imbalance) {
-    drawn.work = std::make_unique<PlanRows>(imbalance_of(inputs_.plan, 0), even_.exchange, seed);
+    drawn.work = TRY(uneven_work(inputs_.plan, inputs_.architecture, random_of(seed, Fact::rows).next()));
     drawn.fleet.work = drawn.work.get();
   }
   return drawn;

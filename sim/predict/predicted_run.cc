@@ -1,7 +1,7 @@
 #include "sim/predict/predicted_run.h"
 
 #include "model/economics/economics.h"
-#include "sim/campaign/campaign.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
 

@@ -88,7 +88,7 @@ class Predictor::Parts {
     Simulation simulation;
     if (options.fleet != nullptr) {
       simulation.gpus = gpu_times(execution);
-      execution = by_pipeline_rank(std::move(execution), options.fleet->replicas);
+      execution.ranks = mean_over_replicas(execution.ranks, options.fleet->replicas);
     }
     const StepAccounting accounting(cache_.inputs(), work_, execution);
     const PlanBound bound = plan_bound(work_, by_events);

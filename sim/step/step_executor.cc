@@ -62,9 +62,7 @@ class Executor final : public GpuListener, public Handler {
     template_counts_.assign(program_.templates.size(), 0);
     paths_.resize(input.links == nullptr ? 1 : ranks);
     for (auto& paths : paths_) paths.resize(program_.templates.size());
-    rank_groups_.resize(ranks);
-    for (const GroupLinks& group : input.groups)
-      for (std::size_t r = 0; r < ranks; ++r) rank_groups_[r].push_back(&(*group.ranks)[r]);
+    for (std::size_t r = 0; r < ranks; ++r) rank_groups_.push_back(links_of_groups(input, r));
     if (input.record) recorder_.emplace(program_, input.template_times, fleet_);
   }
 
@@ -380,6 +378,12 @@ Execution mean_of(Execution first, const Execution& second, double share) {
     blend(first.tail.*part, second.tail.*part, share);
   for (std::size_t rank = 0; rank < first.ranks.size(); ++rank) blend(first.ranks[rank], second.ranks[rank], share);
   return first;
+}
+
+std::vector<const RankLinks*> links_of_groups(const ExecutionInput& input, std::size_t rank) {
+  std::vector<const RankLinks*> links;
+  for (const GroupLinks& group : input.groups) links.push_back(&(*group.ranks)[rank]);
+  return links;
 }
 
 std::vector<RankTimes> mean_over_replicas(const std::vector<RankTimes>& gpus, std::int64_t replicas) {

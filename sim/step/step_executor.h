@@ -37,6 +37,9 @@ struct ExecutionInput {
   const Fleet* fleet = nullptr;             // every GPU; nullptr: one GPU for each pipeline rank
 };
 
+// Returns the links of a pipeline rank's dense collectives, by WireLoad::group.
+std::vector<const RankLinks*> links_of_groups(const ExecutionInput& input, std::size_t rank);
+
 struct RankTimes {
   std::array<double, 5> slot_seconds{};       // totals by OpType
   std::array<std::int64_t, 5> slot_counts{};  // by OpType

@@ -29,8 +29,8 @@ class FleetDraw {
     Fleet fleet;
     std::unique_ptr<UnevenWork> work;
   };
-  // `jitter` is that of one kernel, kernel_jitter().
-  Drawn draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const;
+  // `jitter` is that of one kernel, kernel_jitter(). Errors: those of make_layout().
+  model::Result<Drawn> draw(std::uint64_t seed, const FleetCauses& causes, double jitter) const;
   // Returns the deviation of one kernel with which a forward or backward of a micro-batch of this program has the
   // plan's: kernels are independent, so that of a slot whose kernels take t seconds each is
   //   deviation * sqrt(sum of t^2) / sum of t.
