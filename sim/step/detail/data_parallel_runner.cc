@@ -50,52 +50,64 @@ Collectives::Collectives(Loop& loop, std::size_t gpus, std::int32_t replicas, do
       busy_(gpus, false),
       computing_(gpus, false),
       running_(gpus),
-      waiting_(gpus) {}
+      queues_(gpus) {}
 
-void Collectives::post(std::int32_t gpu, const Posting& posting, const Work& work) {
-  const auto entry = posting.members == 1 ? incomplete_.end() : incomplete_.find(posting);
-  if (entry != incomplete_.end()) {
-    Posted& posted = posted_[entry->second];
-    posted.run.gpus.push_back(gpu);
-    if (--posted.missing > 0) return;
-    const std::size_t index = entry->second;
-    incomplete_.erase(entry);
-    return all_posted(index);
-  }
-  const std::size_t missing = posting.members - 1;
-  posted_.push_back({.run = {posting.kind, posting.stage, posting.unit, {gpu}, 0, 0},
-                     .seconds = work.seconds,
-                     .missing = missing,
-                     .load = work.load});
-  if (missing == 0) return all_posted(posted_.size() - 1);
-  incomplete_[posting] = posted_.size() - 1;
-}
-
-void Collectives::all_posted(std::size_t index) {
+void Collectives::post(std::int32_t gpu, std::int32_t rank, const Posting& posting, const Work& work) {
+  const Key key{posting.kind, posting.stage, posting.unit, posting.number};
+  const std::size_t turn = turn_of_.try_emplace(key, turns_.size()).first->second;
+  if (turn == turns_.size()) turns_.push_back({.first_rank = rank});
+  std::uint64_t& reached = turns_[turn].reached;
+  if (reached == 0 && (posting.ranks == 1 || rank != turns_[turn].first_rank)) reached = ++reached_;
+  std::size_t index = posted_.size();
+  if (posting.members > 1) index = incomplete_.try_emplace({turn, posting.group}, index).first->second;
+  if (index == posted_.size())
+    posted_.push_back({.run = {posting.kind, posting.stage, posting.unit, {}, 0, 0},
+                       .seconds = work.seconds,
+                       .missing = posting.members,
+                       .turn = turn,
+                       .load = work.load});
   Posted& posted = posted_[index];
-  for (const std::int32_t gpu : posted.run.gpus) posted.blocked += busy_[static_cast<std::size_t>(gpu)] ? 1 : 0;
-  if (posted.blocked == 0) return start(index);
-  for (const std::int32_t gpu : posted.run.gpus) waiting_[static_cast<std::size_t>(gpu)].push_back(index);
+  posted.run.gpus.push_back(gpu);
+  queues_[static_cast<std::size_t>(gpu)].push_back(index);
+  if (--posted.missing > 0) return;
+  if (posting.members > 1) incomplete_.erase({turn, posting.group});
+  start_on(posted.run.gpus);
 }
 
-void Collectives::take_stream(std::int32_t gpu, std::size_t index) {
-  const auto g = static_cast<std::size_t>(gpu);
-  busy_[g] = true;
-  running_[g] = index;
-  std::erase(waiting_[g], index);
-  for (const std::size_t other : waiting_[g]) ++posted_[other].blocked;
+// Of collectives that can start at the same time, the one whose turn was first starts first.
+bool Collectives::in_the_way(std::size_t before, std::size_t index) const {
+  const std::size_t first = posted_[before].turn, turn = posted_[index].turn;
+  if (posted_[before].missing == 0) return first < turn;
+  return turns_[first].reached > 0 && turns_[first].reached < turns_[turn].reached;
 }
 
-void Collectives::free_stream(std::int32_t gpu) {
-  const auto g = static_cast<std::size_t>(gpu);
-  busy_[g] = false;
-  for (const std::size_t other : waiting_[g])
-    if (--posted_[other].blocked == 0) unblocked_.push_back(other);
+bool Collectives::can_start(std::size_t index) const {
+  return std::ranges::none_of(posted_[index].run.gpus, [&](std::int32_t gpu) {
+    const auto g = static_cast<std::size_t>(gpu);
+    return busy_[g] || std::ranges::any_of(queues_[g], [&](std::size_t other) { return in_the_way(other, index); });
+  });
+}
+
+// Starts what waited for these GPUs and can start now.
+void Collectives::start_on(const std::vector<std::int32_t>& gpus) {
+  candidates_.clear();
+  for (const std::int32_t gpu : gpus)
+    for (const std::size_t index : queues_[static_cast<std::size_t>(gpu)])
+      if (posted_[index].missing == 0) candidates_.push_back(index);
+  std::ranges::sort(candidates_, {}, [this](std::size_t index) { return std::pair(posted_[index].turn, index); });
+  candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
+  for (const std::size_t index : candidates_)
+    if (can_start(index)) start(index);
 }
 
 void Collectives::start(std::size_t index) {
   Posted& posted = posted_[index];
-  for (const std::int32_t gpu : posted.run.gpus) take_stream(gpu, index);
+  for (const std::int32_t gpu : posted.run.gpus) {
+    const auto g = static_cast<std::size_t>(gpu);
+    busy_[g] = true;
+    running_[g] = index;
+    std::erase(queues_[g], index);
+  }
   posted.run.start = loop_.now();
   start_flows(index);
   if (posted.legs.empty()) schedule_end(index);
@@ -167,11 +179,8 @@ void Collectives::end(std::size_t index) {
   posted_[index].legs.clear();
   Run run = std::move(posted_[index].run);
   run.end = loop_.now();
-  unblocked_.clear();
-  for (const std::int32_t gpu : run.gpus) free_stream(gpu);
-  std::ranges::sort(unblocked_);
-  for (const std::size_t index : unblocked_)
-    if (posted_[index].blocked == 0) start(index);
+  for (const std::int32_t gpu : run.gpus) busy_[static_cast<std::size_t>(gpu)] = false;
+  start_on(run.gpus);
   for (const std::int32_t gpu : run.gpus)
     if (!busy_[static_cast<std::size_t>(gpu)]) listener_.busy(gpu, false);
   listener_.ended(run);
@@ -262,8 +271,8 @@ void DataParallelRunner::ended(std::int32_t gpu, std::int32_t slot, std::int32_t
     ++gpus_[static_cast<std::size_t>(gpu)].unfinished;
     const Collectives::Work reduce = reduces_ ? Collectives::Work{timing.reduce, timing.reduce_load}
                                               : Collectives::Work{timing.local, timing.local_load};
-    collectives_.post(gpu,
-                      {s.kind, s.stage, s.unit, group, r.earlier[i],
+    collectives_.post(gpu, rank,
+                      {s.kind, s.stage, s.unit, r.earlier[i], static_cast<std::int32_t>(members.holders), group,
                        members.holders * groups.members[static_cast<std::size_t>(group)].size()},
                       s.kind == Kind::reduce ? reduce : Collectives::Work{timing.gather, timing.gather_load});
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,7 +19,8 @@
 namespace plumbline::sim {
 
 // Reductions and gathers between GPUs, each with one stream for them. One runs when all that take part have posted it
-// and none of them runs another.
+// and none of them runs another. Replicas of a pipeline rank run one program, so their streams are in order: on a GPU a
+// collective waits for those before it that some GPU of every pipeline rank has posted.
 class Collectives final : public Handler {
  public:
   using Kind = model::DataParallelCollectives::Kind;
@@ -42,16 +44,18 @@ class Collectives final : public Handler {
   // numbers; a GPU posts them in this order.
   struct Posting {
     Kind kind = Kind::reduce;
-    std::int32_t stage = 0, unit = 0, group = 0, number = 0;
+    std::int32_t stage = 0, unit = 0, number = 0;
+    std::int32_t ranks = 1;  // pipeline ranks that the members are of: 1 or 2
+    std::int32_t group = 0;
     std::size_t members = 1;
-    auto operator<=>(const Posting&) const = default;
   };
   // What a collective takes once it runs. All GPUs that take part must give the same.
   struct Work {
     double seconds = 0;  // while it shares no link and no GPU computes
     WireLoad load;
   };
-  void post(std::int32_t gpu, const Posting& posting, const Work& work);
+  // `rank` is the pipeline rank of the GPU.
+  void post(std::int32_t gpu, std::int32_t rank, const Posting& posting, const Work& work);
 
   // Compute starts or ends on a GPU.
   void computing(std::int32_t gpu, bool runs);
@@ -61,9 +65,9 @@ class Collectives final : public Handler {
  private:
   struct Posted {
     Run run;
-    double seconds = 0;  // that are left, while no GPU computes
-    std::size_t missing = 0;
-    std::size_t blocked = 0;  // its GPUs that run another, where all have posted it
+    double seconds = 0;       // that are left, while no GPU computes
+    std::size_t missing = 0;  // GPUs that have not posted it
+    std::size_t turn = 0;     // index of turns_
     double factor = 1;        // on the seconds, since `since`
     Time since = 0;
     std::uint32_t version = 0;  // of its end's event
@@ -75,14 +79,20 @@ class Collectives final : public Handler {
     std::vector<Leg> legs;    // of the flows of all ranks; without any the collective is a timer
     std::size_t running = 0;  // flows
   };
-  void all_posted(std::size_t index);
+  // The collectives of all groups with the same unit, kind and number, in the order in which the first GPU posted one.
+  struct Turn {
+    std::int32_t first_rank = 0;
+    std::uint64_t reached = 0;  // when a GPU of every rank had posted one, as a place in an order; 0: not yet
+  };
+  using Key = std::tuple<Kind, std::int32_t, std::int32_t, std::int32_t>;
+  bool in_the_way(std::size_t before, std::size_t index) const;
+  bool can_start(std::size_t index) const;
+  void start_on(const std::vector<std::int32_t>& gpus);
   void start(std::size_t index);
   void start_flows(std::size_t index);
   void schedule_end(std::size_t index);
   bool overlapped(const Posted& posted) const;
   void end(std::size_t index);
-  void take_stream(std::int32_t gpu, std::size_t index);
-  void free_stream(std::int32_t gpu);
 
   Loop& loop_;
   std::int32_t replicas_;
@@ -92,9 +102,12 @@ class Collectives final : public Handler {
   std::vector<bool> busy_, computing_;  // per GPU
   std::vector<std::size_t> running_;    // [gpu] where busy: what runs
   std::vector<Posted> posted_;
-  std::map<Posting, std::size_t> incomplete_;      // that some GPUs have not posted yet
-  std::vector<std::vector<std::size_t>> waiting_;  // [gpu] posted by all that take part
-  std::vector<std::size_t> unblocked_;             // by the end of a collective
+  std::vector<Turn> turns_;
+  std::map<Key, std::size_t> turn_of_;
+  std::map<std::pair<std::size_t, std::int32_t>, std::size_t> incomplete_;  // that some GPUs have not posted yet
+  std::vector<std::vector<std::size_t>> queues_;                            // [gpu] posted, not started
+  std::vector<std::size_t> candidates_;
+  std::uint64_t reached_ = 0;  // how many have been
 };
 
 class DataParallelRunner {
