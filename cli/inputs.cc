@@ -282,8 +282,11 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
     return refuse(fmt::format("that plan runs on {}, this one on {}", other.cluster.topology, plan.cluster.topology),
                   "jobs that share leaves have one topology");
   other.cluster.background_plan.reset();
-  const auto load = TRY(
-      backgrounds_.find(path, [&]() -> Result<topologies::Background> { return sim::mean_load(TRY(of_plan(other))); }));
+  const auto load_of_other = [&]() -> Result<topologies::Background> {
+    const auto inputs = TRY(of_plan(other));
+    return sim::mean_load(inputs);
+  };
+  const auto load = TRY(backgrounds_.find(path, load_of_other));
   if (std::max(load.leaf, load.spine) >= 1)
     return refuse("that plan leaves nothing of the links above the leaves", "state cluster.background instead");
   plan.cluster.background = model::TierShares{{"leaf", load.leaf}, {"spine", load.spine}};
