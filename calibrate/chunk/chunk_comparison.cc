@@ -37,14 +37,6 @@ std::vector<double> barrier_seconds(const model::Timeline& timeline) {
   return seconds;
 }
 
-std::vector<model::ComparedTime> compared_barriers(const model::Timeline& predicted, const model::Timeline& measured) {
-  const std::vector<double> group = barrier_seconds(predicted), rank = barrier_seconds(measured);
-  std::vector<model::ComparedTime> rows;
-  for (std::size_t i = 0; i < std::min(group.size(), rank.size()); ++i)
-    rows.push_back({"barriers", group[i], rank[i], "", static_cast<std::int32_t>(i)});
-  return rows;
-}
-
 }  // namespace
 
 sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
@@ -76,13 +68,15 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
 
 model::Result<ChunkComparison> compare_chunk(const model::Timeline& measured, const sim::Inputs& inputs, Waits waits) {
   const auto chunk = TRY(sim::ChunkModel::make(inputs));
-  const auto expected = TRY(chunk.run({}));
-  auto without_rank = model::compare(expected.timeline, measured);
-  if (!without_rank.same_slots) return ChunkComparison{std::move(without_rank)};
+  const auto predicted = [&](const sim::ChunkRank& rank) {
+    return chunk.run(rank).map([&](const sim::ChunkRun& run) { return model::compare(run.timeline, measured); });
+  };
+  auto expected = TRY(predicted({}));
+  if (!expected.same_slots) return ChunkComparison{std::move(expected)};
   const sim::ChunkRank rank = rank_of(measured, waits == Waits::measured);
-  const auto run = TRY(chunk.run(rank));
-  return ChunkComparison{model::compare(run.timeline, measured), any_rows(rank), any_waits(rank),
-                         compared_barriers(expected.timeline, measured)};
+  auto times = TRY(predicted(rank));
+  return ChunkComparison{std::move(times), any_rows(rank), any_waits(rank), chunk.barriers(),
+                         barrier_seconds(measured)};
 }
 
 }  // namespace plumbline::calibrate

@@ -18,7 +18,8 @@ struct ChunkComparison {
   bool waits_given = false;  // and its waits
   // Seconds at the four barriers of each pair of layers: predicted for the mean rank of a group whose rows vary as the
   // plan states, and measured on one rank. Empty where the two do not run the same layers.
-  std::vector<model::ComparedTime> barriers;
+  std::vector<sim::ChunkModel::Barriers> barriers;
+  std::vector<double> measured_barriers;
 };
 
 // Predicts the chunk pair of a plan, with rows (and waits) of its rank from the measurement, and compares the two.

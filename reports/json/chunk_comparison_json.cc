@@ -27,6 +27,16 @@ Json compared_rows(const std::vector<ComparedTime>& rows) {
   return list;
 }
 
+Json barrier_rows(const calibrate::ChunkComparison& comparison) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < comparison.barriers.size(); ++i)
+    list.push_back({{"slot", i},
+                    {"following_s", comparison.barriers[i].following},
+                    {"together_s", comparison.barriers[i].together},
+                    {"measured_s", comparison.measured_barriers[i]}});
+  return list;
+}
+
 }  // namespace
 
 std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
@@ -41,7 +51,7 @@ std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
       {"totals", compared_rows(c.totals)},
       {"spans", compared_rows(c.phases)},
       {"periods", compared_rows(c.periods)},
-      {"barriers", compared_rows(output.comparison.barriers)},
+      {"barriers", barrier_rows(output.comparison)},
       {"classes", compared_rows(c.classes)},
       {"products", compared_rows(c.gemms)}};
   return document<Json>({{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});

@@ -21,12 +21,12 @@ std::string routing_json(const model::RoutingStatistics& routing) {
     steps.push_back(spread_json(step.experts));
     steps.back()["step"] = step.step;
   }
-  return document({{"routing",
-                    {{"experts", spread_json(routing.experts)},
-                     {"ranks", spread_json(routing.ranks)},
-                     {"dropped", routing.dropped},
-                     {"balance", steps},
-                     {"loads", loads}}}});
+  return document<RoutingJson>({{"routing",
+                                 {{"experts", spread_json(routing.experts)},
+                                  {"ranks", spread_json(routing.ranks)},
+                                  {"dropped", routing.dropped},
+                                  {"balance", steps},
+                                  {"loads", loads}}}});
 }
 
 }  // namespace plumbline::reports

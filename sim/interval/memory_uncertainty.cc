@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/program/routing.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/peak.h"
 #include "sim/interval/detail/spread.h"
@@ -18,9 +19,9 @@ namespace {
 // popular from one micro-batch to the next, but are others in the next layer: over the layers of a rank their rows even
 // out by the square root. The normal draws are those of the step (sim/step/stragglers.h).
 double excess_rows(const Inputs& inputs, const InputChange& change) {
-  const model::Plan& plan = inputs.plan;
-  Imbalance imbalance = imbalance_of(plan, inputs.architecture.experts, 0);
-  if (change.imbalance && imbalance.rank_rows.empty()) imbalance.variation = *change.imbalance;
+  model::Plan plan = inputs.plan;
+  if (change.imbalance && plan.routing.rows_per_rank.empty()) model::set_imbalance(plan, *change.imbalance);
+  const Imbalance imbalance = imbalance_of(plan, inputs.architecture.experts, 0);
   if (!imbalance.rank_rows.empty()) return std::max(0.0, std::ranges::max(imbalance.rank_rows) - 1);
   const auto layers =
       static_cast<double>(std::max<std::int64_t>(1, inputs.architecture.layers / plan.parallelism.pipeline));

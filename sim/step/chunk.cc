@@ -49,15 +49,20 @@ double expected_rows(const model::Graph& block) {
   return 0;
 }
 
-// Returns the mean waits of the pair's segments when the whole expert group runs it.
-std::vector<double> group_waits(const Inputs& inputs, const model::StepProgram& program,
-                                const model::SlotTemplate& pair, const CostModels& costs) {
+// Returns the pair of layers of a segment; a slot pairs forward layer s with backward layer (layers - 1 - s).
+std::int32_t slot_of(const Segment& segment, std::int32_t layers) {
+  return segment.forward_side ? segment.block_of_stage : layers - 1 - segment.block_of_stage;
+}
+
+// Returns the waits of the pair's segments when the whole expert group runs it.
+GroupRun group_waits(const Inputs& inputs, const model::StepProgram& program, const model::SlotTemplate& pair,
+                     const CostModels& costs) {
   const model::Plan& plan = inputs.plan;
   const Imbalance imbalance = imbalance_of(plan, inputs.architecture.experts, slot_seed(pair.type));
-  if (imbalance.even() || plan.parallelism.expert == 1) return std::vector<double>(pair.segments.size(), 0.0);
+  const std::vector<double> none(pair.segments.size());
+  if (imbalance.even() || plan.parallelism.expert == 1) return {0, none, none};
   return run_group(pair, segment_times(program, pair, costs), plan.parallelism.expert, costs.partition.device_sms,
-                   imbalance)
-      .waits;
+                   imbalance);
 }
 
 constexpr std::string_view row_of(model::OperatorClass kind) {
@@ -149,9 +154,7 @@ class Run final : public GpuListener, public Handler {
   }
 
  private:
-  std::int32_t slot_of(const Segment& segment) const {
-    return segment.forward_side ? segment.block_of_stage : layers_ - 1 - segment.block_of_stage;
-  }
+  std::int32_t slot_of(const Segment& segment) const { return sim::slot_of(segment, layers_); }
 
   model::Span place_of(const Segment& segment) const {
     return {.stream = segment.stream, .layer = segment.block_of_stage, .layer_pair = slot_of(segment)};
@@ -234,9 +237,18 @@ model::Result<ChunkModel> ChunkModel::make(const Inputs& inputs) {
   chunk.layers_ = static_cast<std::int32_t>(program.stage_kinds[pair->f_stage_kind].blocks.size());
   chunk.device_sms_ = costs.partition.device_sms;
   chunk.kernels_ = take_apart(program, *pair, costs);
-  const std::vector<double> waits = group_waits(inputs, program, *pair, costs);
-  for (std::size_t i = 0; i < chunk.kernels_.times.size(); ++i)
-    chunk.kernels_.times[i].wait = waits[chunk.kernels_.origins[i]];
+  const GroupRun group = group_waits(inputs, program, *pair, costs);
+  chunk.barriers_.resize(static_cast<std::size_t>(chunk.layers_));
+  for (std::size_t i = 0; i < chunk.kernels_.times.size(); ++i) {
+    const Segment& segment = chunk.kernels_.segments[i];
+    SegmentTime& time = chunk.kernels_.times[i];
+    const std::uint16_t origin = chunk.kernels_.origins[i];
+    time.wait = group.waits[origin];
+    if (segment.stream != Stream::communication) continue;
+    Barriers& barriers = chunk.barriers_[static_cast<std::size_t>(slot_of(segment, chunk.layers_))];
+    barriers.following += time.notify + time.wait;
+    barriers.together += time.notify + group.first[origin];
+  }
   chunk.blocks_ = program.blocks;
   return chunk;
 }

@@ -41,6 +41,12 @@ class ChunkModel {
   static model::Result<ChunkModel> make(const Inputs& inputs);
   // Returns an input error when `rank` does not have as many slots as the chunk has layers.
   model::Result<ChunkRun> run(const ChunkRank& rank) const;
+  // Seconds at the four barriers of a pair of layers, mean over the ranks of the group.
+  struct Barriers {
+    double following = 0;  // in a pair of chunks that follows others
+    double together = 0;   // in the first one, which all ranks begin together
+  };
+  const std::vector<Barriers>& barriers() const { return barriers_; }  // [pair of layers]
 
  private:
   ChunkModel() = default;
@@ -49,6 +55,7 @@ class ChunkModel {
   std::int64_t device_sms_ = 0;
   std::vector<model::Graph> blocks_;
   KernelSlot kernels_;  // waits: as predicted for the group
+  std::vector<Barriers> barriers_;
 };
 
 // Calls make() and run() for one rank.

@@ -42,13 +42,14 @@ class Group final : public GpuListener {
   GroupRun run() {
     GroupRun result;
     result.waits.assign(slot_.segments.size(), 0);
-    const double counted = static_cast<double>(members_.size()) * (repetitions - 1);
+    result.first = result.waits;
+    const auto ranks = static_cast<double>(members_.size()), counted = ranks * (repetitions - 1);
     Time first_end = 0, last_end = 0;
     for (int round = 0; round < repetitions; ++round) {
       for (Member* member : order_) begin(*member);
       for (const std::uint32_t segment : barriers_) {
         const Time waited = pass_barrier(segment);
-        if (round > 0) result.waits[segment] += to_seconds(waited) / counted;
+        (round > 0 ? result.waits : result.first)[segment] += to_seconds(waited) / (round > 0 ? counted : ranks);
       }
       last_end = std::max(last_end, run_to_stop());
       if (round == 0) first_end = last_end;

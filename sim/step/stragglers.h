@@ -18,6 +18,7 @@ namespace plumbline::sim {
 struct GroupRun {
   double seconds = 0;         // of one slot, once the ranks are coupled
   std::vector<double> waits;  // per segment: wait at the barrier, mean over ranks and repetitions
+  std::vector<double> first;  // the same in the first slot, which all ranks begin together
 };
 
 // The rows of the ranks: given, or drawn anew from a normal distribution for every layer, side and slot.

@@ -93,12 +93,15 @@ std::string spans_text(const TimelineComparison& c) {
   return "\n" + table.to_string();
 }
 
-std::string barriers_text(const std::vector<ComparedTime>& barriers) {
-  if (barriers.empty()) return "";
-  Table table("slot | >group's mean rank, ms | >measured rank, ms");
-  for (const ComparedTime& row : barriers)
-    table.add({fmt::format("{}", row.slot), time_in(row.predicted_s, milli, 3), time_in(row.measured_s, milli, 3)});
-  return "\nMilliseconds at the barriers of a pair of layers, with the rows that the plan states:\n\n" +
+std::string barriers_text(const calibrate::ChunkComparison& c) {
+  if (c.barriers.empty()) return "";
+  Table table("slot | >pairs that follow others | >ranks that begin together | >measured rank");
+  for (std::size_t i = 0; i < c.barriers.size(); ++i)
+    table.add({fmt::format("{}", i), time_in(c.barriers[i].following, milli, 3),
+               time_in(c.barriers[i].together, milli, 3), time_in(c.measured_barriers[i], milli, 3)});
+  return "\nMilliseconds at the barriers of a pair of layers, for the mean rank of a group\nwhose rows vary as the "
+         "plan "
+         "states, and for the measured rank:\n\n" +
          table.to_string();
 }
 
@@ -161,7 +164,7 @@ std::string gemms_text(const TimelineComparison& c) {
 
 std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
   const TimelineComparison& c = output.comparison.times;
-  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + barriers_text(output.comparison.barriers) +
+  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + barriers_text(output.comparison) +
          classes_text(c) + gemms_text(c) + "\n" +
          wrapped(fmt::format(
              "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
