@@ -62,10 +62,10 @@ model::Result<double> days_until(const std::string& deadline, std::optional<std:
   return static_cast<double>(*date - *start);
 }
 
-// Returns the numbers of spare nodes to compare: those given, else some around the plan's.
-std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, const model::Plan& plan) {
+// Returns the numbers of spare nodes to compare: those given, else some around the campaign's.
+std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, std::int64_t present) {
   std::vector<std::int64_t> spares = arguments.spares;
-  if (spares.empty()) spares = {0, 1, 2, 4, 8, plan.campaign.spare_nodes, plan.campaign.spare_nodes + 1};
+  if (spares.empty()) spares = {0, present / 2, present, present + 1, 2 * present + 2};
   std::ranges::sort(spares);
   const auto repeated = std::ranges::unique(spares);
   spares.erase(repeated.begin(), repeated.end());
@@ -88,9 +88,8 @@ std::vector<reports::Comparison> published_runs(const CampaignArguments& argumen
   run_only.run = answer.run;
   run_only.step = result.step;
   auto rows = reports::comparisons(*cases, plan.file, run_only);
-  std::erase_if(rows, [](const reports::Comparison& row) {
-    return !row.unit.ends_with("GPU-h") && !row.unit.ends_with("USD");
-  });
+  std::erase_if(
+      rows, [](const reports::Comparison& row) { return !row.unit.ends_with("GPU-h") && !row.unit.ends_with("USD"); });
   return rows;
 }
 
@@ -111,7 +110,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments) {
       arguments.finish_by.empty() ? inputs.plan.campaign.deadline.value_or("") : arguments.finish_by;
   const auto start = start_of(inputs.plan, deadline);
   sim::CampaignOptions options{.seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}};
-  options.spares = spares_of(arguments, inputs.plan);
+  options.spares = spares_of(arguments, inputs.campaign->spare_nodes);
   if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
   auto step = TRY(predict_step(inputs));
   if (!step.memory.fits) {

@@ -22,6 +22,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "sim/campaign/checkpoint.h"
+#include "sim/campaign/closed_form.h"
 #include "sim/predict/predicted_run.h"
 
 namespace plumbline::cli {
@@ -92,6 +93,21 @@ sim::CheckpointKind checkpoint_kind(const std::string& word) {
   return word == "neighbour" ? sim::CheckpointKind::neighbor : sim::CheckpointKind::synchronous;
 }
 
+// Returns the fewest spare nodes with which a training loses less than a percent of its time for want of nodes.
+std::int64_t enough_spares(sim::CampaignInput campaign) {
+  constexpr double almost = 0.99;
+  campaign.phases = {{"", 1e7, 1, 1}};  // of which the wait does not depend
+  const auto goodput = [&](std::int64_t spares) {
+    campaign.spare_nodes = spares;
+    return sim::expected_goodput(campaign);
+  };
+  const std::int64_t nodes = model::ceil_div(campaign.gpus, campaign.gpus_per_node);
+  const double most = goodput(nodes);
+  std::int64_t spares = 0;
+  while (spares < nodes && goodput(spares) < almost * most) ++spares;
+  return spares;
+}
+
 // Returns the campaign of a plan without its phases.
 sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Reliability& reliability) {
   constexpr double seconds_per_hour = 3600, seconds_per_day = 86400, days_per_week = 7;
@@ -111,7 +127,6 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
   campaign.checkpoint = sim::checkpoint_policy(checkpoint_kind(keys.checkpoint), keys.checkpoint_storage == "ssd",
                                                bytes, cluster, storage_of(plan, reliability.storage));
   campaign.checkpoint.interval_s = keys.checkpoint_interval_s;
-  campaign.spare_nodes = keys.spare_nodes;
   campaign.restart_s = keys.restart_s.value_or(reliability.restart_s);
   campaign.swap_s = reliability.swap_s;
   campaign.elastic = keys.elastic;
@@ -119,6 +134,7 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
   campaign.planned_stops_per_day = keys.planned_stops_per_week / days_per_week;
   campaign.planned_stop_s = keys.planned_stop_hours * seconds_per_hour;
   campaign.health_check_every_s = keys.health_check_hours * seconds_per_hour;
+  campaign.spare_nodes = keys.spare_nodes ? *keys.spare_nodes : enough_spares(campaign);
   return campaign;
 }
 

@@ -65,6 +65,10 @@ std::optional<Error> assign_exact(std::string_view expected, const toml::node& n
 }
 
 std::optional<Error> assign(const toml::node& node, std::string& field) {
+  if (const auto* date = node.as_date()) {
+    field = fmt::format("{:04}-{:02}-{:02}", (*date)->year, (*date)->month, (*date)->day);
+    return std::nullopt;
+  }
   return assign_exact("a string", node, field);
 }
 std::optional<Error> assign(const toml::node& node, std::int64_t& field) {

@@ -179,12 +179,12 @@ struct Plan {
     double checkpoint_interval_s = 0;             // 0: the best one
     std::string checkpoint_storage = "parallel";  // parallel | ssd
     std::optional<double> storage_gbps;           // Gb/s: of the parallel storage, else of a node's SSDs
-    std::int64_t spare_nodes = 0;
-    bool elastic = false;               // without a spare the run goes on with fewer replicas
-    std::optional<double> restart_s;    // from a stop to the first step, without the load of the checkpoint
-    std::optional<double> detect_s;     // from a failure until the run has stopped for it
-    std::optional<double> repair_days;  // until a failed node is back
-    double health_check_hours = 0;      // from one search for slow nodes to the next; 0: never
+    std::optional<std::int64_t> spare_nodes;      // default: the fewest with which it waits less than 1 % of its time
+    bool elastic = false;                         // without a spare the run goes on with fewer replicas
+    std::optional<double> restart_s;              // from a stop to the first step, without the load of the checkpoint
+    std::optional<double> detect_s;               // from a failure until the run has stopped for it
+    std::optional<double> repair_days;            // until a failed node is back
+    double health_check_hours = 0;                // from one search for slow nodes to the next; 0: never
     double planned_stops_per_week = 0, planned_stop_hours = 0;
     std::optional<std::string> start, deadline;  // 2026-12-01
     std::vector<CampaignPhaseKeys> phases;

@@ -6,6 +6,7 @@
 #include "reports/text/campaign/campaign_report.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::reports {
 namespace {
@@ -38,9 +39,7 @@ std::string campaign_svg(const CampaignReport& report) {
   drawing.horizontal_grid(campaign_area, y, y.ticks(), [](double share) { return fmt::format("{:g} %", share * 100); });
   drawing.frame(campaign_area);
   drawing.y_title(campaign_area, "tokens trained");
-  double ideal_s = 0;
-  for (const sim::CampaignPhase& phase : report.answer.input.phases)
-    ideal_s += phase.tokens / phase.tokens_per_step * phase.step_s;
+  const double ideal_s = sim::ideal_seconds(report.answer.input.phases);
   std::string path;
   const auto point = [&](double seconds, double progress) {
     path += fmt::format(" {:.1f},{:.1f}", campaign_area.x(x.share(seconds / day_s)),

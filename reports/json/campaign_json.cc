@@ -110,6 +110,7 @@ Json body_of_campaign(const CampaignReport& report) {
           {"reliability", report.reliability.name},
           {"failures", failures_of_campaign(answer)},
           {"checkpoint", checkpoint_of_campaign(report)},
+          {"spare_nodes", answer.input.spare_nodes},
           {"spares", points_of_campaign(answer.spares, "spare_nodes")},
           {"finish_by", finish_of_campaign(answer.finish)},
           {"start", report.start ? Json(model::date_text(*report.start)) : Json(nullptr)},

@@ -9,6 +9,7 @@
 
 #include "model/economics/economics.h"
 #include "model/plan/layout.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
 namespace {
@@ -105,33 +106,23 @@ Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double step_s
   return phases;
 }
 
-struct Ideal {
-  double steps = 0, seconds = 0;
-};
-Ideal ideal_of(const std::vector<CampaignPhase>& phases) {
-  Ideal ideal;
-  for (const CampaignPhase& phase : phases) {
-    ideal.steps += phase.tokens / phase.tokens_per_step;
-    ideal.seconds += phase.tokens / phase.tokens_per_step * phase.step_s;
-  }
-  return ideal;
-}
-
 // Returns the costs of the campaign at its mean goodput, by the one formula of a run's cost.
 std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepResult& step,
                                       const CampaignAnswer& answer) {
   if (answer.result.finished <= 0) return std::nullopt;
   model::Plan plan = inputs.plan;
-  double tokens = 0;
-  for (const CampaignPhase& phase : answer.input.phases) tokens += phase.tokens;
+  double tokens = 0, steps = 0;
+  for (const CampaignPhase& phase : answer.input.phases) {
+    tokens += phase.tokens;
+    steps += phase.tokens / phase.tokens_per_step;
+  }
   plan.run.tokens = tokens;
   plan.run.goodput = std::string("campaign");
-  const Ideal ideal = ideal_of(answer.input.phases);
-  const double mean_step_s = ideal.seconds / (tokens / tokens_per_step(plan));
+  const double mean_step_s = ideal_seconds(answer.input.phases) / (tokens / tokens_per_step(plan));
   auto run = model::run_cost(
       plan, mean_step_s, inputs.cluster, step.step.gpu_power_w,
       model::CampaignGoodput{answer.result.mean_goodput, fmt::format("mean of {} campaigns", answer.input.seeds)});
-  run->steps = ideal.steps;
+  run->steps = steps;
   return run;
 }
 
@@ -154,7 +145,7 @@ class Variations {
 
  private:
   Result<CampaignPoint> point(std::string name, double value, const CampaignInput& input) const {
-    const auto result = TRY(run_campaign(input));
+    const auto result = TRY(run_campaign(input, *options_.tasks));
     if (options_.on_campaign) options_.on_campaign();
     return CampaignPoint{std::move(name), value, days_of(result, factor_), result.mean_goodput};
   }
@@ -253,7 +244,7 @@ class GpuSearch {
     input.phases = *phases;
     input.seeds = options_.seeds;
     input.seed = options_.seed;
-    const auto result = TRY(run_campaign(input));
+    const auto result = TRY(run_campaign(input, *options_.tasks));
     if (options_.on_campaign) options_.on_campaign();
     tried.step_s = input.phases.back().step_s;
     tried.days = days_of(result, factor_);
@@ -283,7 +274,7 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
     for (const auto part : {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90})
       answer.step_factor.*part = times.*part / step.step.time_s;
   }
-  answer.result = TRY(run_campaign(answer.input));
+  answer.result = TRY(run_campaign(answer.input, *options.tasks));
   if (options.on_campaign) options.on_campaign();
   answer.days = days_of(answer.result, answer.step_factor);
   answer.run = cost_of(inputs, step, answer);

@@ -56,6 +56,7 @@ struct CampaignOptions {
   std::vector<std::int64_t> spares;             // numbers of spare nodes to compare
   std::optional<double> finish_days;            // searches the fewest GPUs that need no more
   std::function<void()> on_campaign = nullptr;  // called after each campaign; may be empty
+  Tasks* tasks = &local_tasks();                // that run the seeds
 };
 
 // Predicts a step of the plan of these inputs.

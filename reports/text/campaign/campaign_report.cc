@@ -25,7 +25,9 @@ std::string days_text(double days) { return std::isfinite(days) ? fixed(days, 1)
 // Returns an interval in the unit that people use for it.
 std::string interval_text(double seconds) {
   if (!std::isfinite(seconds)) return "never";
-  return seconds < hour_s ? fixed(seconds / 60, 1) + " min" : fixed(seconds / hour_s, 2) + " h";
+  constexpr double short_s = 120;
+  if (seconds < short_s) return duration(seconds);
+  return seconds < hour_s ? fixed(seconds / 60, 1) + " min" : number(seconds / hour_s) + " h";
 }
 
 double gpu_hours_per_day(const CampaignReport& report) {
@@ -87,17 +89,28 @@ CampaignTable failures_table(const CampaignReport& report) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::ranges::greater(),
                            [&](std::size_t mode) { return answer.result.interruptions_of_mode[mode]; });
+  constexpr double smallest = 0.01;
+  double rare = 0;
+  std::size_t rare_modes = 0;
   for (const std::size_t mode : order) {
     const sim::FailureMode& failure = answer.input.failures[mode];
     const double times = answer.result.interruptions_of_mode[mode];
     if (times <= 0) continue;
     const bool stops = failure.slows <= 1;
+    if (stops && times < smallest * answer.result.mean_interruptions) {
+      rare += times;
+      ++rare_modes;
+      continue;
+    }
     table.rows.push_back(
         {failure.name, fixed(times, 1),
          stops ? percent(times / answer.result.mean_interruptions) : fmt::format("{:.2f} x step", failure.slows),
          failure.detect_s > 0 ? interval_text(failure.detect_s) : "",
          failure.repair_s > 0 ? interval_text(failure.repair_s) : ""});
   }
+  if (rare_modes > 0)
+    table.rows.push_back(
+        {fmt::format("{} rarer", rare_modes), fixed(rare, 1), percent(rare / answer.result.mean_interruptions)});
   if (!table.rows.empty())
     table.note = "What makes steps longer is counted, but stops no run. A component without a repair is restarted.";
   return table;
@@ -224,9 +237,11 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
       "Failures as in {} ({}): {}.", report.reliability.name, report.reliability.description,
       std::isfinite(between) ? fmt::format("one every {}", interval_text(between * hour_s)) : "none stops the run"));
   sentences.push_back(checkpoint_sentence(report));
-  sentences.push_back(fmt::format("Spare nodes: {}{}. A restart takes {} and the load of the checkpoint.",
-                                  input.spare_nodes, input.elastic ? ", then fewer replicas" : "",
-                                  interval_text(input.restart_s)));
+  sentences.push_back(
+      fmt::format("Spare nodes: {}{}. A restart takes {} and the load of the checkpoint.", input.spare_nodes,
+                  fmt::format("{}{}", report.plan.campaign.spare_nodes ? "" : ", the fewest that are hardly waited for",
+                              input.elastic ? "; then fewer replicas train" : ""),
+                  interval_text(input.restart_s)));
   append_if(sentences, phases_sentence(report));
   append_if(sentences, run_sentence(report));
   if (report.step.interval)

@@ -86,6 +86,9 @@ std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   const std::string& stack = answer.first().inputs.profile.stack();
   text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer.first()), split_words(answer.best(0).plan),
                                 stack.empty() ? "" : "; software stack " + stack));
+  if (const auto& run = answer.best(0).result.run; run && answer.best(0).plan.run.goodput)
+    text += paragraph(fmt::format("Days, GPU-hours and cost at a goodput of {} (plan 1), {}.", fixed(run->goodput, 3),
+                                  run->goodput_source));
   std::vector<sim::PlanCost> candidates;
   for (std::size_t i = 0; i < answer.order.size(); ++i) candidates.push_back(answer.best(i).cost);
   if (sim::degenerate(candidates, answer.objective, answer.limits))

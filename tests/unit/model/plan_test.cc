@@ -169,11 +169,13 @@ TEST(Plan, ReadsCampaigns) {
                "[campaign]\nreliability = \"h100-llama3\"\ncheckpoint = \"neighbour\"\nspare_nodes = 3\n"
                "start = \"2028-02-29\"\n[[campaign.phase]]\nname = \"ramp\"\nshare = 0.1\nglobal_batch_size = 8\n"
                "[[campaign.phase]]\nname = \"rest\"\nsequence_length = 9\n",
-           {"run.goodput=campaign", "campaign.elastic=true", "campaign.restart_s=0", "campaign.storage_gbps=800"});
+           {"run.goodput=campaign", "campaign.elastic=true", "campaign.deadline=2028-03-01", "campaign.restart_s=0",
+            "campaign.storage_gbps=800"});
   EXPECT_EQ(plan.campaign.reliability, "h100-llama3");
   EXPECT_EQ(plan.campaign.checkpoint, "neighbour");
   EXPECT_EQ(plan.campaign.checkpoint_interval_s, 0);
   EXPECT_EQ(plan.campaign.spare_nodes, 3);
+  EXPECT_EQ(plan.campaign.deadline, "2028-03-01");  // a date of TOML
   EXPECT_TRUE(plan.campaign.elastic);
   EXPECT_EQ(plan.campaign.restart_s, 0);
   EXPECT_FALSE(plan.campaign.detect_s);

@@ -14,7 +14,7 @@ namespace plumbline::sim {
 namespace {
 
 // 64 GPUs, 64 sequences of 4,096 tokens a step.
-Inputs llama(const std::vector<std::string>& overrides, double between_s = tests::day_s) {
+Inputs failing_inputs(const std::vector<std::string>& overrides, double between_s = tests::day_s) {
   std::vector<std::string> changes = overrides;
   changes.insert(changes.begin(), {"batch.global_batch_size=64", "batch.sequence_length=4096", "run.tokens=2e10",
                                    "run.price_usd_per_gpu_hour=2"});
@@ -31,7 +31,7 @@ Inputs llama(const std::vector<std::string>& overrides, double between_s = tests
 }
 
 // A step takes 64 s over the GPUs, and as many times longer as the batch is larger.
-model::Result<model::StepResult> step_of(const Inputs& inputs) {
+model::Result<model::StepResult> step_on_gpus(const Inputs& inputs) {
   model::StepResult result;
   const double tokens = static_cast<double>(inputs.plan.batch.global_batch_size * inputs.plan.batch.sequence_length);
   result.step.time_s = tokens / (64 * 4096) * 64 / static_cast<double>(inputs.plan.cluster.gpus) * 10;
@@ -47,11 +47,11 @@ model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOpti
     scaled.campaign = std::make_shared<const CampaignInput>(campaign);
     return scaled;
   };
-  return campaign_answer(inputs, *step_of(inputs), options, step_of, on_gpus);
+  return campaign_answer(inputs, *step_on_gpus(inputs), options, step_on_gpus, on_gpus);
 }
 
 TEST(CampaignAnswer, AddsWhatFailuresCost) {
-  const Inputs inputs = llama({});
+  const Inputs inputs = failing_inputs({});
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 50, .spares = {0, 1}}).value();
   const double ideal_days = 2e10 / (64 * 4096) * 10 / tests::day_s;
   EXPECT_GT(answer.days.p10, ideal_days);
@@ -66,25 +66,26 @@ TEST(CampaignAnswer, AddsWhatFailuresCost) {
 }
 
 TEST(CampaignAnswer, TheClosedFormOfTheStepAgreesWithTheCampaign) {
-  Inputs inputs = llama({"run.goodput=campaign"});
+  Inputs inputs = failing_inputs({"run.goodput=campaign"});
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 200}).value();
-  const model::RunCost run = predicted_run(inputs, inputs.plan, step_of(inputs)->step).value();
+  const model::RunCost run = predicted_run(inputs, inputs.plan, step_on_gpus(inputs)->step).value();
   EXPECT_NEAR(run.goodput, answer.result.mean_goodput, 0.005);
   EXPECT_DOUBLE_EQ(run.days, 2e10 / (64 * 4096) * 10 / tests::day_s / run.goodput);
 }
 
 TEST(CampaignAnswer, TheIntervalOfTheStepWidensTheDays) {
-  const Inputs inputs = llama({});
-  model::StepResult step = *step_of(inputs);
+  const Inputs inputs = failing_inputs({});
+  model::StepResult step = *step_on_gpus(inputs);
   step.interval.emplace().time_s = {9, 11, 14};
-  const CampaignAnswer answer = campaign_answer(inputs, step, {.seeds = 50}, step_of, nullptr).value();
+  const CampaignAnswer answer = campaign_answer(inputs, step, {.seeds = 50}, step_on_gpus, nullptr).value();
   EXPECT_NEAR(answer.days.p50 / answer.result.days.p50, 1.1, 0.01);
   EXPECT_NEAR(answer.days.p10 / answer.result.days.p50, 0.9, 0.01);
   EXPECT_NEAR(answer.days.p90 / answer.result.days.p50, 1.4, 0.02);
 }
 
 TEST(CampaignAnswer, PredictsEachPhase) {
-  const Inputs inputs = llama({R"(campaign.phase=[{name="ramp", share=0.25, global_batch_size=32}, {name="rest"}])"});
+  const Inputs inputs =
+      failing_inputs({R"(campaign.phase=[{name="ramp", share=0.25, global_batch_size=32}, {name="rest"}])"});
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 10}).value();
   ASSERT_EQ(answer.input.phases.size(), 2u);
   EXPECT_DOUBLE_EQ(answer.input.phases[0].tokens, 5e9);
@@ -96,18 +97,18 @@ TEST(CampaignAnswer, PredictsEachPhase) {
 
 TEST(CampaignAnswer, RefusesPhasesThatDoNotAddUp) {
   const auto message = [](const std::string& phases) {
-    const auto answer = answer_of(llama({"campaign.phase=" + phases}), {.seeds = 1});
+    const auto answer = answer_of(failing_inputs({"campaign.phase=" + phases}), {.seeds = 1});
     return answer ? "" : model::to_string(answer.error());
   };
   EXPECT_THAT(message(R"([{name="a", tokens=3e10}])"), testing::HasSubstr("run.tokens"));
   EXPECT_THAT(message(R"([{name="a"}, {name="b"}])"), testing::HasSubstr("two phases"));
-  Inputs without = llama({});
+  Inputs without = failing_inputs({});
   without.plan.run.tokens.reset();
   EXPECT_THAT(model::to_string(answer_of(without, {.seeds = 1}).error()), testing::HasSubstr("tokens"));
 }
 
 TEST(CampaignAnswer, FindsTheFewestGpusInTime) {
-  const Inputs inputs = llama({}, 2 * tests::day_s);
+  const Inputs inputs = failing_inputs({}, 2 * tests::day_s);
   // 64 GPUs need 8.83 days without failures, 32 twice as long.
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 20, .finish_days = 10}).value();
   ASSERT_TRUE(answer.finish);
@@ -119,7 +120,7 @@ TEST(CampaignAnswer, FindsTheFewestGpusInTime) {
 }
 
 TEST(CampaignAnswer, SaysWhyItNeverFinishes) {
-  const Inputs inputs = llama({}, 60);  // a restart takes ten minutes
+  const Inputs inputs = failing_inputs({}, 60);  // a restart takes ten minutes
   const CampaignAnswer answer = answer_of(inputs, {.seeds = 2}).value();
   EXPECT_EQ(answer.result.finished, 0);
   EXPECT_FALSE(answer.result.never.empty());
