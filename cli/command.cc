@@ -39,12 +39,12 @@ int command(int argc, char** argv, const World& world) {
   app.set_version_flag("--version", std::string(model::version));
   app.require_subcommand(1);
   int exit_code = 0;
-  add_plan(app, exit_code);
+  add_plan(app, exit_code, world);
   add_simulate(app, exit_code);
   add_campaign(app, exit_code);
   add_memory(app, exit_code);
   add_schedule(app, exit_code);
-  add_sweep(app, exit_code);
+  add_sweep(app, exit_code, world);
   add_validate(app, exit_code);
   add_compare(app, exit_code);
   add_measure(app, exit_code, world);

@@ -27,15 +27,18 @@ bool on_gpus(int argc, char** argv) {
 
 }  // namespace
 
-// Under mpirun the ranks of a run are its processes: the program that is linked with MPI replaces this one.
+// Under mpirun the ranks of a run, and of what is spread, are its processes: the program that is linked with MPI
+// replaces this one. Without it processes find each other as those of GPUs do.
 int main(int argc, char** argv) {
   namespace cli = plumbline::cli;
-  if (argc > 1 && std::string_view(argv[1]) == "run" && started_ranks() > 1) {
+  const std::string_view verb = argc > 1 ? argv[1] : "";
+  const bool spread = verb == "campaign" || verb == "plan" || verb == "sweep";
+  if ((verb == "run" || spread) && started_ranks() > 1) {
     if (const auto program = cli::find_program("plumbline-mpi")) {
       argv[0] = const_cast<char*>(program->c_str());
       ::execv(program->c_str(), argv);
     }
-    if (on_gpus(argc, argv)) return cli::command(argc, argv, {});
+    if (spread || on_gpus(argc, argv)) return cli::command(argc, argv, {});
     fmt::print(stderr, "plumbline: this build has no MPI, although mpirun started it\n");
     constexpr int infeasible = 2;
     return infeasible;

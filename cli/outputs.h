@@ -47,10 +47,11 @@ class Outputs {
   Outputs& operator=(const Outputs&) = delete;
 
   void add(CLI::App& verb, const std::string& option, const std::string& help);
-  bool given(const std::string& option) const { return !paths_.at(option).empty(); }
+  bool given(const std::string& option) const { return paths_.contains(option) && !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
   bool any() const;
-  bool to_stdout() const;  // whether stdout is used by an output, so that no text may be printed
+  bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
+  void discard() { paths_.clear(); }  // so that nothing is written
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   model::Result<void> write(std::initializer_list<Form> forms) const;

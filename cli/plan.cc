@@ -12,6 +12,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/tasks/spread.h"
 #include "cli/verb.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/plan_answer.h"
@@ -34,6 +35,7 @@ struct SearchArguments {
   std::size_t top = 10;
   unsigned threads = 0;
   bool complete = false, exhaustive = false;
+  std::string resume;
   Outputs outputs;
 };
 
@@ -115,7 +117,8 @@ Result<sim::PlanAnswer> load(const SearchArguments& arguments) {
   return answer;
 }
 
-Result<void> search_options(const SearchArguments& arguments, sim::PlanAnswer& answer, const Interrupt& interrupt) {
+Result<void> search_options(const SearchArguments& arguments, sim::Tasks& tasks, sim::PlanAnswer& answer,
+                            const Interrupt& interrupt) {
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
     sim::ClusterOption& option = answer.options[i];
     if (option.error) continue;
@@ -126,6 +129,7 @@ Result<void> search_options(const SearchArguments& arguments, sim::PlanAnswer& a
     sim::SearchOptions options;
     options.top = arguments.top;
     options.threads = arguments.threads;
+    options.tasks = &tasks;
     options.breadth = answer.every_value ? sim::Breadth::complete : sim::Breadth::quick;
     options.exhaustive = arguments.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
@@ -172,12 +176,12 @@ int verdict_exit(const sim::PlanAnswer& answer) {
   return infeasible_exit;
 }
 
-Result<int> run(const SearchArguments& arguments) {
+Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   auto answer = TRY(load(arguments));
   if (arguments.plan.print) return printed(model::to_toml(answer.options.front().inputs.plan));
   TRY(arguments.outputs.check());
   const Interrupt interrupt;
-  TRY(search_options(arguments, answer, interrupt));
+  TRY(search_options(arguments, tasks, answer, interrupt));
   sim::rank(answer);
   if (!answer.order.empty() && answer.complete)
     sim::find_break_evens(answer, arguments.threads, [&] { return interrupt.requested(); });
@@ -189,7 +193,7 @@ Result<int> run(const SearchArguments& arguments) {
 
 }  // namespace
 
-void add_plan(CLI::App& root, int& exit_code) {
+void add_plan(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("plan", "Find the fastest or cheapest plan of a model on one or more clusters");
   const auto arguments = std::make_shared<SearchArguments>();
   add_plan_arguments(*verb, arguments->plan);
@@ -210,6 +214,7 @@ void add_plan(CLI::App& root, int& exit_code) {
                  "Try every value of each key that makes sense, not only those that usually win (docs/planning.md)");
   verb->add_flag("--exhaustive", arguments->exhaustive,
                  "The same, and evaluate every plan that fits in memory, without bounds");
+  add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw days against dollars to a file, or -");
   arguments->outputs.add(*verb, "-o", "Write the best plan to a file, or -");
@@ -219,8 +224,12 @@ void add_plan(CLI::App& root, int& exit_code) {
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h800-rail-fat-tree,h100-dgx,h200-hgx\n"
       "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 60d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
-      "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]");
-  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
+      "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]\n"
+      "  mpirun -n 16 plumbline plan llama-3-405b --gpus 16384 --cluster h100-dgx --complete --resume search.db");
+  verb->callback([arguments, &exit_code, world] {
+    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+                           [&](sim::Tasks& tasks) { return run(*arguments, tasks); });
+  });
 }
 
 }  // namespace plumbline::cli

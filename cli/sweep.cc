@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/tasks/spread.h"
 #include "cli/verb.h"
 #include "model/base/decimal.h"
 #include "reports/text/whatif/whatif_report.h"
@@ -34,6 +35,7 @@ struct SweepArguments {
   Outputs outputs;
   bool tornado = false, intervals = false;
   std::string solve, target;  // KEY, and METRIC=VALUE
+  std::string resume;
 };
 
 // Returns the inputs of the plan with changes after those of --set. Errors about a key of the changes name --over.
@@ -93,11 +95,12 @@ Result<void> check(const SweepArguments& arguments) {
 
 // Calls `work`, which simulates points, with a progress bar and returns its result.
 template <class Work>
-auto with_progress(sim::Fidelity fidelity, bool intervals, Work work) {
+auto with_progress(sim::Fidelity fidelity, bool intervals, sim::Tasks& tasks, Work work) {
   ProgressBar bar("points");
   return work({.fidelity = fidelity,
                .intervals = intervals,
-               .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); }});
+               .on_progress = [&bar](std::size_t done, std::size_t total) { bar.update(done, total); },
+               .tasks = &tasks});
 }
 
 void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
@@ -109,9 +112,9 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
   }
 }
 
-Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity) {
+Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, sim::Tasks& tasks) {
   auto grid = TRY(read_grid(arguments));
-  const auto result = TRY(with_progress(fidelity, arguments.intervals, [&](const sim::SweepOptions& options) {
+  const auto result = TRY(with_progress(fidelity, arguments.intervals, tasks, [&](const sim::SweepOptions& options) {
     return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
@@ -124,9 +127,9 @@ Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity) {
   return infeasible_exit;
 }
 
-Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity) {
+Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity, sim::Tasks& tasks) {
   auto inputs = TRY(sim::parse_inputs(arguments.over));
-  const auto result = TRY(with_progress(fidelity, false, [&](const sim::SweepOptions& options) {
+  const auto result = TRY(with_progress(fidelity, false, tasks, [&](const sim::SweepOptions& options) {
     return sim::tornado(std::move(inputs), changed_inputs(arguments), options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
@@ -161,7 +164,7 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   return result.found() ? 0 : infeasible_exit;
 }
 
-Result<int> run(const SweepArguments& arguments) {
+Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   if (fidelity == sim::Fidelity::cluster)
     return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
@@ -171,13 +174,13 @@ Result<int> run(const SweepArguments& arguments) {
     const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
     return printed(model::to_toml(inputs.plan));
   }
-  if (arguments.tornado) return run_tornado(arguments, fidelity);
-  return arguments.solve.empty() ? run_sweep(arguments, fidelity) : run_solve(arguments, fidelity);
+  if (arguments.tornado) return run_tornado(arguments, fidelity, tasks);
+  return arguments.solve.empty() ? run_sweep(arguments, fidelity, tasks) : run_solve(arguments, fidelity);
 }
 
 }  // namespace
 
-void add_sweep(CLI::App& root, int& exit_code) {
+void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand("sweep", "Predict a step over ranges of plan and model keys: best and plateau");
   const auto arguments = std::make_shared<SweepArguments>();
   add_plan_arguments(*verb, arguments->plan);
@@ -195,6 +198,7 @@ void add_sweep(CLI::App& root, int& exit_code) {
                    "share of the overlapped pairs up to which communication counts as hidden")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write all points as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write one row per point as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw step time against the last numeric key to a file, or -");
@@ -212,8 +216,12 @@ void add_sweep(CLI::App& root, int& exit_code) {
       "    --over routing.max_nodes_per_token=1..8 --csv -\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --svg tornado.svg\n"
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --over 'profile.memory.*.bandwidth=0.8..1.2'\n"
-      "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5");
-  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
+      "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5\n"
+      "  mpirun -n 4 plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64 --resume points.db");
+  verb->callback([arguments, &exit_code, world] {
+    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+                           [&](sim::Tasks& tasks) { return run(*arguments, tasks); });
+  });
 }
 
 }  // namespace plumbline::cli

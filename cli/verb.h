@@ -14,12 +14,12 @@ struct World;  // cli/world.h
 // The exit code where no plan fits or a plan cannot be laid out.
 inline constexpr int infeasible_exit = 2;
 
-void add_plan(CLI::App& root, int& exit_code);
+void add_plan(CLI::App& root, int& exit_code, const World& world);
 void add_simulate(CLI::App& root, int& exit_code);
 void add_campaign(CLI::App& root, int& exit_code);
 void add_memory(CLI::App& root, int& exit_code);
 void add_schedule(CLI::App& root, int& exit_code);
-void add_sweep(CLI::App& root, int& exit_code);
+void add_sweep(CLI::App& root, int& exit_code, const World& world);
 void add_validate(CLI::App& root, int& exit_code);
 void add_compare(CLI::App& root, int& exit_code);
 void add_measure(CLI::App& root, int& exit_code, const World& world);

@@ -39,9 +39,10 @@ Result<Bootstrap> job_of(const World& world) {
   return job;
 }
 
-Result<std::unique_ptr<real::ControlChannel>> channel_of(const Bootstrap& job, const World& world) {
+Result<std::unique_ptr<real::ControlChannel>> channel_of(const Bootstrap& job, const World& world,
+                                                         const real::ChannelOptions& options) {
   if (world.transport != nullptr) return real::host::make_control_channel(*world.transport);
-  return real::connect(job);
+  return real::connect(job, options);
 }
 
 Result<int> look_for_gpus(real::ControlChannel& channel, int device) {

@@ -30,7 +30,8 @@ int command(int argc, char** argv, const World& world);
 model::Result<real::Bootstrap> job_of(const World& world);
 
 // Returns the channel over which the processes of the job agree; an error when it cannot be opened.
-model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world);
+model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world,
+                                                                const real::ChannelOptions& options = {});
 
 // Determines on every rank whether all ranks have a GPU; returns the exit code of the job, 0 when they have. Rank 0
 // prints the reasons of those without.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "calibrate/toml/table_reader.h"
+#include "model/base/bytes.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -20,14 +21,13 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view extension = ".toml";
 
-// Returns the FNV-1a hash of names, values and uncertainties in hexadecimal digits.
+// Returns the hash of names, values and uncertainties in hexadecimal digits.
 std::string hash_of(const model::Profile& profile) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  std::string text;
   for (const model::Parameter& c : profile.parameters())
-    for (const char letter : fmt::format("{}={} {} {} {} {};", c.name, c.value, c.unit,
-                                         c.relative_uncertainty.value_or(0), c.low.value_or(0), c.high.value_or(0)))
-      hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
+    text += fmt::format("{}={} {} {} {} {};", c.name, c.value, c.unit, c.relative_uncertainty.value_or(0),
+                        c.low.value_or(0), c.high.value_or(0));
+  return fmt::format("{:016x}", model::hash_of(text));
 }
 
 // Whether the text has the form of "2026-11-23T10:30:00Z", so that the order of texts is that of times.

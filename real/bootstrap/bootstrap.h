@@ -30,18 +30,21 @@ Environment process_environment();
 // PLUMBLINE_PORT overrides it. Input error: a variable is not a number, or the rank is not below the number of ranks.
 model::Result<Bootstrap> read_bootstrap(const Environment& environment = process_environment());
 
-struct ChannelTimes {
+struct ChannelOptions {
   double connect_s = 120;  // seconds until all ranks have connected: a cluster starts processes within about a minute
   double wait_s = 600;     // seconds for one reply: a step, a checkpoint or the setup of communicators takes less
+  bool outlives_ranks = false;  // rank 0 goes on without ranks that end: only messages with those fail
 };
 
 // Every rank calls it. Infeasible errors name the ranks that did not connect, or why rank 0 cannot be reached.
-model::Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times = {});
+model::Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelOptions& options = {});
 
 // Rank 0's end of connect(). `listening` is called with the port before it waits (Bootstrap::port 0 takes a free one).
-model::Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
+model::Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap,
+                                                               const ChannelOptions& options,
                                                                const std::function<void(int port)>& listening = {});
 // Any other rank's end of connect().
-model::Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times);
+model::Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap,
+                                                                const ChannelOptions& options);
 
 }  // namespace plumbline::real

@@ -19,9 +19,9 @@ using model::Result;
 // The longest wait for a hello, so that a connection that sends nothing does not block the other ranks.
 constexpr double hello_s = 5;
 
-Deadline deadline_of(const ChannelTimes& times) {
+Deadline deadline_of(const ChannelOptions& options) {
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                std::chrono::duration<double>(times.connect_s));
+                                                std::chrono::duration<double>(options.connect_s));
 }
 
 std::string hello(const Bootstrap& bootstrap) { return fmt::format("{} {}", bootstrap.rank, bootstrap.ranks); }
@@ -65,18 +65,18 @@ Result<void> allow_files(std::int32_t ranks) {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelTimes& times,
+Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstrap, const ChannelOptions& options,
                                                         const std::function<void(int)>& listening) {
   TRY(allow_files(bootstrap.ranks));
   auto listener = TRY(Listener::open(bootstrap.port));
   if (listening) listening(listener.port());
-  const Deadline deadline = deadline_of(times);
+  const Deadline deadline = deadline_of(options);
   Sockets sockets(static_cast<std::size_t>(bootstrap.ranks) - 1);
   for (std::size_t come = 0; come < sockets.size();) {
     const auto file = listener.accept(deadline);
     if (!file) {
       const std::string reason = fmt::format("{} did not connect to port {} within {:g} s", names_of(missing(sockets)),
-                                             listener.port(), times.connect_s);
+                                             listener.port(), options.connect_s);
       for (const auto& socket : sockets)
         if (socket) socket->send({Frame::Kind::abort, reason});
       return infeasible(reason, "start all ranks of the job; MASTER_ADDR is where rank 0 runs");
@@ -95,31 +95,31 @@ Result<std::unique_ptr<ControlChannel>> listen_as_first(const Bootstrap& bootstr
     ++come;
   }
   for (const auto& socket : sockets) socket->send({Frame::Kind::welcome, ""});
-  return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
+  return make_tcp_channel(bootstrap.rank, bootstrap.ranks, options, std::move(sockets));
 }
 
-Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelTimes& times) {
-  const auto file = TRY(connect_to(bootstrap.host, bootstrap.port, deadline_of(times)));
+Result<std::unique_ptr<ControlChannel>> connect_to_first(const Bootstrap& bootstrap, const ChannelOptions& options) {
+  const auto file = TRY(connect_to(bootstrap.host, bootstrap.port, deadline_of(options)));
   Sockets sockets;
   sockets.push_back(std::make_unique<Socket>(file));
   Socket& socket = *sockets[0];
-  socket.limit(times.connect_s + hello_s);  // at its own deadline rank 0 sends which ranks are missing
+  socket.limit(options.connect_s + hello_s);  // at its own deadline rank 0 sends which ranks are missing
   const auto answer = socket.send({Frame::Kind::hello, hello(bootstrap)}) ? socket.receive() : std::nullopt;
   socket.limit(0);
   if (answer && answer->kind == Frame::Kind::welcome)
-    return make_tcp_channel(bootstrap.rank, bootstrap.ranks, times.wait_s, std::move(sockets));
+    return make_tcp_channel(bootstrap.rank, bootstrap.ranks, options, std::move(sockets));
   if (answer && answer->kind == Frame::Kind::abort) return infeasible(answer->bytes);
   return infeasible(
       fmt::format("the process at {}:{} is not rank 0 of this job, or has ended", bootstrap.host, bootstrap.port),
       "set MASTER_ADDR and MASTER_PORT");
 }
 
-Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelTimes& times) {
+Result<std::unique_ptr<ControlChannel>> connect(const Bootstrap& bootstrap, const ChannelOptions& options) {
   if (bootstrap.ranks == 1) return lone_channel();
   if (bootstrap.host.empty())
     return infeasible(fmt::format("{} does not give the address of rank 0", bootstrap.starter),
                       "set MASTER_ADDR to the node of rank 0, on all ranks");
-  return bootstrap.rank == 0 ? listen_as_first(bootstrap, times) : connect_to_first(bootstrap, times);
+  return bootstrap.rank == 0 ? listen_as_first(bootstrap, options) : connect_to_first(bootstrap, options);
 }
 
 }  // namespace plumbline::real

@@ -1,6 +1,7 @@
 #include "real/executor/control_channel.h"
 
 #include <cstring>
+#include <utility>
 
 #include "real/executor/infeasible.h"
 
@@ -12,8 +13,8 @@ class LoneChannel final : public ControlChannel {
  public:
   std::int32_t rank() const override { return 0; }
   std::int32_t ranks() const override { return 1; }
-  model::Result<std::vector<std::string>> gather(const std::string& bytes) override { return std::vector{bytes}; }
-  model::Result<std::string> broadcast(const std::string& bytes) override { return bytes; }
+  model::Result<void> send(std::int32_t, const std::string&) override { return infeasible("there is one rank"); }
+  model::Result<std::string> receive(std::int32_t) override { return infeasible("there is one rank"); }
   void abort(const std::string&) override {}
   std::optional<std::string> failure() const override { return std::nullopt; }
 };
@@ -31,6 +32,25 @@ std::vector<double> numbers_of(const std::string& bytes) {
 }
 
 }  // namespace
+
+model::Result<std::vector<std::string>> ControlChannel::gather(const std::string& bytes) {
+  if (rank() > 0) {
+    TRY(send(0, bytes));
+    return std::vector<std::string>{};
+  }
+  std::vector<std::string> all{bytes};
+  for (std::int32_t other = 1; other < ranks(); ++other) {
+    auto own = TRY(receive(other));
+    all.push_back(std::move(own));
+  }
+  return all;
+}
+
+model::Result<std::string> ControlChannel::broadcast(const std::string& bytes) {
+  if (rank() > 0) return receive(0);
+  for (std::int32_t other = 1; other < ranks(); ++other) TRY(send(other, bytes));
+  return bytes;
+}
 
 model::Result<std::vector<double>> ControlChannel::sum(const std::vector<double>& values) {
   const auto texts = TRY(gather(bytes_of(values)));

@@ -5,18 +5,12 @@
 #include <numeric>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/base/random.h"
 
 namespace plumbline::sim {
 
 namespace {
-
-// FNV-1a of 64 bits.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char letter : text) hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-  return hash;
-}
 
 // Returns the quantile of a probability up to a half: Abramowitz and Stegun 26.2.23, whose error is below 4.5e-4, and
 // two of Halley's steps on the distribution function.
@@ -38,7 +32,7 @@ double normal_quantile(double probability) {
 }
 
 std::vector<double> uniform_column(std::string_view key, std::uint64_t seed, std::size_t draws) {
-  model::Random random(hash_of(key) ^ model::Random(seed).next());
+  model::Random random(model::hash_of(key) ^ model::Random(seed).next());
   std::vector<std::size_t> strata(draws);
   std::iota(strata.begin(), strata.end(), std::size_t{0});
   for (std::size_t left = draws; left > 1; --left) std::swap(strata[left - 1], strata[random.next() % left]);

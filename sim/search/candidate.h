@@ -9,6 +9,7 @@
 #include "model/plan/plan.h"
 #include "sim/predict/predictor.h"
 #include "sim/search/choices.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
 
@@ -19,9 +20,10 @@ struct SearchProgress {
 
 struct SearchOptions {
   std::size_t top = 10;  // this many rows are exact and in order
-  unsigned threads = 0;  // 0: one per core
+  unsigned threads = 0;  // of this process; 0: one per core
   Breadth breadth = Breadth::complete;
   bool exhaustive = false;  // evaluates every plan that fits in memory, without bounds on time
+  Tasks* tasks = &local_tasks();
   std::function<void(const SearchProgress&)> on_progress;  // one call at a time; may be empty
   std::function<bool()> stopped;                           // called often, from several threads; may be empty
 };

@@ -7,9 +7,11 @@
 #include <memory>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/base/data_type.h"
 #include "model/base/text.h"
 #include "sim/network/links_memo.h"
+#include "sim/predict/inputs_key.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/detail/plan_draws.h"
@@ -81,12 +83,38 @@ model::Error placed(model::Error error, const ClusterChoice& choice) {
   return error;
 }
 
-Result<void> draw_plans(ClusterOption& option, unsigned threads) {
+// What a draw adds to a plan that was found.
+struct Drawn {
+  model::PredictionInterval interval;
+  std::vector<double> time_draws, price_draws;
+};
+
+// Each plan is a task. Those of a search that was stopped are drawn here, since no other run has the same.
+Result<void> draw_plans(ClusterOption& option, const SearchOptions& options) {
   Inputs inputs = option.inputs;
   inputs.links = std::make_shared<LinksMemo>();
-  for (auto& [plan, result, cost] : option.plans) {
-    inputs.plan = plan;
-    TRY(draw_plan(inputs, threads, result, cost));
+  std::uint64_t key = model::hash_of(bytes_of(inputs));
+  for (const RankedPlan& found : option.plans)
+    key = model::hash_of(model::to_bytes(model::to_toml(found.plan), found.cost.step_s), key);
+  const auto draw = [&](std::size_t i) -> Result<std::string> {
+    Inputs own = inputs;
+    own.plan = option.plans[i].plan;
+    model::StepResult result = option.plans[i].result;
+    PlanCost cost;
+    TRY(draw_plan(own, options.threads, result, cost));
+    return model::to_bytes(Drawn{std::move(*result.interval), std::move(cost.time_draws), std::move(cost.price_draws)});
+  };
+  Tasks& tasks = option.search.complete ? *options.tasks : local_tasks();
+  const auto results = TRY(on_threads(options.threads, [&] {
+    return tasks.run({.key = fmt::format("draws {:016x}", key), .count = option.plans.size(), .run = draw});
+  }));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    auto drawn = model::from_bytes<Drawn>(results[i]);
+    if (!drawn) return model::infeasible("", "draws of a plan are damaged", "search without --resume");
+    auto& [plan, result, cost] = option.plans[i];
+    result.interval = std::move(drawn->interval);
+    cost.time_draws = std::move(drawn->time_draws);
+    cost.price_draws = std::move(drawn->price_draws);
   }
   return {};
 }
@@ -183,7 +211,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
   std::ranges::stable_sort(option.plans, {}, [](const RankedPlan& ranked_plan) { return ranked_plan.cost.step_s; });
   if (option.plans.size() > options.top)
     option.plans.erase(option.plans.begin() + static_cast<std::ptrdiff_t>(options.top), option.plans.end());
-  return draw_plans(option, options.threads);
+  return draw_plans(option, options);
 }
 
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {

@@ -1,16 +1,17 @@
 #include "sim/search/search.h"
 
+#include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
-#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "model/base/bytes.h"
+#include "sim/predict/inputs_key.h"
 #include "sim/search/detail/branch_plans.h"
 #include "sim/search/detail/branch_search.h"
 
@@ -18,8 +19,9 @@ namespace plumbline::sim {
 
 namespace {
 
-// Units of a round use the same threshold. The number of units in a round is fixed, so neither results nor counts
-// depend on the number of threads. Rounds start small, because at first every found plan lowers the threshold.
+// Units of a round use the same threshold and are its tasks. The number of units in a round is fixed, so neither
+// results nor counts depend on the number of threads and processes. Rounds start small, because at first every found
+// plan lowers the threshold.
 constexpr std::size_t seeds = 8, first_round = 8, largest_round = 32;
 
 struct Unit {  // a branch under one recomputation
@@ -32,6 +34,9 @@ class Search {
   Search(const Inputs& inputs, const SearchOptions& options)
       : given_(inputs),
         scope_(inputs, options),
+        key_(fmt::format(
+            "search {:016x}",
+            model::hash_of(bytes_of(inputs) + model::to_bytes(options.top, options.breadth, options.exhaustive)))),
         workers_([this] { return SearchWorker(scope_); }),
         incumbents_(std::max<std::size_t>(1, options.top)),
         total_(scope_.space.size()) {}
@@ -120,26 +125,47 @@ class Search {
   }
 
   model::Result<void> round(const std::vector<Unit>& units) {
-    std::vector<std::optional<model::Result<Found>>> found(units.size());
-    tbb::parallel_for(
-        std::size_t{0}, units.size(),
-        [&](std::size_t i) {
-          if (scope_.stopped()) return;
-          found[i] = BranchPlans(workers_.local(), *units[i].open, *units[i].recompute).decide(incumbents_);
-          if (*found[i]) progress((*found[i])->statistics, (*found[i])->incumbents.best());
-        },
-        tbb::simple_partitioner());
-    for (const auto& one : found) {
-      if (!one) {
-        complete_ = false;
-        continue;
+    std::vector<std::optional<Found>> found(units.size());  // where this process decided the unit
+    const auto decide = [&](std::size_t i) -> model::Result<std::string> {
+      if (scope_.stopped()) return stopped_unit();
+      auto one = TRY(plans_of(units[i]).decide(incumbents_));
+      const bool complete = one.complete;
+      found[i] = std::move(one);
+      return complete ? model::Result<std::string>(model::to_bytes(*found[i])) : stopped_unit();
+    };
+    const auto results =
+        scope_.options.tasks->run({.key = fmt::format("{} round {}", key_, ++rounds_),
+                                   .count = units.size(),
+                                   .run = decide,
+                                   .done = [&](std::size_t, const std::string& bytes) { show(bytes); }});
+    if (!results && !scope_.stopped()) return tl::unexpected(results.error());
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (results) found[i] = model::from_bytes<Found>((*results)[i]);
+      if (results && !found[i])
+        return model::infeasible("", "a result of the search is damaged", "search without --resume");
+      complete_ = complete_ && found[i].has_value() && found[i]->complete;
+      if (!found[i]) continue;
+      statistics_.add(found[i]->statistics);
+      BranchPlans plans = plans_of(units[i]);
+      for (const FoundPlan& one : found[i]->plans) {
+        const model::Plan& plan = plans.plan(one.pipeline_choice, one.sms);
+        incumbents_.add(shape_of(plan), {plan, one.estimate});
       }
-      if (!*one) return tl::unexpected(one->error());
-      statistics_.add((*one)->statistics);
-      incumbents_.add((*one)->incumbents);
-      complete_ = complete_ && (*one)->complete;
     }
     return {};
+  }
+
+  BranchPlans plans_of(const Unit& unit) { return {workers_.local(), *unit.open, *unit.recompute}; }
+
+  static model::Result<std::string> stopped_unit() { return model::infeasible("", "stopped"); }
+
+  void show(const std::string& bytes) {
+    if (const auto found = model::from_bytes<Found>(bytes); found && scope_.options.on_progress) {
+      double best = 0;
+      for (const FoundPlan& one : found->plans)
+        best = best == 0 ? one.estimate.step.time_s : std::min(best, one.estimate.step.time_s);
+      progress(found->statistics, best);
+    }
   }
 
   void progress(const Statistics& decided, double best) {
@@ -156,7 +182,7 @@ class Search {
     result.best = incumbents_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
     for (Candidate& candidate : result.best) candidate.plan.routing = given_.plan.routing;
     result.space = total_;
-    result.evaluated = statistics_.evaluated();
+    result.evaluated = statistics_.evaluated;
     result.removed = statistics_.removed(scope_.inputs.cluster.device.memory.value());
     result.complete = complete_;
     return result;
@@ -164,6 +190,8 @@ class Search {
 
   const Inputs& given_;
   SearchScope scope_;
+  std::string key_;  // of everything that decides the search
+  std::size_t rounds_ = 0;
   tbb::enumerable_thread_specific<SearchWorker> workers_;
   std::vector<OpenBranch> open_;
   Incumbents incumbents_;
@@ -178,11 +206,7 @@ class Search {
 }  // namespace
 
 model::Result<SearchResult> search(const Inputs& inputs, const SearchOptions& options) {
-  Search search(inputs, options);
-  if (options.threads == 0) return search.run();
-  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, options.threads);
-  tbb::task_arena arena(static_cast<int>(options.threads));
-  return arena.execute([&] { return search.run(); });
+  return on_threads(options.threads, [&] { return Search(inputs, options).run(); });
 }
 
 }  // namespace plumbline::sim

@@ -1,8 +1,10 @@
 #include "sim/tasks/tasks.h"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
 
 #include <atomic>
 #include <mutex>
@@ -47,6 +49,12 @@ class LocalTasks final : public Tasks {
 Tasks& local_tasks() {
   static LocalTasks tasks;
   return tasks;
+}
+
+void limit_threads(unsigned threads, const std::function<void()>& work) {
+  if (threads == 0) return work();
+  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, threads);
+  tbb::task_arena(static_cast<int>(threads)).execute(work);
 }
 
 }  // namespace plumbline::sim

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -27,7 +29,16 @@ class Tasks {
   virtual model::Result<std::vector<std::string>> run(const TaskSet& set) = 0;
 };
 
-// Returns the tasks of this process: on all of its cores (oneTBB).
+// Returns the tasks of this process: on all of its cores (oneTBB), or as many as on_threads() allows.
 Tasks& local_tasks();
+
+// Calls work() with at most so many threads of this process; 0: one per core.
+void limit_threads(unsigned threads, const std::function<void()>& work);
+template <class Work>
+auto on_threads(unsigned threads, const Work& work) {
+  std::optional<decltype(work())> result;
+  limit_threads(threads, [&] { result.emplace(work()); });
+  return std::move(*result);
+}
 
 }  // namespace plumbline::sim

@@ -1,14 +1,15 @@
 #include "sim/whatif/sweep.h"
 
-#include <algorithm>
-#include <atomic>
-#include <mutex>
-#include <thread>
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <utility>
 
+#include "model/base/bytes.h"
 #include "model/memory/memory.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
+#include "sim/predict/inputs_key.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predicted_run.h"
 
@@ -38,49 +39,55 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
   return point;
 }
 
-// Workers take the next point until none is left. After wrong input at a point, later points are not started but all
-// earlier ones are, so the first wrong point is found with any number of threads.
 class Pool {
  public:
   Pool(std::size_t points, const SweepInputs& inputs, const SweepOptions& options)
       : inputs_(inputs),
         options_(options),
-        end_(points),
-        predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()),
-        results_(points) {}
+        points_(points),
+        predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()) {}
 
-  // Runs before any worker: SimGrid has one engine per process. Errors of a point are reported when it is evaluated.
-  void tabulate_contention() {
-    for (std::size_t point = 0; point < results_.size(); ++point) {
+  model::Result<std::vector<model::Result<SweepPoint>>> run() {
+    const std::string key = prepare();
+    std::size_t done = 0;
+    const auto results = TRY(options_.tasks->run({.key = key,
+                                                  .count = points_,
+                                                  .run = [this](std::size_t point) { return bytes_of_point(point); },
+                                                  .done =
+                                                      [&](std::size_t, const std::string&) {
+                                                        if (options_.on_progress) options_.on_progress(++done, points_);
+                                                      }}));
+    std::vector<model::Result<SweepPoint>> points;
+    for (const std::string& bytes : results) {
+      auto point = model::from_bytes<model::Result<SweepPoint>>(bytes);
+      if (!point) return model::infeasible("", "the result of a point is damaged", "run the sweep without --resume");
+      points.push_back(std::move(*point));
+    }
+    return points;
+  }
+
+ private:
+  // Tabulates contention before any point runs, since SimGrid has one engine per process. Returns the key of all
+  // inputs. Errors of a point are reported when it is evaluated.
+  std::string prepare() {
+    std::uint64_t hash = model::hash_of(model::to_bytes(options_.fidelity, options_.intervals));
+    for (std::size_t point = 0; point < points_; ++point) {
       model::Result<Inputs> inputs = inputs_(point);
+      hash = model::hash_of(inputs ? bytes_of(*inputs) : model::to_bytes(inputs.error()), hash);
       if (inputs) {
         inputs->routing = routing_;
         static_cast<void>(contention_->add(*inputs));
       }
       if (point < most_kept) kept_.push_back(std::move(inputs));
     }
+    return fmt::format("sweep {:016x}", hash);
   }
 
-  void run() {
-    tabulate_contention();
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const std::size_t threads = std::min<std::size_t>(options_.threads > 0 ? options_.threads : cores, results_.size());
-    std::vector<std::jthread> workers;
-    for (std::size_t i = 1; i < threads; ++i) workers.emplace_back([this] { work(); });
-    work();
-  }
-
-  model::Result<std::vector<model::Result<SweepPoint>>> take() {
-    if (end_ < results_.size()) return tl::unexpected(results_[end_].error());
-    return std::move(results_);
-  }
-
- private:
-  void work() {
-    for (std::size_t point = next_++; point < end_; point = next_++) {
-      results_[point] = evaluate(point);
-      finished(point);
-    }
+  // Wrong input at a point fails its task; a point that is infeasible is a result.
+  model::Result<std::string> bytes_of_point(std::size_t point) {
+    const model::Result<SweepPoint> result = evaluate(point);
+    if (!result && result.error().kind == model::ErrorKind::input) return tl::unexpected(result.error());
+    return model::to_bytes(result);
   }
 
   model::Result<SweepPoint> evaluate(std::size_t point) {
@@ -94,27 +101,15 @@ class Pool {
     return found;
   }
 
-  void finished(std::size_t point) {
-    const std::scoped_lock lock(mutex_);
-    const model::Result<SweepPoint>& result = results_[point];
-    const bool wrong_input = !result && result.error().kind == model::ErrorKind::input;
-    if (wrong_input) end_ = std::min<std::size_t>(end_, point);
-    if (options_.on_progress) options_.on_progress(++done_, results_.size());
-  }
-
   static constexpr std::size_t most_kept = 256;  // inputs take some 100 kB each
 
   const SweepInputs& inputs_;
   const SweepOptions& options_;
+  const std::size_t points_;
   std::vector<model::Result<Inputs>> kept_;  // of the first points, until they are evaluated
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<std::size_t> end_;  // the first point that is not evaluated
-  std::size_t done_ = 0;
-  std::mutex mutex_;
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
   std::shared_ptr<PredictorPool> predictors_;
   std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
-  std::vector<model::Result<SweepPoint>> results_;
 };
 
 }  // namespace
@@ -136,9 +131,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
 
 model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
                                                             const SweepOptions& options) {
-  Pool pool(points, inputs, options);
-  pool.run();
-  return pool.take();
+  return on_threads(options.threads, [&] { return Pool(points, inputs, options).run(); });
 }
 
 }  // namespace plumbline::sim

@@ -1,4 +1,4 @@
-// Many simulations of related plans on all cores. The result does not depend on the number of threads.
+// Many simulations of related plans on all cores. The result does not depend on the number of threads and processes.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulation.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
 
@@ -41,9 +42,10 @@ using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std:
 struct SweepOptions {
   Fidelity fidelity = Fidelity::step;
   bool intervals = false;
-  unsigned threads = 0;  // 0: one per core
+  unsigned threads = 0;  // of this process; 0: one per core
   // Called after each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;
+  Tasks* tasks = &local_tasks();  // each point is a task
   // Shared by consecutive sweeps; null: the sweep makes its own.
   std::shared_ptr<PredictorPool> predictors = nullptr;
 };

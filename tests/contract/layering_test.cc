@@ -40,6 +40,7 @@ const std::vector<Confinement> kConfined = {
     {{"toml++/", "toml.hpp", "nlohmann/", "simdjson", "pugixml"}, "", ".cc"},
     {{"cuda", "cublas", "cudnn", "cupti", "nccl", "nvml"}, "real/cuda/", ""},
     {{"simgrid/", "xbt/"}, "sim/network/", ".cc"},
+    {{"sqlite3.h"}, "cli/tasks/", ".cc"},
     {{"smpi/", "mpi.h"}, "real/host/", ""},
 };
 

@@ -97,8 +97,8 @@ struct Peer {
 
 class TcpChannel final : public ControlChannel {
  public:
-  TcpChannel(std::int32_t rank, std::int32_t ranks, double wait_s, Sockets sockets)
-      : rank_(rank), ranks_(ranks), wait_(wait_s), wake_(::eventfd(0, 0)) {
+  TcpChannel(std::int32_t rank, std::int32_t ranks, const ChannelOptions& options, Sockets sockets)
+      : rank_(rank), ranks_(ranks), wait_(options.wait_s), outlives_(options.outlives_ranks), wake_(::eventfd(0, 0)) {
     for (std::int32_t other = rank > 0 ? 0 : 1; auto& socket : sockets)
       peers_.push_back({other++, std::move(socket), {}, false});
     listener_ = std::thread([this] { listen(); });
@@ -116,24 +116,8 @@ class TcpChannel final : public ControlChannel {
   std::int32_t rank() const override { return rank_; }
   std::int32_t ranks() const override { return ranks_; }
 
-  Result<std::vector<std::string>> gather(const std::string& bytes) override {
-    if (rank_ > 0) {
-      TRY(send(peers_[0], bytes));
-      return std::vector<std::string>{};
-    }
-    std::vector<std::string> all{bytes};
-    for (Peer& peer : peers_) {
-      auto own = TRY(receive(peer));
-      all.push_back(std::move(own));
-    }
-    return all;
-  }
-
-  Result<std::string> broadcast(const std::string& bytes) override {
-    if (rank_ > 0) return receive(peers_[0]);
-    for (Peer& peer : peers_) TRY(send(peer, bytes));
-    return bytes;
-  }
+  Result<void> send(std::int32_t rank, const std::string& bytes) override { return send(peer(rank), bytes); }
+  Result<std::string> receive(std::int32_t rank) override { return receive(peer(rank)); }
 
   void abort(const std::string& reason) override { end_job(fmt::format("rank {}: {}", rank_, reason), nullptr); }
 
@@ -143,6 +127,8 @@ class TcpChannel final : public ControlChannel {
   }
 
  private:
+  Peer& peer(std::int32_t rank) { return peers_[static_cast<std::size_t>(rank_ > 0 ? 0 : rank - 1)]; }
+
   Result<void> send(Peer& peer, const std::string& bytes) {
     if (const auto known = failure()) return infeasible(*known);
     if (peer.socket->send({Frame::Kind::data, bytes})) return {};
@@ -207,7 +193,8 @@ class TcpChannel final : public ControlChannel {
       came_.notify_all();
       return true;
     }
-    if (frame && frame->kind == Frame::Kind::leave) {
+    const bool named = frame && frame->kind == Frame::Kind::abort;
+    if ((frame && frame->kind == Frame::Kind::leave) || (outlives_ && rank_ == 0 && !named)) {
       {
         const std::scoped_lock lock(mutex_);
         peer.left = true;
@@ -215,13 +202,13 @@ class TcpChannel final : public ControlChannel {
       came_.notify_all();
       return false;
     }
-    const bool named = frame && frame->kind == Frame::Kind::abort;
     end_job(named ? frame->bytes : fmt::format("rank {} ended without a word", peer.rank), &peer);
     return false;
   }
 
   std::int32_t rank_, ranks_;
   double wait_;
+  bool outlives_;
   std::vector<Peer> peers_;  // of rank 0 in the order of ranks
   int wake_;
   mutable std::mutex mutex_;
@@ -323,9 +310,9 @@ Result<int> connect_to(const std::string& host, int port, Deadline deadline) {
                     "set the address");
 }
 
-std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, double wait_s,
+std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, const ChannelOptions& options,
                                                  Sockets sockets) {
-  return std::make_unique<TcpChannel>(rank, ranks, wait_s, std::move(sockets));
+  return std::make_unique<TcpChannel>(rank, ranks, options, std::move(sockets));
 }
 
 }  // namespace plumbline::real

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "real/bootstrap/bootstrap.h"
 #include "real/executor/control_channel.h"
 #include "real/executor/infeasible.h"
 
@@ -70,7 +71,7 @@ model::Result<int> connect_to(const std::string& host, int port, Deadline deadli
 // The sockets of rank 0 to all other ranks, in their order; of another rank the one to rank 0.
 using Sockets = std::vector<std::unique_ptr<Socket>>;
 
-// `wait_s` is the longest wait for a reply, in seconds.
-std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, double wait_s, Sockets sockets);
+std::unique_ptr<ControlChannel> make_tcp_channel(std::int32_t rank, std::int32_t ranks, const ChannelOptions& options,
+                                                 Sockets sockets);
 
 }  // namespace plumbline::real

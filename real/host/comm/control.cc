@@ -1,7 +1,7 @@
 #include "real/host/comm/control.h"
 
 #include <cstddef>
-#include <utility>
+#include <type_traits>
 
 #include "real/executor/infeasible.h"
 
@@ -25,23 +25,14 @@ class TransportChannel final : public ControlChannel {
   std::int32_t rank() const override { return transport_.rank(); }
   std::int32_t ranks() const override { return transport_.ranks(); }
 
-  Result<std::vector<std::string>> gather(const std::string& bytes) override {
-    return guarded([&]() -> std::vector<std::string> {
-      if (rank() > 0) {
-        transport_.send(0, control_tag, packet_of(bytes));
-        return {};
-      }
-      std::vector<std::string> all{bytes};
-      for (std::int32_t from = 1; from < ranks(); ++from) all.push_back(received(from));
-      return all;
-    });
+  Result<void> send(std::int32_t rank, const std::string& bytes) override {
+    return guarded([&] { transport_.send(rank, control_tag, packet_of(bytes)); });
   }
 
-  Result<std::string> broadcast(const std::string& bytes) override {
+  Result<std::string> receive(std::int32_t rank) override {
     return guarded([&] {
-      if (rank() > 0) return received(0);
-      for (std::int32_t to = 1; to < ranks(); ++to) transport_.send(to, control_tag, packet_of(bytes));
-      return bytes;
+      const std::vector<std::byte> bytes = transport_.receive(rank, control_tag).bytes;
+      return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     });
   }
 
@@ -49,15 +40,15 @@ class TransportChannel final : public ControlChannel {
   std::optional<std::string> failure() const override { return std::nullopt; }
 
  private:
-  std::string received(std::int32_t from) {
-    const std::vector<std::byte> bytes = transport_.receive(from, control_tag).bytes;
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
-
   template <class Body>
   static auto guarded(Body body) -> Result<decltype(body())> {
     try {
-      return body();
+      if constexpr (std::is_void_v<decltype(body())>) {
+        body();
+        return {};
+      } else {
+        return body();
+      }
     } catch (const RankFailure& failure) {
       return infeasible(failure.what());
     }

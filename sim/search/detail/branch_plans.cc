@@ -48,7 +48,7 @@ double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
 
 // Bounds the plans with one number of communication SMs.
 model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
-  const double limit = scope_.bounded() ? found.incumbents.limit() : std::numeric_limits<double>::infinity();
+  const double limit = scope_.bounded() ? incumbents_.limit() : std::numeric_limits<double>::infinity();
   pipeline_choice_bounds_.clear();
   if (scope_.bounded()) {
     if (!blocks_) blocks_.emplace(scope_.free, plan(0, sms));
@@ -114,14 +114,16 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
     found.statistics.remove(
         Rule::slots, 1, std::max(bound, limit), [&]() -> const auto& { return plan_; });
   } else {
-    found.statistics.evaluate();
-    found.incumbents.add(shape_of(plan_), {plan_, **estimate});
+    ++found.statistics.evaluated;
+    if (incumbents_.add(shape_of(plan_), {plan_, **estimate}))
+      found.plans.push_back({item.pipeline_choice, item.sms, **estimate});
   }
   return {};
 }
 
 model::Result<Found> BranchPlans::decide(const Incumbents& before) {
-  Found found{before, {}, true};
+  Found found;
+  incumbents_ = before;
   if (pipeline_choices_.empty()) return found;
   const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
   if (scope_.bounded() && above(open_.bound, before.limit())) {
@@ -140,12 +142,12 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
     }
     plan(item.pipeline_choice, item.sms);
     const bool bounded = scope_.bounded();
-    if (bounded && above(item.bound, found.incumbents.limit())) {  // and so are all later ones
+    if (bounded && above(item.bound, incumbents_.limit())) {  // and so are all later ones
       found.statistics.remove(
           Rule::schedule, items_.size() - i, item.bound, [&]() -> const auto& { return plan_; });
       return found;
     }
-    const double limit = bounded ? found.incumbents.limit(shape_of(plan_)) : std::numeric_limits<double>::infinity();
+    const double limit = bounded ? incumbents_.limit(shape_of(plan_)) : std::numeric_limits<double>::infinity();
     if (!in_time(item, limit, found)) continue;
     const auto fits = TRY(in_memory(item, found));
     if (!fits) continue;

@@ -21,6 +21,8 @@ class BranchPlans {
 
   // Removes plans by cheap bounds first and evaluates the rest in the order of their bounds.
   model::Result<Found> decide(const Incumbents& before);
+  // Returns a plan of those that allow the recomputation; valid until the next call.
+  const model::Plan& plan(std::size_t pipeline_choice, std::int64_t sms);
 
  private:
   struct Item {
@@ -28,7 +30,6 @@ class BranchPlans {
     std::int64_t sms = 0;
     std::size_t pipeline_choice = 0;
   };
-  const model::Plan& plan(std::size_t pipeline_choice, std::int64_t sms);
   const StageLists& stages(std::size_t pipeline_choice);
   const ScheduleOutline* outline(std::size_t pipeline_choice);
   model::Result<void> collect(std::int64_t sms, Found& found);
@@ -44,6 +45,7 @@ class BranchPlans {
   const Recomputation& recompute_;
   std::vector<PipelineChoice> pipeline_choices_;  // those that allow the recomputation
   model::Plan plan_;
+  Incumbents incumbents_{0};
   std::optional<BranchBlocks> blocks_;
   std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; empty where nothing is bounded
   std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;                  // [stages, split]

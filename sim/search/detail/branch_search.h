@@ -44,8 +44,15 @@ struct OpenBranch {
   double bound = 0;  // s, lower bound of all its plans
 };
 
+// A plan that was the best of its shape when it was evaluated, by the choices of its unit.
+struct FoundPlan {
+  std::size_t pipeline_choice = 0;
+  std::int64_t sms = 0;
+  PlanEstimate estimate;
+};
+
 struct Found {
-  Incumbents incumbents;
+  std::vector<FoundPlan> plans;  // in the order in which they were evaluated
   Statistics statistics;
   bool complete = true;  // false: stopped
 };

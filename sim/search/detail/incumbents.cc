@@ -19,32 +19,22 @@ Shape shape_of(const model::Plan& plan) {
   return shape;
 }
 
-void Incumbents::add(const Shape& shape, const Candidate& candidate) {
+bool Incumbents::add(const Shape& shape, const Candidate& candidate) {
   const auto [entry, fresh] = known_.try_emplace(shape, candidate);
-  if (!fresh && candidate.estimate.step.time_s >= entry->second.estimate.step.time_s) return;
+  if (!fresh && candidate.estimate.step.time_s >= entry->second.estimate.step.time_s) return false;
   if (!fresh) entry->second = candidate;
-  if (known_.size() < top_) return;
+  if (known_.size() < top_) return true;
   std::vector<double> steps;
   for (const auto& [key, best] : known_) steps.push_back(best.estimate.step.time_s);
   const auto last = steps.begin() + static_cast<std::ptrdiff_t>(top_) - 1;
   std::ranges::nth_element(steps, last);
   limit_ = *last;
-}
-
-void Incumbents::add(const Incumbents& other) {
-  for (const auto& [shape, candidate] : other.known_) add(shape, candidate);
+  return true;
 }
 
 double Incumbents::limit(const Shape& shape) const {
   const auto own = known_.find(shape);
   return own == known_.end() ? limit_ : std::min(limit_, own->second.estimate.step.time_s);
-}
-
-double Incumbents::best() const {
-  double best = 0;
-  for (const auto& [shape, candidate] : known_)
-    if (best == 0 || candidate.estimate.step.time_s < best) best = candidate.estimate.step.time_s;
-  return best;
 }
 
 std::vector<Candidate> Incumbents::ranked(std::size_t most) const {

@@ -19,16 +19,13 @@ class Incumbents {
  public:
   explicit Incumbents(std::size_t top) : top_(top) {}
 
-  // Keeps a plan if it is faster than the one of its shape; the first of equal ones stays.
-  void add(const Shape& shape, const Candidate& candidate);
-  // Adds all plans of `other`.
-  void add(const Incumbents& other);
+  // Keeps a plan and returns true if it is faster than the one of its shape; the first of equal ones stays.
+  bool add(const Shape& shape, const Candidate& candidate);
 
   // Returns seconds: a slower plan of the shape is neither among the `top` fastest shapes nor the fastest of its own.
   double limit(const Shape& shape) const;
   // Returns the limit for shapes without a plan.
   double limit() const { return limit_; }
-  double best() const;  // s; 0: no plan yet
   // Returns at most `most` plans by step time; of equal ones the smaller shape is first.
   std::vector<Candidate> ranked(std::size_t most) const;
 

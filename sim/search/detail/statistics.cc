@@ -56,15 +56,15 @@ std::string describe(const model::Plan& plan) {
 }
 
 void Statistics::refuse(const model::Plan& plan, const std::string& why) {
-  Closest& closest = removed_[static_cast<std::size_t>(Rule::refused)];
+  Closest& closest = by_rule[static_cast<std::size_t>(Rule::refused)];
   if (closest.plans++ == 0) closest.plan = fmt::format("{}: {}", describe(plan), why);
 }
 
 void Statistics::add(const Statistics& other) {
-  evaluated_ += other.evaluated_;
+  evaluated += other.evaluated;
   for (std::size_t rule = 0; rule < rules; ++rule) {
-    Closest& closest = removed_[rule];
-    const Closest& found = other.removed_[rule];
+    Closest& closest = by_rule[rule];
+    const Closest& found = other.by_rule[rule];
     if (found.plans == 0) continue;
     if (closest.plans == 0 || found.measure < closest.measure) {
       closest.measure = found.measure;
@@ -75,15 +75,15 @@ void Statistics::add(const Statistics& other) {
 }
 
 std::uint64_t Statistics::decided() const {
-  std::uint64_t plans = evaluated_;
-  for (const Closest& one : removed_) plans += one.plans;
+  std::uint64_t plans = evaluated;
+  for (const Closest& one : by_rule) plans += one.plans;
   return plans;
 }
 
 std::vector<Removed> Statistics::removed(double capacity) const {
   std::vector<Removed> list;
   for (std::size_t i = 0; i < rules; ++i) {
-    const Closest& one = removed_[i];
+    const Closest& one = by_rule[i];
     if (one.plans == 0) continue;
     const auto rule = static_cast<Rule>(i);
     std::string example = one.plan;

@@ -25,12 +25,19 @@ bool on_memory(Rule rule);
 // Returns "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full"; degrees of 1 are left out.
 std::string describe(const model::Plan& plan);
 
-class Statistics {
- public:
+struct Statistics {
+  struct Closest {  // the plans that a rule removed, and the closest of them
+    std::uint64_t plans = 0;
+    double measure = 0;
+    std::string plan;
+  };
+  std::array<Closest, rules> by_rule;
+  std::uint64_t evaluated = 0;
+
   // Counts removed plans. `measure` is bytes or seconds; smaller is closer. Only the closest so far calls plan().
   template <class MakePlan>
   void remove(Rule rule, std::uint64_t plans, double measure, const MakePlan& plan) {
-    Closest& closest = removed_[static_cast<std::size_t>(rule)];
+    Closest& closest = by_rule[static_cast<std::size_t>(rule)];
     if (plans > 0 && (closest.plans == 0 || measure < closest.measure)) {
       closest.measure = measure;
       closest.plan = describe(plan());
@@ -38,22 +45,11 @@ class Statistics {
     closest.plans += plans;
   }
   void refuse(const model::Plan& plan, const std::string& why);
-  void evaluate() { ++evaluated_; }
   void add(const Statistics& other);
 
-  std::uint64_t evaluated() const { return evaluated_; }
   std::uint64_t decided() const;
   // Returns the rules that removed plans, in the order in which they apply. capacity: bytes of a GPU.
   std::vector<Removed> removed(double capacity) const;
-
- private:
-  struct Closest {
-    std::uint64_t plans = 0;
-    double measure = 0;
-    std::string plan;
-  };
-  std::array<Closest, rules> removed_;
-  std::uint64_t evaluated_ = 0;
 };
 
 }  // namespace plumbline::sim

@@ -16,7 +16,7 @@ namespace plumbline::tests {
 
 // Calls body(channel) on a thread for every rank that joins, and returns their results.
 inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come,
-                                         const real::ChannelTimes& times,
+                                         const real::ChannelOptions& options,
                                          const std::function<std::string(real::ControlChannel&)>& body) {
   std::promise<int> promised;
   std::shared_future<int> port = promised.get_future().share();
@@ -27,10 +27,10 @@ inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<s
       real::Bootstrap own{.rank = rank, .ranks = ranks, .host = "127.0.0.1"};
       model::Result<std::unique_ptr<real::ControlChannel>> channel = tl::unexpected(model::Error{});
       if (rank == 0) {
-        channel = listen_as_first(own, times, [&](int free) { promised.set_value(free); });
+        channel = listen_as_first(own, options, [&](int free) { promised.set_value(free); });
       } else {
         own.port = port.get();
-        channel = connect_to_first(own, times);
+        channel = connect_to_first(own, options);
       }
       said[static_cast<std::size_t>(rank)] = channel ? body(**channel) : to_string(channel.error());
     });

@@ -1,0 +1,111 @@
+#include "cli/tasks/result_store.h"
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+namespace plumbline::cli {
+namespace {
+
+using model::Result;
+
+constexpr std::int64_t application = 0x706c756d;  // marks the file as one of results
+constexpr std::int64_t format = 1;
+
+// A statement of SQL, which is bound once and then stepped.
+class Statement {
+ public:
+  Statement(sqlite3* file, const char* text) {
+    sqlite3_prepare_v2(file, text, -1, &statement_, nullptr);  // of an error the first step is one, too
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  void bind(int place, const std::string& bytes) {
+    sqlite3_bind_blob64(statement_, place, bytes.data(), bytes.size(), SQLITE_STATIC);
+  }
+  void bind(int place, std::size_t number) { sqlite3_bind_int64(statement_, place, static_cast<std::int64_t>(number)); }
+  int step() { return sqlite3_step(statement_); }
+  std::int64_t number(int column) { return sqlite3_column_int64(statement_, column); }
+  std::string bytes(int column) {
+    const auto* begin = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    const int size = sqlite3_column_bytes(statement_, column);
+    return begin == nullptr ? std::string() : std::string(begin, static_cast<std::size_t>(size));
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+}  // namespace
+
+void ResultStore::Close::operator()(sqlite3* file) const { sqlite3_close(file); }
+
+tl::unexpected<model::Error> ResultStore::failed() const {
+  const int code = sqlite3_errcode(file_.get());
+  std::string message = sqlite3_errmsg(file_.get()), hint = "see that the disk has space, or name another file";
+  if (code == SQLITE_NOTADB)
+    message = "is no file of results", hint = "name another one, or one that does not exist yet";
+  if (code == SQLITE_BUSY) message = "another run has it open", hint = "wait for that one, or name another file";
+  if (code == SQLITE_CANTOPEN) message = "cannot be opened", hint = "its folder must exist and be writable";
+  return model::wrong_input_at(path_, 0, "--resume", std::move(message), std::move(hint));
+}
+
+Result<void> ResultStore::execute(const char* statements) const {
+  if (sqlite3_exec(file_.get(), statements, nullptr, nullptr, nullptr) != SQLITE_OK) return failed();
+  return {};
+}
+
+Result<std::int64_t> ResultStore::number(const char* query) const {
+  Statement statement(file_.get(), query);
+  if (statement.step() != SQLITE_ROW) return failed();
+  return statement.number(0);
+}
+
+Result<std::unique_ptr<ResultStore>> ResultStore::open(const std::string& path) {
+  sqlite3* file = nullptr;
+  const int code = sqlite3_open(path.c_str(), &file);
+  std::unique_ptr<ResultStore> store(new ResultStore(path, file));
+  if (code != SQLITE_OK) return store->failed();
+  // One process has the file, so that the log needs no memory that processes share, which network file systems lack.
+  TRY(store->execute("PRAGMA locking_mode = EXCLUSIVE"));
+  const auto tables = TRY(store->number("SELECT count(*) FROM sqlite_master"));
+  const auto own = TRY(store->number("PRAGMA application_id"));
+  const auto version = TRY(store->number("PRAGMA user_version"));
+  if (tables > 0 && (own != application || version != format))
+    return model::wrong_input_at(path, 0, "--resume", "is no file of results of this version",
+                                 "name another one, or one that does not exist yet");
+  TRY(store->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL"));
+  TRY(store->execute(fmt::format("BEGIN IMMEDIATE; PRAGMA application_id = {}; PRAGMA user_version = {};"
+                                 "CREATE TABLE IF NOT EXISTS results (task_set BLOB, task INTEGER, result BLOB,"
+                                 " PRIMARY KEY (task_set, task)); COMMIT",
+                                 application, format)
+                         .c_str()));
+  return store;
+}
+
+Result<std::map<std::size_t, std::string>> ResultStore::find(const std::string& set) const {
+  Statement statement(file_.get(), "SELECT task, result FROM results WHERE task_set = ?");
+  statement.bind(1, set);
+  std::map<std::size_t, std::string> found;
+  int code = SQLITE_ROW;
+  while ((code = statement.step()) == SQLITE_ROW)
+    found[static_cast<std::size_t>(statement.number(0))] = statement.bytes(1);
+  if (code != SQLITE_DONE) return failed();
+  return found;
+}
+
+Result<void> ResultStore::put(const std::string& set, std::size_t task, const std::string& result) {
+  Statement statement(file_.get(), "INSERT OR REPLACE INTO results VALUES (?, ?, ?)");
+  statement.bind(1, set);
+  statement.bind(2, task);
+  statement.bind(3, result);
+  if (statement.step() != SQLITE_DONE) return failed();
+  return {};
+}
+
+}  // namespace plumbline::cli

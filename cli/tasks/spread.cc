@@ -1,0 +1,108 @@
+#include "cli/tasks/spread.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cli/tasks/detail/job_tasks.h"
+#include "cli/tasks/result_store.h"
+#include "model/base/bytes.h"
+#include "real/bootstrap/bootstrap.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Result;
+
+// Returns the name of this machine and the cores that this process may run on.
+std::string own_cores() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  ::sched_getaffinity(0, sizeof cores, &cores);
+  return name.data() + std::string(reinterpret_cast<const char*>(&cores), sizeof cores);
+}
+
+// Returns this process's part of its cores: other ranks may run on the same ones.
+unsigned share_of_cores(const std::vector<std::string>& of_ranks) {
+  const std::string own = own_cores();
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  ::sched_getaffinity(0, sizeof cores, &cores);
+  const auto sharing = std::ranges::count(of_ranks, own);
+  return static_cast<unsigned>(std::max<std::int64_t>(1, CPU_COUNT(&cores) / std::max<std::int64_t>(1, sharing)));
+}
+
+// What the ranks agree on before the verb runs.
+struct Start {
+  std::vector<std::string> cores;     // own_cores() of every rank
+  std::optional<model::Error> error;  // of rank 0's file of results
+};
+
+Result<std::unique_ptr<ResultStore>> open_store(bool is_root, const std::string& resume) {
+  if (!is_root || resume.empty()) return nullptr;
+  return ResultStore::open(resume);
+}
+
+// Returns the place of this process. A script under Slurm has the variables of a rank without having been started as
+// one, which srun does.
+Result<real::Bootstrap> spread_job(const World& world) {
+  auto job = job_of(world);
+  const bool started = std::getenv("SLURM_STEP_NUM_TASKS") != nullptr;
+  if (job && job->starter == "srun" && !started) return real::Bootstrap{};
+  return job;
+}
+
+Result<int> run_in_job(const World& world, const real::Bootstrap& job, const std::string& resume, Outputs& outputs,
+                       const std::function<Result<int>(sim::Tasks&)>& verb) {
+  constexpr double longest_task = 1e8;  // s; a rank that is lost ends its connection, so that none is waited for
+  const auto channel = TRY(channel_of(job, world, {.wait_s = longest_task, .outlives_ranks = true}));
+  auto store = open_store(job.rank == 0, resume);
+  const auto all = TRY(channel->gather(own_cores()));
+  const Start own{all, store ? std::nullopt : std::optional(store.error())};
+  const auto bytes = TRY(channel->broadcast(model::to_bytes(own)));
+  const auto start = model::from_bytes<Start>(bytes);
+  if (!start) return model::infeasible("", "rank 0 is another version");
+  if (start->error) return tl::unexpected(*start->error);
+  const unsigned cores = job.ranks > 1 ? share_of_cores(start->cores) : 0;
+  if (job.rank == 0) {
+    LeadingTasks tasks(*channel, store->get());
+    return sim::on_threads(cores, [&] { return verb(tasks); });
+  }
+  outputs.discard();
+  if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr)
+    return model::infeasible("", "/dev/null cannot be opened");
+  FollowingTasks tasks(*channel, cores);
+  return sim::on_threads(cores, [&] { return verb(tasks); });
+}
+
+}  // namespace
+
+void add_resume(CLI::App& verb, std::string& resume) {
+  verb.add_option(
+      "--resume", resume,
+      "A file that keeps the results of finished tasks; a later run with the same inputs takes them from it");
+}
+
+int run_spread(const World& world, const std::string& resume, Outputs& outputs,
+               const std::function<Result<int>(sim::Tasks&)>& verb) {
+  const bool simulated = world.simulated.now != nullptr;
+  const auto job = simulated ? Result<real::Bootstrap>(real::Bootstrap{}) : spread_job(world);
+  if (!job) return world.report(job.error());
+  if (job->ranks == 1 && resume.empty()) return exit_of(verb(sim::local_tasks()));
+  const auto code = run_in_job(world, *job, resume, outputs, verb);
+  return job->rank == 0 || code ? exit_of(code) : code_of(code.error());
+}
+
+}  // namespace plumbline::cli
