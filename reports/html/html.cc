@@ -85,7 +85,7 @@ std::string cluster_html(const model::StepResult& result) {
                         escape_html(part.cause), duration(part.seconds), duration(part.step_s));
   body += "</table>\n<ul>\n";
   for (const std::string& prior : result.cluster->priors) body += fmt::format("<li>{}</li>\n", escape_html(prior));
-  return section("Every GPU of the cluster", escape_html(cluster_sentence(*result.cluster)), body + "</ul>\n");
+  return html_section("Every GPU of the cluster", escape_html(cluster_sentence(*result.cluster)), body + "</ul>\n");
 }
 
 std::string comparison_section(const std::vector<Comparison>& comparisons) {

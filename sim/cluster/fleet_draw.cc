@@ -9,6 +9,7 @@
 #include "model/base/random.h"
 #include "model/plan/layout.h"
 #include "model/result/prediction_interval.h"
+#include "model/routing/rank_rows.h"
 #include "sim/cluster/detail/uneven_work.h"
 #include "sim/cluster/fleet_priors.h"
 
@@ -33,6 +34,22 @@ std::string sentence(const Prior& prior) {
 
 std::string stated(const char* what, double value, const char* key) {
   return fmt::format("{}: {}, stated by {}", what, percents(value), key);
+}
+
+// Adds what makes the work of GPUs differ, by the keys that state it.
+void add_work(const model::Plan& plan, std::vector<std::string>& sentences) {
+  const auto& routing = plan.routing;
+  if (model::states_expert_loads(plan))
+    sentences.push_back(fmt::format(
+        "rows of experts: {}", routing.load_file ? fmt::format("measured, routing.load_file = {}", *routing.load_file)
+                                                 : "a model of gating, routing.skew"));
+  else if (!routing.rows_per_rank.empty())
+    sentences.push_back("rows of the experts of each rank: stated by routing.rows_per_rank");
+  else if (routing.imbalance > 0)
+    sentences.push_back(stated("standard deviation of the rows of a GPU's experts in a layer and micro-batch",
+                               routing.imbalance, "routing.imbalance"));
+  if (plan.batch.document_length || plan.batch.document_lengths)
+    sentences.push_back("attention: sequences packed of documents, batch.document_length or document_lengths");
 }
 
 }  // namespace
@@ -116,12 +133,7 @@ std::vector<std::string> FleetDraw::priors(const FleetCauses& causes) const {
     sentences.push_back(cluster.jitter ? stated("standard deviation of a forward or backward of a micro-batch",
                                                 operation_deviation_, "cluster.jitter")
                                        : sentence(operation_p90));
-  if (causes.imbalance)
-    sentences.push_back(inputs_.plan.routing.rows_per_rank.empty()
-                            ? stated("standard deviation of the rows of a GPU's experts, drawn for each layer and "
-                                     "micro-batch",
-                                     inputs_.plan.routing.imbalance, "routing.imbalance")
-                            : "rows of the experts of each rank: stated by routing.rows_per_rank");
+  if (causes.imbalance) add_work(inputs_.plan, sentences);
   return sentences;
 }
 

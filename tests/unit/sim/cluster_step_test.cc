@@ -50,9 +50,9 @@ double deviation(const std::vector<double>& values) {
 TEST(FleetDraw, SpeedsHaveThePlansDeviation) {
   const Inputs inputs = experts({"cluster.gpus=4096", "cluster.speed_deviation=0.01", "batch.global_batch_size=4096"});
   const FleetDraw draw(inputs, false);
-  const FleetDraw::Drawn one = draw.draw(1, draw.causes(), 0), same = draw.draw(1, draw.causes(), 0);
+  const FleetDraw::Drawn one = *draw.draw(1, draw.causes(), 0), same = *draw.draw(1, draw.causes(), 0);
   EXPECT_EQ(one.fleet.slowness, same.fleet.slowness);
-  EXPECT_NE(one.fleet.slowness, draw.draw(2, draw.causes(), 0).fleet.slowness);
+  EXPECT_NE(one.fleet.slowness, draw.draw(2, draw.causes(), 0)->fleet.slowness);
   // The standard error of a deviation of n draws is deviation / sqrt(2 n): 1.1 % of it.
   EXPECT_NEAR(deviation(one.fleet.slowness), 0.01, 0.0004);
   EXPECT_NEAR(mean(one.fleet.slowness), 1, 0.0005);
@@ -65,9 +65,11 @@ TEST(FleetDraw, ProductionFleetsHaveSlowMachines) {
   const FleetDraw draw(inputs, false);
   double slow = 0;
   constexpr int fleets = 50;
-  for (std::uint64_t seed = 1; seed <= fleets; ++seed)
-    for (const double factor : draw.draw(seed, draw.causes(), 0).fleet.slowness)
+  for (std::uint64_t seed = 1; seed <= fleets; ++seed) {
+    const auto drawn = draw.draw(seed, draw.causes(), 0);
+    for (const double factor : drawn->fleet.slowness)
       if (factor == slow_machine_factor.middle) ++slow;
+  }
   EXPECT_NEAR(slow / fleets / 4096, slow_machines.middle, 4 * std::sqrt(slow_machines.middle / 512 / fleets));
 }
 
@@ -82,10 +84,10 @@ TEST(FleetDraw, LeavesOutWhatThePlanHasNot) {
   EXPECT_EQ(draw.priors(all).size(), 3u);
   // A cause that is left out does not change what the others draw.
   const auto whole = draw.draw(3, all, 0.1), rows = draw.draw(3, {.slow_ranks = false, .jitter = false}, 0.1);
-  EXPECT_TRUE(rows.fleet.slowness.empty());
-  EXPECT_EQ(rows.fleet.jitter, 0);
-  EXPECT_TRUE(rows.fleet.by_kernels);
-  EXPECT_EQ(rows.fleet.work->expert_rows(5, 3, 7), whole.fleet.work->expert_rows(5, 3, 7));
+  EXPECT_TRUE(rows->fleet.slowness.empty());
+  EXPECT_EQ(rows->fleet.jitter, 0);
+  EXPECT_TRUE(rows->fleet.by_kernels);
+  EXPECT_EQ(rows->fleet.work->expert_rows(5, 3, 7), whole->fleet.work->expert_rows(5, 3, 7));
 }
 
 TEST(FleetDraw, RowsDifferByGpuLayerAndMicroBatch) {
@@ -96,15 +98,15 @@ TEST(FleetDraw, RowsDifferByGpuLayerAndMicroBatch) {
   for (std::int64_t replica = 0; replica < 16; ++replica)
     for (std::int32_t layer = 0; layer < 6; ++layer)
       for (std::int32_t micro_batch = 0; micro_batch < 32; ++micro_batch)
-        rows.push_back(drawn.fleet.work->expert_rows(replica, layer, micro_batch));
+        rows.push_back(drawn->fleet.work->expert_rows(replica, layer, micro_batch));
   EXPECT_NEAR(mean(rows), 1, 0.1 * 4 / std::sqrt(rows.size()));
   EXPECT_NEAR(deviation(rows), 0.1, 0.1 * 4 / std::sqrt(2.0 * static_cast<double>(rows.size())));
-  EXPECT_EQ(drawn.fleet.work->attention(0, 0), 1);
+  EXPECT_EQ(drawn->fleet.work->attention(0, 0), 1);
   // Rows that are given belong to the rank of the expert group.
   const Inputs given = experts({"routing.rows_per_rank=[10,20,30,40,50,60,70,80]"});
   const FleetDraw of_given(given, false);
   const auto fixed = of_given.draw(1, of_given.causes(), 0);
-  EXPECT_DOUBLE_EQ(fixed.fleet.work->expert_rows(9, 0, 0), 20 / 45.0);
+  EXPECT_DOUBLE_EQ(fixed->fleet.work->expert_rows(9, 0, 0), 20 / 45.0);
 }
 
 // Kernels of 2, 1 and 1 s: a slot of independent ones deviates by sqrt(4 + 1 + 1) / 4 of one. What does not compute has
