@@ -5,6 +5,7 @@
 
 #include "model/base/bytes.h"
 #include "model/base/text_file.h"
+#include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
 namespace {
@@ -32,6 +33,7 @@ std::string bytes_of(const Inputs& inputs) {
       inputs.cluster, profile.name(), profile.parameters(), profile.devices(), profile.stack(), profile.fits(),
       inputs.fabric, inputs.power_exponent, inputs.left, inputs.memory_left, inputs.every_link);
   model::ByteWriter writer(bytes);
+  if (inputs.campaign) writer.add(*inputs.campaign);
   for (const auto& [shape, factor] : sorted(inputs.shapes)) writer.add(shape, factor);
   return bytes;
 }
