@@ -83,10 +83,10 @@ RankRows::RankRows(const Plan& plan, const MixtureOfExperts& experts, const std:
       capacity_(plan.routing.capacity_factor.value_or(std::numeric_limits<double>::infinity())),
       even_(plan.routing.capacity_factor && plan.routing.pad_to_capacity.value_or(false)) {
   const auto& degrees = plan.parallelism;
-  const std::int64_t divided = degrees.context * (degrees.sequence ? degrees.tensor : 1);
-  tokens_ = static_cast<double>(plan.batch.micro_batch_size * plan.batch.sequence_length * degrees.expert *
-                                degrees.expert_tensor) /
-            static_cast<double>(divided);
+  const RankGroup group = expert_group(degrees);
+  const std::int64_t sequences = plan.batch.micro_batch_size * group.ranks * group.stride;
+  tokens_ = static_cast<double>(sequences * plan.batch.sequence_length) /
+            static_cast<double>(degrees.context * (degrees.sequence ? degrees.tensor : 1));
   plan.routing.load_file ? read_layers(plan, layers) : make_layers(plan, layers, seed);
   find_counting();
   place(plan);
