@@ -292,8 +292,9 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
     return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, key, std::move(message), std::move(hint)));
   };
   if (plan.cluster.background) return refuse("the plan gives cluster.background too", "leave one of them out");
-  const std::string path = TRY(resolve(Shipped::plan, *plan.cluster.background_plan, plan.file));
-  auto other = TRY(model::load_plan(path, {}));
+  const auto path = resolve(Shipped::plan, *plan.cluster.background_plan, plan.file);
+  if (!path) return refuse(path.error().message, path.error().hint);
+  auto other = TRY(model::load_plan(*path, {}));
   if (other.cluster.topology != plan.cluster.topology)
     return refuse(fmt::format("that plan runs on {}, this one on {}", other.cluster.topology, plan.cluster.topology),
                   "jobs that share leaves have one topology");
@@ -302,7 +303,7 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
     const auto inputs = TRY(of_plan(other));
     return sim::mean_load(inputs);
   };
-  const auto load = TRY(backgrounds_.find(path, load_of_other));
+  const auto load = TRY(backgrounds_.find(*path, load_of_other));
   if (std::max(load.leaf, load.spine) >= 1)
     return refuse("that plan leaves nothing of the links above the leaves", "state cluster.background instead");
   plan.cluster.background = model::TierShares{{"leaf", load.leaf}, {"spine", load.spine}};

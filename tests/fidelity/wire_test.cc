@@ -210,6 +210,19 @@ TEST(Wire, ASlowerNicSlowsEveryStepThatCrossesIt) {
   }
 }
 
+// The 64 GPUs of the small plan lie under one leaf of each plane. Nodes at random cross the spines, and two to one the
+// links above the leaves carry more each.
+TEST(Wire, AnotherJobLoadsTheLinksThatItCrosses) {
+  const topologies::Background small = mean_load(tests::wired_inputs(tests::llama_plan, "h800")).value();
+  EXPECT_EQ(small, topologies::Background{});
+  const topologies::Background large = mean_load(deepseek({"cluster.placement=random:1"})).value();
+  EXPECT_EQ(large.nic, 0);
+  EXPECT_EQ(large.spine, 0);  // two layers of switches
+  EXPECT_GT(large.leaf, 0);
+  EXPECT_LT(large.leaf, 1);
+  EXPECT_GT(mean_load(deepseek({"cluster.placement=random:1", "cluster.oversubscription=2"})).value().leaf, large.leaf);
+}
+
 TEST(Wire, ALostPlaneSlowsTheStepAtEveryFidelity) {
   const Inputs whole = deepseek({"batch.global_batch_size=4096"});
   Inputs broken = whole;
