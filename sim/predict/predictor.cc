@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "model/architecture/metrics.h"
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
+#include "model/routing/documents.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
@@ -207,7 +209,9 @@ class Predictor::Parts {
   }
 
   model::StepTimes times(const StepAccounting& accounting, const Execution& execution) {
-    const std::int64_t sequence = work_.plan->batch.sequence_length;
+    // Tokens attend to their document, whose FLOPs are those of a sequence as long.
+    const double documents = model::document_tokens(*work_.plan);
+    const std::int64_t sequence = documents > 0 ? std::llround(documents) : work_.plan->batch.sequence_length;
     const auto [metrics, fresh] = metrics_.try_emplace(sequence);
     if (fresh) metrics->second = model::model_metrics(cache_.inputs().architecture, sequence);
     model::StepTimes step = accounting.times(metrics->second);

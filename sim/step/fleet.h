@@ -16,7 +16,7 @@ class UnevenWork {
   virtual ~UnevenWork() = default;
   // Returns the expert rows that a replica computes in a layer of the model, over the expected ones.
   virtual double expert_rows(std::int64_t replica, std::int32_t layer, std::int32_t micro_batch) const = 0;
-  // Returns the seconds of attention of a micro-batch over those of one with sequences of full length.
+  // Returns the seconds of attention of a micro-batch over the expected ones, those of the plan's documents.
   virtual double attention(std::int64_t replica, std::int32_t micro_batch) const = 0;
 };
 

@@ -45,13 +45,13 @@ void expect_same(const Plan& a, const Plan& b) {
 }
 
 TEST(Plan, ABackgroundIsANumberOrATableOfTiers) {
-  const Plan one = load(minimal, {"cluster.background=0.25"});
+  const Plan one = load(minimal_text, {"cluster.background=0.25"});
   EXPECT_EQ(one.cluster.background, (TierShares{{"nic", 0.25}, {"leaf", 0.25}, {"spine", 0.25}}));
-  const Plan by_tier = load(minimal, {"cluster.background={ leaf = 0.3, spine = 0 }"});
+  const Plan by_tier = load(minimal_text, {"cluster.background={ leaf = 0.3, spine = 0 }"});
   EXPECT_EQ(by_tier.cluster.background, (TierShares{{"leaf", 0.3}, {"spine", 0}}));
   expect_same(load(to_toml(by_tier)), by_tier);
   const auto refused = [](const std::string& value, const std::string& text) {
-    const auto plan = read_plan(minimal, "p.toml", {"cluster.background=" + value});
+    const auto plan = read_plan(minimal_text, "p.toml", {"cluster.background=" + value});
     ASSERT_FALSE(plan) << value;
     expect_error(plan.error(), ErrorKind::input, "--set", 0, "cluster.background", text);
   };
@@ -165,7 +165,7 @@ TEST(Plan, ReadsWhatASearchMayTry) {
 
 TEST(Plan, ReadsCampaigns) {
   const Plan plan =
-      load(minimal +
+      load(minimal_text +
                "[campaign]\nreliability = \"h100-llama3\"\ncheckpoint = \"neighbour\"\nspare_nodes = 3\n"
                "start = \"2028-02-29\"\n[[campaign.phase]]\nname = \"ramp\"\nshare = 0.1\nglobal_batch_size = 8\n"
                "[[campaign.phase]]\nname = \"rest\"\nsequence_length = 9\n",
@@ -184,7 +184,7 @@ TEST(Plan, ReadsCampaigns) {
   EXPECT_EQ(plan.campaign.phases, phases);
   EXPECT_EQ(load(to_toml(plan)).campaign.phases, phases);
   expect_same(plan, load(to_toml(plan)));
-  EXPECT_EQ(number_of(*load(minimal, {"run.goodput=1"}).run.goodput), 1);
+  EXPECT_EQ(number_of(*load(minimal_text, {"run.goodput=1"}).run.goodput), 1);
 }
 
 TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
@@ -288,11 +288,11 @@ INSTANTIATE_TEST_SUITE_P(
         appended("spares", "campaign", "spare_nodes = -1", "campaign.spare_nodes", "at least 0"),
         appended("no_date", "campaign", "start = \"2027-02-29\"", "campaign.start", "is not a date"),
         appended("deadline", "campaign", "deadline = \"60d\"", "campaign.deadline", "2026-12-01"),
-        BadPlan{"campaign_phase", minimal + "[[campaign.phase]]\nname = \"a\"\ntoken = 2\n", 11, "campaign.phase",
+        BadPlan{"campaign_phase", minimal_text + "[[campaign.phase]]\nname = \"a\"\ntoken = 2\n", 11, "campaign.phase",
                 "'tokens'"},
-        BadPlan{"phase_share", minimal + "[[campaign.phase]]\nname = \"a\"\nshare = 2\n", 11, "campaign.phase",
+        BadPlan{"phase_share", minimal_text + "[[campaign.phase]]\nname = \"a\"\nshare = 2\n", 11, "campaign.phase",
                 "at most 1"},
-        BadPlan{"phase_without_name", minimal + "[[campaign.phase]]\nshare = 0.5\n", 11, "campaign.phase",
+        BadPlan{"phase_without_name", minimal_text + "[[campaign.phase]]\nshare = 0.5\n", 11, "campaign.phase",
                 "lacks 'name'"},
         appended("no_tokens", "run", "tokens = 0", "run.tokens", "greater than 0"),
         appended("policy", "recompute", "policy = \"selectiv\"", "recompute.policy", "'selective'"),

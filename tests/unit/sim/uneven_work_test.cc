@@ -18,7 +18,8 @@ std::unique_ptr<UnevenWork> work_of(const std::vector<std::string>& overrides, s
 // 128 replicas of a pipeline rank, two expert groups of 64 ranks one after the other; layers 0 to 2 are dense.
 TEST(UnevenWork, RowsOfAGroupAddUpToItsTokens) {
   const std::vector<std::vector<std::string>> plans = {
-      {"routing.imbalance=0", "routing.skew=0.3", "routing.correlation=0.9"}, {"routing.imbalance=0.075"}};
+      {"routing.imbalance=0", "routing.skew=0.3", "routing.correlation=0.9", "routing.balancing=bias"},
+      {"routing.imbalance=0.075"}};
   for (const auto& overrides : plans) {
     const auto work = work_of(overrides), again = work_of(overrides), other = work_of(overrides, 2);
     ASSERT_NE(work, nullptr);
@@ -78,7 +79,11 @@ TEST(UnevenWork, TheStepFollowsTheSameKeys) {
     return simulate(tests::step_inputs(tests::deepseek_plan, "h800", overrides), Fidelity::step, false).value().result;
   };
   const auto even = step({"routing.imbalance=0"});
-  EXPECT_LT(step({"routing.imbalance=0", "batch.document_length=1000"}).step.time_s, even.step.time_s);
+  const auto packed = step({"routing.imbalance=0", "batch.document_length=1000"});
+  EXPECT_LT(packed.step.time_s, even.step.time_s);
+  EXPECT_LT(packed.step.model_tflops_per_gpu_causal * packed.step.time_s,
+            even.step.model_tflops_per_gpu_causal * even.step.time_s);
+  EXPECT_GE(packed.step.time_s, *packed.bound_s);
   EXPECT_GT(step({"routing.imbalance=0", "routing.skew=0.3"}).step.time_s, even.step.time_s);
   EXPECT_GT(step({"routing.imbalance=0", "routing.redundant_experts=64"}).memory.peak_bytes, even.memory.peak_bytes);
 }
