@@ -14,6 +14,7 @@
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
+#include "cli/tasks/spread.h"
 #include "cli/verb.h"
 #include "model/base/text.h"
 #include "model/memory/memory.h"
@@ -36,6 +37,7 @@ struct CampaignArguments {
   bool no_interval = false;
   std::string finish_by;
   std::vector<std::int64_t> spares;
+  std::string resume;
 };
 
 // Returns the first day of the campaign: the plan's, else today where a deadline is a date.
@@ -100,7 +102,7 @@ model::Result<void> write_forms(const Outputs& outputs, const reports::CampaignR
                         {"--html", [&] { return reports::campaign_html(report); }}});
 }
 
-model::Result<int> run_verb(const CampaignArguments& arguments) {
+model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& tasks) {
   TRY(arguments.outputs.check());
   InputsReader reader;
   auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
@@ -109,7 +111,8 @@ model::Result<int> run_verb(const CampaignArguments& arguments) {
   const std::string deadline =
       arguments.finish_by.empty() ? inputs.plan.campaign.deadline.value_or("") : arguments.finish_by;
   const auto start = start_of(inputs.plan, deadline);
-  sim::CampaignOptions options{.seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}};
+  sim::CampaignOptions options{
+      .seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}, .tasks = &tasks};
   options.spares = spares_of(arguments, inputs.campaign->spare_nodes);
   if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
   auto step = TRY(predict_step(inputs));
@@ -143,7 +146,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments) {
 
 }  // namespace
 
-void add_campaign(CLI::App& root, int& exit_code) {
+void add_campaign(CLI::App& root, int& exit_code, const World& world) {
   CLI::App* verb = root.add_subcommand(
       "campaign",
       "Predict a whole training with its failures: days, cost, goodput, checkpoints, spares, GPUs by a date");
@@ -161,6 +164,7 @@ void add_campaign(CLI::App& root, int& exit_code) {
       ->delimiter(',')
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1'000'000}));
   verb->add_flag("--no-interval", arguments->no_interval, "Take the predicted step as certain");
+  add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write events and days of campaigns as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw one campaign over days to a file, or - for stdout");
@@ -170,8 +174,12 @@ void add_campaign(CLI::App& root, int& exit_code) {
       "  plumbline campaign deepseek-v3-2048xh800\n"
       "  plumbline campaign llama-3-405b-16384xh100 --seeds 1000 --svg campaign.svg\n"
       "  plumbline campaign deepseek-v3-2048xh800 --set campaign.spare_nodes=4 --spares 0,2,4,8\n"
-      "  plumbline campaign deepseek-v3-2048xh800 --finish-by 45d --json -");
-  verb->callback([arguments, &exit_code] { exit_code = exit_of(run_verb(*arguments)); });
+      "  plumbline campaign deepseek-v3-2048xh800 --finish-by 45d --json -\n"
+      "  mpirun -n 4 plumbline campaign llama-3-405b-16384xh100 --seeds 100000 --resume campaign.db");
+  verb->callback([arguments, &exit_code, world] {
+    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+                           [&](sim::Tasks& tasks) { return run_verb(*arguments, tasks); });
+  });
 }
 
 }  // namespace plumbline::cli

@@ -41,7 +41,7 @@ int command(int argc, char** argv, const World& world) {
   int exit_code = 0;
   add_plan(app, exit_code, world);
   add_simulate(app, exit_code);
-  add_campaign(app, exit_code);
+  add_campaign(app, exit_code, world);
   add_memory(app, exit_code);
   add_schedule(app, exit_code);
   add_sweep(app, exit_code, world);

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <iterator>
 #include <limits>
 #include <span>
 
+#include "model/base/bytes.h"
 #include "model/base/random.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/campaign/detail/best_interval.h"
@@ -88,65 +89,30 @@ model::Result<void> check(const CampaignInput& input) {
   return {};
 }
 
-// Names a campaign with all of its inputs.
-std::string key_of(const CampaignInput& input) {
-  std::string key = fmt::format("campaign {} {}", input.seed, input.seeds);
-  visit_amounts(input, [&](const std::string&, double value) { key += fmt::format(" {}", value); });
-  for (const FailureMode& mode : input.failures) key += fmt::format(" {}", mode.repair_s);
-  return key;
-}
-
 std::uint64_t seed_of(const CampaignInput& input, std::size_t number) {
   return model::Random(input.seed, number).next();
-}
-
-// Calls visit with every number of an outcome.
-template <class Outcome, class Visit>
-void visit_numbers(Outcome& outcome, const Visit& visit) {
-  auto& time = outcome.time;
-  for (auto* seconds : {&time.useful_s, &time.lost_s, &time.checkpoint_s, &time.detect_s, &time.restart_s, &time.wait_s,
-                        &time.slow_s, &time.planned_s})
-    visit(*seconds);
-  visit(outcome.interruptions);
-  for (auto& count : outcome.of_mode) visit(count);
-}
-
-std::string to_bytes(const SeedOutcome& outcome) {
-  std::string bytes(1, static_cast<char>(outcome.stuck));
-  visit_numbers(outcome,
-                [&](const double& value) { bytes.append(reinterpret_cast<const char*>(&value), sizeof value); });
-  return bytes;
-}
-
-std::vector<SeedOutcome> from_bytes(const std::string& bytes, std::size_t modes) {
-  std::vector<SeedOutcome> outcomes;
-  for (std::size_t at = 0; at < bytes.size();) {
-    SeedOutcome& outcome = outcomes.emplace_back();
-    outcome.of_mode.resize(modes);
-    outcome.stuck = static_cast<Stuck>(bytes[at++]);
-    visit_numbers(outcome, [&](double& value) {
-      std::memcpy(&value, &bytes[at], sizeof value);
-      at += sizeof value;
-    });
-  }
-  return outcomes;
 }
 
 // Runs the first seeds of a campaign whose interval is known.
 model::Result<std::vector<SeedOutcome>> run_seeds(const CampaignInput& input, Tasks& tasks) {
   const auto seeds = static_cast<std::size_t>(input.seeds);
   const auto run = [&](std::size_t task) -> model::Result<std::string> {
-    std::string bytes;
+    std::vector<SeedOutcome> outcomes;
     const std::size_t end = std::min(seeds, (task + 1) * seeds_of_task);
     for (std::size_t seed = task * seeds_of_task; seed < end; ++seed)
-      bytes += to_bytes(run_seed(input, seed_of(input, seed)));
-    return bytes;
+      outcomes.push_back(run_seed(input, seed_of(input, seed)));
+    return model::to_bytes(outcomes);
   };
   const std::vector<std::string> results =
-      TRY(tasks.run({key_of(input), (seeds + seeds_of_task - 1) / seeds_of_task, run}));
+      TRY(tasks.run({.key = fmt::format("campaign {:016x}", model::hash_of(model::to_bytes(input))),
+                     .count = (seeds + seeds_of_task - 1) / seeds_of_task,
+                     .run = run}));
   std::vector<SeedOutcome> outcomes;
-  for (const std::string& bytes : results)
-    for (SeedOutcome& outcome : from_bytes(bytes, input.failures.size())) outcomes.push_back(std::move(outcome));
+  for (const std::string& bytes : results) {
+    auto some = model::from_bytes<std::vector<SeedOutcome>>(bytes);
+    if (!some) return model::infeasible("", "the result of seeds is damaged", "run the campaign without --resume");
+    std::ranges::move(*some, std::back_inserter(outcomes));
+  }
   return outcomes;
 }
 

@@ -5,12 +5,13 @@
 
 #include "model/base/bytes.h"
 #include "model/base/text_file.h"
+#include "model/routing/files.h"
 #include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
 namespace {
 
-// Returns the text of a file that the plan names as file:PATH; of one that cannot be read, nothing.
+// Returns the text of a placement file:PATH; of one that cannot be read, nothing.
 std::string named_text(const std::optional<std::string>& value) {
   constexpr std::string_view prefix = "file:";
   if (!value || !value->starts_with(prefix)) return "";
@@ -33,6 +34,7 @@ std::string bytes_of(const Inputs& inputs) {
       inputs.cluster, profile.name(), profile.parameters(), profile.devices(), profile.stack(), profile.fits(),
       inputs.fabric, inputs.power_exponent, inputs.left, inputs.memory_left, inputs.every_link);
   model::ByteWriter writer(bytes);
+  if (inputs.plan.files) writer.add(*inputs.plan.files);
   if (inputs.campaign) writer.add(*inputs.campaign);
   for (const auto& [shape, factor] : sorted(inputs.shapes)) writer.add(shape, factor);
   return bytes;
