@@ -23,7 +23,7 @@
 #include "model/plan/layout.h"
 #include "sim/campaign/checkpoint.h"
 #include "sim/campaign/closed_form.h"
-#include "sim/predict/predicted_run.h"
+#include "sim/campaign/predicted_run.h"
 
 namespace plumbline::cli {
 namespace {

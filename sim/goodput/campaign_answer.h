@@ -17,7 +17,7 @@ namespace plumbline::sim {
 
 // A campaign that differs from the plan's in one value.
 struct CampaignPoint {
-  std::string name;  // "best", "Young", ...; empty: the value says it
+  std::string name;  // "best", "Young", ...; empty: the value is its name
   double value = 0;  // seconds between checkpoints, or spare nodes
   model::Quantiles days;
   double goodput = 0;  // mean

@@ -13,11 +13,11 @@
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
 #include "model/routing/documents.h"
+#include "sim/campaign/predicted_run.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/parts_cache.h"
 #include "sim/predict/detail/result_guard.h"
-#include "sim/predict/predicted_run.h"
 
 namespace plumbline::sim {
 

@@ -72,7 +72,7 @@ class Predictor {
     Fidelity fidelity = Fidelity::step;
     bool record_timeline = false;
     Loop* loop = nullptr;  // as in events()
-    // Given with Fidelity::cluster: all GPUs, on a loop of its own. What the result says of pipeline ranks is the mean
+    // Given with Fidelity::cluster: all GPUs, on a loop of its own. The result of pipeline ranks is the mean
     // over their GPUs. Waits for stragglers come from the run.
     const Fleet* fleet = nullptr;
     // Runs the events of the step instead, any number of times, and returns an execution of one GPU per pipeline rank.

@@ -11,10 +11,10 @@
 #include "model/base/data_type.h"
 #include "model/base/text.h"
 #include "sim/network/links_memo.h"
-#include "sim/predict/inputs_key.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/detail/plan_draws.h"
+#include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
 namespace {

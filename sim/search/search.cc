@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "model/base/bytes.h"
-#include "sim/predict/inputs_key.h"
 #include "sim/search/detail/branch_plans.h"
 #include "sim/search/detail/branch_search.h"
+#include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
 

@@ -7,11 +7,11 @@
 
 #include "model/base/bytes.h"
 #include "model/memory/memory.h"
+#include "sim/campaign/predicted_run.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
-#include "sim/predict/inputs_key.h"
 #include "sim/predict/memos.h"
-#include "sim/predict/predicted_run.h"
+#include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
 

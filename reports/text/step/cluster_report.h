@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/result/cluster_spread.h"
 #include "model/result/result.h"
 #include "reports/text/step/comparison.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <memory>
 
-#include "sim/predict/predicted_run.h"
+#include "sim/campaign/predicted_run.h"
 #include "tests/support/campaign_inputs.h"
 #include "tests/support/step_inputs.h"
 

@@ -1,4 +1,4 @@
-#include "sim/predict/inputs_key.h"
+#include "sim/tasks/inputs_key.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "sim/predict/predicted_run.h"
+#include "sim/campaign/predicted_run.h"
 
 #include "model/economics/economics.h"
 #include "sim/campaign/closed_form.h"
