@@ -317,6 +317,7 @@ void GpuModel::proceed(std::uint32_t segment) {
   assert(active_[stream].stage == Stage::barrier && active_[stream].segment == segment);
   note_time();
   enter(stream, stream == communication ? Stage::notify : Stage::steady);
+  if (stream == collective) start_collective_flows();
   refresh_rates();
 }
 

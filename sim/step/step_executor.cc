@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -54,6 +53,7 @@ class Executor final : public GpuListener, public Handler {
         factors_(program_, input.template_times, fleet_),
         barriers_(program_, fleet_.exchange, fleet_.replicas) {
     const std::size_t ranks = program_.schedule.ranks.size(), gpus = ranks * static_cast<std::size_t>(replicas_);
+    gpus_.reserve(gpus);
     for (std::size_t g = 0; g < gpus; ++g) gpus_.emplace_back(loop_, *this, static_cast<std::int32_t>(g));
     for (const GpuGroups& groups : barriers_.kinds()) arrived_.emplace_back(ranks * groups.members.size(), 0);
     for (const GpuGroups& groups : barriers_.joins()) ready_.emplace_back(ranks * groups.members.size(), 0);
@@ -343,7 +343,7 @@ class Executor final : public GpuListener, public Handler {
   DataParallelRunner data_parallel_;
   SlotFactors factors_;
   SlotBarriers barriers_;
-  std::deque<Gpu> gpus_;
+  std::vector<Gpu> gpus_;  // which never move
   std::vector<std::int64_t> template_counts_;
   // GPUs of each pipeline rank's groups [rank and group] that have arrived at a barrier [kind], or are ready for their
   // slot [join].

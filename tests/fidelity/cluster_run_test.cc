@@ -8,7 +8,7 @@
 
 #include "model/plan/layout.h"
 #include "sim/predict/predictor.h"
-#include "sim/step/fleet.h"
+#include "sim/step/step_executor.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -68,7 +68,13 @@ Fleet even_fleet(const model::Plan& plan) {
 }
 
 double run(Predictor& predictor, const model::Plan& plan, const Fleet& fleet) {
-  return predictor.simulate(plan, {.fidelity = Fidelity::cluster, .fleet = &fleet}).value().result.step.time_s;
+  const auto every_gpu = [&](ExecutionInput input) {
+    input.fleet = &fleet;
+    Execution execution = execute(input).value();
+    execution.ranks = mean_over_replicas(execution.ranks, fleet.replicas);
+    return execution;
+  };
+  return predictor.simulate(plan, {.fidelity = Fidelity::cluster, .execute = every_gpu}).value().result.step.time_s;
 }
 
 std::string describe(const model::Plan& plan) {
@@ -104,6 +110,99 @@ TEST(ClusterRun, OfEqualGpusIsTheStep) {
       }
       EXPECT_EQ(kinds.size(), model::schedule_kinds().size());
     }
+  }
+}
+
+// Two pipeline ranks of sixteen GPUs, whose experts' ranks wait for each other in groups of four.
+class UnevenRuns : public testing::Test {
+ protected:
+  UnevenRuns() : inputs_(inputs()), predictor_(inputs_), fleet_(even_fleet(inputs_.plan)) {}
+
+  static Inputs inputs() {
+    return tests::step_inputs(
+        tests::deepseek_plan, "h800",
+        {"cluster.gpus=32", "parallelism.pipeline=2", "parallelism.expert=4", "model.num_hidden_layers=6",
+         "schedule.layers_per_stage=even", "schedule.kind=1f1b", "batch.global_batch_size=128", "routing.imbalance=0"});
+  }
+  double seconds() { return run(predictor_, inputs_.plan, fleet_); }
+
+  Inputs inputs_;
+  Predictor predictor_;
+  Fleet fleet_;
+};
+
+TEST_F(UnevenRuns, ASlowerGpuNeverMakesTheStepShorter) {
+  for (const bool by_kernels : {false, true}) {
+    fleet_.by_kernels = by_kernels;
+    fleet_.slowness.assign(32, 1);
+    double before = seconds();
+    for (const std::size_t gpu : {5U, 5U, 20U, 31U, 6U, 0U}) {
+      fleet_.slowness[gpu] *= 1.07;
+      const double now = seconds();
+      EXPECT_GE(now, before) << "GPU " << gpu << (by_kernels ? " by kernels" : "");
+      before = now;
+    }
+  }
+}
+
+// Every GPU takes s times as long for its compute, so the step lies between its time and s times that.
+TEST_F(UnevenRuns, EquallySlowGpusWaitForNobody) {
+  const double even = seconds();
+  fleet_.slowness.assign(32, 1.2);
+  EXPECT_GT(seconds(), even);
+  EXPECT_LT(seconds(), 1.2 * even);
+  fleet_.slowness[17] = 1;
+  const double one_fast = seconds();
+  fleet_.slowness[17] = 1.2;
+  EXPECT_NEAR(one_fast, seconds(), 1e-3 * even);
+}
+
+TEST_F(UnevenRuns, TheSeedDecidesOnEveryBit) {
+  fleet_.jitter = 0.05;
+  for (const bool by_kernels : {false, true}) {
+    fleet_.by_kernels = by_kernels;
+    fleet_.seed = 1;
+    const double first = seconds();
+    EXPECT_EQ(seconds(), first);
+    fleet_.seed = 2;
+    EXPECT_NE(seconds(), first);
+  }
+}
+
+// The mean of each kernel stays, but barriers wait for the slowest. Whole slots keep the rates of a GPU alone, so two
+// streams that share it wait for the slower one, where segments share it anew.
+TEST_F(UnevenRuns, JitterCostsAtBothLevels) {
+  const double even = seconds();
+  fleet_.jitter = 0.1;
+  const double slots = seconds() - even;
+  fleet_.by_kernels = true;
+  const double kernels = seconds() - even;
+  EXPECT_GT(kernels, 0);
+  EXPECT_GT(slots, 0.8 * kernels);
+  EXPECT_LT(slots, 2 * kernels);
+}
+
+class HalfMore final : public UnevenWork {
+ public:
+  HalfMore(double rows, double attention) : rows_(rows), attention_(attention) {}
+  double expert_rows(std::int64_t /*replica*/, std::int32_t /*layer*/, std::int32_t /*micro_batch*/) const override {
+    return rows_;
+  }
+  double attention(std::int64_t /*replica*/, std::int32_t /*micro_batch*/) const override { return attention_; }
+
+ private:
+  double rows_, attention_;
+};
+
+TEST_F(UnevenRuns, MoreRowsAndLongerSequencesTakeLonger) {
+  const double even = seconds();
+  const HalfMore same(1, 1), rows(1.5, 1), attention(1, 1.5);
+  fleet_.work = &same;
+  EXPECT_NEAR(seconds(), even, rounding * even);
+  for (const UnevenWork* work : {&rows, &attention}) {
+    fleet_.work = work;
+    EXPECT_GT(seconds(), 1.01 * even);
+    EXPECT_LT(seconds(), 1.5 * even);
   }
 }
 

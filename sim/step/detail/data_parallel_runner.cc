@@ -93,11 +93,12 @@ void Collectives::start_on(const std::vector<std::int32_t>& gpus) {
   candidates_.clear();
   for (const std::int32_t gpu : gpus)
     for (const std::size_t index : queues_[static_cast<std::size_t>(gpu)])
-      if (posted_[index].missing == 0) candidates_.push_back(index);
+      if (posted_[index].missing == 0 && !std::exchange(posted_[index].candidate, true)) candidates_.push_back(index);
   std::ranges::sort(candidates_, {}, [this](std::size_t index) { return std::pair(posted_[index].turn, index); });
-  candidates_.erase(std::unique(candidates_.begin(), candidates_.end()), candidates_.end());
-  for (const std::size_t index : candidates_)
+  for (const std::size_t index : candidates_) {
+    posted_[index].candidate = false;
     if (can_start(index)) start(index);
+  }
 }
 
 void Collectives::start(std::size_t index) {
@@ -174,7 +175,6 @@ void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
   if (posted.version == static_cast<std::uint32_t>(argument >> 32)) end(argument & 0xffffffff);  // else another rate
 }
 
-// Of the collectives that can start now, those that began to be posted first start first. None could before.
 void Collectives::end(std::size_t index) {
   posted_[index].legs.clear();
   Run run = std::move(posted_[index].run);

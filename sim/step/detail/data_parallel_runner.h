@@ -68,6 +68,7 @@ class Collectives final : public Handler {
     double seconds = 0;       // that are left, while no GPU computes
     std::size_t missing = 0;  // GPUs that have not posted it
     std::size_t turn = 0;     // index of turns_
+    bool candidate = false;   // it is in candidates_
     double factor = 1;        // on the seconds, since `since`
     Time since = 0;
     std::uint32_t version = 0;  // of its end's event
@@ -106,8 +107,8 @@ class Collectives final : public Handler {
   std::map<Key, std::size_t> turn_of_;
   std::map<std::pair<std::size_t, std::int32_t>, std::size_t> incomplete_;  // that some GPUs have not posted yet
   std::vector<std::vector<std::size_t>> queues_;                            // [gpu] posted, not started
-  std::vector<std::size_t> candidates_;
-  std::uint64_t reached_ = 0;  // how many have been
+  std::vector<std::size_t> candidates_;                                     // to start, each once
+  std::uint64_t reached_ = 0;                                               // how many have been
 };
 
 class DataParallelRunner {

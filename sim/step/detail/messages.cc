@@ -25,7 +25,8 @@ Messages::Messages(Loop& loop, const model::Schedule& schedule, std::int64_t rep
       sending_(schedule.ranks.size() * static_cast<std::size_t>(replicas)),
       receiving_(sending_.size()),
       messages_(static_cast<std::size_t>(replicas) * 2 * static_cast<std::size_t>(directions_ * stages_) *
-                static_cast<std::size_t>(micro_batches_)) {}
+                static_cast<std::size_t>(micro_batches_)),
+      arrived_(messages_.size(), 0) {}
 
 std::size_t Messages::index_of(std::int32_t gpu, const model::Transfer& transfer) const {
   const std::int32_t place = ((gpu % replicas_ * 2 + (transfer.forward ? 1 : 0)) * directions_ + transfer.direction);
@@ -83,10 +84,13 @@ bool Messages::start(std::size_t index) {
   if (sends || receives) return false;
   sends = receives = true;
   message.start = loop_.now();
-  const Footprint* route = wire_.links == nullptr
-                               ? nullptr
-                               : &wire_.links->message(message.sender / replicas_, message.receiver / replicas_);
-  loop_.flow({.footprint = route, .bytes = wire_.bytes, .rate_limit = wire_.rate}, {this, sent_code, 0, index});
+  const Task sent{this, sent_code, 0, index};
+  if (wire_.links == nullptr) {
+    loop_.at(loop_.now() + flow_time(wire_.bytes / wire_.rate), sent);
+  } else {
+    const Footprint& route = wire_.links->message(message.sender / replicas_, message.receiver / replicas_);
+    loop_.flow({.footprint = &route, .bytes = wire_.bytes, .rate_limit = wire_.rate}, sent);
+  }
   return true;
 }
 
@@ -99,7 +103,7 @@ void Messages::handle(std::uint32_t code, std::uint64_t argument) {
     loop_.at(loop_.now() + latency_, {this, arrived_code, 0, argument});
     return start_waiting(message);
   }
-  message.arrived = true;
+  arrived_[argument] = 1;
   const std::size_t micro_batches = static_cast<std::size_t>(micro_batches_);
   const std::size_t place = argument / micro_batches / static_cast<std::size_t>(stages_ * directions_);
   on_arrival_({message.sender, message.receiver, place % 2 == 1, static_cast<std::int32_t>(argument % micro_batches),

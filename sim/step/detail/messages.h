@@ -38,7 +38,7 @@ class Messages final : public Handler {
   void post_send(std::int32_t gpu, const model::Transfer& transfer, bool rendezvous);
   void post_receive(std::int32_t gpu, const model::Transfer& transfer);
   bool arrived(std::int32_t gpu, const model::Transfer& transfer) const {  // one that the GPU sends or receives
-    return messages_[index_of(gpu, transfer)].arrived;
+    return arrived_[index_of(gpu, transfer)] != 0;
   }
 
   void handle(std::uint32_t code, std::uint64_t argument) override;
@@ -46,7 +46,7 @@ class Messages final : public Handler {
  private:
   struct Message {
     std::int32_t sender = -1, receiver = -1;
-    bool waiting = false, arrived = false;
+    bool waiting = false;
     Time start = 0, end = 0;
   };
   // Messages that wait for a GPU, each with its place in the order in which they became ready.
@@ -69,6 +69,7 @@ class Messages final : public Handler {
   std::uint64_t ready_ = 0;                // messages so far
   Waiting candidates_;
   std::vector<Message> messages_;  // [replica][forward][direction][stage][micro-batch]
+  std::vector<char> arrived_;      // the same; apart, because every start of a slot asks for it
 };
 
 }  // namespace plumbline::sim

@@ -1,7 +1,8 @@
 // A slot of GPUs that wait for each other at barriers, without events: the ends of its segments follow from those that
 // they wait for. A segment takes what it takes on a GPU alone, where streams slow each other down, times the factor of
 // its GPU. With factors of 1 and equal starts the slot is that of a GPU alone, to the picosecond, and no end moves
-// earlier when a factor grows or a GPU starts later.
+// earlier when a factor grows or a GPU starts later. Where two streams share the SMs, factors that differ cost as much
+// as the larger of them; on a GPU they cost about their mean.
 #pragma once
 
 #include <cstdint>
