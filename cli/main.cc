@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   const std::string_view verb = argc > 1 ? argv[1] : "";
   const bool spread = verb == "campaign" || verb == "plan" || verb == "sweep";
   if ((verb == "run" || spread) && started_ranks() > 1) {
+    ::setenv("NO_COLOR", "1", 0);  // mpirun gives ranks a terminal, also where its own output is a file
     if (const auto program = cli::find_program("plumbline-mpi")) {
       argv[0] = const_cast<char*>(program->c_str());
       ::execv(program->c_str(), argv);
