@@ -87,13 +87,9 @@ class Predictor::Parts {
     const model::StepProgram& whole = program();
     const bool by_events = options.fidelity != Fidelity::closed_form;
     auto execution = TRY(by_events ? run_events(whole, options) : run_closed_form(true));
-    Simulation simulation;
-    if (options.fleet != nullptr) {
-      simulation.gpus = gpu_times(execution);
-      execution.ranks = mean_over_replicas(execution.ranks, options.fleet->replicas);
-    }
     const StepAccounting accounting(cache_.inputs(), work_, execution);
     const PlanBound bound = plan_bound(work_, by_events);
+    Simulation simulation;
     model::StepResult& result = simulation.result;
     result.fidelity = to_string(options.fidelity);
     result.profile = cache_.inputs().profile.name();
@@ -175,14 +171,10 @@ class Predictor::Parts {
                            work_.kind->build(work_.layout.schedule), work_.timed->stage_library());
   }
 
-  ExecutionInput execution_input(const model::StepProgram& program, bool synchronize, const Fleet* fleet) {
+  ExecutionInput execution_input(const model::StepProgram& program, bool synchronize) {
     ExecutionInput input;
     input.program = &program;
     for (const std::int32_t slot : distinct_slots(work_)) input.template_times.push_back(work_.timed->times(slot));
-    if (fleet != nullptr)
-      for (auto& times : input.template_times)
-        for (SegmentTime& time : times) time.wait = 0;
-    input.fleet = fleet;
     input.device_sms = work_.costs->partition.device_sms;
     input.collective_sms = work_.costs->partition.collective_sms;
     input.collective_slowdown = work_.costs->collective_slowdown;
@@ -198,13 +190,13 @@ class Predictor::Parts {
 
   model::Result<Execution> run_events(const model::StepProgram& program, const SimulationOptions& options) {
     TRY(check_countable(predicted(), run_step(work_, true, false).step_end));
-    ExecutionInput input = execution_input(program, true, options.fleet);
+    ExecutionInput input = execution_input(program, true);
     input.record = options.record_timeline;
     const auto run = [&](const ExecutionInput& one) { return options.execute ? options.execute(one) : execute(one); };
     model::Result<Execution> reducing = options.loop == nullptr ? run(input) : execute(input, *options.loop);
     if (!reducing || reducing_share() == 1) return reducing;
     // A loop runs only once. Between reductions no collective shares a link with transfers, so another loop is exact.
-    const auto local = TRY(run(execution_input(program, false, options.fleet)));
+    const auto local = TRY(run(execution_input(program, false)));
     return mean_of(std::move(*reducing), local, reducing_share());
   }
 

@@ -21,7 +21,6 @@ namespace plumbline::sim {
 class Loop;
 struct Execution;
 struct ExecutionInput;
-struct Fleet;
 
 struct PlanEstimate {
   model::StepTimes step;
@@ -72,9 +71,6 @@ class Predictor {
     Fidelity fidelity = Fidelity::step;
     bool record_timeline = false;
     Loop* loop = nullptr;  // as in events()
-    // Given with Fidelity::cluster: all GPUs, on a loop of its own. The result of pipeline ranks is the mean
-    // over their GPUs. Waits for stragglers come from the run.
-    const Fleet* fleet = nullptr;
     // Runs the events of the step instead, any number of times, and returns an execution of one GPU per pipeline rank.
     // Called once, or twice where only some steps reduce gradients: then for those first.
     std::function<model::Result<Execution>(const ExecutionInput&)> execute = {};

@@ -18,20 +18,12 @@ enum class Fidelity { closed_form, step, cluster };
 std::string_view to_string(Fidelity fidelity);
 model::Result<Fidelity> parse_fidelity(std::string_view text);
 
-struct GpuTimes {      // of one GPU in a step of all GPUs, seconds
-  double compute = 0;  // in slots, while a compute kernel runs
-  double barrier = 0;  // in slots, while it waits at barriers of its groups
-  double idle = 0;     // outside of slots, until the last slot of any GPU ends
-  double end = 0;      // of its last slot
-};
-
 struct Simulation {
   model::StepResult result;
   model::Timeline timeline;             // empty unless requested
   std::vector<std::string> rank_names;  // "rank 3 (stages 3, 12)"
   std::string sample;                   // which GPUs the timeline has, in words; empty: all that were simulated
   std::uint64_t events = 0;
-  std::vector<GpuTimes> gpus;  // with a fleet
 };
 
 }  // namespace plumbline::sim

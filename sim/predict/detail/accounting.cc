@@ -14,15 +14,6 @@ double total(const std::array<double, 5>& values) { return std::accumulate(value
 
 }  // namespace
 
-std::vector<GpuTimes> gpu_times(const Execution& execution) {
-  std::vector<GpuTimes> gpus;
-  for (const RankTimes& times : execution.ranks) {
-    const double slots = total(times.slot_seconds);
-    gpus.push_back({slots - total(times.exposed), times.barrier_wait, execution.pipeline_end - slots, times.end});
-  }
-  return gpus;
-}
-
 PlanBound plan_bound(const PlanWork& work, bool by_events) {
   const std::vector<Load> loads = rank_loads(work, by_events);
   PlanBound bound;

@@ -12,7 +12,6 @@
 #include "sim/predict/detail/lost_time.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/plan_work.h"
-#include "sim/predict/simulation.h"
 #include "sim/step/step_executor.h"
 
 namespace plumbline::sim {
@@ -25,9 +24,6 @@ struct PlanBound {
 };
 // by_events: a GPU sends one message at a time, so messages count for the bound.
 PlanBound plan_bound(const PlanWork& work, bool by_events);
-
-// Returns the times of every GPU of a run with a fleet.
-std::vector<GpuTimes> gpu_times(const Execution& execution);
 
 class StepAccounting {
  public:
