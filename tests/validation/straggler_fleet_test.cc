@@ -27,20 +27,28 @@ struct Severity {
   // Part of the jobs with packed documents of uneven length: one of the three published traces of ByteDance has them;
   // the ends are assumed.
   double packed;
+  // Part of the jobs whose layers are spread evenly over stages although the first and last hold embedding and head;
+  // others are split by time. Nothing is published: from none to all.
+  double evenly_split;
 };
 
-const std::vector<Severity> severities = {
-    {"low", &sim::Prior::low, 0.1}, {"middle", &sim::Prior::middle, 1 / 3.0}, {"high", &sim::Prior::high, 0.6}};
+const std::vector<Severity> severities = {{"low", &sim::Prior::low, 0.1, 0},
+                                          {"middle", &sim::Prior::middle, 1 / 3.0, 0.5},
+                                          {"high", &sim::Prior::high, 0.6, 1}};
 
-// Pretraining jobs of 128 to 512 GPUs with layers spread as evenly as they go, so that stages with embedding and head
-// are uneven. Long sequences are packed of documents whose mean length is a sixteenth to a half of them.
+// Pretraining jobs of dense models of 8 to 72 billion parameters on 128 to 512 GPUs. Long sequences are packed of
+// documents whose mean length is a sixteenth to a half of them.
 std::vector<std::string> job_of(model::Random& random, const Severity& severity) {
   const auto pick = [&](std::initializer_list<const char*> values) {
     return std::string(*(values.begin() + random.next() % values.size()));
   };
   const std::string gpus = pick({"128", "256", "512"}), pipeline = pick({"2", "4", "8"}),
                     tensor = pick({"2", "4", "8"});
+  const std::string model = pick({"llama-3-8b", "qwen3-32b", "deepseek-67b", "llama-3-70b", "qwen2.5-72b"});
+  const bool evenly = random.uniform() < severity.evenly_split;
   std::vector<std::string> keys = {
+      "model.config=models/" + model + ".json",
+      std::string("schedule.layers_per_stage=") + (evenly ? "even" : "balanced"),
       "cluster.gpus=" + gpus,
       "cluster.fleet=stragglers",
       "parallelism.pipeline=" + pipeline,
