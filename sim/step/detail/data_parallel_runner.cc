@@ -125,7 +125,8 @@ bool Collectives::overlapped(const Posted& posted) const {
 void Collectives::start_flows(std::size_t index) {
   Posted& posted = posted_[index];
   if (groups_.empty() || posted.load.group < 0) return;
-  const double seconds = to_seconds(to_time(posted.seconds * (overlapped(posted) ? slowdown_ : 1)));
+  posted.factor = overlapped(posted) ? slowdown_ : 1;
+  const double seconds = to_seconds(to_time(posted.seconds * posted.factor));
   if (seconds <= 0) return;
   const auto& links = *groups_[static_cast<std::size_t>(posted.load.group)].ranks;
   std::vector<Flow> flows;
@@ -145,6 +146,13 @@ void Collectives::start_flows(std::size_t index) {
   for (const Flow& flow : flows) posted.legs.push_back({loop_.flow(flow, {this, flow_code, 0, index}), flow.bytes});
 }
 
+void Collectives::limit_flows(Posted& posted) {
+  const double factor = overlapped(posted) ? slowdown_ : 1;
+  if (factor == posted.factor) return;
+  posted.factor = factor;
+  for (const Posted::Leg& leg : posted.legs) loop_.set_rate_limit(leg.flow, leg.bytes / (posted.seconds * factor));
+}
+
 void Collectives::schedule_end(std::size_t index) {
   Posted& posted = posted_[index];
   posted.factor = overlapped(posted) ? slowdown_ : 1;
@@ -159,9 +167,7 @@ void Collectives::computing(std::int32_t gpu, bool runs) {
   computing_[g] = runs;
   if (!busy_[g]) return;
   Posted& posted = posted_[running_[g]];
-  for (const Posted::Leg& leg : posted.legs)
-    loop_.set_rate_limit(leg.flow, leg.bytes / (posted.seconds * (overlapped(posted) ? slowdown_ : 1)));
-  if (!posted.legs.empty()) return;
+  if (!posted.legs.empty()) return limit_flows(posted);
   posted.seconds = std::max(0.0, posted.seconds - to_seconds(loop_.now() - posted.since) / posted.factor);
   schedule_end(running_[g]);
 }

@@ -91,6 +91,7 @@ class Collectives final : public Handler {
   void start_on(const std::vector<std::int32_t>& gpus);
   void start(std::size_t index);
   void start_flows(std::size_t index);
+  void limit_flows(Posted& posted);
   void schedule_end(std::size_t index);
   bool overlapped(const Posted& posted) const;
   void end(std::size_t index);
