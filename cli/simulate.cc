@@ -146,8 +146,8 @@ sim::IntervalOptions interval_options(const SimulateArguments& arguments, sim::F
   return options;
 }
 
-model::Result<sim::Simulation> simulated(const SimulateArguments& arguments, const sim::Inputs& inputs, sim::Fidelity fidelity,
-                                         const std::vector<sim::NamedLinkChange>& changes) {
+model::Result<sim::Simulation> simulated(const SimulateArguments& arguments, const sim::Inputs& inputs,
+                                         sim::Fidelity fidelity, const std::vector<sim::NamedLinkChange>& changes) {
   const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
   if (fidelity == sim::Fidelity::step) return sim::simulate_on_network(inputs, record, changes);
   if (fidelity == sim::Fidelity::closed_form) return sim::simulate(inputs, fidelity, record);
