@@ -24,8 +24,8 @@ std::vector<Members> groups_of(const topologies::Placement& placement, std::int6
     for (std::int64_t g = 0; g < block / in_block; ++g) {
       const std::int64_t first = g / pattern.stride * pattern.stride * in_block + g % pattern.stride;
       Members& members = groups.emplace_back();
-      for (const std::int64_t holder : {p, pipeline - 1 - p}) {
-        if (holder != p && !pattern.two_directions) break;
+      for (std::int64_t copy = 0; copy < holders; ++copy) {
+        const std::int64_t holder = copy == 0 ? p : pipeline - 1 - p;
         for (std::int64_t i = 0; i < in_block; ++i)
           members.push_back(placement.gpu(holder * block + first + i * pattern.stride));
       }
@@ -112,10 +112,8 @@ AllToAllLeg leg_in_node(const topologies::Fabric& fabric, const Members& members
   return leg;
 }
 
-// Returns the members once each, `first` before the others.
+// Returns the members, beginning with `first`.
 Members members_from(Members members, std::int64_t first) {
-  std::ranges::sort(members);
-  members.erase(std::unique(members.begin(), members.end()), members.end());
   std::ranges::rotate(members, std::ranges::find(members, first));
   return members;
 }
