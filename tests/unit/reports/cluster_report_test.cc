@@ -51,7 +51,7 @@ TEST(ClusterReport, IsReadBackFromJson) {
   ASSERT_TRUE(stored.has_value()) << stored.error().message;
   ASSERT_TRUE(stored->result.cluster.has_value());
   EXPECT_EQ(to_json(stored->result, support::example_plan()).find("\"cluster\": null"), std::string::npos);
-  const model::ClusterSpread &read = *stored->result.cluster, &written = *cluster_result().cluster;
+  const model::ClusterSpread read = *stored->result.cluster, written = *cluster_result().cluster;
   EXPECT_EQ(read.step_s, written.step_s);
   EXPECT_EQ(read.rank_wait_s, written.rank_wait_s);
   EXPECT_EQ(read.events, written.events);
