@@ -32,6 +32,7 @@ void add_share(double& value, double other, double share) { value = share * valu
 
 // Drawn fleets by what they lack, in the order in which causes are removed.
 constexpr std::size_t drawn_levels = 3;
+constexpr double rounding = 1e-9;  // of a mean, over the mean
 // The even steps: as it is, without messages, without messages and with mean stages.
 constexpr std::size_t even_levels = 3;
 
@@ -132,19 +133,21 @@ class ClusterStep {
         sample_.size(), runs_->compute.size() / static_cast<std::size_t>(options_.seeds));
   }
 
-  // `step` is the mean, with what it waits for besides its events.
+  // `step` is the mean, with what it waits for that its events do not have: the input and the host.
   model::ClusterSpread spread(const model::StepTimes& step) const {
     const ClusterRuns& runs = *runs_;
     model::ClusterSpread spread;
     spread.seeds = options_.seeds;
     spread.by_kernels = options_.by_kernels;
     spread.events = events_;
-    const double besides = step.exposed_input_s.value_or(0) + step.exposed_host_s.value_or(0);
     std::vector<double> steps;
-    for (const auto& seed : runs.drawn) steps.push_back(seed.front().step + besides);
+    for (const auto& seed : runs.drawn) steps.push_back(seed.front().step);
+    const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+    const double outside = step.time_s - mean > rounding * mean ? step.time_s - mean : 0;
+    for (double& seconds : steps) seconds += outside;
     spread.step_s = model::quantiles_of(steps);
     spread.mean_step_s = step.time_s;
-    spread.even_step_s = runs.even.front().step + besides;
+    spread.even_step_s = runs.even.front().step + outside;
     spread.gpus = static_cast<std::int64_t>(runs.compute.size()) / options_.seeds;
     spread.compute_s = model::quantiles_of(runs.compute);
     spread.wait_s = model::quantiles_of(runs.wait);
@@ -152,7 +155,7 @@ class ClusterStep {
     for (std::size_t i = 0; i < runs.wait.size(); ++i)
       spread.rank_wait_s[i % static_cast<std::size_t>(spread.gpus) / static_cast<std::size_t>(replicas_)] +=
           runs.wait[i] / static_cast<double>(replicas_ * options_.seeds);
-    spread.bubble = bubble_parts(besides);
+    spread.bubble = bubble_parts(outside);
     spread.priors = draw_.priors(causes_);
     return spread;
   }
@@ -231,7 +234,7 @@ class ClusterStep {
     }
   }
 
-  std::vector<model::BubblePart> bubble_parts(double besides) const {
+  std::vector<model::BubblePart> bubble_parts(double outside) const {
     const ClusterRuns& runs = *runs_;
     std::vector<StepAndBubble> levels(drawn_levels);
     for (const auto& seed : runs.drawn)
@@ -245,7 +248,7 @@ class ClusterStep {
     for (std::size_t i = 0; i + 1 < levels.size(); ++i)
       parts.push_back({causes[i], levels[i].bubble - levels[i + 1].bubble, levels[i].step - levels[i + 1].step});
     parts.push_back({"schedule", levels.back().bubble, levels.back().bubble});
-    if (besides > 0) parts.push_back({"input and host", besides, besides});
+    if (outside > 0) parts.push_back({"input and host", outside, outside});
     return parts;
   }
 

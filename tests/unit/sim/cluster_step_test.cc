@@ -172,8 +172,7 @@ TEST(ClusterStep, PartsOfTheBubbleAddUp) {
 
 // Nothing differs, so every fleet takes the step of one GPU for each pipeline rank.
 TEST(ClusterStep, OfEqualGpusIsTheStep) {
-  const Inputs inputs = experts(
-      {"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0", "overlap.parameter_gather=false"});
+  const Inputs inputs = experts({"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0"});
   const auto cluster = simulate_cluster(inputs, {.seeds = 2}), step = simulate(inputs, Fidelity::step, false);
   ASSERT_TRUE(cluster && step);
   EXPECT_NEAR(cluster->result.step.time_s / step->result.step.time_s, 1, 1e-9);
