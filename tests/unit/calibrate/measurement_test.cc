@@ -116,11 +116,11 @@ TEST(Measurement, WorkFollowsFromAStatedRate) {
 
 TEST(Measurement, WorkOfAGemmFollowsFromItsShape) {
   const std::string header = "source,device,op,format,shape.m,shape.n,shape.k,time_us.p50\n";
-  const auto read = parse(header + "a benchmark,NVIDIA H200,gemm_record,bf16,8192,8192,8192,1580\n", "m.csv");
+  const auto read = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1580\n", "m.csv");
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_DOUBLE_EQ(read->values[0].flops.value(), 2.0 * 8192 * 8192 * 8192);
   // 1.0995e12 FLOP in 1000 us are 1099.5 TFLOP/s, more than 989.
-  const auto fast = parse(header + "a benchmark,NVIDIA H200,gemm_record,bf16,8192,8192,8192,1000\n", "m.csv");
+  const auto fast = parse(header + "a benchmark,NVIDIA H200,gemm,bf16,8192,8192,8192,1000\n", "m.csv");
   ASSERT_FALSE(fast);
   expect_error(fast.error(), ErrorKind::input, "m.csv", 2, "tflops", "above the datasheet peak");
 }
