@@ -172,7 +172,7 @@ model::Result<std::string> show(const ShowArguments& arguments) {
 // Refuses options that belong to another kind.
 model::Result<void> check(const ShowArguments& arguments) {
   const auto only_for = [](const char* option, const char* kind) {
-    return model::wrong_input(option, fmt::format("only '{}' takes it", kind));
+    return model::wrong_input(option, fmt::format("only for '{}'", kind));
   };
   const bool drawn = arguments.kind == "measurements" || arguments.kind == "topology";
   if (!arguments.svg.empty() && !drawn) return only_for("--svg", "show measurements' and 'show topology");
