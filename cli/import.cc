@@ -221,7 +221,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
   if (!arguments.revision.empty() && format != "components")
-    return model::wrong_input("--revision", "only 'import components' takes it");
+    return model::wrong_input("--revision", "only for 'import components'");
   return run_format<ImportArguments>(import_formats, format, arguments);
 }
 
