@@ -177,6 +177,8 @@ class ClusterStep {
     if (level > 1) causes.imbalance = false;
     return causes;
   }
+  // Returns the number of seeds whose causes are removed.
+  std::size_t taken_apart() const { return static_cast<std::size_t>(std::min(options_.seeds, most_taken_apart)); }
   // Returns whether a level lacks something that the one before it has.
   bool differs(std::size_t level) const {
     if (level == 0) return true;
@@ -193,7 +195,7 @@ class ClusterStep {
     runs.wait.resize(seeds * gpus);
     tbb::parallel_for(std::size_t{0}, found.size(), [&](std::size_t task) {
       const std::size_t seed = task / drawn_levels, level = task % drawn_levels;
-      if (!differs(level)) return;
+      if (!differs(level) || (level > 0 && seed >= taken_apart())) return;
       const auto drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);
       auto& place = found[task] =
           drawn.and_then([&](const FleetDraw::Drawn& one) { return execute(with(input, one.fleet)); });
@@ -237,10 +239,11 @@ class ClusterStep {
   std::vector<model::BubblePart> bubble_parts(double outside) const {
     const ClusterRuns& runs = *runs_;
     std::vector<StepAndBubble> levels(drawn_levels);
-    for (const auto& seed : runs.drawn)
+    const double share = 1 / static_cast<double>(taken_apart());
+    for (std::size_t seed = 0; seed < taken_apart(); ++seed)
       for (std::size_t level = 0; level < drawn_levels; ++level) {
-        levels[level].step += seed[level].step / static_cast<double>(runs.drawn.size());
-        levels[level].bubble += seed[level].bubble / static_cast<double>(runs.drawn.size());
+        levels[level].step += share * runs.drawn[seed][level].step;
+        levels[level].bubble += share * runs.drawn[seed][level].bubble;
       }
     levels.insert(levels.end(), runs.even.begin(), runs.even.end());
     const char* const causes[] = {"slow ranks", "imbalance", "jitter", "point-to-point", "uneven stages"};

@@ -7,6 +7,7 @@
 #include "reports/text/format.h"
 #include "reports/text/step/interval_report.h"
 #include "reports/text/table.h"
+#include "sim/cluster/cluster_step.h"
 
 namespace plumbline::reports {
 
@@ -30,7 +31,9 @@ std::string cluster_section(const model::StepResult& result, const std::vector<C
     bubble += part.seconds;
   }
   table.add_rule();
-  table.add({"bubble of rank 0", fixed(bubble, 3) + " s"});
+  const std::string of =
+      cluster.seeds > sim::most_taken_apart ? fmt::format(", first {} fleets", sim::most_taken_apart) : "";
+  table.add({"bubble of rank 0" + of, fixed(bubble, 3) + " s"});
   const auto published = std::ranges::find(comparisons, "bubble", &Comparison::name);
   if (published != comparisons.end()) table.add({"published", fixed(published->published, 3) + " s"});
   out += table.to_string();
