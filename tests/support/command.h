@@ -25,7 +25,7 @@ struct CommandResult {
 
 inline std::string plumbline_program() { return std::string(PLUMBLINE_BINARY_DIR) + "/plumbline"; }
 
-// The path of a plan that a computer trains in seconds.
+// Returns the path of a plan that is trained within seconds.
 inline std::string small_training_plan() {
   return std::string(PLUMBLINE_SOURCE_DIR) + "/tests/golden/inputs/small-training.toml";
 }
