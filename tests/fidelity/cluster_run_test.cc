@@ -1,7 +1,6 @@
 // A step of every GPU against one of representative GPUs: the same where all are equal, and laws where they are not.
 #include <gtest/gtest.h>
 
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "model/plan/layout.h"
 #include "sim/predict/predictor.h"
 #include "sim/step/step_executor.h"
+#include "tests/support/random_choice.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -16,17 +16,7 @@ namespace {
 
 constexpr double rounding = 1e-9;
 
-class Draw {
- public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
-  template <class Value>
-  Value one_of(const std::vector<Value>& values) {
-    return values[random_() % values.size()];
-  }
-
- private:
-  std::mt19937 random_;
-};
+using tests::Draw;
 
 // Draws a plan over all schedules, degrees, shardings and overlaps. Most do not divide; the caller draws again.
 model::Plan draw_plan(Draw& draw, model::Plan plan, bool experts) {

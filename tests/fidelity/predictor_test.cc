@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/costs.h"
+#include "tests/support/random_choice.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -20,18 +20,7 @@ namespace {
 // The same numbers are summed in different orders.
 constexpr double relative_rounding = 1e-9;
 
-class Draw {
- public:
-  explicit Draw(std::uint32_t seed) : random_(seed) {}
-  template <class Value>
-  Value one_of(const std::vector<Value>& values) {
-    return values[random_() % values.size()];
-  }
-  bool chance(std::uint32_t one_in) { return random_() % one_in == 0; }
-
- private:
-  std::mt19937 random_;
-};
+using tests::Draw;
 
 void vary(Draw& draw, model::Plan& plan, bool experts) {
   auto& degrees = plan.parallelism;

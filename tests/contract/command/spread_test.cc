@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 const std::string example = std::string(PLUMBLINE_SOURCE_DIR) + "/examples/host-dualpipe.toml";
 const std::string sweep = "sweep " + example + " --over batch.global_batch_size=4..256:4 --over cluster.gpus=2,4";
 const std::string search = "plan " + example + " --top 3";
+const std::string training = "campaign deepseek-v3-2048xh800 --no-interval --seeds 4000";
 
 int free_port() {
   const int file = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -63,6 +64,7 @@ std::uintmax_t size_of(const fs::path& file) {
 }
 
 class Spread : public testing::TestWithParam<std::string> {};
+class Killed : public testing::TestWithParam<std::string> {};
 
 TEST_P(Spread, UnderMpiGivesTheAnswerOfOneProcess) {
 #ifdef PLUMBLINE_MPIRUN
@@ -93,7 +95,7 @@ TEST_P(Spread, WithoutMpiGivesTheAnswerOfOneProcess) {
   for (Background* other : {&second, &third}) EXPECT_EQ(other->wait(), 0);
 }
 
-TEST_P(Spread, ResumesAfterEveryKill) {
+TEST_P(Killed, ResumesEveryTime) {
   const CommandResult alone = plumbline(GetParam() + " --json -");
   const TemporaryDirectory folder;
   const fs::path file = folder.path() / "results.db", log = folder.path() / "results.db-wal";
@@ -121,7 +123,8 @@ TEST_P(Spread, ResumesAfterEveryKill) {
   EXPECT_EQ(again.output, alone.output);
 }
 
-INSTANTIATE_TEST_SUITE_P(Verbs, Spread, testing::Values(sweep, search));
+INSTANTIATE_TEST_SUITE_P(Verbs, Spread, testing::Values(sweep, search, training));
+INSTANTIATE_TEST_SUITE_P(Verbs, Killed, testing::Values(sweep, search));
 
 TEST(Resume, RefusesAFileOfAnotherKind) {
   const TemporaryDirectory folder;
