@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "model/architecture/architecture.h"
 #include "model/base/data_type.h"
@@ -14,6 +15,19 @@ namespace plumbline::model {
 struct OperandFormat {
   Precision precision = Precision::bf16;
   bool delayed_scaling = false, weights_cast_once = false;
+};
+
+// A pass of inference over the requests of a rank. Blocks of such a pass have no phases I and W.
+struct InferencePass {
+  enum class Kind : std::uint8_t { none, prefill, decode };
+  Kind kind = Kind::none;
+  std::int64_t requests = 0;    // LayerContext::tokens = requests * new_tokens
+  std::int64_t new_tokens = 1;  // of each: its prompt or a chunk of it; in decode 1 and the speculated ones
+  double cached_tokens = 0;     // of each before the pass, on average
+  std::string cache = "bf16";   // format of keys and values, as inference.kv_cache
+  bool masked_experts = false;  // rows of experts are padded in place, as low-latency kernels deliver them
+
+  explicit operator bool() const { return kind != Kind::none; }
 };
 
 struct LayerContext {
@@ -45,6 +59,7 @@ struct LayerContext {
   bool even_rows = false;  // every expert has as many rows as its capacity
   std::int64_t redundant_experts = 0;  // copies of experts on all ranks of a group together
   double document_tokens = 0;          // mean tokens of a token's document; 0: the sequence
+  InferencePass inference;             // none: training
 
   OperandFormat operands() const {
     const bool whole = gemm == Precision::fp8_tensor;
@@ -83,12 +98,14 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
                weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
                expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
                distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
-               document_tokens] = context;
+               document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
        sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
        shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
        redundant_experts, document_tokens, recompute.size());
+  each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
+       inference.masked_experts);
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

@@ -291,6 +291,10 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   Layout layout;
+  if (plan.batch.global_batch_size == 0)
+    return tl::unexpected(plan_error(plan, ErrorKind::input, "batch.global_batch_size",
+                                     "the plan has no [batch]: it serves a model and does not train it",
+                                     "give it [batch], or predict it with `plumbline serve`"));
   std::optional<Error> error = check_divisions(plan, architecture);
   if (!error) error = check_positions(plan, architecture);
   if (!error) error = derive_data(plan, layout);

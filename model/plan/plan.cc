@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/routing/files.h"
@@ -176,9 +177,9 @@ void name_model_overrides(const Document& document, Plan& plan) {
 // Returns the node of a key, or nullptr. A model key may contain a dot, as in attn_config.alibi.
 const toml::node* node_of(const Document& document, std::string_view key) {
   if (const toml::node* node = document.root.at_path(key).node()) return node;
-  const std::size_t dot = key.find('.');
-  const toml::table* section = document.root[key.substr(0, dot)].as_table();
-  return section == nullptr ? nullptr : section->get(key.substr(dot + 1));
+  const std::string_view section = plan_section(key);
+  const toml::table* table = document.root.at_path(section).as_table();
+  return table == nullptr ? nullptr : table->get(key.substr(section.size() + 1));
 }
 
 std::optional<Error> read_fields(const Document& document, Plan& plan) {
@@ -244,6 +245,21 @@ std::optional<Error> read_all_phases(const Document& document, Plan& plan) {
                      [](CampaignPhaseKeys& phase, auto&& visit) { visit_phase(phase, visit); });
 }
 
+// Checks the keys of a table of the plan, which may have tables of its own.
+std::optional<Error> unknown_keys_of(const Document& document, const std::string& name, const toml::table& table) {
+  for (const auto& [key, value] : table) {
+    const std::string dotted = name + "." + std::string(key.str());
+    if (std::ranges::find(document.keys, dotted) != document.keys.end()) continue;
+    const bool section = std::ranges::any_of(
+        document.keys, [&](const std::string& known) { return name != "model" && known.starts_with(dotted + "."); });
+    if (!section) return located(document, dotted, key.source(), problem("unknown key", plan_key_hint(dotted)));
+    if (!value.is_table())
+      return located(document, dotted, key.source(), problem("expected a table", fmt::format("write [{}]", dotted)));
+    if (auto error = unknown_keys_of(document, dotted, *value.as_table())) return error;
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> unknown_keys(const Document& document) {
   const std::vector<std::string>& keys = document.keys;
   for (const auto& [section, node] : document.root) {
@@ -254,11 +270,7 @@ std::optional<Error> unknown_keys(const Document& document) {
     if (!node.is_table()) {
       return located(document, name, section.source(), problem("expected a table", fmt::format("write [{}]", name)));
     }
-    for (const auto& [key, value] : *node.as_table()) {
-      const std::string dotted = name + "." + std::string(key.str());
-      if (std::ranges::find(keys, dotted) != keys.end()) continue;
-      return located(document, dotted, key.source(), problem("unknown key", plan_key_hint(dotted)));
-    }
+    if (auto error = unknown_keys_of(document, name, *node.as_table())) return error;
   }
   return std::nullopt;
 }
@@ -266,8 +278,9 @@ std::optional<Error> unknown_keys(const Document& document) {
 std::optional<Error> missing_keys(const Document& document) {
   constexpr std::array required = {"model.config",          "cluster.topology",       "cluster.gpus",
                                    "batch.sequence_length", "batch.micro_batch_size", "batch.global_batch_size"};
+  const bool serves = document.root.contains("inference") && !document.root.contains("batch");
   for (const std::string_view key : required) {
-    if (document.root.at_path(key)) continue;
+    if (document.root.at_path(key) || (serves && key.starts_with("batch."))) continue;
     const std::size_t dot = key.find('.');
     return Error{ErrorKind::input, "required key is missing",
                  document.file,    0,
@@ -305,9 +318,11 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
   }
   auto value = parse_override_value(text.substr(equals + 1));
   if (!value) return located(document, key, {}, value.error());
-  const std::size_t dot = key.find('.');
-  toml::node& section = document.root.insert(key.substr(0, dot), toml::table{}).first->second;
-  section.as_table()->insert_or_assign(key.substr(dot + 1), std::move(*value->get("value")));
+  const std::string_view section = plan_section(key);
+  toml::table* table = &document.root;
+  for (const std::string_view name : split(section, '.'))
+    table = table->insert(name, toml::table{}).first->second.as_table();
+  table->insert_or_assign(key.substr(section.size() + 1), std::move(*value->get("value")));
   return std::nullopt;
 }
 
@@ -373,6 +388,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   if (const auto error = missing_keys(document)) return tl::unexpected(*error);
   Plan plan;
   plan.file = path;
+  plan.inference.given = document.root.contains("inference");
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
   if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));

@@ -36,6 +36,15 @@ struct CampaignPhaseKeys {
   bool operator==(const CampaignPhaseKeys&) const = default;
 };
 
+// [inference.prefill] and [inference.decode]: what one pool of a disaggregated deployment has otherwise than the plan.
+struct PoolKeys {
+  std::optional<std::int64_t> gpus;  // of the cluster's; default: what the other pool leaves
+  std::optional<std::int64_t> tensor, pipeline, expert, attention_data, redundant_experts;
+  std::optional<bool> two_micro_batches;
+
+  bool operator==(const PoolKeys&) const = default;
+};
+
 // The layers of each stage: their numbers, or else a rule by which make_layout (model/plan/layout.h) finds them.
 struct StageLayers {
   std::vector<std::int64_t> counts;
@@ -189,6 +198,31 @@ struct Plan {
     std::optional<std::string> start, deadline;  // 2026-12-01
     std::vector<CampaignPhaseKeys> phases;
   } campaign;
+  struct Inference {                 // serving the model (docs/serving.md): degrees are those of [parallelism]
+    bool given = false;              // the plan has this section, and needs no [batch]
+    std::string engine = "generic";  // name or file of a stack
+    std::int64_t input_tokens = 1024, output_tokens = 1024;  // means: ISL and OSL
+    std::optional<std::string> lengths;  // a file of input and output tokens of requests, in place of the means
+    std::int64_t concurrency = 64;       // requests in flight in the whole deployment; 0: as many as fit
+    double prefix_hit_rate = 0;          // share of the input tokens whose keys and values are already cached
+    std::string kv_cache = "bf16";       // bf16 | fp16 | fp8 | int6 | nvfp4 (model/layers/key_value_cache.h)
+    Precision weights = Precision::fp8;  // and of the GEMMs that read them
+    std::int64_t attention_data = 1;  // groups of `tensor` ranks with requests of their own, between which experts lie
+    std::int64_t redundant_experts = 0;
+    double expert_imbalance = 1;                 // rows of the fullest rank's experts over the mean
+    bool two_micro_batches = false;              // one computes while the other dispatches or combines
+    std::int64_t chunked_prefill_tokens = 8192;  // tokens of a step that also decodes; 0: prefill apart from decode
+    std::int64_t speculative_tokens = 0;
+    double acceptance = 0.85;                 // probability that a speculated token is accepted after accepted ones
+    std::string dispatch = "deepep-2025-06";  // version of the low-latency kernels, or all-reduce
+    double memory_share = 0.9;                // of a GPU's memory that the engine may use
+    bool disaggregated = false;
+    PoolKeys prefill, decode;  // where `disaggregated`
+    std::optional<double> max_ttft_s, max_tpot_s;
+    std::optional<double> demand_output_tokens_per_day;  // what the deployment should be large enough for
+
+    bool operator==(const Inference&) const = default;
+  } inference;
   struct {
     std::optional<double> tokens;
     std::optional<ConfigValue> goodput;            // in (0, 1], or "campaign": as [campaign] predicts it; default: 1
@@ -264,6 +298,44 @@ void visit_phase(Phase& phase, Visitor&& visit) {
   visit("share", phase.share);
   visit("global_batch_size", phase.global_batch_size);
   visit("sequence_length", phase.sequence_length);
+}
+
+// Visits the keys of [inference] and its pools for visit_fields.
+template <class Inference, class Visitor>
+void visit_inference(Inference& inference, Visitor&& visit) {
+  visit("inference.engine", inference.engine);
+  visit("inference.input_tokens", inference.input_tokens);
+  visit("inference.output_tokens", inference.output_tokens);
+  visit("inference.lengths", inference.lengths);
+  visit("inference.concurrency", inference.concurrency);
+  visit("inference.prefix_hit_rate", inference.prefix_hit_rate);
+  visit("inference.kv_cache", inference.kv_cache);
+  visit("inference.weights", inference.weights);
+  visit("inference.attention_data", inference.attention_data);
+  visit("inference.redundant_experts", inference.redundant_experts);
+  visit("inference.expert_imbalance", inference.expert_imbalance);
+  visit("inference.two_micro_batches", inference.two_micro_batches);
+  visit("inference.chunked_prefill_tokens", inference.chunked_prefill_tokens);
+  visit("inference.speculative_tokens", inference.speculative_tokens);
+  visit("inference.acceptance", inference.acceptance);
+  visit("inference.dispatch", inference.dispatch);
+  visit("inference.memory_share", inference.memory_share);
+  visit("inference.disaggregated", inference.disaggregated);
+  visit("inference.max_ttft_s", inference.max_ttft_s);
+  visit("inference.max_tpot_s", inference.max_tpot_s);
+  visit("inference.demand_output_tokens_per_day", inference.demand_output_tokens_per_day);
+  const auto pool = [&visit](const std::string& name, auto& keys) {
+    const auto key = [&name](const char* leaf) { return "inference." + name + "." + leaf; };
+    visit(key("gpus"), keys.gpus);
+    visit(key("tensor"), keys.tensor);
+    visit(key("pipeline"), keys.pipeline);
+    visit(key("expert"), keys.expert);
+    visit(key("attention_data"), keys.attention_data);
+    visit(key("redundant_experts"), keys.redundant_experts);
+    visit(key("two_micro_batches"), keys.two_micro_batches);
+  };
+  pool("prefill", inference.prefill);
+  pool("decode", inference.decode);
 }
 
 // Calls visit(key, field) for every scalar and list key of the plan, in file order. Reading, unknown-key checks,
@@ -369,6 +441,7 @@ void visit_fields(PlanType& plan, Visitor&& visit) {
   visit("campaign.planned_stop_hours", plan.campaign.planned_stop_hours);
   visit("campaign.start", plan.campaign.start);
   visit("campaign.deadline", plan.campaign.deadline);
+  visit_inference(plan.inference, visit);
   visit("run.tokens", plan.run.tokens);
   visit("run.goodput", plan.run.goodput);
   visit("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
@@ -402,6 +475,11 @@ std::string model_name(const Plan& plan);
 
 std::vector<std::string> plan_keys();      // every dotted key in file order, phases and any model's keys included
 std::vector<std::string> plan_sections();  // "model", "cluster", ...
+// Returns the table of a key: "inference.prefill" of "inference.prefill.gpus", "model" of any key of the model.
+std::string_view plan_section(std::string_view key);
+// Returns whether the plan does without the key's section: [inference] of one that only trains, [batch] of one that
+// only serves. What is written leaves it out.
+bool lacks_section(const Plan& plan, std::string_view key);
 
 // Returns "did you mean 'parallelism.pipeline'?": the nearest key of the same section, else a key of that name in
 // another section, else the nearest section, else the list of sections.

@@ -15,6 +15,8 @@
 namespace plumbline::model {
 namespace {
 
+constexpr std::string_view model_section = "model";
+
 std::string_view section_of(std::string_view dotted) { return dotted.substr(0, dotted.find('.')); }
 std::string_view leaf_of(std::string_view dotted) { return dotted.substr(dotted.rfind('.') + 1); }
 
@@ -28,6 +30,15 @@ std::string nearest_by_leaf(std::string_view leaf, const std::vector<std::string
 }
 
 }  // namespace
+
+std::string_view plan_section(std::string_view key) {
+  return section_of(key) == model_section ? model_section : key.substr(0, key.rfind('.'));
+}
+
+bool lacks_section(const Plan& plan, std::string_view key) {
+  if (section_of(key) == "inference") return !plan.inference.given;
+  return section_of(key) == "batch" && plan.inference.given && plan.batch.global_batch_size == 0;
+}
 
 std::vector<std::string> plan_keys() {
   std::vector<std::string> keys;

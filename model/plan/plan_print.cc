@@ -62,11 +62,11 @@ std::string to_toml(const Plan& plan) {
   std::string text;
   std::string current;
   visit_fields(plan, [&](std::string_view key, const auto& field) {
-    const std::size_t dot = key.find('.');
-    const std::string_view section = key.substr(0, dot);
+    if (lacks_section(plan, key)) return;
+    const std::string_view section = plan_section(key);
     if (section != current) text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     current = section;
-    const std::string name(key.substr(dot + 1));
+    const std::string name(key.substr(section.size() + 1));
     std::string line = line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // no table
     const auto place = plan.places.find(key);
     if (place != plan.places.end() && !place->second.implied_by.empty())

@@ -38,9 +38,12 @@ Json value_of(const std::optional<T>& value) {
 
 Json plan_of(const model::Plan& plan) {
   Json json = Json::object();
-  model::visit_fields(plan, [&json](std::string_view key, const auto& field) {
-    const std::size_t dot = key.find('.');
-    json[std::string(key.substr(0, dot))][std::string(key.substr(dot + 1))] = value_of(field);
+  model::visit_fields(plan, [&](std::string_view key, const auto& field) {
+    if (model::lacks_section(plan, key)) return;
+    Json* section = &json;
+    const std::string_view table = model::plan_section(key);
+    for (const std::string_view name : model::split(table, '.')) section = &(*section)[std::string(name)];
+    (*section)[std::string(key.substr(table.size() + 1))] = value_of(field);
   });
   Json& campaign = json["campaign"]["phase"] = Json::array();
   for (const model::CampaignPhaseKeys& phase : plan.campaign.phases) {

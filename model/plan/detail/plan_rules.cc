@@ -20,13 +20,16 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::array<std::string_view, 11> keys_with_zero = {
-    "routing.imbalance",       "routing.skew",        "routing.correlation", "run.price_usd_per_gpu_hour",
-    "input.bytes_per_token",   "run.phase.gpu_hours", "offload.activations", "run.electricity_usd_per_kwh",
-    "cluster.speed_deviation", "cluster.jitter",      "cluster.background"};  // besides those of [campaign]
-constexpr double most_imbalance = 1000;                                       // that of a million ranks
-constexpr double most_skew = 10;      // beyond it every token chooses the same experts
-constexpr double most_deviation = 1;  // of speeds and times, over their mean
+constexpr std::array<std::string_view, 12> keys_with_zero = {
+    "routing.imbalance",       "routing.skew",
+    "routing.correlation",     "run.price_usd_per_gpu_hour",
+    "input.bytes_per_token",   "run.phase.gpu_hours",
+    "offload.activations",     "run.electricity_usd_per_kwh",
+    "cluster.speed_deviation", "cluster.jitter",
+    "cluster.background",      "inference.prefix_hit_rate"};  // besides those of [campaign]
+constexpr double most_imbalance = 1000;                       // that of a million ranks
+constexpr double most_skew = 10;                              // beyond it every token chooses the same experts
+constexpr double most_deviation = 1;                          // of speeds and times, over their mean
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -47,8 +50,11 @@ Range range_of(std::string_view key) {
     return {0, 1'000'000};
   if (key == "overlap.communication_sms" || key == "search.communication_sms") return {0, 1'000'000};
   if (key == "recompute.layers" || key == "schedule.layers_per_stage") return {0, 1'000'000};
-  if (key == "routing.rows_per_rank" || key == "routing.redundant_experts" || key == "campaign.spare_nodes")
+  if (key == "routing.rows_per_rank" || key == "campaign.spare_nodes") return {0, 1'000'000'000};
+  if (key == "inference.concurrency" || key == "inference.chunked_prefill_tokens" ||
+      key == "inference.speculative_tokens" || key.ends_with("redundant_experts"))
     return {0, 1'000'000'000};
+  if (key.starts_with("inference.") && !key.ends_with("_tokens")) return {1, 1'000'000};
   if (key.starts_with("parallelism.") || key.starts_with("schedule.") || key.starts_with("search."))
     return {1, 1'000'000};
   return {1, 1'000'000'000};
@@ -112,6 +118,12 @@ std::optional<Error> check_plan_value(std::string_view key, double value) {
   if ((key == "cluster.speed_deviation" || key == "cluster.jitter") && value > most_deviation)
     return refuse(fmt::format("must be at most {}, found {}", most_deviation, value),
                   "a deviation is a share: 0.005 is 0.5 %");
+  if (key == "inference.prefix_hit_rate" && value >= 1)
+    return refuse(fmt::format("must be below 1, found {}", value), "the last token of a prompt is always computed");
+  if ((key == "inference.acceptance" || key == "inference.memory_share") && value > 1)
+    return refuse(fmt::format("must be at most 1, found {}", value), "a share, such as 0.9");
+  if (key == "inference.expert_imbalance" && value < 1)
+    return refuse(fmt::format("must be at least 1, found {}", value), "1: every rank has the same rows");
   if (key == "run.goodput" && value > 1)
     return refuse(fmt::format("must be at most 1, found {}", value), "1: no second is lost");
   if (key == "campaign.phase.share" && value > 1)
@@ -144,6 +156,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "campaign.checkpoint_storage") return check_word(value, {"parallel", "ssd"});
   if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
     return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
+  if (key == "inference.kv_cache") return check_word(value, {"bf16", "fp16", "fp8", "int6", "nvfp4"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);

@@ -13,7 +13,7 @@
 #include "calibrate/import/nccl_tests.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
-#include "cli/measure_records.h"
+#include "cli/measure/measure_records.h"
 #include "model/base/text_file.h"
 #include "real/measure/case_file.h"
 #include "tests/support/costs.h"

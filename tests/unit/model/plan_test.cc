@@ -131,14 +131,31 @@ TEST(Plan, PrintedPlanKeepsAwkwardTextAndNumbers) {
 }
 
 TEST(Plan, PrintsEveryKey) {
-  const Plan plan = load(minimal_text);
+  const Plan plan = load(minimal_text, {"inference.engine=vllm"});
   const std::string text = to_toml(plan);
   visit_fields(plan, [&](std::string_view key, const auto&) {
-    const std::string leaf(key.substr(key.find('.') + 1));
+    const std::string leaf(key.substr(plan_section(key).size() + 1));
     EXPECT_NE(text.find(leaf + " "), std::string::npos) << key;
   });
   EXPECT_NE(text.find("# tokens is not set\n"), std::string::npos);
   EXPECT_NE(text.find("gradient_bucket_bytes = 40000000.0\n"), std::string::npos);
+}
+
+TEST(Plan, ThatServesNeedsNoBatchAndHasPoolsOfItsOwn) {
+  const std::string text =
+      "[model]\nconfig = \"m.json\"\n[cluster]\ntopology = \"t\"\ngpus = 8\n"
+      "[inference]\nconcurrency = 0\n[inference.decode]\ngpus = 6\n";
+  const Plan plan = load(text, {"inference.prefill.expert=2"});
+  EXPECT_TRUE(plan.inference.given);
+  EXPECT_EQ(plan.inference.concurrency, 0);
+  EXPECT_EQ(plan.inference.decode.gpus, 6);
+  EXPECT_EQ(plan.inference.prefill.expert, 2);
+  EXPECT_EQ(plan.inference.prefill.gpus, std::nullopt);
+  const std::string printed = to_toml(plan);
+  EXPECT_NE(printed.find("\n[inference.decode]\ngpus = 6\n"), std::string::npos) << printed;
+  EXPECT_EQ(printed.find("[batch]"), std::string::npos);
+  expect_same(plan, load(printed));
+  EXPECT_EQ(to_toml(load(minimal_text)).find("[inference"), std::string::npos);
 }
 
 TEST(Plan, ReadsWhatASearchMayTry) {

@@ -1,4 +1,4 @@
-#include "cli/measure.h"
+#include "cli/measure/measure.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/inputs.h"
-#include "cli/measure_records.h"
+#include "cli/measure/measure_records.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"

@@ -1,4 +1,4 @@
-#include "cli/measure_records.h"
+#include "cli/measure/measure_records.h"
 
 #include <fmt/format.h>
 

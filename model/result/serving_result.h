@@ -1,0 +1,86 @@
+// What serving a model on a deployment costs in its steady state: times, rates, room for keys and values, money.
+// Names are those of vLLM, SGLang and TensorRT-LLM: TTFT is the time to the first token, TPOT the time per output token
+// after it, ISL and OSL the lengths of inputs and outputs, concurrency the requests in flight.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/provenance.h"
+#include "model/result/prediction_interval.h"
+
+namespace plumbline::model {
+
+// What more of would make a step faster or the deployment serve more requests.
+enum class ServingBound : std::uint8_t { weights, kv, compute, links, latency, host };
+std::string_view to_string(ServingBound bound);
+
+// A part of a step: seconds of one section of the layers ("attention", "dispatch") on the critical path.
+struct ServingPart {
+  std::string name;
+  double seconds = 0;
+  double hidden_s = 0;  // seconds that run while another part does
+  ServingBound bound = ServingBound::latency;
+};
+
+// The GPUs of one phase; without disaggregation one pool has both.
+struct ServingPool {
+  std::string name;  // "prefill", "decode", or "both"
+  std::int64_t gpus = 0, instances = 0, gpus_per_instance = 0;
+  std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1, redundant_experts = 0;
+  double step_s = 0;               // of one pass of an instance over its requests
+  double tokens_per_step = 0;      // of an instance
+  double batch_per_gpu = 0;        // requests
+  std::vector<ServingPart> parts;  // their seconds add up to step_s
+  // Of the fullest GPU.
+  double weights_bytes = 0, reserve_bytes = 0, activations_bytes = 0, kv_bytes = 0, capacity_bytes = 0;
+  double kv_capacity_tokens = 0;  // of an instance
+  ServingBound bound_by = ServingBound::latency;
+};
+
+// One point of the frontier: interactivity is 1 / tpot_s tokens per second and user.
+struct ServingPoint {
+  double concurrency = 0, batch_per_gpu = 0;
+  double tpot_s = 0, ttft_unloaded_s = 0;
+  double output_tokens_per_s_per_gpu = 0;
+  std::optional<double> usd_per_million_output_tokens;
+  bool within_limits = true;
+};
+
+struct ServingInterval {
+  std::optional<Quantiles> tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu, usd_per_million_output_tokens;
+  std::vector<IntervalPart> parts;  // shares of the variance of TPOT
+};
+
+struct ServingResult {
+  double concurrency = 0;      // requests in flight, those in prefill included
+  double batch_per_gpu = 0;    // requests that decode, per GPU that decodes
+  double tpot_s = 0;           // prefill of other requests in the same steps included
+  double ttft_unloaded_s = 0;  // of a request that waits for nothing: a lower bound
+  double itl_worst_s = 0;      // the longest step: with a whole chunk of a prompt
+  double output_tokens_per_s = 0, output_tokens_per_s_per_gpu = 0;  // over all GPUs of the deployment
+  double input_tokens_per_s_per_gpu = 0;                            // hits of the prefix cache included
+  double output_tokens_per_s_per_node = 0;
+  double decode_step_s = 0;                 // one step of the decoding pool, without prefill
+  double tokens_per_step = 1;               // of a request: more than 1 where tokens are speculated
+  double prefill_tokens_per_s_per_gpu = 0;  // computed tokens, of GPUs that do nothing else
+  double kv_bytes_per_token = 0;            // of all layers on all ranks of an instance, each stored once
+  double kv_capacity_tokens = 0;            // of the deployment
+  double most_concurrency = 0;              // requests for which there is room
+  ServingBound bound_by = ServingBound::latency;
+  std::optional<double> usd_per_million_output_tokens, usd_per_million_input_tokens;  // of the GPUs of each phase
+  std::optional<double> usd_per_million_tokens_all_in;  // all GPUs over the output tokens alone
+  std::int64_t prefill_gpus = 0, decode_gpus = 0;       // without disaggregation both are all GPUs
+  std::vector<ServingPool> pools;
+  std::vector<ServingPoint> frontier;  // by growing concurrency
+  std::optional<double> demand_gpus;   // for inference.demand_output_tokens_per_day
+  std::optional<double> demand_prefill_gpus, demand_decode_gpus;
+  std::optional<ServingInterval> interval;
+  std::vector<Parameter> constants;  // that the answer rests on
+  std::vector<std::string> notes;    // sentences: what is a bound, what the engine leaves out
+};
+
+}  // namespace plumbline::model

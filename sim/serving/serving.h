@@ -1,0 +1,38 @@
+// Predicts what serving a model costs in its steady state. It is a planner: there are no queues and no arrivals, so
+// that the time to the first token is that of a request which waits for nothing. Formulas: docs/serving.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/result/serving_result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// Predicts deployments of one model on one cluster under one profile; plans may differ in [parallelism] and
+// [inference]. Graphs, costs and times of passes are kept by what they depend on, so that related plans share them.
+// Safe for several threads.
+class ServingPredictor {
+ public:
+  explicit ServingPredictor(const Inputs& inputs);
+  ~ServingPredictor();
+
+  // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
+  // weights that do not fit, no room for one request); a profile that lacks a constant is an input error.
+  model::Result<model::ServingResult> predict(const model::Plan& plan) const;
+
+  // Returns points from one request to as many as fit, without interval.
+  model::Result<std::vector<model::ServingPoint>> frontier(const model::Plan& plan) const;
+
+ private:
+  struct Memos;
+  std::unique_ptr<Memos> memos_;
+};
+
+// Predicts the inputs' plan, with its frontier.
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs);
+
+}  // namespace plumbline::sim
