@@ -208,23 +208,32 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
   return changes;
 }
 
+Result<InputsReader::StackChoice> InputsReader::stack_of(const model::Plan& plan, const model::Profile& profile) const {
+  if (purpose_ == Purpose::training)
+    return StackChoice{"stack.name", plan.stack.name.value_or(profile.stack()), plan.stack.name.has_value()};
+  if (plan.inference.given) return StackChoice{"inference.engine", plan.inference.engine, true};
+  return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "inference", "the plan does not serve",
+                                          "add the section [inference] (docs/serving.md)"));
+}
+
 Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
                                                 const std::vector<model::ConstantChange>& changes,
                                                 const std::string& held_out) {
   auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
-  const std::string named = plan.stack.name.value_or(profile.stack());
+  const auto [key, named, given] = TRY(stack_of(plan, profile));
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
   } else {
-    const bool given = plan.stack.name.has_value();
-    const auto stack =
-        stacks_.find({named, plan.file, held_out}, [&] { return find_stack(named, given ? plan.file : "", held_out); });
+    const auto find = [&, &named = named, &given = given] {
+      return find_stack(named, given ? plan.file : "", held_out);
+    };
+    const auto stack = stacks_.find({named, plan.file, held_out}, find);
     if (!stack && given && stack.error().file.empty())
       return tl::unexpected(
-          model::plan_error(plan, stack.error().kind, "stack.name", stack.error().message, stack.error().hint));
+          model::plan_error(plan, stack.error().kind, key, stack.error().message, stack.error().hint));
     if (!stack) return tl::unexpected(stack.error());
     TRY(model::apply_stack(*stack, plan));
-    if (!given) plan.stack.name = named;  // a file of the profile's, too
+    if (!given || purpose_ == Purpose::serving) plan.stack.name = named;  // a file of the profile's, too
     profile = model::with_stack(profile, *stack);
   }
   return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
@@ -323,6 +332,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out));
   model::Plan effective = with_stage_layers(stacked, architecture);
   sim::Inputs inputs{std::move(effective), architecture, topology.cluster, profile, nullptr, topology.fabric};
+  if (purpose_ == Purpose::serving) return inputs;
   TRY(add_left(inputs, held_out));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
   return inputs;

@@ -60,10 +60,16 @@ model::Result<calibrate::Measurements> read_measurements(const std::string& path
 // Moves the changes of constants out of the overrides; those of plan keys stay.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
 
+enum class Purpose { training, serving };
+
 // Reads the inputs of several plans, each profile, stack and each variation of a topology once. It is safe for several
 // threads.
 class InputsReader {
  public:
+  // For serving, the stack is that of inference.engine in place of the one with which the model was trained; a plan
+  // without [inference] is an input error.
+  explicit InputsReader(Purpose purpose = Purpose::training) : purpose_(purpose) {}
+
   // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the
   // plan's, else the profile's: the plan has its settings, the profile its constants. An override is
   // KEY=VALUE with a key of the plan, or with a constant: profile.NAME=VALUE or topology.NAME=VALUE
@@ -80,6 +86,11 @@ class InputsReader {
                                      const ConstantChanges& changes = {}, const std::string& held_out = "");
 
  private:
+  struct StackChoice {
+    std::string key, name;  // of the plan
+    bool given = false;     // by the plan, else by the profile
+  };
+  model::Result<StackChoice> stack_of(const model::Plan& plan, const model::Profile& profile) const;
   // Returns the profile with the constants of the stack, and gives the plan the settings of the stack.
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes,
@@ -91,6 +102,7 @@ class InputsReader {
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
+  Purpose purpose_;
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation

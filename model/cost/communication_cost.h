@@ -51,6 +51,9 @@ class CommunicationCost {
     std::int64_t sms = 0;
     // The collectives of NCCL (alltoall, allgather) hold the SMs of its channels where `sms` is 0.
     Dispatcher dispatcher = Dispatcher::deepep;
+    // Of the low-latency kernels: their constants are exchange.low_latency.<version>.<direction>.*. Empty: there are
+    // none.
+    std::string low_latency;
   };
   static Result<CommunicationCost> make(const Profile& profile, const ClusterShape& cluster, const Group& group,
                                         const Kernels& kernels);

@@ -96,7 +96,8 @@ struct Suffix {
   std::string operator()(const DispatchAttributes& a) const {
     return fmt::format("-e{}r{}k{}-b{}", a.experts, a.experts_per_rank, a.experts_per_token, a.token_bytes) +
            flag(a.dispatcher == Dispatcher::alltoall, "alltoall") +
-           flag(a.dispatcher == Dispatcher::allgather, "allgather");
+           flag(a.dispatcher == Dispatcher::allgather, "allgather") +
+           flag(a.dispatcher == Dispatcher::low_latency, "low_latency");
   }
   std::string operator()(const NormAttributes& a) const { return a.heads > 1 ? fmt::format("-h{}", a.heads) : ""; }
   std::string operator()(const CastAttributes& a) const {

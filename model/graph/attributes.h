@@ -92,11 +92,14 @@ struct RouterAttributes {
   double scaling_factor = 1.0;
 };
 // How tokens reach the experts of other ranks.
-//   deepep     kernels that send a token once to each rank and node (DeepEP); hybridep is another family of them
-//   alltoall   an all-to-all of NCCL between the ranks, of rows that were copied once per expert
-//   allgather  every rank gets the tokens of all ranks; the results are reduce-scattered
-// The last two are Megatron's (megatron/core/transformer/moe/token_dispatcher.py).
-enum class Dispatcher : std::uint8_t { deepep, hybridep, alltoall, allgather };
+//   deepep       kernels that send a token once to each rank and node (DeepEP); hybridep is another family of them
+//   alltoall     an all-to-all of NCCL between the ranks, of rows that were copied once per expert
+//   allgather    every rank gets the tokens of all ranks; the results are reduce-scattered
+//   low_latency  kernels of decode passes, which send a copy of a token to each of its experts, into the rows that
+//                masked grouped GEMMs read; where costs are made their version is chosen
+//                (model/cost/communication_cost.h)
+// alltoall and allgather are Megatron's (megatron/core/transformer/moe/token_dispatcher.py).
+enum class Dispatcher : std::uint8_t { deepep, hybridep, alltoall, allgather, low_latency };
 inline bool is_collective(Dispatcher dispatcher) {
   return dispatcher == Dispatcher::alltoall || dispatcher == Dispatcher::allgather;
 }
