@@ -68,8 +68,10 @@ std::string flag(bool set, std::string_view word) { return set ? fmt::format("-{
 struct Suffix {
   std::string operator()(const std::monostate&) const { return ""; }
   std::string operator()(const MatmulAttributes& a) const {
-    return flag(a.transpose_a, "ta") + flag(a.transpose_b, "tb") + flag(a.accumulate, "acc");
+    return flag(a.transpose_a, "ta") + flag(a.transpose_b, "tb") + flag(a.accumulate, "acc") +
+           (a.groups_hit > 0 ? fmt::format("-hit{:g}", a.groups_hit) : "") + flag(a.masked, "masked");
   }
+  std::string operator()(const HeadMatmulAttributes& a) const { return fmt::format("-h{}c{}", a.heads, a.copied); }
   std::string operator()(const BatchedMatmulAttributes& a) const {
     return fmt::format("-form{}-h{}k{}-d{}-s{}", static_cast<int>(a.form), a.query_heads, a.key_value_heads, a.dim,
                        a.sequence_length);
@@ -81,6 +83,11 @@ struct Suffix {
            flag(a.dropout > 0, "dropout") + (a.ring_ranks > 1 ? fmt::format("-ring{}", a.ring_ranks) : "") +
            flag(a.kernel != AttentionKernel::fused, to_string(a.kernel)) +
            (a.document_tokens > 0 ? fmt::format("-doc{:g}", a.document_tokens) : "");
+  }
+  std::string operator()(const CachedAttentionAttributes& a) const {
+    return fmt::format("-h{}k{}-d{}v{}-r{}n{}c{:g}", a.query_heads, a.key_value_heads, a.query_key_dim, a.value_dim,
+                       a.requests, a.new_tokens, a.context_tokens) +
+           flag(a.latent, "latent") + (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi");
   }
   std::string operator()(const RotaryAttributes& a) const {
     return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length);

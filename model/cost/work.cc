@@ -37,8 +37,15 @@ GemmShape grouped_gemm(const Graph& graph, const Operator& op, double row_scale)
     const double rows = extent(a.shape[attributes.transpose_a ? 0 : 1], row_scale);
     return {experts, extent(c.shape[1], 1), extent(c.shape[2], 1), rows / experts};
   }
-  const auto experts = static_cast<double>(graph.tensor(op.reads[1]).shape[0].size);
+  const double experts =
+      attributes.groups_hit > 0 ? attributes.groups_hit : static_cast<double>(graph.tensor(op.reads[1]).shape[0].size);
   return {experts, extent(c.shape[0], row_scale) / experts, extent(c.shape[1], 1), extent(a.shape[1], 1)};
+}
+
+GemmShape head_gemm(const Graph& graph, const Operator& op) {
+  const auto& weight = graph.tensor(op.reads[1]).shape;
+  return {extent(weight[0], 1), extent(graph.tensor(op.reads[0]).shape[0], 1), extent(weight[1], 1),
+          extent(weight[2], 1)};
 }
 
 // There is one GEMM for every sequence and query head.
@@ -63,6 +70,7 @@ double keys_per_query(const AttentionAttributes& a, bool causal) {
 
 GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale) {
   if (op.kind == OperatorKind::batched_matmul) return batched_gemm(graph, op);
+  if (op.kind == OperatorKind::head_matmul) return head_gemm(graph, op);
   return op.kind == OperatorKind::grouped_matmul ? grouped_gemm(graph, op, row_scale)
                                                  : plain_gemm(graph, op, row_scale);
 }
@@ -89,11 +97,41 @@ AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal
           .element_bytes = bytes_per_element(k.type)};
 }
 
+CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op, bool causal) {
+  const auto& a = std::get<CachedAttentionAttributes>(op.attributes);
+  const auto queries = static_cast<double>(a.new_tokens);
+  const double window = a.window > 0 ? static_cast<double>(a.window) : a.context_tokens;
+  // Query t sees (queries - 1 - t) keys less than the last one, or the keys of a full window.
+  const double first = a.context_tokens - queries + 1;
+  const double full = std::clamp(a.context_tokens - window, 0.0, queries);  // queries whose window is full
+  const double growing = queries - full;
+  const double seen = (growing * (first + (growing - 1) / 2) + full * window) / queries;
+  double stored = 0;
+  for (std::size_t i = 2; i < op.reads.size(); ++i) {
+    const Tensor& cache = graph.tensor(op.reads[i]);
+    stored += static_cast<double>(cache.shape[1].size) * bytes_per_element(cache.type);
+  }
+  return {.requests = static_cast<double>(a.requests),
+          .queries = queries,
+          .query_heads = static_cast<double>(a.query_heads),
+          .kv_heads = static_cast<double>(a.key_value_heads),
+          .pairs_per_query = causal ? seen : std::min(window, a.context_tokens),
+          .keys = std::min(a.context_tokens, window + queries - 1),
+          .qk_dim = static_cast<double>(a.query_key_dim),
+          .v_dim = static_cast<double>(a.value_dim),
+          .key_value_bytes = stored};
+}
+
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
   const OperatorClass type = class_of(op.kind);
   if (is_gemm(type)) {
     const GemmShape p = gemm_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
+  }
+  if (type == OperatorClass::cached_attention) {
+    const CachedAttentionWork work = cached_attention_work(graph, op, causal);
+    const double pairs = work.requests * work.query_heads * work.queries * work.pairs_per_query;
+    return Flops(pairs * 2 * (work.qk_dim + work.v_dim));
   }
   if (type != OperatorClass::attention) return Flops(0);
   const AttentionWork work = attention_work(graph, op, causal);
@@ -117,6 +155,23 @@ Bytes table_bytes(const Graph& graph, const Operator& op) {
   return x.bytes() * passes + Bytes(forward ? touched : 2 * touched);
 }
 
+// Returns the bytes of a cache that an operator reads or writes.
+double cache_bytes(const Graph& graph, const Operator& op, const Tensor& cache) {
+  const double row = static_cast<double>(cache.shape[1].size) * bytes_per_element(cache.type);
+  if (op.kind == OperatorKind::append_cache)
+    return std::min(cache.bytes().value(), row * static_cast<double>(graph.tensor(op.reads[1]).shape[0].size));
+  if (op.kind != OperatorKind::cached_attention) return cache.bytes().value();
+  const auto& attributes = std::get<CachedAttentionAttributes>(op.attributes);
+  return static_cast<double>(attributes.requests) * cached_attention_work(graph, op, true).keys * row;
+}
+
+// Returns the share of a grouped GEMM's weights that is read.
+double weights_hit(const Operator& op, const Tensor& tensor) {
+  const auto* matmul = std::get_if<MatmulAttributes>(&op.attributes);
+  const bool weight = matmul != nullptr && matmul->groups_hit > 0 && tensor.role == Role::parameter;
+  return weight ? matmul->groups_hit / static_cast<double>(tensor.shape[0].size) : 1;
+}
+
 }  // namespace
 
 Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
@@ -124,14 +179,16 @@ Bytes bytes_moved(const Graph& graph, const Operator& op, double row_scale) {
   if (class_of(op.kind) == OperatorClass::embedding) return table_bytes(graph, op);
   for (TensorId id : op.reads) {
     const Tensor& t = graph.tensor(id);
-    total += elements(t, row_scale) * bytes_per_element(t.type);
+    total += t.role == Role::cache ? cache_bytes(graph, op, t)
+                                   : elements(t, row_scale) * bytes_per_element(t.type) * weights_hit(op, t);
   }
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   if (cast != nullptr && cast->finds_scale) total *= 2;
   for (TensorId id : op.writes) {
     const Tensor& t = graph.tensor(id);
     const double passes = t.role == Role::gradient ? 2 : 1;
-    total += passes * elements(t, row_scale) * bytes_per_element(t.type);
+    total +=
+        t.role == Role::cache ? cache_bytes(graph, op, t) : passes * elements(t, row_scale) * bytes_per_element(t.type);
   }
   return Bytes(total);
 }

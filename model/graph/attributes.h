@@ -46,6 +46,11 @@ struct MatmulAttributes {
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;  // C += (weight gradients)
+  double groups_hit = 0;    // of a grouped_matmul: experts that have rows, expected; 0: all
+  bool masked = false;      // rows of each of them are in a block of their own, which they do not fill
+};
+struct HeadMatmulAttributes {
+  std::int64_t heads = 0, copied = 0;  // copied: last columns of a head that are not multiplied
 };
 struct AttentionAttributes {
   std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
@@ -58,6 +63,16 @@ struct AttentionAttributes {
   std::int64_t ring_ranks = 1, ring_stride = 1;
   AttentionKernel kernel = AttentionKernel::fused;
   double document_tokens = 0;  // mean tokens of a query's document; 0: the sequence
+};
+// Attention of the new tokens of requests over their keys and values in a cache.
+struct CachedAttentionAttributes {
+  std::int64_t query_heads = 0, key_value_heads = 0, query_key_dim = 0, value_dim = 0;
+  std::int64_t requests = 0, new_tokens = 1;  // new tokens of each request
+  double context_tokens = 0;                  // of a request, the new ones included; their mean
+  bool latent = false;                        // one cache has key and value of all heads (DeepSeek-V2, section 2.1.2)
+  double scale = 1;                           // factor on scores
+  std::int64_t window = 0;                    // latest tokens that a query sees, itself included; 0: all
+  bool alibi = false;                         // as in AttentionAttributes
 };
 // The three GEMMs of attention over stored scores; query head h uses key-value head h / (Hq/Hk).
 enum class BatchedForm : std::uint8_t {
@@ -140,10 +155,11 @@ struct AdamwAttributes {
   bool on_host = false;       // states are in host memory and the CPU updates them
 };
 
-using Attributes = std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, AttentionAttributes,
-                                RotaryAttributes, HeadsAttributes, RouterAttributes, DispatchAttributes, NormAttributes,
-                                CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
-                                CollectiveAttributes, AdamwAttributes>;
+using Attributes =
+    std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, HeadMatmulAttributes, AttentionAttributes,
+                 CachedAttentionAttributes, RotaryAttributes, HeadsAttributes, RouterAttributes, DispatchAttributes,
+                 NormAttributes, CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
+                 CollectiveAttributes, AdamwAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

@@ -28,7 +28,9 @@ namespace {
 
 bool exists_beforehand(const Tensor& tensor) { return tensor.role != Role::activation && tensor.role != Role::host; }
 
-bool accumulates(const Tensor& tensor) { return tensor.role == Role::gradient || tensor.role == Role::parameter; }
+bool accumulates(const Tensor& tensor) {
+  return tensor.role == Role::gradient || tensor.role == Role::parameter || tensor.role == Role::cache;
+}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // The operator graph of one block (a transformer layer, the embedding, a head ...) in its three phases: F forward, I
-// input gradient, W weight gradient. Cost, memory, simulation and execution all read this one graph, so every operator
-// states what it computes on which tensors.
+// input gradient, W weight gradient; a pass of inference has the first. Cost, memory, simulation and execution all read
+// this one graph, so every operator states what it computes on which tensors.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ enum class Role : std::uint8_t {
   parameter,   // trained
   constant,    // not trained, e.g. the routing bias
   host,        // a part of an activation while it waits in host memory
-  gradient     // gradient of a parameter, accumulated over micro-batches
+  gradient,    // gradient of a parameter, accumulated over micro-batches
+  cache        // keys and values of a request's tokens, which stay until it ends
 };
 
 using TensorId = std::uint32_t;

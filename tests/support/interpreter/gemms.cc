@@ -36,6 +36,18 @@ void matmul(Call& call) {
     call.out(0) = std::move(gemm);
 }
 
+void head_matmul(Call& call) {
+  const auto& a = call.attributes<model::HeadMatmulAttributes>();
+  const Matrix &x = call.in(0), &w = call.in(1);
+  const Index out = w.rows() / a.heads, in = w.cols();
+  call.out(0).resize(x.rows(), a.heads * (out + a.copied));
+  for (Index h = 0; h < a.heads; ++h) {
+    const Index from = h * (in + a.copied), to = h * (out + a.copied);
+    call.out(0).middleCols(to, out) = call.gemm(x.middleCols(from, in), w.middleRows(h * out, out).transpose());
+    call.out(0).middleCols(to + out, a.copied) = x.middleCols(from + in, a.copied);
+  }
+}
+
 void grouped_matmul(Call& call) {
   const auto& attributes = call.attributes<model::MatmulAttributes>();
   if (attributes.accumulate) return grouped_weight_gradient(call);

@@ -17,7 +17,8 @@ void rotate(Call& call, double direction) {
       const Index first = (head + 1) * a.head_dim - a.rope_dim + i;
       const double frequency = std::pow(a.theta, -2.0 * static_cast<double>(i) / static_cast<double>(a.rope_dim));
       for (Index t = 0; t < x.rows(); ++t) {
-        const double angle = direction * static_cast<double>(t % a.sequence_length) * frequency;
+        const double earlier = call.ins() > 1 ? call.in(1)(t / a.sequence_length) : 0;
+        const double angle = direction * (earlier + static_cast<double>(t % a.sequence_length)) * frequency;
         call.out(0)(t, first) = x(t, first) * std::cos(angle) - x(t, first + half) * std::sin(angle);
         call.out(0)(t, first + half) = x(t, first + half) * std::cos(angle) + x(t, first) * std::sin(angle);
       }

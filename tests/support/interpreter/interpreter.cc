@@ -16,6 +16,11 @@ Index leading(const model::Tensor& tensor) {
 
 Index columns(const model::Tensor& tensor) { return tensor.shape.size() == 1 ? 1 : tensor.shape.back().size; }
 
+// Returns whether operators add to a tensor that is there before.
+bool stays(const model::Tensor& tensor) {
+  return tensor.role == model::Role::gradient || tensor.role == model::Role::cache;
+}
+
 }  // namespace
 
 Matrix zeros(const model::Tensor& tensor) { return Matrix::Zero(leading(tensor), columns(tensor)); }
@@ -30,7 +35,7 @@ Interpreter::Interpreter(const model::Graph& graph, std::size_t ranks) : graph_(
   for (RankState& state : ranks_) {
     state.values.resize(graph.tensors.size());
     for (std::size_t id = 0; id < graph.tensors.size(); ++id)
-      if (graph.tensors[id].role == model::Role::gradient) state.values[id] = zeros(graph.tensors[id]);
+      if (stays(graph.tensors[id])) state.values[id] = zeros(graph.tensors[id]);
   }
 }
 
@@ -50,7 +55,7 @@ void Interpreter::run(const model::Operator& op) {
   std::vector<Call> calls;
   for (RankState& state : ranks_) {
     for (model::TensorId id : op.writes)
-      if (graph_.tensor(id).role != model::Role::gradient) state.values[id].emplace();
+      if (!stays(graph_.tensor(id))) state.values[id].emplace();
     calls.emplace_back(graph_, op, state, multiply_adds);
   }
   function_of(op.kind)(calls);

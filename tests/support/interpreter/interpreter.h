@@ -62,7 +62,7 @@ using Calls = std::span<Call>;
 
 class Interpreter {
  public:
-  // Gradients of parameters start at zero; the caller sets inputs, parameters and constants.
+  // Gradients of parameters and caches start at zero; the caller sets inputs, parameters and constants.
   Interpreter(const model::Graph& graph, std::size_t ranks);
 
   void set(std::size_t rank, model::TensorId id, Matrix value) { ranks_[rank].values[id] = std::move(value); }

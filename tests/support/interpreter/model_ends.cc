@@ -31,7 +31,10 @@ void embedding_grad(Call& call) {
 void add_positions(Call& call) {
   const Index length = call.attributes<model::PositionAttributes>().sequence_length;
   call.out(0) = call.in(0);
-  for (Index t = 0; t < call.in(0).rows(); ++t) call.out(0).row(t) += call.in(1).row(t % length);
+  for (Index t = 0; t < call.in(0).rows(); ++t) {
+    const Index earlier = call.ins() > 2 ? static_cast<Index>(call.in(2)(t / length)) : 0;
+    call.out(0).row(t) += call.in(1).row(earlier + t % length);
+  }
 }
 
 void add_positions_grad(Call& call) {
