@@ -31,6 +31,7 @@ constexpr TypeRow types[] = {
     {"mxfp8", 1 + 1.0 / 32},
     {"nvfp4", 0.5 + 1.0 / 16},
     {"mxfp4", 0.5 + 1.0 / 32},
+    {"int6", 0.75},
 };
 
 struct PrecisionRow {
@@ -63,6 +64,9 @@ std::string_view to_string(DataType type) { return types[static_cast<std::size_t
 std::string_view to_string(Precision precision) { return row_of(precision).name; }
 DataType activation_type(Precision precision) { return row_of(precision).activation; }
 DataType weight_type(Precision precision) { return row_of(precision).weight; }
+DataType stored_weight(Precision precision) {
+  return is_quantized(weight_type(precision)) ? weight_type(precision) : activation_type(precision);
+}
 
 std::string precision_names() {
   std::string names;

@@ -25,7 +25,8 @@ enum class DataType : std::uint8_t {
   int64,
   mxfp8,
   nvfp4,
-  mxfp4
+  mxfp4,
+  int6  // keys and values of DeepSeek-V2 (arXiv 2405.04434, section 3.2.2), whose scales are not published
 };
 
 // Returns the bytes of an element, scales included (fp8_tile: 1 + 4/128; e5m6: 12 bits plus a tile's scale).
@@ -48,6 +49,7 @@ std::string_view to_string(Precision precision);
 Result<Precision> parse_precision(std::string_view text);
 DataType activation_type(Precision precision);  // fp8 -> fp8_tile, fp8_tensor -> fp8
 DataType weight_type(Precision precision);      // fp8 -> fp8_block; fp8_tensor, mxfp8, nvfp4, mxfp4 -> bf16
+DataType stored_weight(Precision precision);    // of inference: fp8 -> fp8_block, the others as activations
 inline bool is_quantized(Precision precision) { return is_quantized(activation_type(precision)); }
 // Returns whether scales are of a few neighbors, so that rows can be cast before it is known how many there are: all
 // quantized formats but fp8_tensor.

@@ -29,6 +29,10 @@ TensorId GraphBuilder::constant(std::string name, Shape shape, DataType type) {
   return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::constant});
 }
 
+TensorId GraphBuilder::cache(std::string name, Shape shape, DataType type) {
+  return add_tensor({.name = std::move(name), .shape = std::move(shape), .type = type, .role = Role::cache});
+}
+
 TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding) {
   Tensor tensor{.name = name,
                 .shape = shape,
@@ -39,6 +43,7 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .shared = holding.shared,
                 .cast_once = holding.cast_once};
   const TensorId id = add_tensor(tensor);
+  if (forward_only_) return id;
   tensor.name = "d_" + name;
   tensor.type = gradient_type_;
   tensor.role = Role::gradient;
@@ -77,7 +82,9 @@ RecomputeGroup GraphBuilder::group_of(TensorId written) const {
   return RecomputeGroup::none;
 }
 
-void GraphBuilder::on_backward(std::function<void()> rule) { tape_.push_back({section_, std::move(rule)}); }
+void GraphBuilder::on_backward(std::function<void()> rule) {
+  if (!forward_only_) tape_.push_back({section_, std::move(rule)});
+}
 
 TensorId GraphBuilder::gradient(TensorId activation) {
   if (const auto known = gradients_.find(activation); known != gradients_.end()) return known->second;
@@ -107,6 +114,10 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   graph_.input = input;
   graph_.output = output;
   graph_.output_gradient = graph_.input_gradient = input;  // replaced below where gradients cross the block's ends
+  if (forward_only_) {
+    assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
+    return std::move(graph_);
+  }
   if (!output_is_loss) {
     graph_.output_gradient = this->input("d_output", shape(output), activation_gradient_type());
     add_gradient(output, graph_.output_gradient);

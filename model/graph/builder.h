@@ -1,10 +1,12 @@
 // Builds an operator graph. Forward operators are emitted in order. Each layer pushes rules for its gradients onto a
-// tape, which finish() unwinds; so the three phases of a layer are written in one place.
+// tape, which finish() unwinds; so the three phases of a layer are written in one place. Where only the forward pass is
+// wanted, rules are dropped, nothing is kept, and parameters have no gradients.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/graph/graph.h"
@@ -23,10 +25,13 @@ class GraphBuilder {
 
   // The formats in which gradients of parameters are accumulated and gradients of activations are passed on.
   GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type);
+  explicit GraphBuilder(std::string name) : forward_only_(true) { graph_.name = std::move(name); }
+  bool forward_only() const { return forward_only_; }
 
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
   TensorId constant(std::string name, Shape shape, DataType type);
+  TensorId cache(std::string name, Shape shape, DataType type);
   TensorId parameter(const std::string& name, const Shape& shape, DataType type, const Holding& holding = {});
   TensorId gradient_of_parameter(TensorId parameter);
 
@@ -56,8 +61,8 @@ class GraphBuilder {
   void keep_as(TensorId original, TensorId kept) { kept_as_[original] = kept; }
   TensorId kept(TensorId original) const;
 
-  // Unwinds the tape, then recomputes the given groups in the backward pass (model/graph/recompute.h). `output` may be
-  // the input itself (a block that passes it through) or a loss.
+  // Unless only the forward pass is wanted, unwinds the tape, then recomputes the given groups in the backward pass
+  // (model/graph/recompute.h). `output` may be the input itself (a block that passes it through) or a loss.
   Graph finish(TensorId input, TensorId output, const RecomputePolicy& policy, bool output_is_loss = false);
 
  private:
@@ -68,7 +73,8 @@ class GraphBuilder {
     std::function<void()> apply;
   };
   Graph graph_;
-  DataType gradient_type_, activation_gradient_type_;
+  DataType gradient_type_ = DataType::fp32, activation_gradient_type_ = DataType::fp32;
+  bool forward_only_ = false;
   Section section_ = Section::attention;
   RecomputeGroup group_ = RecomputeGroup::other;
   bool backward_ = false;

@@ -5,6 +5,7 @@
 #include "model/base/integers.h"
 #include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"
+#include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
 #include "model/layers/parallel.h"
@@ -59,11 +60,13 @@ TensorId embed(GraphBuilder& b, const LayerContext& c, TensorId ids, bool shared
 }
 
 TensorId add_learned_positions(GraphBuilder& b, const LayerContext& c, TensorId x) {
-  const PositionAttributes attributes{c.sequence_length};
+  const PositionAttributes attributes{c.sequence_tokens()};
   const TensorId table = b.parameter("positions", {{c.architecture.position_table}, {c.architecture.hidden_size}},
                                      weight_type(c.unscaled_gemm()));
   const TensorId y = b.activation("placed", b.shape(x), b.tensor(x).type);
-  b.emit(add_positions, "add_positions", {x, table}, {y}, attributes);
+  std::vector<TensorId> reads = {x, table};
+  if (const auto lengths = cached_lengths(b, c)) reads.push_back(*lengths);
+  b.emit(add_positions, "add_positions", reads, {y}, attributes);
   b.on_backward([&b, x, table, y, attributes] {
     b.emit_weight_gradient(add_positions_grad, "add_positions_grad", {b.gradient(y)}, {b.gradient_of_parameter(table)},
                            attributes);
@@ -138,8 +141,38 @@ TensorId output_head(GraphBuilder& b, const LayerContext& c, const std::string& 
   return c.fused_loss ? fused_loss(b, c, prefix, logits, labels) : stored_loss(b, c, prefix, logits, labels);
 }
 
+// Emits the final norm, output projection and choice of a token: after the last token of each prompt, or after each
+// token of a decode pass, of which some may be speculated. Ranks gather their parts of the vocabulary.
+TensorId next_tokens(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId x,
+                     const std::string& weight, bool shared) {
+  b.section(Section::head);
+  TensorId rows = enter_tensor_region(b, c, prefix + "output_in", x);
+  if (c.inference.kind == InferencePass::Kind::prefill && c.inference.new_tokens > 1) {
+    const TensorId last = b.activation(prefix + "last_out", {{c.inference.requests}, b.shape(x)[1]}, b.tensor(x).type);
+    b.emit(last_tokens, prefix + "last_tokens", {rows}, {last});
+    rows = last;
+  }
+  rows = normalize_stream(b, c, prefix + "final_norm", rows, c.stream_type());
+  TensorId logits = column_parallel_linear(b, c, prefix + "output", rows, vocabulary(c) * c.tensor,
+                                           {.operands = {c.unscaled_gemm()}, .weight = weight, .shared = shared});
+  const Dimension count = b.shape(rows)[0];
+  if (c.tensor > 1) {
+    const TensorId parts =
+        b.activation(prefix + "logits_gathered", {{count.size * c.tensor}, b.shape(logits)[1]}, b.tensor(logits).type);
+    b.emit(all_gather, prefix + "gather_logits", {logits}, {parts}, c.tensor_group());
+    logits = parts;
+  }
+  const TensorId ids = b.activation(prefix + "next_ids", {count}, DataType::int32);
+  b.emit(sample, prefix + "sample", {logits}, {ids});
+  return ids;
+}
+
+GraphBuilder builder(const std::string& name, const LayerContext& c) {
+  return c.inference ? GraphBuilder(name) : GraphBuilder(name, c.gradients, c.stream_type());
+}
+
 Graph embedding_block(const LayerContext& c) {
-  GraphBuilder b("embedding", c.gradients, c.stream_type());
+  GraphBuilder b = builder("embedding", c);
   b.section(Section::embedding);
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   TensorId x = embed(b, c, ids, false);
@@ -149,8 +182,7 @@ Graph embedding_block(const LayerContext& c) {
 }
 
 Graph layer_block(const LayerContext& c, LayerKind kind) {
-  GraphBuilder b(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c.gradients,
-                 c.stream_type());
+  GraphBuilder b = builder(std::string(kind.windowed ? "windowed_" : "") + (kind.moe ? "moe_layer" : "dense_layer"), c);
   const TensorId x = b.input("layer_in", {stream_tokens(c), {c.architecture.hidden_size}}, c.stream_type());
   return b.finish(x, transformer_layer(b, c, x, kind), c.recompute);
 }
@@ -160,12 +192,15 @@ Graph layer_block(const LayerContext& c, LayerKind kind) {
 Graph multi_token_prediction_block(const LayerContext& c) {
   constexpr std::int64_t depth = 1;
   const Architecture& a = c.architecture;
-  GraphBuilder b("multi_token_prediction", c.gradients, c.stream_type());
+  GraphBuilder b = builder("multi_token_prediction", c);
   const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
   const TensorId ids = b.constant("token_ids", {tokens(c)}, DataType::int32);
   b.section(Section::attention);
-  const TensorId next = b.activation("next_token_ids", {tokens(c)}, DataType::int32);
-  b.emit(shift_tokens, "shift_tokens", {ids}, {next}, ShiftAttributes{depth, c.sequence_length});
+  TensorId next = ids;
+  if (!c.inference) {
+    next = b.activation("next_token_ids", {tokens(c)}, DataType::int32);
+    b.emit(shift_tokens, "shift_tokens", {ids}, {next}, ShiftAttributes{depth, c.sequence_length});
+  }
   const TensorId embedded = embed(b, c, next, c.shares_embedding);
   const TensorId joined = concatenate_columns(b, "mtp_join",
                                               {normalize(b, "mtp_stream_norm", x, a.norm_epsilon),
@@ -173,8 +208,10 @@ Graph multi_token_prediction_block(const LayerContext& c) {
   const TensorId projected = linear(b, "mtp_projection", joined, a.hidden_size, {.operands = c.operands()});
   const TensorId layer_out = transformer_layer(
       b, c, projected, {.moe = a.experts.routed_experts > 0, .windowed = a.is_windowed_layer(a.layers)});
-  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output",
-              a.tied_embedding || !c.prediction_apart);
+  const std::string weight = a.tied_embedding ? "embedding" : "output";
+  const bool shared = a.tied_embedding || !c.prediction_apart;
+  if (c.inference) return b.finish(x, next_tokens(b, c, "mtp_", layer_out, weight, shared), {});
+  output_head(b, c, "mtp_", layer_out, {depth, c.sequence_length, 1.0}, weight, shared);
   return b.finish(x, x, c.recompute);
 }
 
@@ -182,12 +219,13 @@ Graph multi_token_prediction_block(const LayerContext& c) {
 // a prediction module that module already holds it.
 Graph head_block(const LayerContext& c) {
   const Architecture& a = c.architecture;
-  GraphBuilder b("head", c.gradients, c.stream_type());
+  GraphBuilder b = builder("head", c);
   const TensorId x = b.input("layer_in", {stream_tokens(c), {a.hidden_size}}, c.stream_type());
   const bool predicted = a.multi_token_prediction_layers > 0 && !c.prediction_apart;
   const bool shared = a.tied_embedding && (c.shares_embedding || predicted);
-  const TensorId loss =
-      output_head(b, c, "", x, {0, c.sequence_length, 1.0}, a.tied_embedding ? "embedding" : "output", shared);
+  const std::string weight = a.tied_embedding ? "embedding" : "output";
+  if (c.inference) return b.finish(x, next_tokens(b, c, "", x, weight, shared), {});
+  const TensorId loss = output_head(b, c, "", x, {0, c.sequence_length, 1.0}, weight, shared);
   return b.finish(x, loss, c.recompute, true);
 }
 

@@ -23,7 +23,8 @@ enum class BlockKind : std::uint8_t {
 BlockKind layer_kind(const Architecture& architecture, std::int64_t layer);
 
 // Builds a block. embedding: token ids -> x. layers: x -> x. multi_token_prediction: passes x through and adds its loss
-// (DeepSeek-V3 report, section 2.2). head: x -> loss.
+// (DeepSeek-V3 report, section 2.2). head: x -> loss. In a pass of inference the head, and a prediction module as a
+// draft of the token after the given ones, return the ids of the next tokens.
 Graph make_block(BlockKind kind, const LayerContext& context);
 
 }  // namespace plumbline::model

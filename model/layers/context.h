@@ -15,6 +15,7 @@ namespace plumbline::model {
 struct OperandFormat {
   Precision precision = Precision::bf16;
   bool delayed_scaling = false, weights_cast_once = false;
+  std::optional<DataType> stored;  // weights of inference, which no kernel casts; default: those of training
 };
 
 // A pass of inference over the requests of a rank. Blocks of such a pass have no phases I and W.
@@ -26,6 +27,11 @@ struct InferencePass {
   double cached_tokens = 0;     // of each before the pass, on average
   std::string cache = "bf16";   // format of keys and values, as inference.kv_cache
   bool masked_experts = false;  // rows of experts are padded in place, as low-latency kernels deliver them
+  // All ranks of a tensor group have the same tokens, of which each computes what its experts, or their columns, add;
+  // an all-reduce replaces dispatch and combine. Else each rank's tokens are its own.
+  bool shared_tokens = false;
+  bool weights_only = false;    // GEMMs of quantized weights read activations in 16 bits
+  std::int64_t cache_rows = 0;  // of a request in its caches; 0: those of the tokens that are seen after the pass
 
   explicit operator bool() const { return kind != Kind::none; }
 };
@@ -62,14 +68,24 @@ struct LayerContext {
   InferencePass inference;             // none: training
 
   OperandFormat operands() const {
+    if (inference) return {activation_precision(), false, false, stored_weight(gemm)};
     const bool whole = gemm == Precision::fp8_tensor;
     return {gemm, whole && delayed_scaling, whole && weights_cast_once};
   }
+  // The operands of projections of attention: checkpoints of experts in 4 bits (openai/gpt-oss-120b,
+  // nvidia/DeepSeek-R1-FP4) keep them in 16.
+  OperandFormat attention_operands() const {
+    const bool kept =
+        inference && architecture.experts.routed_experts > 0 && bytes_per_element(stored_weight(gemm)) < 1;
+    return kept ? OperandFormat{unscaled_gemm()} : operands();
+  }
+  // The format of activations in GEMMs of a pass of inference.
+  Precision activation_precision() const { return inference.weights_only ? unscaled_gemm() : gemm; }
   // The format in which a norm writes the input of GEMMs that alone read it.
   DataType norm_output() const { return operands().delayed_scaling ? activation_type(gemm) : stream_type(); }
   bool fused_attention() const { return attention != AttentionKernel::unfused; }
   // The format of expert GEMMs. One scale per tensor covers the whole micro-batch; experts, whose rows vary, keep BF16.
-  Precision expert_gemm() const { return gemm == Precision::fp8_tensor ? Precision::bf16 : gemm; }
+  Precision expert_gemm() const { return gemm == Precision::fp8_tensor && !inference ? Precision::bf16 : gemm; }
   // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
   Precision unscaled_gemm() const { return is_quantized(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
@@ -77,8 +93,13 @@ struct LayerContext {
     return (architecture.experts.routed_experts + redundant_experts) / expert_parallel;
   }
   std::int64_t expert_columns() const { return architecture.experts.intermediate_size / expert_tensor; }
-  // Returns the tokens of a micro-batch that a rank holds outside of tensor-parallel regions.
-  std::int64_t stream_tokens() const { return sequence ? tokens / tensor : tokens; }
+  // Returns the tokens of a micro-batch that a rank holds outside of tensor-parallel regions. Batches of inference need
+  // not divide.
+  std::int64_t stream_tokens() const { return sequence ? (tokens + (inference ? tensor - 1 : 0)) / tensor : tokens; }
+  // Returns the consecutive tokens of one sequence: those of a pass of inference are its new ones.
+  std::int64_t sequence_tokens() const { return inference ? inference.new_tokens : sequence_length; }
+  // Returns whether experts read the rank's own tokens, without dispatch and combine.
+  bool shares_tokens() const { return inference && (inference.shared_tokens || expert_parallel * expert_tensor == 1); }
   CollectiveAttributes tensor_group() const { return {tensor, 1}; }
   CollectiveAttributes context_group() const { return {context, tensor}; }
   CollectiveAttributes expert_tensor_group() const { return {expert_tensor, 1}; }
@@ -88,6 +109,9 @@ struct LayerContext {
   std::int64_t copied_rows() const;  // expected (token, expert) rows of a rank's own tokens
   std::int64_t expert_rows() const;  // expected (token, expert) rows of a rank's experts
   LayerContext undivided() const;    // the same with undivided parameters
+  // Returns how many of a rank's experts have rows in a pass of inference, expected for tokens that choose
+  // independently: E (1 - (1 - k / n)^T) of E experts on the rank and n on all, for the T tokens of the group.
+  double experts_hit() const;
 };
 
 // Calls visit(field) for every field but the architecture. The structured binding names every member, so that a new one
@@ -105,7 +129,7 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
        shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
        redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
-       inference.masked_experts);
+       inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.cache_rows);
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

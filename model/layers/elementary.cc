@@ -55,7 +55,7 @@ TensorId normalize_stream(GraphBuilder& b, const LayerContext& c, const std::str
 }
 
 TensorId drop_out(GraphBuilder& b, const std::string& name, TensorId x, double probability) {
-  if (probability == 0) return x;
+  if (probability == 0 || b.forward_only()) return x;
   const DropoutAttributes attributes{probability};
   const TensorId y = b.activation(name + "_out", b.shape(x), b.tensor(x).type);
   const TensorId mask = b.activation(name + "_mask", b.shape(x), DataType::uint8);
@@ -123,9 +123,12 @@ TensorId concatenate_columns(GraphBuilder& b, const std::string& name, const std
   return y;
 }
 
-TensorId rotate(GraphBuilder& b, const std::string& name, TensorId x, const RotaryAttributes& attributes) {
+TensorId rotate(GraphBuilder& b, const std::string& name, TensorId x, const RotaryAttributes& attributes,
+                std::optional<TensorId> lengths) {
   const TensorId y = b.activation(name, b.shape(x), b.tensor(x).type);
-  b.emit(rotary, name, {x}, {y}, attributes);
+  std::vector<TensorId> reads = {x};
+  if (lengths) reads.push_back(*lengths);
+  b.emit(rotary, name, reads, {y}, attributes);
   b.on_backward([&b, name, x, y, attributes] {
     const TensorId dx = b.activation("d_" + name, b.shape(x), b.activation_gradient_type());
     b.emit(rotary_grad, name + "_grad", {b.gradient(y)}, {dx}, attributes);
@@ -135,6 +138,7 @@ TensorId rotate(GraphBuilder& b, const std::string& name, TensorId x, const Rota
 }
 
 void keep(GraphBuilder& b, TensorId x, DataType type) {
+  if (b.forward_only()) return;
   b.group(b.group_of(x));
   const TensorId stored = b.activation(b.tensor(x).name + "_kept", b.shape(x), type);
   b.emit(cast, "keep_" + b.tensor(x).name, {x}, {stored}, CastAttributes{});

@@ -1,6 +1,7 @@
 // These functions emit small building blocks with their gradients.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ TensorId layer_normalize(GraphBuilder& builder, const std::string& name, TensorI
 TensorId normalize_stream(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
                           DataType type);
 
-// Zeroes entries with the given probability, in the current recompute group; returns x itself for probability 0.
+// Zeroes entries with the given probability, in the current recompute group; returns x itself for probability 0, and
+// where only the forward pass is wanted.
 TensorId drop_out(GraphBuilder& builder, const std::string& name, TensorId x, double probability);
 
 // Returns sigmoid(gate) * x; x [T, h], gate [T, 1].
@@ -35,10 +37,12 @@ std::vector<TensorId> split_columns(GraphBuilder& builder, const std::string& na
 // Returns [x1 | x2 | ...], joined by columns.
 TensorId concatenate_columns(GraphBuilder& builder, const std::string& name, const std::vector<TensorId>& parts);
 
-// Applies the rotary position embedding to the last rope_dim columns of every head.
-TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes);
+// Applies the rotary position embedding to the last rope_dim columns of every head. `lengths`: the tokens before each
+// sequence, where there are any.
+TensorId rotate(GraphBuilder& builder, const std::string& name, TensorId x, const RotaryAttributes& attributes,
+                std::optional<TensorId> lengths = std::nullopt);
 
-// Keeps a stored copy of `x` in another format for the backward pass; the copy is dropped where x is.
+// Keeps a stored copy of `x` in another format for the backward pass, if there is one; the copy is dropped where x is.
 void keep(GraphBuilder& builder, TensorId x, DataType type);
 
 }  // namespace plumbline::model

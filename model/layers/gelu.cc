@@ -5,7 +5,7 @@
 namespace plumbline::model {
 
 TensorId gelu_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
-  const bool fp8 = c.gemm == Precision::fp8;
+  const bool fp8 = c.operands().precision == Precision::fp8;
   if (fp8) keep(b, x, DataType::fp8_tile);
   b.group(RecomputeGroup::swiglu);
   const TensorId h = b.activation(name + "_out", b.shape(x), fp8 ? DataType::fp8_tile : b.tensor(x).type);

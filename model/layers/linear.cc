@@ -31,7 +31,9 @@ void bias_gradient(GraphBuilder& b, const Parts& p) {
   if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
 }
 
+// A pass of inference finds the scales of a few neighbors, or of a token, as it casts.
 CastAttributes scaled_cast(const OperandFormat& format) {
+  if (format.stored) return {};
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
   return {.scales_transposed = format.precision == Precision::fp8, .finds_scale = whole && !format.delayed_scaling};
 }
@@ -98,7 +100,8 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
   }
   b.group(options.output_group);
   const TensorId weight = b.parameter(
-      options.weight.empty() ? name : options.weight, {{out}, {in}}, weight_type(options.operands.precision),
+      options.weight.empty() ? name : options.weight, {{out}, {in}},
+      options.operands.stored.value_or(weight_type(options.operands.precision)),
       {.shared = options.shared, .divided = options.divided, .cast_once = options.operands.weights_cast_once});
   const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);

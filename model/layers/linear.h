@@ -4,7 +4,7 @@
 // NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With
 // delayed scaling the one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient
 // in both layouts. Weights that are cast once a step are constants of a micro-batch in both layouts
-// (model/program/stage_optimizer.h casts them).
+// (model/program/stage_optimizer.h casts them). Weights of inference are stored in their format.
 #pragma once
 
 #include <string>
@@ -23,6 +23,7 @@ struct LinearOptions {
   bool shared = false;                                  // W belongs to another block of the same rank
   bool divided = false;                                 // W and b are this rank's part of larger tensors
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
+  bool partial = false;  // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
 };
 
 // Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K. So the input gradient needs W

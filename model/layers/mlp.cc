@@ -12,7 +12,7 @@ namespace {
 // A GEMM widens the rows, an activation follows, and another GEMM narrows them.
 template <class Activation>
 TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
-                      TensorId x, std::int64_t width, const Activation& activation) {
+                      TensorId x, std::int64_t width, const Activation& activation, bool partial = false) {
   const bool bias = c.architecture.biases.mlp;
   const TensorId entered = enter_tensor_region(b, c, up + "_in", x);
   const TensorId wide = column_parallel_linear(b, c, up, entered, width,
@@ -20,16 +20,19 @@ TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string&
                                                 .input_group = RecomputeGroup::rmsnorm,
                                                 .output_group = RecomputeGroup::mlp,
                                                 .bias = bias});
-  return row_parallel_linear(b, c, down, activation(wide), c.architecture.hidden_size,
-                             {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias});
+  return row_parallel_linear(
+      b, c, down, activation(wide), c.architecture.hidden_size,
+      {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});
 }
 
 }  // namespace
 
 TensorId gated_mlp(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
-                   std::int64_t intermediate) {
-  return two_matrices(b, c, name + "gate_up", name + "down", x, 2 * intermediate,
-                      [&](TensorId gate_up) { return gated_activation(b, c, name + "swiglu", gate_up, std::nullopt); });
+                   std::int64_t intermediate, bool partial) {
+  const auto activation = [&](TensorId gate_up) {
+    return gated_activation(b, c, name + "swiglu", gate_up, std::nullopt);
+  };
+  return two_matrices(b, c, name + "gate_up", name + "down", x, 2 * intermediate, activation, partial);
 }
 
 TensorId dense_mlp(GraphBuilder& b, const LayerContext& c, TensorId x) {

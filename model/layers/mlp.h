@@ -9,9 +9,9 @@
 
 namespace plumbline::model {
 
-// Returns down(swiglu(gate_up(x))), x [T, H] -> [T, H]; `name` prefixes the operators.
+// Returns down(swiglu(gate_up(x))), x [T, H] -> [T, H], or the rank's part of that sum; `name` prefixes the operators.
 TensorId gated_mlp(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
-                   std::int64_t intermediate);
+                   std::int64_t intermediate, bool partial = false);
 
 // Emits the architecture's dense MLP: gated, or down(gelu(up(x))).
 TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId x);

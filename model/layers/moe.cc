@@ -1,5 +1,6 @@
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,8 @@ constexpr std::int64_t routing_bytes_per_expert = 8;
 constexpr std::int64_t weight_gradient_bytes_per_expert = 4;
 // Bytes per token and expert of the model that Megatron's gather brings: a byte of the routing map and a probability.
 constexpr std::int64_t gathered_routing_bytes = 5;
+// Bytes per copy of a token in DeepEP's low-latency dispatch: the index of its source, in a message of whole 16 bytes.
+constexpr std::int64_t low_latency_header_bytes = 16;
 
 struct Routing {
   TensorId indices, weights;  // [T, k]
@@ -41,10 +44,11 @@ std::int64_t payload_bytes(const LayerContext& c, DataType type) {
 DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
   const MixtureOfExperts& e = c.architecture.experts;
   const bool collective = is_collective(c.dispatcher);
+  const bool has_metadata = !collective && c.dispatcher != Dispatcher::low_latency;
   return {e.routed_experts,
           c.experts_per_rank(),
           e.experts_per_token,
-          payload_bytes(c, type) + extra_bytes + (collective ? 0 : source_metadata_bytes),
+          payload_bytes(c, type) + extra_bytes + (has_metadata ? source_metadata_bytes : 0),
           c.dispatcher,
           c.in_order(),
           collective && !c.even_rows};
@@ -139,6 +143,18 @@ Received send_to_experts(GraphBuilder& b, const LayerContext& c, TensorId x, con
   return r;
 }
 
+// Sends a copy of each token to each of its experts. The kernel casts it, and the rows that it writes are in the order
+// of the rank's experts.
+Received send_copies(GraphBuilder& b, const LayerContext& c, TensorId x, const Routing& routing) {
+  b.section(Section::dispatch);
+  const DataType type = activation_type(c.dispatch);
+  Received r{b.activation("expert_rows", {{c.copied_rows(), Extent::rows}, b.shape(x)[1]}, type), 0, 0,
+             b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
+  b.emit(dispatch, "dispatch", {x, routing.indices}, {r.tokens, r.offsets},
+         all_to_all(c, type, low_latency_header_bytes));
+  return r;
+}
+
 // Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
 // the received tokens, which are kept once. Megatron's other dispatchers keep the rows.
 Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
@@ -146,7 +162,7 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.group(RecomputeGroup::moe);
   const Dimension n{c.expert_rows(), Extent::rows};
   const DispatchAttributes attributes = all_to_all(c, b.tensor(received.tokens).type, 0);
-  const DataType type = activation_type(c.expert_gemm());
+  const DataType type = c.inference ? b.tensor(received.tokens).type : activation_type(c.expert_gemm());
   const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
                   b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
                   b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
@@ -179,7 +195,7 @@ struct ExpertGemm {
 TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x, DataType type) {
   if (b.tensor(x).type == type) return x;
   const TensorId result = b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type);
-  b.emit(cast, cast_name, {x}, {result}, CastAttributes{.finds_scale = type == DataType::nvfp4});
+  b.emit(cast, cast_name, {x}, {result}, CastAttributes{.finds_scale = type == DataType::nvfp4 && !b.forward_only()});
   return result;
 }
 
@@ -316,16 +332,82 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
 }
 
 // The shared experts are one MLP as wide as all of them; their gate is a BF16 GEMM like the router.
-TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x) {
+TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x, bool partial = false) {
   const MixtureOfExperts& e = c.architecture.experts;
-  const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width());
+  const TensorId y = gated_mlp(b, c, "shared_", x, e.shared_width(), partial);
   if (!e.shared_gate) return y;
   return gate_rows(b, "shared_gating", y, linear(b, "shared_gate", x, 1, {.operands = {c.unscaled_gemm()}}));
+}
+
+// Weights of inference are stored as their GEMM reads them.
+TensorId served_gemm(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, TensorId offsets,
+                     std::int64_t out) {
+  const DataType type = activation_type(c.activation_precision());
+  const GraphBuilder::Shape shape = b.shape(x);
+  const TensorId operand = is_quantized(type) ? quantized(b, name + "_in", "cast_" + name, x, type) : x;
+  const TensorId weight =
+      b.parameter(name, {{c.experts_per_rank()}, {out}, shape[1]}, stored_weight(c.gemm), {.expert = true});
+  const TensorId y = b.activation(name + "_out", {shape[0], {out}}, c.stream_type());
+  b.emit(grouped_matmul, name, {operand, weight, offsets}, {y},
+         MatmulAttributes{.transpose_b = true, .groups_hit = c.experts_hit(), .masked = c.inference.masked_experts});
+  return y;
+}
+
+// Returns what the rank's experts add to the received tokens in a pass of inference. Low-latency kernels deliver rows,
+// and weigh them as they combine.
+TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
+  const bool as_rows = own.offsets != 0;
+  const std::int64_t hidden = c.architecture.hidden_size;
+  Received all{gather_received(b, c, "received_tokens", own.tokens), own.indices, own.weights, own.offsets};
+  if (!as_rows) {
+    all.indices = gather_received(b, c, "received_indices", own.indices);
+    all.weights = gather_received(b, c, "received_weights", own.weights);
+  }
+  b.section(Section::mlp);
+  const Rows rows = as_rows ? Rows{all.tokens, 0, 0, all.offsets} : to_rows(b, c, all);
+  const TensorId gate_up = served_gemm(b, c, "experts_gate_up", rows.rows, rows.offsets, 2 * c.expert_columns());
+  const TensorId h =
+      gated_activation(b, c, "experts_swiglu", gate_up, as_rows ? std::nullopt : std::optional<TensorId>(rows.weights));
+  const TensorId y = served_gemm(b, c, "experts_down", h, rows.offsets, hidden);
+  if (as_rows) return scatter_received(b, c, "expert_sum", y);
+  const TensorId sum = b.activation("expert_sum", {b.shape(all.tokens)[0], {hidden}}, activation_type(c.combine));
+  b.emit(unpermute, "unpermute", {y, rows.map}, {sum});
+  return scatter_received(b, c, "expert_sum", sum);
+}
+
+// Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
+TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+  const DataType type = activation_type(c.activation_precision());
+  b.section(Section::mlp);
+  const Routing routing = route(b, c, x);
+  const TensorId payload = is_quantized(type) ? quantized(b, "expert_in", "cast_experts", x, type) : x;
+  TensorId sum = served_experts(b, c, {payload, routing.indices, routing.weights});
+  if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", sum, shared_experts(b, c, x, true));
+  return residual(b, "add_moe", stream, leave_tensor_region(b, c, "moe", sum));
+}
+
+// Ranks that divided the tokens of a tensor group for the dispatch each compute whole shared experts.
+TensorId dispatched_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+  const bool copies = c.dispatcher == Dispatcher::low_latency;
+  const Routing routing = route(b, c, x);
+  const Received received = copies ? send_copies(b, c, x, routing) : send_to_experts(b, c, x, routing);
+  b.section(Section::mlp);
+  std::vector<TensorId> reads = {0, routing.indices};
+  if (copies) reads.push_back(routing.weights);
+  reads.push_back(stream);
+  if (c.architecture.experts.shared_experts > 0) reads.push_back(shared_experts(b, c.sequence ? c.undivided() : c, x));
+  reads[0] = served_experts(b, c, received);
+  b.section(Section::combine);
+  const TensorId out = b.activation("moe_out", b.shape(stream), b.tensor(stream).type);
+  b.emit(combine, "combine", reads, {out}, all_to_all(c, activation_type(c.combine), 0));
+  return out;
 }
 
 }  // namespace
 
 TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
+  if (c.shares_tokens()) return reduced_mixture(b, c, x, stream);
+  if (c.inference) return dispatched_mixture(b, c, x, stream);
   const MixtureOfExperts& e = c.architecture.experts;
   const bool copies_tokens = c.dispatcher == Dispatcher::alltoall;
   std::vector<TensorId> addends = {stream};

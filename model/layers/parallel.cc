@@ -83,7 +83,9 @@ TensorId row_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::
   if (c.tensor == 1) return linear(b, name, x, out, options);
   const bool bias = std::exchange(options.bias, false);
   options.divided = true;
-  const TensorId y = leave_tensor_region(b, c, name, linear(b, name, x, out, options));
+  const TensorId part = linear(b, name, x, out, options);
+  if (options.partial) return part;
+  const TensorId y = leave_tensor_region(b, c, name, part);
   return bias ? biased(b, name, y) : y;
 }
 
@@ -93,13 +95,13 @@ TensorId gather_sequence(GraphBuilder& b, const LayerContext& c, const std::stri
 
 TensorId gather_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
                          bool has_gradient) {
-  if (c.expert_tensor == 1) return x;
+  if (c.expert_tensor == 1 || c.shares_tokens()) return x;
   const Dimension rows{c.received_tokens() * c.expert_tensor, Extent::gathered};
   return gathered(b, name, x, rows, c.expert_tensor_group(), has_gradient);
 }
 
 TensorId scatter_received(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId y) {
-  if (c.expert_tensor == 1) return y;
+  if (c.expert_tensor == 1 || c.shares_tokens()) return y;
   return scattered(b, name, y, {c.received_tokens(), Extent::received}, c.expert_tensor_group());
 }
 

@@ -7,7 +7,7 @@ namespace plumbline::model {
 TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gate_up,
                           std::optional<TensorId> row_weights) {
   const GraphBuilder::Shape shape = {b.shape(gate_up)[0], {b.shape(gate_up)[1].size / 2}};
-  const bool fp8 = c.gemm == Precision::fp8;
+  const bool fp8 = c.operands().precision == Precision::fp8;
   if (fp8) keep(b, gate_up, DataType::fp8_tile);
   std::vector<TensorId> reads = {gate_up};
   if (row_weights) reads.push_back(*row_weights);

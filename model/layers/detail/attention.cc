@@ -1,10 +1,12 @@
 #include "model/layers/detail/attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "model/layers/core_attention.h"
 #include "model/layers/elementary.h"
+#include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/parallel.h"
 
@@ -14,12 +16,22 @@ namespace {
 
 using enum OperatorKind;
 
-// Emits attention over q, k, v and the output projection. In FP8 the attention output is kept in E5M6, because its
-// gradient is sensitive to it (DeepSeek-V3 report, section 3.3.3).
+double score_scale(std::int64_t dim) { return 1 / std::sqrt(static_cast<double>(dim)); }
+
+// In FP8 training the attention output is kept in E5M6, because its gradient is sensitive to it (DeepSeek-V3 report,
+// section 3.3.3).
+TensorId output_projection(GraphBuilder& b, const LayerContext& c, TensorId o) {
+  if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
+  b.group(RecomputeGroup::other);
+  return row_parallel_linear(b, c, "o", o, c.architecture.hidden_size,
+                             {.operands = c.attention_operands(), .bias = c.architecture.biases.attention_output});
+}
+
+// Emits attention over q, k, v and the output projection.
 TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                          AttentionAttributes attributes) {
-  if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_length;
-  attributes.dropout = c.architecture.dropout.attention;
+  if (attributes.sequence_length == 0) attributes.sequence_length = c.sequence_tokens();
+  attributes.dropout = b.forward_only() ? 0 : c.architecture.dropout.attention;
   attributes.kernel = c.attention;
   attributes.document_tokens = c.document_tokens;
   // Kernels that store scores need all keys at once.
@@ -31,11 +43,7 @@ TensorId core_and_output(GraphBuilder& b, const LayerContext& c, TensorId q, Ten
     attributes.ring_ranks = c.context;
     attributes.ring_stride = c.tensor;
   }
-  const TensorId o = core_attention(b, c, q, k, v, attributes);
-  if (c.gemm == Precision::fp8) keep(b, o, DataType::e5m6);
-  b.group(RecomputeGroup::other);
-  return row_parallel_linear(b, c, "o", o, c.architecture.hidden_size,
-                             {.operands = c.operands(), .bias = c.architecture.biases.attention_output});
+  return output_projection(b, c, core_attention(b, c, q, k, v, attributes));
 }
 
 // Returns k [T, heads*(nope+rope)] and v [T, heads*value] from the up-projection and the shared rotary key.
@@ -60,39 +68,110 @@ std::pair<TensorId, TensorId> key_and_value(GraphBuilder& b, const LayerContext&
   return {k, v};
 }
 
+// Returns per head what head_matmul makes of x [T, heads*(in+copied)] and its weight [heads, out, in].
+TensorId absorbed(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x,
+                  const HeadMatmulAttributes& heads, std::int64_t in, std::int64_t out) {
+  const TensorId weight =
+      b.parameter(name, {{heads.heads}, {out}, {in}}, c.attention_operands().stored.value_or(b.tensor(x).type),
+                  {.divided = c.tensor > 1});
+  const TensorId y =
+      b.activation(name + "_out", {b.shape(x)[0], {heads.heads * (out + heads.copied)}}, b.tensor(x).type);
+  b.emit(head_matmul, name, {x, weight}, {y}, heads);
+  return y;
+}
+
+// Attends over latents as if each were the key and value of all heads: the up-projections of keys and of values are
+// applied to queries and to outputs (DeepSeek-V2 report, section 2.1.2).
+TensorId absorbed_attention(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
+                            const std::vector<TensorId>& cache, std::int64_t heads) {
+  const LatentAttention& l = c.architecture.latent;
+  const TensorId over_latent =
+      absorbed(b, c, "kv_b_key", q, {heads, l.qk_rope_head_dim}, l.qk_nope_head_dim, l.kv_lora_rank);
+  const TensorId latent = attend(b, c, lengths, over_latent, cache,
+                                 {.query_heads = heads,
+                                  .key_value_heads = 1,
+                                  .query_key_dim = l.kv_lora_rank + l.qk_rope_head_dim,
+                                  .value_dim = l.kv_lora_rank,
+                                  .latent = true,
+                                  .scale = score_scale(l.qk_nope_head_dim + l.qk_rope_head_dim)});
+  return output_projection(b, c, absorbed(b, c, "kv_b_value", latent, {heads}, l.kv_lora_rank, l.v_head_dim));
+}
+
+// What a latent layer projects from the normalised stream.
+struct LatentInputs {
+  TensorId query, key_value, rotary_key;  // latents without their norms, and the rotary key of all heads
+};
+
+// Training projects queries apart from keys and values; engines of inference store both matrices as one.
+LatentInputs latent_inputs(GraphBuilder& b, const LayerContext& c, TensorId x) {
+  const LatentAttention& l = c.architecture.latent;
+  const LinearOptions down{.operands = c.attention_operands(),
+                           .input_group = RecomputeGroup::rmsnorm,
+                           .bias = c.architecture.biases.query_key_value};
+  const std::int64_t key_value = l.kv_lora_rank + l.qk_rope_head_dim;
+  TensorId query = x;
+  if (c.inference && l.q_lora_rank > 0) {
+    const TensorId all = enter_tensor_region(b, c, "latents", linear(b, "q_kv_a", x, l.q_lora_rank + key_value, down));
+    const auto parts = split_columns(b, "split_q_kv_a", all, {l.q_lora_rank, l.kv_lora_rank, l.qk_rope_head_dim});
+    return {parts[0], parts[1], parts[2]};
+  }
+  if (l.q_lora_rank > 0) query = linear(b, "q_a", x, l.q_lora_rank, down);
+  const TensorId all = enter_tensor_region(b, c, "kv_latent", linear(b, "kv_a", x, key_value, down));
+  const auto parts = split_columns(b, "split_kv_a", all, {l.kv_lora_rank, l.qk_rope_head_dim});
+  return {query, parts[0], parts[1]};
+}
+
 }  // namespace
 
 TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, TensorId x) {
   const Architecture& a = c.architecture;
   const LatentAttention& l = a.latent;
   const auto up = RecomputeGroup::mla_up_projection;
-  const auto norm = RecomputeGroup::rmsnorm;
-  const bool biased = a.biases.query_key_value;
   const std::int64_t qk = l.qk_nope_head_dim + l.qk_rope_head_dim;
   const std::int64_t heads = a.heads / c.tensor;
 
-  TensorId query_latent = x;
-  const LinearOptions down{.operands = c.operands(), .input_group = norm, .bias = biased};
-  if (l.q_lora_rank > 0) query_latent = linear(b, "q_a", x, l.q_lora_rank, down);
-  const TensorId kv_latent_and_key =
-      enter_tensor_region(b, c, "kv_latent", linear(b, "kv_a", x, l.kv_lora_rank + l.qk_rope_head_dim, down));
-  const auto parts = split_columns(b, "split_kv_a", kv_latent_and_key, {l.kv_lora_rank, l.qk_rope_head_dim});
-  if (l.q_lora_rank > 0) query_latent = normalize(b, "q_norm", query_latent, a.norm_epsilon);
-  const TensorId kv_latent = normalize(b, "kv_norm", parts[0], a.norm_epsilon);
+  const std::optional<TensorId> lengths = cached_lengths(b, c);
+  LatentInputs inputs = latent_inputs(b, c, x);
+  if (l.q_lora_rank > 0) inputs.query = normalize(b, "q_norm", inputs.query, a.norm_epsilon);
+  TensorId kv_latent = normalize(b, "kv_norm", inputs.key_value, a.norm_epsilon);
 
-  query_latent = enter_tensor_region(b, c, "query_latent", query_latent);
-  const LinearOptions options{.operands = c.operands(), .input_group = norm, .output_group = up};
-  const TensorId q = column_parallel_linear(b, c, "q_b", query_latent, a.heads * qk, options);
-  const TensorId kv =
-      column_parallel_linear(b, c, "kv_b", kv_latent, a.heads * (l.qk_nope_head_dim + l.v_head_dim), options);
-  b.group(up);
-  const RotaryAttributes key_rotation{1, l.qk_rope_head_dim, l.qk_rope_head_dim, c.sequence_length, a.rope_theta};
-  const TensorId rotary_key = rotate(b, "rotary_key", parts[1], key_rotation);
-  const auto [k, v] =
-      key_and_value(b, c, kv, rotary_key, {heads, l.qk_nope_head_dim, l.qk_rope_head_dim, l.v_head_dim});
-  const TensorId rotated =
-      rotate(b, "rotary_query", q, {heads, qk, l.qk_rope_head_dim, c.sequence_length, a.rope_theta});
-  return core_and_output(b, c, rotated, k, v, {heads, heads, qk, l.v_head_dim});
+  if (!c.inference || l.q_lora_rank == 0) inputs.query = enter_tensor_region(b, c, "query_latent", inputs.query);
+  const LinearOptions options{
+      .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .output_group = up};
+  const TensorId q = column_parallel_linear(b, c, "q_b", inputs.query, a.heads * qk, options);
+  const RotaryAttributes key_rotation{1, l.qk_rope_head_dim, l.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta};
+  const RotaryAttributes query_rotation{heads, qk, l.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta};
+  const auto up_projected = [&](TensorId latent) {
+    return column_parallel_linear(b, c, "kv_b", latent, a.heads * (l.qk_nope_head_dim + l.v_head_dim), options);
+  };
+  const HeadsAttributes dims{heads, l.qk_nope_head_dim, l.qk_rope_head_dim, l.v_head_dim};
+  if (!lengths) {
+    const TensorId kv = up_projected(kv_latent);
+    b.group(up);
+    const TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation);
+    const auto [k, v] = key_and_value(b, c, kv, rotary_key, dims);
+    return core_and_output(b, c, rotate(b, "rotary_query", q, query_rotation), k, v, {heads, heads, qk, l.v_head_dim});
+  }
+  TensorId rotary_key = rotate(b, "rotary_key", inputs.rotary_key, key_rotation, lengths);
+  const TensorId rotated = rotate(b, "rotary_query", q, query_rotation, lengths);
+  const std::vector<TensorId> cache = append(b, c, *lengths, {kv_latent, rotary_key}, true, false);
+  if (c.inference.kind == InferencePass::Kind::decode) return absorbed_attention(b, c, *lengths, rotated, cache, heads);
+  if (reads_cache(c)) {  // keys and values of earlier tokens are computed again from their latents
+    const Dimension kept = b.shape(cache[0])[0];
+    const DataType type = b.tensor(kv_latent).type;
+    kv_latent = b.activation("cached_latents", {kept, {l.kv_lora_rank}}, type);
+    rotary_key = b.activation("cached_rotary_keys", {kept, {l.qk_rope_head_dim}}, type);
+    b.emit(gather_cache, "gather_cache", cache, {kv_latent, rotary_key});
+  }
+  const auto [k, v] = key_and_value(b, c, up_projected(kv_latent), rotary_key, dims);
+  if (!reads_cache(c)) return core_and_output(b, c, rotated, k, v, {heads, heads, qk, l.v_head_dim});
+  return output_projection(b, c,
+                           attend(b, c, *lengths, rotated, {k, v},
+                                  {.query_heads = heads,
+                                   .key_value_heads = heads,
+                                   .query_key_dim = qk,
+                                   .value_dim = l.v_head_dim,
+                                   .scale = score_scale(qk)}));
 }
 
 TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorId x, bool windowed) {
@@ -104,17 +183,31 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   // Where ranks outnumber key-value heads, several ranks hold the same head.
   const TensorId qkv = column_parallel_linear(
       b, c, "qkv", entered, (heads + 2 * kv_heads) * d * c.tensor,
-      {.operands = c.operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
+      {.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
   const auto parts = split_columns(b, "split_qkv", qkv, {heads * d, kv_heads * d, kv_heads * d});
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {
     q = normalize(b, "query_norm", q, a.norm_epsilon, heads);
     k = normalize(b, "key_norm", k, a.norm_epsilon, kv_heads);
   }
+  const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;
-    q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_length, a.rope_theta});
-    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_length, a.rope_theta});
+    q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta}, lengths);
+    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta}, lengths);
+  }
+  if (lengths) {
+    const std::vector<TensorId> caches = append(b, c, *lengths, {k, parts[2]}, false, windowed);
+    if (reads_cache(c))  // chunks of sequences are windows as long
+      return output_projection(b, c,
+                               attend(b, c, *lengths, q, caches,
+                                      {.query_heads = heads,
+                                       .key_value_heads = kv_heads,
+                                       .query_key_dim = d,
+                                       .value_dim = d,
+                                       .scale = score_scale(d),
+                                       .window = windowed ? a.window.tokens : 0,
+                                       .alibi = a.positions == PositionKind::alibi}));
   }
   AttentionAttributes attributes{.query_heads = heads,
                                  .key_value_heads = kv_heads,
@@ -122,7 +215,7 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
                                  .value_dim = d,
                                  .window = windowed ? a.window.tokens : 0,
                                  .alibi = a.positions == PositionKind::alibi};
-  if (windowed && a.window.chunks && c.context == 1 && c.sequence_length % a.window.tokens == 0) {
+  if (windowed && a.window.chunks && c.context == 1 && c.sequence_tokens() % a.window.tokens == 0) {
     // A chunk is a sequence of its own. Where chunks do not divide the sequence, they are a window as long.
     attributes.sequence_length = a.window.tokens;
     attributes.window = 0;

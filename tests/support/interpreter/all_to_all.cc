@@ -58,9 +58,57 @@ void send_back(Calls calls, std::size_t operand, std::size_t indices, std::size_
   }
 }
 
+// A copy of a token for one of its experts.
+struct Copy {
+  std::size_t rank;
+  Index token, slot;
+};
+
+// Returns the copies that rank `to` receives, by expert, source and token, and the number before each of its experts.
+std::pair<std::vector<Copy>, Matrix> copies(Calls calls, std::size_t to) {
+  const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
+  std::vector<Copy> result;
+  Matrix offsets = Matrix::Zero(attributes.experts_per_rank + 1, 1);
+  for (Index expert = 0; expert < attributes.experts_per_rank; ++expert) {
+    for (std::size_t rank = 0; rank < calls.size(); ++rank) {
+      const Matrix& indices = calls[rank].in(1);
+      for (Index token = 0; token < indices.rows(); ++token)
+        for (Index slot = 0; slot < indices.cols(); ++slot)
+          if (local_number(indices(token, slot), to, calls.size(), attributes) == static_cast<double>(expert))
+            result.push_back({rank, token, slot});
+    }
+    offsets(expert + 1) = static_cast<double>(result.size());
+  }
+  return {result, offsets};
+}
+
+void dispatch_copies(Calls calls) {
+  for (std::size_t to = 0; to < calls.size(); ++to) {
+    const auto [rows, offsets] = copies(calls, to);
+    calls[to].out(0).resize(static_cast<Index>(rows.size()), calls[to].in(0).cols());
+    for (std::size_t n = 0; n < rows.size(); ++n)
+      calls[to].out(0).row(n) = calls[rows[n].rank].in(0).row(rows[n].token);
+    calls[to].out(1) = offsets;
+  }
+}
+
+void combine_copies(Calls calls) {
+  for (std::size_t from = 0; from < calls.size(); ++from) {
+    const std::vector<Copy> rows = copies(calls, from).first;
+    for (std::size_t n = 0; n < rows.size(); ++n)
+      calls[rows[n].rank].out(0).row(rows[n].token) +=
+          calls[rows[n].rank].in(2)(rows[n].token, rows[n].slot) * calls[from].in(0).row(n);
+  }
+}
+
+bool sends_copies(Calls calls) {
+  return calls[0].attributes<model::DispatchAttributes>().dispatcher == model::Dispatcher::low_latency;
+}
+
 }  // namespace
 
 void dispatch(Calls calls) {
+  if (sends_copies(calls)) return dispatch_copies(calls);
   for (std::size_t operand = 0; operand < 3; ++operand) send(calls, operand, 1, operand);
   for (std::size_t to = 0; to < calls.size(); ++to) {
     const auto& attributes = calls[to].attributes<model::DispatchAttributes>();
@@ -78,10 +126,12 @@ void dispatch_grad(Calls calls) {
 }
 
 void combine(Calls calls) {
+  const bool copied = sends_copies(calls);
   for (Call& call : calls) {
     call.out(0) = Matrix::Zero(call.in(1).rows(), call.in(0).cols());
-    for (std::size_t addend = 2; addend < call.ins(); ++addend) call.out(0) += call.in(addend);
+    for (std::size_t addend = copied ? 3 : 2; addend < call.ins(); ++addend) call.out(0) += call.in(addend);
   }
+  if (copied) return combine_copies(calls);
   send_back(calls, 0, 1, 0);
 }
 

@@ -1,0 +1,91 @@
+#include "model/layers/key_value_cache.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace plumbline::model {
+
+namespace {
+
+using enum OperatorKind;
+
+double context_tokens(const LayerContext& c) {
+  return c.inference.cached_tokens + static_cast<double>(c.inference.new_tokens);
+}
+
+// Returns the tokens of a request that are kept: the queries of a pass see a window each.
+double kept_tokens(const Architecture& a, bool windowed, double tokens, double queries) {
+  return windowed ? std::min(tokens, static_cast<double>(a.window.tokens) + queries - 1) : tokens;
+}
+
+Dimension cache_rows(const LayerContext& c, bool windowed) {
+  const double seen =
+      kept_tokens(c.architecture, windowed, context_tokens(c), static_cast<double>(c.inference.new_tokens));
+  const std::int64_t rows = c.inference.cache_rows > 0 ? c.inference.cache_rows : std::llround(std::ceil(seen));
+  return {c.inference.requests * rows};
+}
+
+}  // namespace
+
+DataType cache_type(std::string_view name) {
+  if (name == "fp16") return DataType::fp16;
+  if (name == "fp8") return DataType::fp8;
+  if (name == "int6") return DataType::int6;
+  return name == "nvfp4" ? DataType::nvfp4 : DataType::bf16;
+}
+
+double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, bool windowed, double tokens) {
+  const std::int64_t columns = a.attention == AttentionKind::multi_head_latent
+                                   ? a.latent.kv_lora_rank + a.latent.qk_rope_head_dim
+                                   : 2 * std::max<std::int64_t>(1, a.key_value_heads / tensor) * a.head_dim;
+  return static_cast<double>(columns) * bytes_per_element(type) * kept_tokens(a, windowed, tokens, 1);
+}
+
+double cache_bytes(const Architecture& a, DataType type, std::int64_t tensor, double tokens) {
+  double sum = 0;
+  for (std::int64_t layer = 0; layer < a.layers; ++layer)
+    sum += cache_bytes(a, type, tensor, a.is_windowed_layer(layer), tokens);
+  return sum;
+}
+
+std::optional<TensorId> cached_lengths(GraphBuilder& b, const LayerContext& c) {
+  if (!c.inference) return std::nullopt;
+  return b.constant("cached_lengths", {{c.inference.requests}}, DataType::int32);
+}
+
+std::vector<TensorId> append(GraphBuilder& b, const LayerContext& c, TensorId lengths,
+                             const std::vector<TensorId>& rows, bool joined, bool windowed) {
+  const DataType type = cache_type(c.inference.cache);
+  const Dimension held = cache_rows(c, windowed);
+  std::vector<TensorId> reads = {lengths}, caches;
+  reads.insert(reads.end(), rows.begin(), rows.end());
+  std::int64_t width = 0;
+  for (const TensorId row : rows) {
+    const Dimension columns = b.shape(row)[1];
+    width += columns.size;
+    if (!joined) caches.push_back(b.cache(caches.empty() ? "key_cache" : "value_cache", {held, columns}, type));
+  }
+  if (joined) caches.push_back(b.cache("latent_cache", {held, {width}}, type));
+  b.emit(append_cache, "append_cache", reads, caches);
+  return caches;
+}
+
+bool reads_cache(const LayerContext& c) {
+  return c.inference.kind == InferencePass::Kind::decode || c.inference.cached_tokens > 0;
+}
+
+TensorId attend(GraphBuilder& b, const LayerContext& c, TensorId lengths, TensorId q,
+                const std::vector<TensorId>& caches, CachedAttentionAttributes attributes) {
+  attributes.requests = c.inference.requests;
+  attributes.new_tokens = c.inference.new_tokens;
+  attributes.context_tokens = context_tokens(c);
+  const TensorId o =
+      b.activation("attention_out", {b.shape(q)[0], {attributes.query_heads * attributes.value_dim}}, b.tensor(q).type);
+  std::vector<TensorId> reads = {q, lengths};
+  reads.insert(reads.end(), caches.begin(), caches.end());
+  b.emit(cached_attention, "attention", reads, {o}, attributes);
+  return o;
+}
+
+}  // namespace plumbline::model
