@@ -67,6 +67,31 @@ model::Result<std::vector<ExchangeRow>> load_exchange_rows(const std::string& pa
       read);
 }
 
+model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::string& path) {
+  constexpr std::int64_t gpus_per_node = 8;
+  const auto csv = TRY(CsvTable::read(path, {"library", "version", "hardware", "kernel_mode", "ep", "tokens_per_rank",
+                                             "hidden", "topk", "dispatch_us", "combine_us"}));
+  std::vector<ExchangeRow> rows;
+  for (std::size_t row = 0; row < csv.rows(); ++row) {
+    if (csv.text(row, "kernel_mode") != "low-latency") continue;
+    ExchangeRow exchange;
+    exchange.software =
+        fmt::format("{} {} {}", csv.text(row, "library"), csv.text(row, "version"), csv.text(row, "hardware"));
+    exchange.mode = "low_latency";
+    exchange.gpus = TRY(csv.whole(row, "ep"));
+    exchange.nodes = (exchange.gpus + gpus_per_node - 1) / gpus_per_node;
+    exchange.tokens = TRY(csv.whole(row, "tokens_per_rank"));
+    exchange.hidden = TRY(csv.whole(row, "hidden"));
+    exchange.top_k = TRY(csv.whole(row, "topk"));
+    for (const char* direction : {"dispatch", "combine"}) {
+      exchange.direction = direction;
+      exchange.seconds = TRY(csv.positive(row, exchange.direction + "_us")) * 1e-6;
+      rows.push_back(exchange);
+    }
+  }
+  return rows;
+}
+
 model::Result<std::vector<TrayExchangeRow>> load_tray_exchange_rows(const std::string& path) {
   const auto read = [](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
     TrayExchangeRow exchange;
@@ -93,12 +118,12 @@ model::Result<std::size_t> check_component_table(const std::string& path) {
   if (name == "attention") return load_attention_rows(path).map(size);
   if (name == "mla") return load_mla_rows(path).map(size);
   if (name == "experts") return load_expert_rows(path).map(size);
-  if (name == "collectives") return load_collective_rows(path).map(size);
+  if (name == "collectives" || name == "custom_all_reduce") return load_collective_rows(path).map(size);
   if (name == "exchange") return load_exchange_rows(path).map(size);
   if (name == "nvl72") return load_tray_exchange_rows(path).map(size);
   return model::wrong_input_at(path, 0, "", fmt::format("no component table is named '{}'", name),
                                model::known_names(name, {"gemm", "gemm_held", "attention", "mla", "experts",
-                                                         "collectives", "exchange", "nvl72"}));
+                                                         "collectives", "custom_all_reduce", "exchange", "nvl72"}));
 }
 
 }  // namespace plumbline::calibrate

@@ -45,7 +45,8 @@ struct ExpertRow {
   double seconds = 0;
 };
 
-// A collective on the GPUs of one node; bytes are the buffer of nccl-tests (all_gather and reduce_scatter: the whole).
+// A collective on the GPUs of one node, of NCCL or an inference engine's own; bytes are the buffer of nccl-tests
+// (all_gather and reduce_scatter: the whole).
 struct CollectiveRow {
   std::string software, op;
   std::int64_t gpus = 0, bytes = 0;

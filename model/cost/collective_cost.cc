@@ -87,6 +87,15 @@ CollectivePath pat_path(CollectiveProtocol protocol, Collective collective, cons
           bus_factor(collective, group.ranks) / line.nic_rate, bus_factor(collective, group.ranks)};
 }
 
+// All ranks read the memory of all others: whole buffers, or a piece of each, whose sums they then gather.
+CollectivePath custom_path(CollectiveAlgorithm algorithm, CollectiveProtocol protocol, const CollectiveGroup& group,
+                           const CollectiveLine& line) {
+  const auto others = static_cast<double>(group.ranks - 1);
+  const double read =
+      algorithm == CollectiveAlgorithm::one_shot ? others : bus_factor(Collective::all_reduce, group.ranks);
+  return {algorithm, protocol, line.base + others * line.nvlink_hop, read / line.nvlink_rate, 0, read};
+}
+
 // Messages between pairs of ranks. The part of an all-to-all that stays on the node uses NVLink, the rest the GPU's own
 // NIC. A single message between nodes has one NIC.
 CollectivePath direct_path(CollectiveProtocol protocol, Collective collective, const CollectiveGroup& group,
@@ -148,9 +157,35 @@ CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol
       return nvls_path(protocol, group, line);
     case CollectiveAlgorithm::pat:
       return pat_path(protocol, collective, group, line);
+    case CollectiveAlgorithm::one_shot:
+    case CollectiveAlgorithm::two_shot:
+      return custom_path(algorithm, protocol, group, line);
     default:
       return direct_path(protocol, collective, group, line);
   }
+}
+
+std::optional<CollectiveCost::Custom> CollectiveCost::read_custom(ConstantReader& reader, const Profile& profile,
+                                                                  double nvlink_scale) {
+  constexpr std::string_view first = "collective.custom.", last = ".available";
+  for (const Parameter& parameter : profile.parameters()) {
+    if (!parameter.name.starts_with(first) || !parameter.name.ends_with(last) || parameter.value <= 0) continue;
+    const std::string engine = parameter.name.substr(0, parameter.name.size() - last.size());
+    if (!profile.find(engine + ".one_shot.rate")) continue;
+    const auto line = [&](const char* shot) {
+      const auto value = [&](const char* name) {
+        return reader.require(fmt::format("{}.{}.{}", engine, shot, name)).value;
+      };
+      CollectiveLine found;
+      found.base = value("base");
+      found.nvlink_hop = value("rank_time");
+      found.nvlink_rate = value("rate") * nvlink_scale;
+      return found;
+    };
+    return Custom{reader.require(engine + ".most_ranks").value, reader.require(engine + ".most_bytes").value,
+                  line("one_shot"), line("two_shot")};
+  }
+  return std::nullopt;
 }
 
 Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const ClusterShape& cluster) {
@@ -191,10 +226,12 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   const Constant nic_line = reader.require("network.nic_line_rate");
   const Constant nvlink_line = reader.require("network.nvlink_line_rate");
+  const double nvlink_scale = cluster.intra_node_bandwidth.value() / nvlink_line.value;
+  cost.custom_ = read_custom(reader, profile, nvlink_scale);
   if (reader.error()) return tl::unexpected(*reader.error());
   // A profile's rates hold for its line rates; another line rate scales them.
   cost.nic_rate_.value *= cluster.inter_node_bandwidth().value() / nic_line.value;
-  cost.nvlink_rate_.value *= cluster.intra_node_bandwidth.value() / nvlink_line.value;
+  cost.nvlink_rate_.value *= nvlink_scale;
   return cost;
 }
 
@@ -264,7 +301,8 @@ CollectivePath CollectiveCost::direct(Collective collective, CollectiveProtocol 
   return collective_path(CollectiveAlgorithm::direct, protocol, collective, group, by);
 }
 
-std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const CollectiveGroup& group) const {
+std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const CollectiveGroup& group,
+                                                  Bytes bytes) const {
   std::vector<CollectivePath> found;
   if (group.ranks == 1) return found;
   if (collective == Collective::all_to_all || collective == Collective::send_recv) {
@@ -281,17 +319,22 @@ std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const C
   if (pat_ && pieces && group.ranks_per_node == 1) found.push_back(pat(collective, group));
   // The sums pay from three GPUs on. Gathers and scatters by multicast are in no measured table faster than rings.
   if (has_nvls_ && collective == Collective::all_reduce && group.ranks_per_node > 2) found.push_back(nvls(group));
+  if (custom_ && collective == Collective::all_reduce && group.nodes() == 1 && bytes.value() <= custom_->most_bytes &&
+      static_cast<double>(group.ranks) <= custom_->most_ranks)
+    for (const auto& [algorithm, by] : {std::pair(CollectiveAlgorithm::one_shot, &custom_->one_shot),
+                                        std::pair(CollectiveAlgorithm::two_shot, &custom_->two_shot)})
+      found.push_back(collective_path(algorithm, CollectiveProtocol::simple, collective, group, *by));
   return found;
 }
 
 CollectivePath CollectiveCost::fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
-  const std::vector<CollectivePath> all = paths(collective, group);
+  const std::vector<CollectivePath> all = paths(collective, group, bytes);
   assert(!all.empty());
   return *std::ranges::min_element(all, {}, [&](const CollectivePath& path) { return path.seconds(bytes); });
 }
 
 double CollectiveCost::best(Collective collective, const CollectiveGroup& group, Bytes bytes) const {
-  const std::vector<CollectivePath> all = paths(collective, group);
+  const std::vector<CollectivePath> all = paths(collective, group, bytes);
   if (all.empty()) return 0;
   return bytes.value() * std::ranges::min(all, {}, &CollectivePath::seconds_per_byte).seconds_per_byte;
 }

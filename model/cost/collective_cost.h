@@ -18,8 +18,9 @@
 namespace plumbline::model {
 
 enum class Collective { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, send_recv };
-// nvls: the switch sums; direct: sends and receives; pat: NCCL's parallel aggregated trees
-enum class CollectiveAlgorithm { ring, tree, nvls, direct, pat };
+// nvls: the switch sums; direct: sends and receives; pat: NCCL's parallel aggregated trees; one_shot and two_shot: an
+// inference engine's own all-reduce by peer memory
+enum class CollectiveAlgorithm { ring, tree, nvls, direct, pat, one_shot, two_shot };
 enum class CollectiveProtocol { ll, ll128, simple };
 
 std::string_view to_string(Collective collective);
@@ -68,6 +69,8 @@ struct CollectiveLine {
 //            max(1 / nvlink_rate, 2 (N-1)/N / (g nic_rate))
 //   pat:     base + n nvlink_hop + log2 N network_hop, for gathers and scatters over groups of one rank a node
 //            f / nic_rate
+//   one_shot: every rank reads the buffers of all others: base + (n - 1) nvlink_hop, (n - 1) / nvlink_rate
+//   two_shot: the same by pieces, which are then gathered: base + (n - 1) nvlink_hop, f / nvlink_rate
 //   direct:  all-to-all: base + (n - 1) nvlink_hop, and one network_hop between nodes
 //            max((g-1)/n / nvlink_rate, (n-g)/n / min(nic_rate, limit))
 //            send_recv: one transfer over its link, at the rate of that link
@@ -86,8 +89,8 @@ class CollectiveCost {
   // rates.
   static Result<CollectiveCost> make(const Profile& profile, const ClusterShape& cluster);
 
-  // Returns all available paths; none for a single rank.
-  std::vector<CollectivePath> paths(Collective collective, const CollectiveGroup& group) const;
+  // Returns all available paths for buffers of `bytes`; none for a single rank.
+  std::vector<CollectivePath> paths(Collective collective, const CollectiveGroup& group, Bytes bytes = Bytes(0)) const;
   // Returns the fastest path for `bytes`, the larger one of a rank's input and output buffer (send_recv: the message),
   // as in nccl-tests. Requires at least two ranks.
   CollectivePath fastest(Collective collective, const CollectiveGroup& group, Bytes bytes) const;
@@ -119,7 +122,14 @@ class CollectiveCost {
   std::array<Pace, protocols> ring_, tree_;
   std::array<std::optional<Pace>, protocols> direct_;  // where the profile has lines of their own
   Pace nvls_;
-  std::optional<Pace> pat_;  // where the profile has it; nvlink_step: for every rank
+  struct Custom {  // an engine's all-reduce
+    double most_ranks = 0, most_bytes = 0;
+    CollectiveLine one_shot, two_shot;
+  };
+  static std::optional<Custom> read_custom(ConstantReader& reader, const Profile& profile, double nvlink_scale);
+
+  std::optional<Custom> custom_;  // where a stack states that it is used
+  std::optional<Pace> pat_;       // where the profile has it; nvlink_step: for every rank
   Constant nvlink_rate_, nic_rate_;
   Constant launch_, nvlink_latency_scale_, network_latency_scale_;
   Constant channels_, ring_channel_, tree_channel_;

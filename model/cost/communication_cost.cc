@@ -21,18 +21,18 @@ std::string prefix_of(std::string_view family) {
   return family == default_family ? "exchange." : fmt::format("exchange.{}.", family);
 }
 
-Error unknown_family(const Profile& profile, std::string_view family) {
-  constexpr std::string_view first = "exchange.", last = ".dispatch.rank_rate";
-  std::set<std::string> known = {std::string(default_family)};
+// Returns the error of kernels for which a profile has no constant named first + kernels + last.
+Error unknown_kernels(const Profile& profile, std::string_view key, std::string_view kernels, std::string_view first,
+                      std::string_view last, std::set<std::string> known) {
   for (const Parameter& parameter : profile.parameters())
     if (parameter.name.starts_with(first) && parameter.name.ends_with(last) &&
         parameter.name.size() > first.size() + last.size())
       known.insert(parameter.name.substr(first.size(), parameter.name.size() - first.size() - last.size()));
   return {ErrorKind::input,
-          fmt::format("profile '{}' has no communication kernels '{}'", profile.name(), family),
+          fmt::format("profile '{}' has no communication kernels '{}'", profile.name(), kernels),
           "",
           0,
-          "overlap.communication_kernels",
+          std::string(key),
           fmt::format("known: {}", fmt::join(known, ", "))};
 }
 
@@ -98,7 +98,8 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   ConstantReader reader(profile);
   const bool needs_sms = reader.require("communication.needs_sms").value > 0;
   if (kernels.family != default_family && !profile.find(prefix_of(kernels.family) + "dispatch.rank_rate"))
-    return tl::unexpected(unknown_family(profile, kernels.family));
+    return tl::unexpected(unknown_kernels(profile, "overlap.communication_kernels", kernels.family, "exchange.",
+                                          ".dispatch.rank_rate", {std::string(default_family)}));
   const auto direction = [&](std::string_view name, std::string_view fallback) {
     Direction found;
     found.alone = reader.require(fmt::format("exchange.{}.nic_rate", name));
@@ -145,6 +146,7 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
+  if (!kernels.low_latency.empty()) TRY(cost.read_low_latency(profile, kernels.low_latency, nic_scale, nvlink_scale));
   auto measured = TRY(MeasuredOperators::read(profile));
   cost.measured_ = std::move(measured);
   const auto collectives = TRY(CollectiveCost::make(profile, cluster));
@@ -156,6 +158,38 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
                                   ? std::min(cost.collective_sms(), cluster.device.sms / 2)
                                   : cost.saturation(group, cluster.device.sms);
   return cost;
+}
+
+Result<void> CommunicationCost::read_low_latency(const Profile& profile, const std::string& version, double nic_scale,
+                                                 double nvlink_scale) {
+  constexpr std::string_view all = "exchange.low_latency.", first_constant = ".dispatch.start";
+  const std::string prefix = fmt::format("{}{}", all, version);
+  if (!profile.find(fmt::format("{}{}", prefix, first_constant)))
+    return tl::unexpected(unknown_kernels(profile, "inference.dispatch", version, all, first_constant, {"all-reduce"}));
+  ConstantReader reader(profile);
+  const auto read = [&](const char* way) {
+    const auto find = [&](const char* name) {
+      return reader.find(fmt::format("{}.{}.{}", prefix, way, name)).value_or(Constant{});
+    };
+    LowLatency found;
+    found.network = find("nic_rate");
+    found.node = find("node_rate");
+    found.constants = {.start = find("start").value,
+                       .step = find("step").value,
+                       .nic_rate = found.network.value * nic_scale,
+                       .node_start = find("node_start").value,
+                       .node_step = find("node_step").value,
+                       .node_rate = found.node.value * nvlink_scale};
+    return found;
+  };
+  low_latency_dispatch_ = read("dispatch");
+  low_latency_combine_ = read("combine");
+  once_per_rank_ = reader.find(prefix + ".once_per_rank").value_or(Constant{}).value > 0;
+  if (low_latency_dispatch_.network.value > 0 || expert_parallel_ <= ranks_per_node_) return {};
+  return infeasible("inference.dispatch",
+                    fmt::format("'{}' reaches GPUs of one NVLink domain only, and {} ranks of experts lie on several",
+                                version, expert_parallel_),
+                    fmt::format("choose kernels that use NICs, or at most {} ranks", ranks_per_node_));
 }
 
 std::int64_t CommunicationCost::saturation(const Group& group, std::int64_t device_sms) const {
@@ -231,6 +265,7 @@ AllToAllTime CommunicationCost::all_to_all(const Graph& graph, const Operator& o
 AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Operator& op) const {
   const auto& attributes = std::get<DispatchAttributes>(op.attributes);
   if (is_collective(attributes.dispatcher)) return exchange_by_collective(graph, op);
+  if (attributes.dispatcher == Dispatcher::low_latency) return exchange_at_low_latency(graph, op);
   AllToAllTime time;
   const ExchangeWork sent = work(rows_of(graph, op), static_cast<double>(attributes.token_bytes));
   const Direction& by = direction(op.kind);
@@ -253,6 +288,32 @@ AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Ope
   time.share = {(by_sms ? by.rank_rate : link).index, time.overlapped};
   time.notify = notify_.value;
   if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
+  return time;
+}
+
+LowLatencyWork CommunicationCost::low_latency_work(const Graph& graph, const Operator& op) const {
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const double copies = once_per_rank_ ? spread_.ranks_per_token : static_cast<double>(attributes.experts_per_token);
+  return {.bytes = rows_of(graph, op) * copies * static_cast<double>(attributes.token_bytes),
+          .ranks = static_cast<double>(expert_parallel_),
+          .nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_)};
+}
+
+const CommunicationCost::LowLatency& CommunicationCost::low_latency(OperatorKind kind) const {
+  return kind == OperatorKind::dispatch ? low_latency_dispatch_ : low_latency_combine_;
+}
+
+AllToAllTime CommunicationCost::exchange_at_low_latency(const Graph& graph, const Operator& op) const {
+  const LowLatency& by = low_latency(op.kind);
+  const LowLatencyWork sent = low_latency_work(graph, op);
+  const ExchangeSeconds seconds = low_latency_seconds(by.constants, sent);
+  AllToAllTime time;
+  time.network = time.network_overlapped = seconds.network;
+  time.node = seconds.node;
+  time.alone = time.overlapped = seconds.seconds();
+  time.network_bytes = sent.network_bytes(by.constants);
+  time.node_bytes = sent.node_bytes(by.constants);
+  time.share = {(seconds.network > seconds.node ? by.network : by.node).index, time.overlapped};
   return time;
 }
 
@@ -369,6 +430,12 @@ CommunicationCost::LinkSeconds CommunicationCost::all_to_all_at_best(const Graph
     const auto [kind, group, bytes] = exchange_call(graph, op);
     const double seconds = collectives_.best(kind, group, bytes);
     return group.nodes() > 1 ? LinkSeconds{seconds, 0} : LinkSeconds{0, seconds};
+  }
+  if (attributes.dispatcher == Dispatcher::low_latency) {
+    LowLatencyConstants links = low_latency(op.kind).constants;
+    links.start = links.step = links.node_start = links.node_step = 0;
+    const ExchangeSeconds best = low_latency_seconds(links, low_latency_work(graph, op));
+    return {best.network, best.node};
   }
   const Direction& by = direction(op.kind);
   const Constant& faster = by.alone.value > by.overlapped.value ? by.alone : by.overlapped;

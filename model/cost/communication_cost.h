@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "model/base/units.h"
@@ -61,7 +62,8 @@ class CommunicationCost {
   // Returns the time of dispatch, dispatch_grad, combine or combine_grad: a two-step all-to-all, deduplicated per node,
   // with a network leg to the same-index GPU of each target node and an NVLink leg from there. A time that the profile
   // has measured for as many ranks and SMs is used instead, for `overlapped` one measured so, if any. Operators whose
-  // dispatcher is alltoall or allgather are NCCL's collectives over the group, whose ranks may first gather counts.
+  // dispatcher is alltoall or allgather are NCCL's collectives over the group, whose ranks may first gather counts;
+  // those of low-latency kernels have no rendezvous apart and hold no SMs.
   AllToAllTime all_to_all(const Graph& graph, const Operator& op) const;
 
   // Returns the seconds of the two legs at the highest rates of their kernels, with all SMs that these can use and
@@ -121,6 +123,10 @@ class CommunicationCost {
 
     ExchangeConstants with(const Constant& nic_rate) const;
   };
+  struct LowLatency {  // one direction of the version of these kernels
+    LowLatencyConstants constants;
+    Constant network, node;  // rates
+  };
   struct Call {  // a collective
     Collective kind;
     CollectiveGroup group;
@@ -132,6 +138,11 @@ class CommunicationCost {
   Call exchange_call(const Graph& graph, const Operator& op) const;
   AllToAllTime all_to_all_by_form(const Graph& graph, const Operator& op) const;
   AllToAllTime exchange_by_collective(const Graph& graph, const Operator& op) const;
+  const LowLatency& low_latency(OperatorKind kind) const;
+  LowLatencyWork low_latency_work(const Graph& graph, const Operator& op) const;
+  AllToAllTime exchange_at_low_latency(const Graph& graph, const Operator& op) const;
+  Result<void> read_low_latency(const Profile& profile, const std::string& version, double nic_scale,
+                                double nvlink_scale);
   const Direction& direction(OperatorKind kind) const;
   ExchangeWork work(double tokens, double token_bytes) const;
   std::int64_t saturation(const Group& group, std::int64_t device_sms) const;
@@ -139,6 +150,8 @@ class CommunicationCost {
 
   MeasuredOperators measured_;
   Direction dispatch_, cached_dispatch_, combine_, weighted_combine_;
+  LowLatency low_latency_dispatch_, low_latency_combine_;
+  bool once_per_rank_ = false;  // tokens of low-latency kernels
   Constant all_to_all_nvlink_, notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;

@@ -55,6 +55,11 @@ void HostCost::read_launches(ConstantReader& reader) {
   backward_layer_ = read("host.layer.backward");
   synchronization_ = read("host.synchronization");
   step_ = read("host.step");
+  serving_step_ = read("serving.step").value;
+  serving_request_ = read("serving.request").value;
+  serving_gap_ = read("serving.gap").value;
+  if (const auto factor = reader.find("serving.engine_factor")) engine_factor_ = factor->value;
+  serving_overlaps_ = read("serving.overlaps").value > 0;
   graph_launch_ = read("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
@@ -96,6 +101,11 @@ double HostCost::issue(const HostCalls& calls) const {
   double seconds = 0;
   for (const Share& share : issue_shares(calls)) seconds += share.seconds;
   return seconds;
+}
+
+double HostCost::serving_step(double device, double launches, double requests) const {
+  const double host = serving_step_ + serving_request_ * requests + launches, busy = engine_factor_ * device;
+  return serving_overlaps_ ? std::max(busy, host) + serving_gap_ : busy + host;
 }
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {

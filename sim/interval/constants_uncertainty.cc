@@ -40,9 +40,13 @@ double usual_uncertainty(model::Evidence kind) {
 
 struct Family {
   std::string_view prefix, source;
+  bool serving = false;  // plays a part only where a model is served
 };
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
+    {"collective.custom.", "link and collective constants", true},
+    {"exchange.low_latency.", "all-to-all constants", true},
+    {"serving.", "host", true},
     {"gemm.", "GEMM constants"},
     {"attention.", "attention constants"},
     {"memory.", "memory-bound constants"},
@@ -89,7 +93,9 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
   const auto family = std::ranges::find_if(
       families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
   const auto range = model::constant_range(constant);
-  if (family == std::end(families) || !range || is_known(constant, *range)) return std::nullopt;
+  if (family == std::end(families) || (family->serving && !inputs.plan.inference.given) || !range ||
+      is_known(constant, *range))
+    return std::nullopt;
   const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
   if (uncertainty <= 0) return std::nullopt;
   const std::string source(constant.stack.empty() ? family->source : "software stack");

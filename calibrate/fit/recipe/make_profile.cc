@@ -16,13 +16,14 @@ struct StepKind {
   model::Result<void> (*run)(Draft& draft);
 };
 
-constexpr std::array<StepKind, 11> step_kinds = {{{"gemm", fit_gemm_step},
+constexpr std::array<StepKind, 13> step_kinds = {{{"gemm", fit_gemm_step},
                                                   {"experts", fit_expert_step},
                                                   {"attention", fit_attention_step},
                                                   {"collectives", fit_collective_step},
                                                   {"exchange", fit_exchange_step},
                                                   {"tray", fit_tray_step},
-
+                                                  {"low_latency", fit_low_latency_step},
+                                                  {"custom_all_reduce", fit_custom_reduce_step},
                                                   {"power", fit_power_step},
                                                   {"attention_backward", fit_attention_backward_step},
                                                   {"weight_gradient", fit_weight_gradient_step},

@@ -10,9 +10,9 @@ namespace {
 
 using detail::TableReader;
 
-const std::vector<std::string> fits = {"gemm",      "experts", "attention",          "collectives",     "exchange",
-                                       "tray",      "power",   "attention_backward", "weight_gradient", "memory",
-                                       "launch_gap"};
+const std::vector<std::string> fits = {"gemm",       "experts",     "attention",          "collectives",     "exchange",
+                                       "tray",       "power",       "attention_backward", "weight_gradient", "memory",
+                                       "launch_gap", "low_latency", "custom_all_reduce"};
 
 RecipeStep read_step(TableReader& table) {
   RecipeStep step;
@@ -26,6 +26,7 @@ RecipeStep read_step(TableReader& table) {
   step.op = table.optional_text("op");
   step.constant = table.optional_text("constant");
   step.quantizes = table.flag("quantizes", true);
+  step.uses_nvlink = table.flag("uses_nvlink", true);
   step.switch_sums = table.flag("switch_sums", false);
   step.share = table.optional_positive("share");
   step.uncertainty = table.optional_positive("uncertainty");

@@ -20,6 +20,7 @@ struct RecipeStep {
   std::vector<std::string> software;         // of rows, how their software begins; the first gives a GEMM's shape
   std::string kernel, op, constant;          // of rows; of records; what they give
   bool quantizes = true;                     // whether times of quantized formats hold the quantizing kernel
+  bool uses_nvlink = true;                   // whether low-latency kernels do so within a node
   bool switch_sums = false;                  // whether the switch of a node sums
   std::optional<double> share, uncertainty;  // of pair_time, see fit_attention_table(); the least that is stated
   // A neighbor: patterns of constants, taken times the ratio own / neighbor of each constant in `by` and the inverse of

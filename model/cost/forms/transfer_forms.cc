@@ -56,6 +56,23 @@ ExchangeSeconds exchange_seconds(const ExchangeConstants& constants, const Excha
           busy > links.network, busy > links.node};
 }
 
+double LowLatencyWork::network_bytes(const LowLatencyConstants& c) const {
+  return bytes * (1 - 1 / (c.node_rate > 0 ? nodes : ranks));
+}
+
+double LowLatencyWork::node_bytes(const LowLatencyConstants& c) const {
+  return c.node_rate > 0 ? bytes * (1 / nodes - 1 / ranks) : 0;
+}
+
+ExchangeSeconds low_latency_seconds(const LowLatencyConstants& c, const LowLatencyWork& work) {
+  const double groups = c.node_rate > 0 ? work.nodes : work.ranks, on_node = work.ranks / work.nodes;
+  const double network = work.network_bytes(c), node = work.node_bytes(c);
+  ExchangeSeconds time;
+  if (network > 0) time.network = c.start + c.step * std::log2(groups) + network / c.nic_rate;
+  if (node > 0) time.node = c.node_start + c.node_step * std::log2(on_node) + node / c.node_rate;
+  return time;
+}
+
 std::int64_t exchange_saturation(const ExchangeConstants& constants, const ExchangeWork& work) {
   const double link = exchange_link_seconds(constants, work).seconds();
   const double busy = sm_work(constants, work);

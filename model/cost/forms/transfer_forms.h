@@ -53,6 +53,28 @@ ExchangeSeconds exchange_seconds(const ExchangeConstants& constants, const Excha
 // Returns the seconds of the links alone: exchange_seconds() is never shorter.
 ExchangeSeconds exchange_link_seconds(const ExchangeConstants& constants, const ExchangeWork& work);
 
+// Constants of one direction of low-latency kernels, in SI. Their transfers hold no SMs.
+struct LowLatencyConstants {
+  double start = 0, step = 0;            // s between nodes: of any group, and for every doubling of its nodes
+  double nic_rate = 0;                   // B/s
+  double node_start = 0, node_step = 0;  // s within a node, for every doubling of the group's ranks on it
+  double node_rate = 0;                  // B/s; 0: ranks of the same node are reached through their NICs, too
+};
+
+struct LowLatencyWork {         // of one rank
+  double bytes = 0;             // of all copies of its tokens, the rank's own included
+  double ranks = 1, nodes = 1;  // of the group
+
+  // Sent by a GPU: all copies but those that stay on the sender, or on the sender's node.
+  double network_bytes(const LowLatencyConstants& constants) const;
+  double node_bytes(const LowLatencyConstants& constants) const;
+};
+
+// Returns the seconds of the legs of a low-latency dispatch or combine, whose copies go to all ranks alike:
+//   network: start + step log2(g) + bytes (1 - 1/g) / nic_rate, with g nodes, or ranks where node_rate is 0
+//   node:    node_start + node_step log2(n) + bytes (n - 1) / ranks / node_rate, with n ranks on a node
+ExchangeSeconds low_latency_seconds(const LowLatencyConstants& constants, const LowLatencyWork& work);
+
 // Returns the fewest SMs, an even number as kernels use them in pairs, with which the SMs' work lengthens the longer
 // leg by at most 1 % of the link's time; 0 where no SMs or no bytes limit.
 std::int64_t exchange_saturation(const ExchangeConstants& constants, const ExchangeWork& work);

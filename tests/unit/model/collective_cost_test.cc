@@ -52,6 +52,41 @@ std::vector<Bytes> sizes() {
   return found;
 }
 
+Profile with_custom(double available) {
+  std::vector<Parameter> parameters = profile("h800-datasheet").parameters();
+  const auto add = [&](const std::string& name, double value, const std::string& unit) {
+    parameters.push_back({.name = "collective.custom.own." + name, .value = value, .unit = unit});
+  };
+  add("available", available, "1");
+  add("most_ranks", 8, "1");
+  add("most_bytes", 8e6, "B");
+  add("one_shot.base", 4, "us");
+  add("one_shot.rank_time", 0, "us");
+  add("one_shot.rate", 250, "GB/s");
+  add("two_shot.base", 12, "us");
+  add("two_shot.rank_time", 0, "us");
+  add("two_shot.rate", 300, "GB/s");
+  return {"own", "", parameters};
+}
+
+// The line rate of the link is that of the constants.
+TEST(Collectives, AnEnginesOwnAllReduce) {
+  const CollectiveCost own = CollectiveCost::make(with_custom(1), nvlink_cluster()).value();
+  const auto us = [&](double bytes) { return own.time(Collective::all_reduce, one_node, Bytes(bytes)) * 1e6; };
+  EXPECT_NEAR(us(16384), 4.45875, 1e-5);   // 4 us + 7 x 16 KiB at 250 GB/s
+  EXPECT_NEAR(us(524288), 15.0583, 1e-4);  // 12 us + 2 x 7/8 x 512 KiB at 300 GB/s
+  const CollectiveCost nccl = CollectiveCost::make(with_custom(0), nvlink_cluster()).value();
+  const auto same = [&](const CollectiveGroup& group, Collective what, double bytes) {
+    return own.time(what, group, Bytes(bytes)) == nccl.time(what, group, Bytes(bytes));
+  };
+  EXPECT_FALSE(same(one_node, Collective::all_reduce, 16384));
+  EXPECT_TRUE(same(one_node, Collective::all_reduce, 9e6));
+  EXPECT_TRUE(same({16, 16}, Collective::all_reduce, 16384));
+  EXPECT_TRUE(same(four_nodes, Collective::all_reduce, 16384));
+  EXPECT_TRUE(same(one_node, Collective::all_gather, 16384));
+  EXPECT_LE(own.best(Collective::all_reduce, one_node, Bytes(1e6)), us(1e6) * 1e-6);
+}
+
 TEST(Collectives, RingOfANode) {
   // 14 steps of 3.4 us after 8.4 us; 2 * 7/8 of the buffer at 80 % of NVLink's 200 GB/s.
   const CollectivePath simple =

@@ -223,6 +223,75 @@ TEST_F(AllToAlls, AnUnknownFamilyIsAnError) {
   EXPECT_EQ(cost.error().key, "overlap.communication_kernels");
 }
 
+// 128 tokens of 7,000 bytes to eight experts each, on ranks of one stage next to each other.
+struct LowLatencyCall {
+  Graph graph;
+  explicit LowLatencyCall(OperatorKind kind) {
+    graph.tensors = {{.name = "x", .shape = {{128}, {7000}}, .type = DataType::fp8},
+                     {.name = "y", .shape = {{128}, {7000}}, .type = DataType::bf16}};
+    const DispatchAttributes attributes{
+        .experts = 256, .experts_per_token = 8, .token_bytes = 7000, .dispatcher = Dispatcher::low_latency};
+    graph.operators.push_back({.kind = kind, .name = "d", .reads = {0}, .writes = {1}, .attributes = attributes});
+  }
+  AllToAllTime on(const CommunicationCost& by) const { return by.all_to_all(graph, graph.operators.front()); }
+};
+
+Profile with_low_latency(std::vector<Parameter> parameters) {
+  const auto add = [&](const std::string& name, double value, const std::string& unit) {
+    parameters.push_back({.name = "exchange.low_latency." + name, .value = value, .unit = unit});
+  };
+  add("v2.dispatch.start", 20, "us");
+  add("v2.dispatch.step", 2, "us");
+  add("v2.dispatch.nic_rate", 40, "GB/s");
+  add("v2.dispatch.node_start", 10, "us");
+  add("v2.dispatch.node_rate", 100, "GB/s");
+  add("v1.dispatch.start", 20, "us");
+  add("v1.dispatch.nic_rate", 40, "GB/s");
+  add("rack.dispatch.start", 0, "us");
+  add("rack.dispatch.node_start", 5, "us");
+  add("rack.dispatch.node_step", 1, "us");
+  add("rack.dispatch.node_rate", 100, "GB/s");
+  add("rack.once_per_rank", 1, "1");
+  return {"own", "", std::move(parameters)};
+}
+
+TEST_F(AllToAlls, LowLatencyKernelsSendACopyToEachExpert) {
+  const Profile own = with_low_latency(round_.parameters());
+  const auto time = [&](const std::string& version, std::int64_t ranks) {
+    const auto by =
+        CommunicationCost::make(own, h800_cluster(), {round_spread, ranks}, {.low_latency = version}).value();
+    return LowLatencyCall(OperatorKind::dispatch).on(by);
+  };
+  // 7.168 MB in all. On four nodes of eight three quarters use NICs, 7/32 NVLink.
+  EXPECT_DOUBLE_EQ(time("v2", 32).network, 20e-6 + 2 * 2e-6 + 0.75 * 7.168e6 / 40e9);
+  EXPECT_DOUBLE_EQ(time("v2", 32).node, 10e-6 + 7.0 / 32 * 7.168e6 / 100e9);
+  EXPECT_EQ(time("v2", 32).overlapped, time("v2", 32).network);
+  EXPECT_DOUBLE_EQ(time("v2", 32).network_bytes, 0.75 * 7.168e6);
+  EXPECT_EQ(time("v2", 32).notify + time("v2", 32).prepare, 0);
+  EXPECT_EQ(time("v2", 8).network, 0);
+  EXPECT_DOUBLE_EQ(time("v1", 8).network, 20e-6 + 7.0 / 8 * 7.168e6 / 40e9);
+  EXPECT_EQ(time("v1", 1).alone, 0);
+  // A token reaches 7.5 ranks once each.
+  EXPECT_DOUBLE_EQ(time("rack", 8).alone, 8e-6 + 7.0 / 8 * 7.5 * 128 * 7000 / 100e9);
+}
+
+TEST_F(AllToAlls, LowLatencyKernelsAreChosenByName) {
+  const Profile own = with_low_latency(round_.parameters());
+  const auto make = [&](const std::string& version, std::int64_t ranks) {
+    return CommunicationCost::make(own, h800_cluster(), {round_spread, ranks}, {.low_latency = version});
+  };
+  ASSERT_FALSE(make("v3", 8));
+  EXPECT_EQ(make("v3", 8).error().key, "inference.dispatch");
+  EXPECT_EQ(make("v3", 8).error().hint, "known: all-reduce, rack, v1, v2");
+  ASSERT_FALSE(make("rack", 16));  // two NVLink domains
+  EXPECT_EQ(make("rack", 16).error().kind, ErrorKind::infeasible);
+  const LowLatencyCall call(OperatorKind::dispatch);
+  const CommunicationCost by = make("v2", 32).value();
+  const auto best = by.all_to_all_at_best(call.graph, call.graph.operators.front());
+  EXPECT_LT(best.network, call.on(by).network);
+  EXPECT_LT(best.node, call.on(by).node);
+}
+
 TEST_F(AllToAlls, ASlowerNicNeverHelpsAndAlwaysShows) {
   const CommunicationCost slow = cost(64, {}, 200), fast = cost();
   for (const auto& [name, phase] : std::vector<std::pair<std::string, Phase>>{

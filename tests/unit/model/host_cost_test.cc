@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model/layers/blocks.h"
 #include "tests/support/costs.h"
@@ -54,6 +56,22 @@ TEST(HostCost, UpdatesAsFastAsTheHostsMemory) {
     graph.tensors.push_back({.name = name, .shape = {{1000}}, .type = DataType::fp32, .role = Role::gradient});
   // Read 4 B, write 2 B, and three states of 4 B read and written: 30 kB at 1 GB/s.
   EXPECT_DOUBLE_EQ(cost.update(graph, {.kind = OperatorKind::adamw, .reads = {0}, .writes = {1, 2, 3, 4}}), 30e-6);
+}
+
+TEST(HostCost, AnEngineHidesItsHostWhereItOverlaps) {
+  std::vector<Parameter> parameters = round_profile().parameters();
+  for (const auto& [name, us] : {std::pair("serving.step", 1000), {"serving.request", 10}, {"serving.gap", 100}})
+    parameters.push_back({.name = name, .value = static_cast<double>(us), .unit = "us"});
+  const auto step = [&](double device) {
+    return HostCost::make({"own", "", parameters}, two_nodes(100), {}).value().serving_step(device, 20e-6, 8);
+  };
+  // 1,000 + 8 x 10 + 20 us of the host after 5,000 us of the GPU.
+  EXPECT_DOUBLE_EQ(step(5e-3), 6.1e-3);
+  parameters.push_back({.name = "serving.overlaps", .value = 1, .unit = "1"});
+  EXPECT_DOUBLE_EQ(step(5e-3), 5.1e-3);
+  EXPECT_DOUBLE_EQ(step(0.5e-3), 1.2e-3);
+  const HostCost training = HostCost::make(round_profile(), two_nodes(100), {}).value();
+  EXPECT_EQ(training.serving_step(5e-3, 0, 8), 5e-3);
 }
 
 TEST(HostCost, TokensWaitForTheSlowerOfLinkAndLoaders) {

@@ -69,6 +69,7 @@ TEST(Stack, ErrorsNameTheirPlace) {
   refused(setting("attention.kernel", "\"fussed\""), 1, "attention.kernel", "fused");
   refused(setting("overlap.prefetch", "true"), 1, "overlap.prefetch", "integer");
   refused(setting("cluster.gpus", "8"), 1, "cluster.gpus", "belongs into the plan");
+  refused(setting("inference.concurrency", "8"), 1, "inference.concurrency", "belongs into the plan");
   refused(setting("stack.name", "\"a\""), 1, "stack.name", "belongs into the plan");
   refused(setting("loss.kernel", "\"fused\"") + setting("loss.kernel", "\"fused\""), 6, "loss.kernel", "twice");
   refused("[[setting]]\nkeys = \"a\"\n", 2, "setting.keys", "'key'");

@@ -104,6 +104,8 @@ model::Result<void> fit_attention_step(Draft& draft);
 model::Result<void> fit_collective_step(Draft& draft);
 model::Result<void> fit_exchange_step(Draft& draft);
 model::Result<void> fit_tray_step(Draft& draft);
+model::Result<void> fit_low_latency_step(Draft& draft);
+model::Result<void> fit_custom_reduce_step(Draft& draft);
 model::Result<void> fit_attention_backward_step(Draft& draft);
 model::Result<void> fit_weight_gradient_step(Draft& draft);
 model::Result<void> fit_memory_step(Draft& draft);

@@ -1,0 +1,74 @@
+#include "cli/inputs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "model/base/text_file.h"
+#include "tests/support/inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::cli {
+namespace {
+
+using testing::HasSubstr;
+using tests::expect_error;
+
+constexpr const char* served = R"([model]
+config = "llama-3-8b"
+[cluster]
+topology = "h100-dgx"
+gpus = 8
+[stack]
+name = "megatron-2022"
+[inference]
+chunked_prefill_tokens = 4096
+)";
+
+class ServingInputs : public testing::Test {
+ protected:
+  model::Result<sim::Inputs> load(const std::string& text, const std::vector<std::string>& overrides = {}) {
+    path_ = folder_.write("plan.toml", text).string();
+    return InputsReader(Purpose::serving).load(path_, overrides);
+  }
+  const tests::TemporaryDirectory folder_;
+  std::string path_;
+};
+
+TEST_F(ServingInputs, HaveTheEngineInPlaceOfTheTrainingStack) {
+  const auto inputs = load(served, {"inference.engine=sglang"});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  EXPECT_EQ(inputs->profile.stack(), "sglang");
+  EXPECT_EQ(inputs->plan.stack.name, "sglang");
+  EXPECT_TRUE(inputs->profile.find("serving.gap"));
+  EXPECT_FALSE(inputs->profile.find("host.synchronization"));  // of Megatron
+  EXPECT_EQ(inputs->plan.inference.memory_share, 0.88);        // of the engine
+  EXPECT_EQ(inputs->plan.inference.chunked_prefill_tokens, 4096);
+  EXPECT_FALSE(inputs->left);
+}
+
+TEST_F(ServingInputs, NameAnUnknownEngineAndAPlanThatDoesNotServe) {
+  const auto unknown = load(served, {"inference.engine=vlm"});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().key, "inference.engine");
+  EXPECT_THAT(unknown.error().hint, HasSubstr("did you mean 'vllm'?"));
+  const auto trains = InputsReader(Purpose::serving).load("llama-3-8b-64xh800", {});
+  ASSERT_FALSE(trains);
+  EXPECT_EQ(trains.error().key, "inference");
+  EXPECT_EQ(trains.error().kind, model::ErrorKind::input);
+}
+
+TEST_F(ServingInputs, TakeAnEngineFromAFileNextToThePlan) {
+  folder_.write("ours.toml",
+                "extends = \"vllm\"\nserving.gap = { value = 50, unit = \"us\", kind = \"measured\", "
+                "source = \"our trace\" }\n");
+  const auto inputs = load(served, {"inference.engine=ours.toml"});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  const auto gap = inputs->profile.find("serving.gap");
+  ASSERT_TRUE(gap);
+  EXPECT_EQ(inputs->profile.parameters()[*gap].value, 50);
+}
+
+}  // namespace
+}  // namespace plumbline::cli
