@@ -1,0 +1,42 @@
+// An instance of an engine: the GPUs that serve requests together. Its degrees are those of [parallelism] and
+// [inference], or of one pool of a disaggregated deployment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "model/architecture/architecture.h"
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::model {
+
+enum class PoolKind : std::uint8_t { both, prefill, decode };
+std::string_view to_string(PoolKind kind);
+
+// `tensor` ranks share the heads of a request, `attention_data` such groups have requests of their own, and each of
+// `pipeline` stages has tensor * attention_data GPUs. `expert` groups of these share the experts of a layer; the ranks
+// of a group share the columns of each expert.
+struct Instance {
+  std::int64_t tensor = 1, pipeline = 1, expert = 1, attention_data = 1, redundant_experts = 0;
+  bool two_micro_batches = false;
+
+  std::int64_t stage_gpus() const { return tensor * attention_data; }
+  std::int64_t gpus() const { return pipeline * stage_gpus(); }
+  std::int64_t expert_tensor() const { return stage_gpus() / expert; }
+  bool operator==(const Instance&) const = default;
+};
+
+// Returns the instance of that pool, unchecked.
+Instance instance_of(const Plan& plan, PoolKind pool);
+
+// Returns the same after checking that its degrees divide what they share: heads, columns, experts with their copies,
+// layers. Infeasible errors have the key that states the degree and the nearest degrees that work.
+Result<Instance> make_instance(const Plan& plan, const Architecture& architecture, PoolKind pool);
+
+// Returns the key that gives a degree of the pool: "inference.decode.tensor" where that table has it, else
+// "parallelism.tensor" or "inference.attention_data".
+std::string degree_key(const Plan& plan, PoolKind pool, std::string_view name);
+
+}  // namespace plumbline::model

@@ -1,0 +1,268 @@
+#include "sim/serving/pass_costs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "model/cost/operator_class.h"
+#include "model/cost/sm_partition.h"
+#include "model/cost/work.h"
+#include "model/plan/layout.h"
+#include "model/program/plan_context.h"
+#include "sim/predict/plan_key.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::OperatorClass;
+using model::Section;
+using model::ServingBound;
+using Kind = model::InferencePass::Kind;
+
+// Returns the bytes of a kernel's weights that it reads: those of experts that have rows.
+double weights_read(const model::Graph& graph, const model::Operator& op) {
+  double bytes = 0;
+  for (const model::TensorId id : op.reads) {
+    const model::Tensor& tensor = graph.tensor(id);
+    if (tensor.role != model::Role::parameter) continue;
+    const auto* matmul = std::get_if<model::MatmulAttributes>(&op.attributes);
+    const bool some = op.kind == model::OperatorKind::grouped_matmul && matmul != nullptr && matmul->groups_hit > 0;
+    const auto experts = static_cast<double>(tensor.shape.front().size);
+    bytes += tensor.bytes().value() * (some ? std::min(1.0, matmul->groups_hit / experts) : 1);
+  }
+  return bytes;
+}
+
+// A part of the seconds below which what a kernel does at the device's peaks does not explain them.
+constexpr double explained = 0.5;
+
+ServingBound larger(double seconds, double memory, ServingBound of_memory, double compute) {
+  if (std::max(memory, compute) < explained * seconds) return ServingBound::latency;
+  return memory >= compute ? of_memory : ServingBound::compute;
+}
+
+// Returns what binds a kernel on one GPU that takes `seconds`.
+ServingBound kernel_bound(const model::Graph& graph, const model::Operator& op, const model::Device& device,
+                          double seconds) {
+  const OperatorClass type = model::operator_class(graph, op);
+  const double bandwidth = device.memory_bandwidth.value();
+  const double flops = model::flops(graph, op, 1, true).value();
+  if (type == OperatorClass::cached_attention)
+    return larger(seconds, model::bytes_moved(graph, op, 1).value() / bandwidth, ServingBound::kv,
+                  flops / device.bf16_peak.value());
+  if (type == OperatorClass::attention) return ServingBound::compute;
+  if (is_gemm(type)) {
+    const double peak = model::peak(device, graph.tensor(op.reads[0]).type);
+    return larger(seconds, weights_read(graph, op) / bandwidth, ServingBound::weights, flops / peak);
+  }
+  return larger(seconds, 0, ServingBound::weights, model::bytes_moved(graph, op, 1).value() / bandwidth);
+}
+
+ServingBound link_bound(const model::CommunicationCost::LinkSeconds& best, double seconds) {
+  return std::max(best.network, best.node) < explained * seconds ? ServingBound::latency : ServingBound::links;
+}
+
+// Finds the part of each operator of a block in program order.
+class PartFinder {
+ public:
+  BlockPart part(const model::Graph& graph, const model::Operator& op) {
+    const OperatorClass type = model::operator_class(graph, op);
+    if (type == OperatorClass::collective) return BlockPart::collectives;
+    if (type == OperatorClass::attention || type == OperatorClass::cached_attention) attended_ = true;
+    switch (op.section) {
+      case Section::embedding:
+        return BlockPart::embedding;
+      case Section::attention:
+        return attended_ ? BlockPart::attention_out : BlockPart::attention_in;
+      case Section::dispatch:
+        return BlockPart::dispatch;
+      case Section::mlp:
+        return op.name.starts_with("shared_") ? BlockPart::shared_experts : BlockPart::mlp;
+      case Section::combine:
+        return BlockPart::combine;
+      default:
+        return BlockPart::head;
+    }
+  }
+
+ private:
+  bool attended_ = false;
+};
+
+constexpr std::string_view all_reduce_dispatch = "all-reduce";
+
+// Returns the format in which tokens are sent to experts: FP8 where weights are quantized.
+model::Precision dispatch_format(const model::Plan& plan) {
+  return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
+}
+
+bool communicates(const model::Instance& instance) { return instance.expert > 1; }
+
+void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
+  key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
+          plan.inference.dispatch, plan.inference.weights, plan.routing.max_nodes_per_token, plan.stack.dispatcher);
+}
+
+}  // namespace
+
+double BoundSeconds::sum() const { return std::accumulate(by.begin(), by.end(), 0.0); }
+
+ServingBound BoundSeconds::largest() const {
+  return static_cast<ServingBound>(std::ranges::max_element(by) - by.begin());
+}
+
+BoundSeconds& BoundSeconds::operator+=(const BoundSeconds& other) {
+  for (std::size_t i = 0; i < bounds; ++i) by[i] += other.by[i];
+  return *this;
+}
+
+BoundSeconds BlockCost::sum() const {
+  BoundSeconds sum;
+  for (const BoundSeconds& part : seconds) sum += part;
+  return sum;
+}
+
+model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& inputs) {
+  auto holds =
+      std::make_shared<const model::DeviceProfile>(TRY(model::profile_on(inputs.profile, inputs.cluster.device)));
+  const auto kernels = TRY(model::KernelCost::make(holds->profile, inputs.cluster.device));
+  std::shared_ptr<PassCosts> costs(new PassCosts(inputs, std::move(holds), kernels));
+  costs->kernels_.use(inputs.shapes);
+  model::ConstantReader reader(costs->profile_->profile);
+  const auto optional = [&](std::string_view name) { return reader.find(name).value_or(model::Constant{}).value; };
+  costs->step_host_ = optional("serving.step");
+  costs->request_host_ = optional("serving.request");
+  return std::shared_ptr<const PassCosts>(std::move(costs));
+}
+
+double PassCosts::message_seconds(const model::CommunicationCost& transfers, double tokens) const {
+  const auto width = static_cast<double>(inputs_.architecture.hidden_size);
+  return transfers.p2p(model::Bytes(tokens * width * model::bytes_per_element(model::DataType::bf16)), 1);
+}
+
+double PassCosts::host_seconds(double requests) const { return step_host_ + request_host_ * requests; }
+
+// Copies of experts spread a token's experts over as many ranks as experts of their own would.
+model::RoutingSpread PassCosts::spread(const model::Plan& plan, const model::Instance& instance) const {
+  const model::MixtureOfExperts& experts = inputs_.architecture.experts;
+  PlanKey key;
+  key.add(instance.expert, instance.expert_tensor(), instance.redundant_experts, plan.routing.max_nodes_per_token);
+  return spreads_.find(key.bytes(), [&] {
+    model::MixtureOfExperts held = experts;
+    held.routed_experts += instance.redundant_experts;
+    const bool even = held.routed_experts % held.groups == 0;
+    if (!even) held.groups = held.groups_per_token = 1;
+    const std::int64_t on_node =
+        std::max<std::int64_t>(1, inputs_.cluster.gpus_per_node / std::max<std::int64_t>(1, instance.expert_tensor()));
+    return model::routing_spread(held, even ? model::groups_per_token(plan, experts) : 1, instance.expert, on_node);
+  });
+}
+
+model::Result<PassCosts::Communication> PassCosts::communication(const model::Plan& plan,
+                                                                 const model::Instance& instance) const {
+  PlanKey key;
+  add_instance(plan, instance, key);
+  key.add(plan.overlap.communication_sms, plan.overlap.communication_kernels);
+  return communications_.find(key.bytes(), [&]() -> model::Result<Communication> {
+    const auto hidden = static_cast<double>(inputs_.architecture.hidden_size);
+    const double sent = hidden * model::bytes_per_element(model::activation_type(dispatch_format(plan)));
+    const double returned = hidden * model::bytes_per_element(model::DataType::bf16);
+    const bool low_latency = plan.inference.dispatch != all_reduce_dispatch;
+    auto costs = TRY(model::CommunicationCost::make(
+        profile_->profile, inputs_.cluster,
+        {spread(plan, instance), instance.expert, instance.expert_tensor(), sent, returned},
+        {plan.overlap.communication_kernels, plan.overlap.communication_sms, model::dispatcher_of(plan),
+         low_latency ? plan.inference.dispatch : ""}));
+    costs.use(inputs_.shapes);
+    return std::make_shared<const model::CommunicationCost>(std::move(costs));
+  });
+}
+
+model::LayerContext PassCosts::context(const model::Plan& plan, const model::Instance& instance,
+                                       const PassShape& shape) const {
+  const auto& inference = plan.inference;
+  const bool decodes = shape.kind == Kind::decode;
+  const bool low_latency = decodes && inference.dispatch != all_reduce_dispatch;
+  model::LayerContext c;
+  c.gemm = inference.weights;
+  c.dispatch = dispatch_format(plan);
+  c.combine = model::Precision::bf16;
+  c.attention = model::attention_kernel(plan.attention.kernel);
+  c.tokens = shape.requests * shape.new_tokens;
+  c.sequence_length = shape.new_tokens;
+  c.tensor = instance.tensor;
+  c.redundant_experts = instance.redundant_experts;
+  c.shares_embedding = instance.pipeline == 1;
+  c.dispatcher = low_latency ? model::Dispatcher::low_latency : model::dispatcher_of(plan);
+  if (inputs_.architecture.experts.routed_experts > 0) {
+    c.expert_parallel = instance.expert;
+    c.expert_tensor = instance.expert_tensor();
+    c.groups_per_token = model::groups_per_token(plan, inputs_.architecture.experts);
+    c.distinct_ranks_per_token = spread(plan, instance).ranks_per_token;
+  }
+  c.inference = {shape.kind,          shape.requests,     shape.new_tokens,
+                 shape.cached_tokens, inference.kv_cache, low_latency && communicates(instance)};
+  return c;
+}
+
+BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, double imbalance,
+                          const model::CommunicationCost& communication) const {
+  const model::Device& device = inputs_.cluster.device;
+  model::Conditions conditions{.sms = device.sms, .row_scale = imbalance};
+  if (shape.communicates && shape.kind == Kind::prefill) {
+    const model::SmPartition partition{model::SmPolicy::fixed, device.sms, communication.communication_sms()};
+    conditions = partition.overlapped(model::CoRunner::transferring);
+    conditions.row_scale = imbalance;
+  }
+  BlockCost cost;
+  PartFinder parts;
+  std::set<std::int32_t> constants;
+  for (const model::Operator& op : graph.operators) {
+    const OperatorClass type = model::operator_class(graph, op);
+    BoundSeconds& part = cost.seconds[static_cast<std::size_t>(parts.part(graph, op))];
+    if (type == OperatorClass::exchange) {
+      const model::AllToAllTime sent = communication.all_to_all(graph, op);
+      const double transfer = imbalance * (shape.communicates ? sent.overlapped : sent.alone);
+      part.add(ServingBound::latency, sent.prepare + sent.notify);
+      part.add(link_bound(communication.all_to_all_at_best(graph, op), transfer), transfer);
+      constants.insert(sent.share.index);
+    } else if (type == OperatorClass::collective) {
+      const double seconds = communication.collective(graph, op);
+      part.add(link_bound(communication.collective_at_best(graph, op), seconds), seconds);
+      constants.insert(communication.collective_share(graph, op).index);
+    } else {
+      const model::KernelTime time = kernels_.time(graph, op, conditions);
+      part.add(kernel_bound(graph, op, device, time.seconds), time.seconds);
+      for (const model::Share& share : time.shares)
+        if (share.seconds > 0) constants.insert(share.index);
+    }
+  }
+  constants.erase(-1);
+  cost.constants.assign(constants.begin(), constants.end());
+  for (const model::Tensor& tensor : graph.tensors) {
+    if (tensor.role == model::Role::parameter && !tensor.shared) cost.weights_bytes += tensor.bytes().value();
+    if (tensor.role == model::Role::cache) cost.cache_bytes += tensor.bytes().value();
+  }
+  return cost;
+}
+
+std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const model::Instance& instance,
+                                                  const model::CommunicationCost& transfers, const PassShape& shape,
+                                                  model::BlockKind kind) const {
+  model::LayerContext degrees = context(plan, instance, shape);
+  PlanKey key;
+  model::visit_context(degrees, [&](const auto& value) { key.add(value); });
+  add_instance(plan, instance, key);
+  key.add(kind, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
+          plan.overlap.communication_kernels);
+  return blocks_.find(key.bytes(), [&] {
+    degrees.architecture = inputs_.architecture;
+    return std::make_shared<const BlockCost>(
+        cost(model::make_block(kind, degrees), shape, plan.inference.expert_imbalance, transfers));
+  });
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,109 @@
+// What the blocks of a pass of inference cost on one GPU: seconds by part of the layer and by what binds them, bytes of
+// weights and of cached keys and values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/base/memo.h"
+#include "model/cost/communication_cost.h"
+#include "model/cost/kernel_cost.h"
+#include "model/layers/blocks.h"
+#include "model/plan/instance.h"
+#include "model/profile/device_profile.h"
+#include "model/program/routing.h"
+#include "model/result/serving_result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// Seconds by what binds them.
+struct BoundSeconds {
+  static constexpr std::size_t bounds = 6;
+  std::array<double, bounds> by{};  // [model::ServingBound]
+
+  double sum() const;
+  model::ServingBound largest() const;
+  void add(model::ServingBound bound, double seconds) { by[static_cast<std::size_t>(bound)] += seconds; }
+  BoundSeconds& operator+=(const BoundSeconds& other);
+  friend BoundSeconds operator*(BoundSeconds seconds, double factor) {
+    for (double& one : seconds.by) one *= factor;
+    return seconds;
+  }
+};
+
+// The parts of a block. Attention is in two parts, before and from its kernel over keys and values.
+enum class BlockPart : std::uint8_t {
+  embedding,
+  attention_in,
+  attention_out,
+  collectives,
+  dispatch,
+  shared_experts,
+  mlp,
+  combine,
+  head
+};
+
+struct BlockCost {
+  static constexpr std::size_t parts = 9;
+  std::array<BoundSeconds, parts> seconds{};  // [BlockPart]
+  double weights_bytes = 0, cache_bytes = 0;  // held by the rank; of the keys and values of all requests
+  std::vector<std::int32_t> constants;        // of the profile that the seconds depend on, in order
+
+  const BoundSeconds& operator[](BlockPart part) const { return seconds[static_cast<std::size_t>(part)]; }
+  BoundSeconds sum() const;
+};
+
+// The tokens of a pass of one group of tensor-parallel ranks.
+struct PassShape {
+  model::InferencePass::Kind kind = model::InferencePass::Kind::decode;
+  std::int64_t requests = 1, new_tokens = 1;
+  double cached_tokens = 0;   // of each request before the pass
+  bool communicates = false;  // transfers of another micro-batch run during its kernels, and kernels during its own
+};
+
+// The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
+class PassCosts {
+ public:
+  // Fails with an input error when the profile lacks a constant.
+  static model::Result<std::shared_ptr<const PassCosts>> make(const Inputs& inputs);
+
+  // Returns the costs of transfers between the ranks of an instance, which is valid for the plan's model. A profile
+  // that lacks a constant of them is an input error.
+  using Communication = std::shared_ptr<const model::CommunicationCost>;
+  model::Result<Communication> communication(const model::Plan& plan, const model::Instance& instance) const;
+  // Returns the cost of a block of the plan's model on that instance, with the transfers of communication().
+  std::shared_ptr<const BlockCost> block(const model::Plan& plan, const model::Instance& instance,
+                                         const model::CommunicationCost& transfers, const PassShape& shape,
+                                         model::BlockKind kind) const;
+  // Returns the seconds of one message of that many tokens between stages.
+  double message_seconds(const model::CommunicationCost& transfers, double tokens) const;
+  // Returns the CPU seconds of a step that the GPU waits for, by the constants serving.* of the engine's stack; absent
+  // ones are 0.
+  double host_seconds(double requests) const;
+
+  const model::DeviceProfile& profile() const { return *profile_; }
+
+ private:
+  PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels)
+      : inputs_(inputs), profile_(std::move(profile)), kernels_(kernels) {}
+
+  model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
+  model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
+  BlockCost cost(const model::Graph& graph, const PassShape& shape, double imbalance,
+                 const model::CommunicationCost& communication) const;
+
+  const Inputs& inputs_;
+  std::shared_ptr<const model::DeviceProfile> profile_;
+  model::KernelCost kernels_;
+  double step_host_ = 0, request_host_ = 0;
+  mutable model::Memo<std::string, model::RoutingSpread> spreads_;
+  mutable model::Memo<std::string, model::Result<Communication>> communications_;
+  mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,285 @@
+#include "sim/serving/pool_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "model/base/integers.h"
+#include "model/plan/stage_split.h"
+#include "sim/serving/serving_forms.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using Kind = model::InferencePass::Kind;
+using model::BlockKind;
+using model::ServingBound;
+
+// The tokens that a rank of a pool for prefill computes in a pass (DeepSeek, profile-data, prefill: 16K per GPU).
+constexpr double prefill_batch = 16384;
+
+bool has_experts(BlockKind kind) { return kind == BlockKind::moe_layer || kind == BlockKind::windowed_moe_layer; }
+
+StepPart step_part(BlockPart part) {
+  static constexpr std::array<StepPart, BlockCost::parts> parts = {
+      StepPart::embedding,      StepPart::attention, StepPart::attention, StepPart::collectives, StepPart::dispatch,
+      StepPart::shared_experts, StepPart::mlp,       StepPart::combine,   StepPart::head};
+  return parts[static_cast<std::size_t>(part)];
+}
+
+LayerSeconds seconds_of(const BlockCost& cost) {
+  return {cost[BlockPart::attention_in].sum(),   cost[BlockPart::attention_out].sum(), cost[BlockPart::dispatch].sum(),
+          cost[BlockPart::shared_experts].sum(), cost[BlockPart::mlp].sum(),           cost[BlockPart::combine].sum()};
+}
+
+PassTime in_order(const BlockCost& cost) {
+  PassTime time;
+  for (std::size_t i = 0; i < BlockCost::parts; ++i)
+    time[step_part(static_cast<BlockPart>(i))].seconds += cost.seconds[i];
+  time.seconds = cost.sum().sum();
+  return time;
+}
+
+// Returns a layer of two micro-batches, each of which has that cost. What transfers take longer than the kernels that
+// run during them is theirs, the rest of them is hidden.
+PassTime overlapped(const BlockCost& cost, bool decodes) {
+  PassTime time = in_order(cost) * 2;
+  const LayerSeconds s = seconds_of(cost);
+  const double whole =
+      (decodes ? overlapped_decode_layer(s) : overlapped_prefill_layer(s)) + 2 * cost[BlockPart::collectives].sum();
+  const double sent = 2 * (s.dispatch + s.combine);
+  const double visible = sent > 0 ? std::max(0.0, (whole - (time.seconds - sent)) / sent) : 0;
+  for (const StepPart part : {StepPart::dispatch, StepPart::combine}) {
+    time[part].hidden = (1 - visible) * time[part].seconds.sum();
+    time[part].seconds = time[part].seconds * visible;
+  }
+  time.seconds = whole;
+  return time;
+}
+
+PassTime as_part(const PassTime& whole, StepPart part) {
+  PassTime time;
+  for (const PassTime::Part& one : whole.by) {
+    time[part].seconds += one.seconds;
+    time[part].hidden += one.hidden;
+  }
+  time.seconds = whole.seconds;
+  return time;
+}
+
+}  // namespace
+
+std::string_view to_string(StepPart part) {
+  static constexpr std::array<std::string_view, PassTime::parts> names = {
+      "embedding",  "attention", "dispatch",    "shared experts", "MLP", "combine",
+      "all-reduce", "head",      "speculation", "pipeline",       "host"};
+  return names[static_cast<std::size_t>(part)];
+}
+
+PassTime& PassTime::operator+=(const PassTime& other) {
+  for (std::size_t i = 0; i < parts; ++i) {
+    by[i].seconds += other.by[i].seconds;
+    by[i].hidden += other.by[i].hidden;
+  }
+  seconds += other.seconds;
+  longest += other.longest;
+  return *this;
+}
+
+PassTime operator*(PassTime time, double factor) {
+  for (PassTime::Part& part : time.by) {
+    part.seconds = part.seconds * factor;
+    part.hidden *= factor;
+  }
+  time.seconds *= factor;
+  time.longest *= factor;
+  return time;
+}
+
+MeanRequest mean_request(const model::Plan& plan) {
+  const auto input = static_cast<double>(plan.inference.input_tokens);
+  const auto output = static_cast<double>(plan.inference.output_tokens);
+  return {input, output, mean_context(input, output)};
+}
+
+model::Result<std::shared_ptr<const PoolModel>> PoolModel::make(const Inputs& inputs, const PassCosts& costs,
+                                                                const model::Plan& plan, model::PoolKind kind) {
+  const model::Instance instance = TRY(model::make_instance(plan, inputs.architecture, kind));
+  std::shared_ptr<PoolModel> pool(new PoolModel(costs, plan, kind, instance));
+  pool->transfers_ = TRY(costs.communication(plan, instance));
+  pool->request_ = mean_request(plan);
+  const auto speculated = static_cast<double>(plan.inference.speculative_tokens);
+  pool->tokens_per_step_ = sim::tokens_per_step(speculated, plan.inference.acceptance);
+  pool->drafts_ = speculated > 0 && inputs.architecture.multi_token_prediction_layers > 0;
+  pool->find_stages(inputs.architecture);
+  pool->find_prefill();
+  TRY(pool->find_memory(inputs));
+  return std::shared_ptr<const PoolModel>(std::move(pool));
+}
+
+// Stages of the same blocks are one.
+void PoolModel::find_stages(const model::Architecture& architecture) {
+  std::int64_t layer = 0;
+  const std::vector<std::int64_t> counts = model::even_layer_counts(architecture.layers, instance_.pipeline);
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    Stage stage;
+    if (s == 0) ++stage.blocks[BlockKind::embedding];
+    for (std::int64_t i = 0; i < counts[s]; ++i) ++stage.blocks[model::layer_kind(architecture, layer++)];
+    if (s + 1 == counts.size()) ++stage.blocks[BlockKind::head];
+    const bool known = !stages_.empty() && stages_.back().blocks == stage.blocks;
+    if (known) ++stages_.back().alike;
+    if (!known) stages_.push_back(std::move(stage));
+  }
+}
+
+PassShape PoolModel::decode_shape(std::int64_t requests) const {
+  return {
+      .requests = requests, .new_tokens = 1 + plan_.inference.speculative_tokens, .cached_tokens = request_.context};
+}
+
+// A prompt is computed in equal chunks; the tokens before one are those of the mean chunk.
+PassShape PoolModel::prompt_shape(std::int64_t requests) const {
+  const double computed = computed_tokens(request_.input, plan_.inference.prefix_hit_rate);
+  const double each = computed / static_cast<double>(chunks_);
+  return {.kind = Kind::prefill,
+          .requests = requests,
+          .new_tokens = std::max<std::int64_t>(1, std::llround(each)),
+          .cached_tokens = request_.input - computed + each * static_cast<double>(chunks_ - 1) / 2};
+}
+
+std::shared_ptr<const BlockCost> PoolModel::block(const PassShape& shape, BlockKind kind) const {
+  return costs_.block(plan_, instance_, *transfers_, shape, kind);
+}
+
+// Only layers whose experts lie on several ranks are divided into two micro-batches, of half of the requests or, where
+// there is one, of its tokens.
+PassTime PoolModel::layer(const PassShape& shape, BlockKind kind) const {
+  const bool halves =
+      instance_.two_micro_batches && instance_.expert > 1 && has_experts(kind) && shape.requests * shape.new_tokens > 1;
+  if (!halves) return in_order(*block(shape, kind));
+  PassShape half = shape;
+  half.communicates = true;
+  (shape.requests > 1 ? half.requests : half.new_tokens) =
+      model::ceil_div(shape.requests > 1 ? shape.requests : shape.new_tokens, 2);
+  return overlapped(*block(half, kind), shape.kind == Kind::decode);
+}
+
+PassTime PoolModel::pass(const PassShape& shape) const {
+  PassTime time;
+  double longest = 0;
+  for (const Stage& stage : stages_) {
+    PassTime one;
+    for (const auto& [kind, count] : stage.blocks) one += layer(shape, kind) * static_cast<double>(count);
+    longest = std::max(longest, one.seconds);
+    time += one * static_cast<double>(stage.alike);
+  }
+  if (shape.kind == Kind::decode && drafts_) {
+    PassShape draft = shape;
+    draft.new_tokens = 1;
+    const PassTime one = as_part(in_order(*block(draft, BlockKind::multi_token_prediction)), StepPart::speculation);
+    time += one * static_cast<double>(plan_.inference.speculative_tokens);
+    longest += one.seconds * static_cast<double>(plan_.inference.speculative_tokens);
+  }
+  if (instance_.pipeline > 1) {
+    const auto tokens = static_cast<double>(shape.requests * shape.new_tokens);
+    const double sent = costs_.message_seconds(*transfers_, tokens);
+    time[StepPart::pipeline].seconds.add(ServingBound::links, sent * static_cast<double>(instance_.pipeline));
+    time.seconds += sent * static_cast<double>(instance_.pipeline);
+    longest += sent;
+  }
+  const double host = costs_.host_seconds(static_cast<double>(shape.requests));
+  time[StepPart::host].seconds.add(ServingBound::host, host);
+  time.seconds += host;
+  time.longest = longest + host;
+  return time;
+}
+
+std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests) const {
+  return steps_.find(requests, [&] { return std::make_shared<const PassTime>(pass(decode_shape(requests))); });
+}
+
+PoolModel::Between PoolModel::between(double requests) {
+  constexpr double exact = 8, per_octave = 4;
+  const double spacing = requests < exact ? 1 : std::exp2(std::floor(std::log2(requests))) / per_octave;
+  const double below = std::floor(requests / spacing) * spacing;
+  const double share = (requests - below) / spacing;
+  return {std::llround(below), std::llround(share > 0 ? below + spacing : below), share};
+}
+
+// Requests are divided over as many groups as stages, which follow each other through them.
+double PoolModel::groups(double batch) const {
+  return std::min(static_cast<double>(instance_.pipeline), std::max(1.0, std::floor(batch)));
+}
+
+double PoolModel::step_seconds(double batch) const {
+  const double groups = this->groups(batch);
+  const Between b = between(std::max(1.0, batch / groups));
+  const auto below = at(b.below), above = at(b.above);
+  const auto mean = [&](double PassTime::*value) {
+    return (*below).*value + b.share * ((*above).*value - (*below).*value);
+  };
+  return std::max(mean(&PassTime::seconds), groups * mean(&PassTime::longest));
+}
+
+PassTime PoolModel::step(double batch) const {
+  const double groups = this->groups(batch);
+  const Between b = between(std::max(1.0, batch / groups));
+  PassTime time = *at(b.below) * (1 - b.share);
+  time += *at(b.above) * b.share;
+  const double waits = groups * time.longest - time.seconds;
+  if (waits > 0) {
+    time[StepPart::pipeline].seconds.add(ServingBound::latency, waits);
+    time.seconds += waits;
+  }
+  return time;
+}
+
+std::vector<std::int32_t> PoolModel::constants(double batch) const {
+  std::set<std::int32_t> all;
+  const PassShape shape = kind_ == model::PoolKind::prefill
+                              ? prompt_shape(1)
+                              : decode_shape(between(std::max(1.0, batch / groups(batch))).below);
+  for (const Stage& stage : stages_)
+    for (const auto& [kind, count] : stage.blocks) {
+      const auto cost = block(shape, kind);
+      all.insert(cost->constants.begin(), cost->constants.end());
+    }
+  return {all.begin(), all.end()};
+}
+
+// A pass takes as many prompts as a chunk has room for, or a part of one.
+void PoolModel::find_prefill() {
+  const double computed = std::max(1.0, computed_tokens(request_.input, plan_.inference.prefix_hit_rate));
+  const auto stated = static_cast<double>(plan_.inference.chunked_prefill_tokens);
+  chunk_ = kind_ == model::PoolKind::prefill || stated == 0 ? std::max(stated, prefill_batch) : stated;
+  chunks_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(computed / chunk_)));
+  const PassShape shape = prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(chunk_ / computed)));
+  prefill_.time = pass(shape);
+  prefill_.tokens = static_cast<double>(shape.requests * shape.new_tokens);
+  const PassTime alone = pass(prompt_shape(1));
+  prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
+}
+
+model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
+  const model::Device& device = inputs.cluster.device;
+  memory_.capacity = device.memory.value();
+  memory_.room = memory_.capacity;
+  const PassShape one = decode_shape(1);
+  for (const Stage& stage : stages_) {
+    double weights = 0, cache = 0;
+    for (const auto& [kind, count] : stage.blocks) {
+      const auto cost = block(one, kind);
+      weights += cost->weights_bytes * static_cast<double>(count);
+      cache += cost->cache_bytes * static_cast<double>(count);
+    }
+    memory_.weights = std::max(memory_.weights, weights);
+    memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
+  }
+  return {};
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,135 @@
+// One pool of GPUs of a deployment: what a step of its instances takes by batch, and what its GPUs hold.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "model/base/memo.h"
+#include "model/plan/instance.h"
+#include "sim/serving/pass_costs.h"
+
+namespace plumbline::sim {
+
+enum class StepPart : std::uint8_t {
+  embedding,
+  attention,
+  dispatch,
+  shared_experts,
+  mlp,
+  combine,
+  collectives,
+  head,
+  speculation,
+  pipeline,
+  host
+};
+std::string_view to_string(StepPart part);
+
+// A pass of an instance through all of its stages, or a mean of such.
+struct PassTime {
+  static constexpr std::size_t parts = 11;
+  struct Part {
+    BoundSeconds seconds;  // on the critical path
+    double hidden = 0;     // seconds that run while another part does
+  };
+  std::array<Part, parts> by{};     // [StepPart]
+  double seconds = 0, longest = 0;  // of all parts; of the slowest stage, after which the next pass can follow
+
+  Part& operator[](StepPart part) { return by[static_cast<std::size_t>(part)]; }
+  PassTime& operator+=(const PassTime& other);
+  friend PassTime operator*(PassTime time, double factor);
+};
+
+struct MeanRequest {  // tokens
+  double input = 0, output = 0;
+  double context = 0;  // mean tokens in the cache while it decodes
+};
+// Returns the means of the plan's requests; those of a file of lengths are weighed by the tokens that they make.
+MeanRequest mean_request(const model::Plan& plan);
+
+struct PoolMemory {  // bytes of the fullest GPU
+  double weights = 0, reserve = 0, activations = 0, capacity = 0;
+  double room = 0;               // for keys and values
+  double bytes_per_request = 0;  // of keys and values at the mean context
+};
+
+// A prompt in passes; a rank that has requests of its own computes `tokens` in each.
+struct PrefillPass {
+  PassTime time;
+  double tokens = 0;  // computed, of all requests of the pass
+};
+
+// It has times by the requests of a rank, which is a group of `tensor` GPUs of each stage. Times between whole numbers
+// are interpolated, above 8 between four numbers in each octave. Safe for several threads.
+class PoolModel {
+ public:
+  // Errors: degrees that do not divide, weights that do not fit, no room for one request, constants that the profile
+  // lacks. `costs` must outlive the model.
+  static model::Result<std::shared_ptr<const PoolModel>> make(const Inputs& inputs, const PassCosts& costs,
+                                                              const model::Plan& plan, model::PoolKind kind);
+
+  // Returns a decode step of `batch` requests on each rank.
+  PassTime step(double batch) const;
+  double step_seconds(double batch) const;
+  // Returns the passes of a pool that prefills as many tokens as fit its steps, and of one prompt alone.
+  const PrefillPass& prefill() const { return prefill_; }
+  double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }
+  double prompt_seconds() const { return prompt_seconds_; }
+  // Returns the constants of the profile that steps of about `batch` requests depend on.
+  std::vector<std::int32_t> constants(double batch) const;
+
+  model::PoolKind kind() const { return kind_; }
+  const model::Instance& instance() const { return instance_; }
+  const MeanRequest& request() const { return request_; }
+  const PoolMemory& memory() const { return memory_; }
+  double requests_per_rank() const { return memory_.room / memory_.bytes_per_request; }
+  double tokens_per_step() const { return tokens_per_step_; }  // of a request
+  double chunk_tokens() const { return chunk_; }
+
+ private:
+  struct Stage {
+    std::map<model::BlockKind, std::int64_t> blocks;
+    std::int64_t alike = 1;
+  };
+
+  PoolModel(const PassCosts& costs, const model::Plan& plan, model::PoolKind kind, const model::Instance& instance)
+      : costs_(costs), plan_(plan), kind_(kind), instance_(instance) {}
+
+  void find_stages(const model::Architecture& architecture);
+  model::Result<void> find_memory(const Inputs& inputs);
+  void find_prefill();
+  PassShape decode_shape(std::int64_t requests) const;
+  PassShape prompt_shape(std::int64_t requests) const;
+  std::shared_ptr<const BlockCost> block(const PassShape& shape, model::BlockKind kind) const;
+  PassTime layer(const PassShape& shape, model::BlockKind kind) const;
+  PassTime pass(const PassShape& shape) const;
+  std::shared_ptr<const PassTime> at(std::int64_t requests) const;
+  struct Between {
+    std::int64_t below, above;
+    double share;  // of `above`
+  };
+  static Between between(double requests);
+  double groups(double batch) const;
+
+  const PassCosts& costs_;
+  model::Plan plan_;
+  model::PoolKind kind_;
+  model::Instance instance_;
+  MeanRequest request_;
+  PassCosts::Communication transfers_;
+  std::vector<Stage> stages_;
+  bool drafts_ = false;  // prediction modules speculate
+  double tokens_per_step_ = 1, chunk_ = 0;
+  std::int64_t chunks_ = 1;  // passes of a prompt
+  PrefillPass prefill_;
+  double prompt_seconds_ = 0;
+  PoolMemory memory_;
+  mutable model::Memo<std::int64_t, std::shared_ptr<const PassTime>> steps_;
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,371 @@
+#include "sim/serving/serving.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "model/economics/ownership.h"
+#include "sim/predict/plan_key.h"
+#include "sim/serving/deployment.h"
+#include "sim/serving/serving_forms.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::PoolKind;
+using model::ServingBound;
+
+// What a pool depends on.
+std::string pool_key(const model::Plan& plan, PoolKind kind) {
+  const model::Instance i = model::instance_of(plan, kind);
+  const auto& s = plan.inference;
+  PlanKey key;
+  key.add(kind, i.tensor, i.pipeline, i.expert, i.attention_data, i.redundant_experts, i.two_micro_batches,
+          s.input_tokens, s.output_tokens, s.lengths, s.prefix_hit_rate, s.kv_cache, s.weights, s.expert_imbalance,
+          s.chunked_prefill_tokens, s.speculative_tokens, s.acceptance, s.dispatch, s.memory_share);
+  key.add(plan.overlap.communication_sms, plan.overlap.communication_kernels, plan.attention.kernel,
+          plan.routing.max_nodes_per_token, plan.stack.dispatcher);
+  return key.bytes();
+}
+
+std::optional<double> price_of(const model::Plan& plan, const model::ClusterShape& cluster) {
+  const bool owned = plan.run.ownership == "purchase";
+  const auto price = owned ? model::purchase_price(plan, cluster) : model::rent_price(plan, cluster);
+  if (!price.value || price.value->value <= 0) return std::nullopt;
+  return price.value->value;
+}
+
+std::optional<double> usd(const std::optional<double>& price, double gpus, double tokens_per_s) {
+  if (!price || tokens_per_s <= 0) return std::nullopt;
+  return usd_per_million(*price * gpus, tokens_per_s);
+}
+
+// Returns the share of the GPUs' time that decodes; without disaggregation prefill has the rest.
+double decode_share(const Deployment& deployment, const ServingState& state) {
+  return 1 - deployment.prefill_share(state.batch) / state.tpot;
+}
+
+double decode_gpus(const Deployment& deployment, const ServingState& state) {
+  return static_cast<double>(deployment.decode().gpus()) * decode_share(deployment, state);
+}
+
+bool within_limits(const model::Plan& plan, const Deployment& deployment, const ServingState& state) {
+  const auto& s = plan.inference;
+  return state.tpot <= s.max_tpot_s.value_or(state.tpot) &&
+         deployment.ttft() <= s.max_ttft_s.value_or(deployment.ttft());
+}
+
+double output_rate(const Deployment& deployment, const ServingState& state) {
+  return state.requests * deployment.decode().model->request().output;
+}
+
+double batch_per_gpu(const Deployment& deployment, const ServingState& state) {
+  return state.batch / static_cast<double>(deployment.decode().gpus());
+}
+
+model::ServingPoint point_of(const model::Plan& plan, const std::optional<double>& price, const Deployment& deployment,
+                             double concurrency) {
+  const ServingState state = deployment.state(concurrency);
+  model::ServingPoint point;
+  point.concurrency = concurrency;
+  point.batch_per_gpu = batch_per_gpu(deployment, state);
+  point.tpot_s = state.tpot;
+  point.ttft_unloaded_s = deployment.ttft();
+  const double rate = output_rate(deployment, state);
+  point.output_tokens_per_s_per_gpu = rate / static_cast<double>(deployment.gpus());
+  point.usd_per_million_output_tokens = usd(price, decode_gpus(deployment, state), rate);
+  point.within_limits = within_limits(plan, deployment, state);
+  return point;
+}
+
+std::vector<model::ServingPoint> points_of(const model::Plan& plan, const std::optional<double>& price,
+                                           const Deployment& deployment) {
+  constexpr double per_octave = 2;
+  std::vector<model::ServingPoint> points;
+  const double most = std::floor(deployment.most_concurrency());
+  double last = 0;
+  for (int i = 0; last < most; ++i) {
+    const double next = std::min(most, std::round(std::exp2(i / per_octave)));
+    if (next > last) points.push_back(point_of(plan, price, deployment, next));
+    last = std::max(last, next);
+  }
+  return points;
+}
+
+model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, double tokens, double batch) {
+  const PoolModel& model = *pool.model;
+  const model::Instance& instance = model.instance();
+  const PoolMemory& memory = model.memory();
+  model::ServingPool result;
+  result.name = to_string(model.kind());
+  result.gpus = pool.gpus();
+  result.instances = pool.instances;
+  result.gpus_per_instance = instance.gpus();
+  result.tensor = instance.tensor;
+  result.pipeline = instance.pipeline;
+  result.expert = instance.expert;
+  result.attention_data = instance.attention_data;
+  result.redundant_experts = instance.redundant_experts;
+  result.step_s = time.seconds;
+  result.tokens_per_step = tokens;
+  result.batch_per_gpu = batch;
+  BoundSeconds all;
+  for (std::size_t i = 0; i < PassTime::parts; ++i) {
+    const PassTime::Part& part = time.by[i];
+    all += part.seconds;
+    if (part.seconds.sum() + part.hidden == 0) continue;
+    result.parts.push_back(
+        {std::string(to_string(static_cast<StepPart>(i))), part.seconds.sum(), part.hidden, part.seconds.largest()});
+  }
+  result.weights_bytes = memory.weights;
+  result.reserve_bytes = memory.reserve;
+  result.activations_bytes = memory.activations;
+  result.kv_bytes = memory.room;
+  result.capacity_bytes = memory.capacity;
+  result.kv_capacity_tokens =
+      memory.room / memory.bytes_per_request * model.request().context * static_cast<double>(instance.attention_data);
+  result.bound_by = all.largest();
+  return result;
+}
+
+std::vector<model::ServingPool> pools_of(const Deployment& deployment, const ServingState& state) {
+  const Deployment::Pool &prefill = deployment.prefill(), &decode = deployment.decode();
+  std::vector<model::ServingPool> pools;
+  if (deployment.disaggregated()) {
+    const PrefillPass& pass = prefill.model->prefill();
+    const double prompts = pass.tokens / std::max(1.0, prefill.model->request().input);
+    pools.push_back(pool_of(prefill, pass.time,
+                            pass.tokens * static_cast<double>(prefill.model->instance().attention_data),
+                            prompts * prefill.ranks() / static_cast<double>(prefill.gpus())));
+  }
+  const double per_rank = state.batch / decode.ranks();
+  const double on_instance = per_rank * static_cast<double>(decode.model->instance().attention_data);
+  pools.push_back(pool_of(decode, decode.model->step(per_rank), on_instance * decode.model->tokens_per_step(),
+                          batch_per_gpu(deployment, state)));
+  return pools;
+}
+
+}  // namespace
+
+struct ServingPredictor::Memos {
+  explicit Memos(const Inputs& given) : inputs(given) {}
+
+  model::Result<std::shared_ptr<const PassCosts>> pass_costs() {
+    return costs.find(0, [&] { return PassCosts::make(inputs); });
+  }
+  model::Result<std::shared_ptr<const PoolModel>> pool(const model::Plan& plan, PoolKind kind) {
+    const auto shared = TRY(pass_costs());
+    return pools.find(pool_key(plan, kind), [&] { return PoolModel::make(inputs, *shared, plan, kind); });
+  }
+  model::Result<Deployment> deployment(const model::Plan& plan);
+  model::Result<double> concurrency(const model::Plan& plan, const Deployment& deployment) const;
+  void add_money(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
+                 model::ServingResult& result) const;
+  void add_demand(const model::Plan& plan, model::ServingResult& result) const;
+  void add_constants(const Deployment& deployment, const ServingState& state, model::ServingResult& result);
+  void add_notes(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
+                 model::ServingResult& result) const;
+
+  Inputs inputs;
+  model::Memo<int, model::Result<std::shared_ptr<const PassCosts>>> costs;
+  model::Memo<std::string, model::Result<std::shared_ptr<const PoolModel>>> pools;
+};
+
+namespace {
+
+// Returns how many instances have the GPUs of a pool.
+model::Result<std::int64_t> instances_of(const model::Plan& plan, PoolKind kind, std::int64_t gpus,
+                                         const model::Instance& instance) {
+  const std::int64_t each = instance.gpus();
+  if (gpus >= each && gpus % each == 0) return gpus / each;
+  const std::int64_t below = gpus / each * each;
+  const std::string key = kind == PoolKind::both ? "cluster.gpus" : fmt::format("inference.{}.gpus", to_string(kind));
+  return tl::unexpected(model::plan_error(
+      plan, model::ErrorKind::infeasible, key,
+      fmt::format("{} GPUs are no whole number of instances of {}: {} stages of {} tensor x {} attention data ranks",
+                  gpus, each, instance.pipeline, instance.tensor, instance.attention_data),
+      below > 0 ? fmt::format("use {} or {}", below, below + each) : fmt::format("use {}", each)));
+}
+
+// Returns the instances of both pools whose rates match best where the plan leaves the division open.
+std::pair<std::int64_t, std::int64_t> matched(std::int64_t gpus, const PoolModel& prefill, const PoolModel& decode) {
+  const std::int64_t each_prefill = prefill.instance().gpus(), each_decode = decode.instance().gpus();
+  const auto rank_rate = [](double requests, const PoolModel& pool) {
+    return requests * static_cast<double>(pool.instance().attention_data);
+  };
+  const double computed = 1 / prefill.prefill_seconds_per_token();
+  const double batch = decode.requests_per_rank();
+  const double decoded = batch * decode.tokens_per_step() / decode.step_seconds(batch) / decode.request().output;
+  std::pair<std::int64_t, std::int64_t> best = {0, 0};
+  double most = 0;
+  for (std::int64_t p = 1; p * each_prefill + each_decode <= gpus; ++p) {
+    const std::int64_t d = (gpus - p * each_prefill) / each_decode;
+    const double rate = std::min(static_cast<double>(p) * rank_rate(computed, prefill) / decode.request().input,
+                                 static_cast<double>(d) * rank_rate(decoded, decode));
+    if (rate > most) best = {p, d};
+    most = std::max(most, rate);
+  }
+  return best;
+}
+
+}  // namespace
+
+model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan& plan) {
+  const std::int64_t gpus = plan.cluster.gpus;
+  const auto& s = plan.inference;
+  if (!s.disaggregated) {
+    const auto pool = TRY(this->pool(plan, PoolKind::both));
+    const std::int64_t instances = TRY(instances_of(plan, PoolKind::both, gpus, pool->instance()));
+    return Deployment(plan, inputs.cluster, {pool, instances}, {pool, instances});
+  }
+  const auto prefill = TRY(pool(plan, PoolKind::prefill));
+  const auto decode = TRY(pool(plan, PoolKind::decode));
+  if (!s.prefill.gpus && !s.decode.gpus) {
+    const auto [p, d] = matched(gpus, *prefill, *decode);
+    const std::int64_t least = prefill->instance().gpus() + decode->instance().gpus();
+    if (p == 0)
+      return tl::unexpected(model::plan_error(
+          plan, model::ErrorKind::infeasible, "cluster.gpus",
+          fmt::format("{} GPUs hold no instance for prefill and one for decode", gpus), fmt::format("use {}", least)));
+    return Deployment(plan, inputs.cluster, {prefill, p}, {decode, d});
+  }
+  const std::int64_t prefill_gpus = s.prefill.gpus.value_or(gpus - s.decode.gpus.value_or(0));
+  const std::int64_t decode_gpus = s.decode.gpus.value_or(gpus - prefill_gpus);
+  if (prefill_gpus + decode_gpus > gpus)
+    return tl::unexpected(model::plan_error(
+        plan, model::ErrorKind::infeasible, "inference.decode.gpus",
+        fmt::format("{} GPUs for prefill and {} for decode are more than {}", prefill_gpus, decode_gpus, gpus),
+        fmt::format("give decode {}", gpus - prefill_gpus)));
+  const std::int64_t p = TRY(instances_of(plan, PoolKind::prefill, prefill_gpus, prefill->instance()));
+  const std::int64_t d = TRY(instances_of(plan, PoolKind::decode, decode_gpus, decode->instance()));
+  return Deployment(plan, inputs.cluster, {prefill, p}, {decode, d});
+}
+
+// Errors are infeasible ones about limits that not even one request alone meets.
+model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& plan,
+                                                           const Deployment& deployment) const {
+  const auto& s = plan.inference;
+  const auto unmet = [&](const char* key, double limit, double found, const char* what, const char* remedy) {
+    return tl::unexpected(model::plan_error(
+        plan, model::ErrorKind::infeasible, key,
+        fmt::format("one request alone has {} of {:.4g} ms, the limit is {:.4g} ms", what, found * 1e3, limit * 1e3),
+        fmt::format("allow {:.4g} s, or {}", found, remedy)));
+  };
+  if (s.max_ttft_s && deployment.ttft() > *s.max_ttft_s)
+    return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft(), "a time to its first token",
+                 "divide prefill over more tensor ranks, or shorten the prompt");
+  if (!s.max_tpot_s) return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
+  const auto within = deployment.concurrency_within(*s.max_tpot_s);
+  if (!within)
+    return unmet("inference.max_tpot_s", *s.max_tpot_s, deployment.tpot(1), "a time per output token",
+                 "divide the weights over more tensor ranks, store them in fewer bits, or speculate tokens");
+  return s.concurrency > 0 ? static_cast<double>(s.concurrency) : *within;
+}
+
+void ServingPredictor::Memos::add_money(const model::Plan& plan, const Deployment& deployment,
+                                        const ServingState& state, model::ServingResult& result) const {
+  const auto price = price_of(plan, inputs.cluster);
+  const double decoding = decode_gpus(deployment, state);
+  const double all = static_cast<double>(deployment.gpus());
+  result.usd_per_million_output_tokens = usd(price, decoding, result.output_tokens_per_s);
+  result.usd_per_million_input_tokens = usd(price, all - decoding, result.input_tokens_per_s_per_gpu * all);
+  result.usd_per_million_tokens_all_in = usd(price, all, result.output_tokens_per_s);
+}
+
+void ServingPredictor::Memos::add_demand(const model::Plan& plan, model::ServingResult& result) const {
+  if (!plan.inference.demand_output_tokens_per_day) return;
+  const double units = units_for(*plan.inference.demand_output_tokens_per_day, result.output_tokens_per_s);
+  result.demand_prefill_gpus = units * static_cast<double>(result.prefill_gpus);
+  result.demand_decode_gpus = units * static_cast<double>(result.decode_gpus);
+  result.demand_gpus = *result.demand_decode_gpus;
+  if (plan.inference.disaggregated) *result.demand_gpus += *result.demand_prefill_gpus;
+}
+
+void ServingPredictor::Memos::add_constants(const Deployment& deployment, const ServingState& state,
+                                            model::ServingResult& result) {
+  const auto shared = pass_costs();
+  const auto& parameters = (*shared)->profile().profile.parameters();
+  auto indices = deployment.decode().model->constants(state.batch / deployment.decode().ranks());
+  const auto of_prefill = deployment.prefill().model->constants(0);
+  indices.insert(indices.end(), of_prefill.begin(), of_prefill.end());
+  std::ranges::sort(indices);
+  const auto [first, last] = std::ranges::unique(indices);
+  indices.erase(first, last);
+  for (const std::int32_t index : indices) result.constants.push_back(parameters[static_cast<std::size_t>(index)]);
+}
+
+void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deployment& deployment,
+                                        const ServingState& state, model::ServingResult& result) const {
+  const auto& s = plan.inference;
+  result.notes.emplace_back("The time to the first token is that of a request which waits for nothing: a lower bound.");
+  if (state.waits)
+    result.notes.push_back(
+        fmt::format("Of {:.6g} requests in flight some wait: there is room for {:.6g}, and {:.6g} "
+                    "decode.",
+                    state.concurrency, deployment.most_concurrency(), state.batch));
+  if (s.speculative_tokens > 0 && inputs.architecture.multi_token_prediction_layers == 0)
+    result.notes.push_back(fmt::format(
+        "{} has no prediction module: the draft of speculated tokens takes no time here.", inputs.architecture.name));
+  if (s.max_tpot_s && state.tpot > *s.max_tpot_s)
+    result.notes.push_back(
+        fmt::format("The time per output token is above the limit of {:.4g} ms, which at most {:.6g} "
+                    "requests in flight meet.",
+                    *s.max_tpot_s * 1e3, *deployment.concurrency_within(*s.max_tpot_s)));
+}
+
+ServingPredictor::ServingPredictor(const Inputs& inputs) : memos_(std::make_unique<Memos>(inputs)) {}
+ServingPredictor::~ServingPredictor() = default;
+
+model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan& plan) const {
+  const auto deployment = TRY(memos_->deployment(plan));
+  const double concurrency = TRY(memos_->concurrency(plan, deployment));
+  const ServingState state = deployment.state(concurrency);
+  const PoolModel& decode = *deployment.decode().model;
+  const PoolModel& prefill = *deployment.prefill().model;
+  const auto gpus = static_cast<double>(deployment.gpus());
+  model::ServingResult result;
+  result.concurrency = concurrency;
+  result.batch_per_gpu = batch_per_gpu(deployment, state);
+  result.tpot_s = state.tpot;
+  result.ttft_unloaded_s = deployment.ttft();
+  result.itl_worst_s = deployment.worst_step(state.batch);
+  result.output_tokens_per_s = output_rate(deployment, state);
+  result.output_tokens_per_s_per_gpu = result.output_tokens_per_s / gpus;
+  result.input_tokens_per_s_per_gpu = state.requests * decode.request().input / gpus;
+  result.output_tokens_per_s_per_node =
+      result.output_tokens_per_s_per_gpu * static_cast<double>(memos_->inputs.cluster.gpus_per_node);
+  result.decode_step_s = decode.step_seconds(state.batch / deployment.decode().ranks());
+  result.tokens_per_step = decode.tokens_per_step();
+  result.prefill_tokens_per_s_per_gpu = deployment.prefill().ranks() / prefill.prefill_seconds_per_token() /
+                                        static_cast<double>(deployment.prefill().gpus());
+  result.most_concurrency = deployment.most_concurrency();
+  result.prefill_gpus = deployment.prefill().gpus();
+  result.decode_gpus = deployment.decode().gpus();
+  result.pools = pools_of(deployment, state);
+  result.kv_capacity_tokens =
+      result.pools.back().kv_capacity_tokens * static_cast<double>(deployment.decode().instances);
+  result.bound_by = state.waits && !deployment.disaggregated() ? ServingBound::kv : result.pools.back().bound_by;
+  memos_->add_money(plan, deployment, state, result);
+  memos_->add_demand(plan, result);
+  memos_->add_constants(deployment, state, result);
+  memos_->add_notes(plan, deployment, state, result);
+  return result;
+}
+
+model::Result<std::vector<model::ServingPoint>> ServingPredictor::frontier(const model::Plan& plan) const {
+  const auto deployment = TRY(memos_->deployment(plan));
+  return points_of(plan, price_of(plan, memos_->inputs.cluster), deployment);
+}
+
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs) {
+  const ServingPredictor predictor(inputs);
+  auto result = TRY(predictor.predict(inputs.plan));
+  result.frontier = TRY(predictor.frontier(inputs.plan));
+  return result;
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,66 @@
+// The steady state of a deployment as functions of plain numbers (docs/serving.md). Times are seconds, rates per
+// second, lengths tokens.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace plumbline::sim {
+
+// What one micro-batch takes in a layer with experts: attention in two parts, before and from its reading of the cache.
+struct LayerSeconds {
+  double attention_in = 0, attention_out = 0, dispatch = 0, shared = 0, mlp = 0, combine = 0;
+};
+
+// Returns the seconds of a decode layer of two micro-batches, one of which computes while the other is sent (DeepSeek's
+// profile-data, decode; 2 [max(dispatch, shared + attention_in) + mlp + max(combine, attention_out)]).
+inline double overlapped_decode_layer(const LayerSeconds& s) {
+  return 2 * (std::max(s.dispatch, s.shared + s.attention_in) + s.mlp + std::max(s.combine, s.attention_out));
+}
+
+// Returns those of a prefill layer: attention of one micro-batch runs during dispatch of the other and its experts
+// during the same, then the other way round during combine.
+inline double overlapped_prefill_layer(const LayerSeconds& s) {
+  const double attention = s.attention_in + s.attention_out, experts = s.shared + s.mlp;
+  return std::max(attention, s.dispatch) + std::max(experts, s.dispatch) + std::max(experts, s.combine) +
+         std::max(attention, s.combine);
+}
+
+// Returns the tokens of a request in a step that checks `speculated` tokens, each accepted with that probability after
+// accepted ones: (1 - p^(k+1)) / (1 - p).
+inline double tokens_per_step(double speculated, double acceptance) {
+  if (acceptance >= 1) return speculated + 1;
+  return (1 - std::pow(acceptance, speculated + 1)) / (1 - acceptance);
+}
+
+// Returns the mean tokens in the cache of a request while it decodes.
+inline double mean_context(double input_tokens, double output_tokens) { return input_tokens + output_tokens / 2; }
+
+// Returns the input tokens that are computed, those of a cached prefix left out.
+inline double computed_tokens(double input_tokens, double hit_rate) { return input_tokens * (1 - hit_rate); }
+
+// Returns by how much the prefill of the requests that follow lengthens the time per output token of `batch` requests.
+inline double prefill_share(double batch, double input_tokens, double output_tokens, double seconds_per_token) {
+  return batch * input_tokens / output_tokens * seconds_per_token;
+}
+
+// Returns the requests that decode, of `concurrency` in flight that first wait for their prefill.
+inline double active_batch(double concurrency, double output_tokens, double tpot, double ttft) {
+  return concurrency * output_tokens * tpot / (ttft + output_tokens * tpot);
+}
+
+// Returns the requests that decode where `rate` tokens per second leave, each after `tpot` (Little's law).
+inline double batch_of_rate(double rate, double tpot) { return rate * tpot; }
+
+// Returns the requests for whose keys and values there is room.
+inline double most_requests(double free_bytes, double bytes_per_request) { return free_bytes / bytes_per_request; }
+
+// Returns USD per million tokens of what costs `usd_per_hour` and makes `tokens_per_s`.
+inline double usd_per_million(double usd_per_hour, double tokens_per_s) {
+  return usd_per_hour / (tokens_per_s * 3600) * 1e6;
+}
+
+// Returns how many units of that rate a demand of tokens per day keeps busy.
+inline double units_for(double tokens_per_day, double tokens_per_s) { return tokens_per_day / 86400 / tokens_per_s; }
+
+}  // namespace plumbline::sim
