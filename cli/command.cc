@@ -43,6 +43,7 @@ int command(int argc, char** argv, const World& world) {
   add_simulate(app, exit_code);
   add_campaign(app, exit_code, world);
   add_memory(app, exit_code);
+  add_serve(app, exit_code);
   add_schedule(app, exit_code);
   add_sweep(app, exit_code, world);
   add_validate(app, exit_code);

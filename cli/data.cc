@@ -32,15 +32,24 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// A kind of shipped data: its folder under the data folder and the extension of its files.
+// A kind of shipped data: its folders under the data folder and the extension of its files.
 struct Collection {
   std::string_view what;  // "plan", for messages
   std::string_view folder;
   std::string_view extension;
+  std::string_view subfolder = "";  // of `folder`, whose files have names of their own; empty: none
+
+  std::vector<std::string> names(const fs::path& root) const {
+    std::vector<std::string> found = model::names_in_folder(root / folder, extension);
+    if (subfolder.empty()) return found;
+    const std::vector<std::string> more = model::names_in_folder(root / folder / subfolder, extension);
+    found.insert(found.end(), more.begin(), more.end());
+    return found;
+  }
 };
 
 const Collection& collection_of(Shipped kind) {
-  static constexpr Collection collections[] = {{"plan", "examples", ".toml"},
+  static constexpr Collection collections[] = {{"plan", "examples", ".toml", "serving"},
                                                {"model", "examples/models", ".json"},
                                                {"topology", "topologies", ".toml"},
                                                {"profile", "profiles", ".toml"},
@@ -53,8 +62,8 @@ const Collection& collection_of(Shipped kind) {
   return collections[static_cast<std::size_t>(kind)];
 }
 
-Failure miss(const Collection& collection, const std::string& wanted, const fs::path& folder) {
-  const std::vector<std::string> names = model::names_in_folder(folder, collection.extension);
+Failure miss(const Collection& collection, const std::string& wanted, const fs::path& root) {
+  const std::vector<std::string> names = collection.names(root);
   const std::string by_name = model::did_you_mean(fs::path(wanted).filename().string(), names);
   const std::string nearest = by_name.empty() ? model::did_you_mean(fs::path(wanted).stem().string(), names) : by_name;
   return wrong_input("", fmt::format("no file and no shipped {} named '{}'", collection.what, wanted),
@@ -68,10 +77,11 @@ model::Result<std::string> find_shipped(Shipped kind, const std::string& wanted)
   const fs::path folder = fs::path(root) / collection.folder;
   const std::string named = wanted + std::string(collection.extension);
   for (const fs::path& candidate :
-       {fs::path(root) / wanted, folder.parent_path() / wanted, folder / wanted, folder / named}) {
+       {fs::path(root) / wanted, folder.parent_path() / wanted, folder / wanted, folder / named,
+        folder / collection.subfolder / wanted, folder / collection.subfolder / named}) {
     if (is_file(candidate)) return candidate.lexically_normal().string();
   }
-  return miss(collection, wanted, folder);
+  return miss(collection, wanted, root);
 }
 
 }  // namespace
@@ -103,9 +113,7 @@ model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name
 
 model::Result<std::vector<std::string>> shipped_names(Shipped kind) {
   const Collection& collection = collection_of(kind);
-  return data_folder().map([&](const std::string& root) {
-    return model::names_in_folder(fs::path(root) / collection.folder, collection.extension);
-  });
+  return data_folder().map([&](const std::string& root) { return collection.names(root); });
 }
 
 model::Result<std::string> kernel_classes_file(const std::string& path) {

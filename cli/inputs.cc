@@ -61,7 +61,7 @@ std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std
 Result<sim::Recipe> unknown(const std::string& wanted) {
   const fs::path examples = fs::path(TRY(data_folder())) / "examples";
   const auto models = model::names_in_folder((examples / "models").string(), ".json");
-  const auto plans = model::names_in_folder(examples.string(), ".toml");
+  const auto plans = TRY(shipped_names(Shipped::plan));
   std::vector<std::string> all = models;
   all.insert(all.end(), plans.begin(), plans.end());
   const std::string known = fmt::format("models: {}; plans: {}", fmt::join(models, ", "), fmt::join(plans, ", "));
@@ -208,19 +208,16 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
   return changes;
 }
 
-Result<InputsReader::StackChoice> InputsReader::stack_of(const model::Plan& plan, const model::Profile& profile) const {
-  if (purpose_ == Purpose::training)
-    return StackChoice{"stack.name", plan.stack.name.value_or(profile.stack()), plan.stack.name.has_value()};
-  if (plan.inference.given) return StackChoice{"inference.engine", plan.inference.engine, true};
-  return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "inference", "the plan does not serve",
-                                          "add the section [inference] (docs/serving.md)"));
+InputsReader::StackChoice InputsReader::stack_of(const model::Plan& plan, const model::Profile& profile) const {
+  if (purpose_ == Purpose::serving) return {"inference.engine", plan.inference.engine, true};
+  return {"stack.name", plan.stack.name.value_or(profile.stack()), plan.stack.name.has_value()};
 }
 
 Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
                                                 const std::vector<model::ConstantChange>& changes,
                                                 const std::string& held_out) {
   auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
-  const auto [key, named, given] = TRY(stack_of(plan, profile));
+  const auto [key, named, given] = stack_of(plan, profile);
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
   } else {
@@ -323,6 +320,7 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
+  plan.inference.given |= purpose_ == Purpose::serving;
   TRY(add_background(plan));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));

@@ -66,8 +66,8 @@ enum class Purpose { training, serving };
 // threads.
 class InputsReader {
  public:
-  // For serving, the stack is that of inference.engine in place of the one with which the model was trained; a plan
-  // without [inference] is an input error.
+  // For serving, the stack is that of inference.engine in place of the one with which the model was trained. A plan
+  // without [inference] serves with its defaults.
   explicit InputsReader(Purpose purpose = Purpose::training) : purpose_(purpose) {}
 
   // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the
@@ -90,7 +90,7 @@ class InputsReader {
     std::string key, name;  // of the plan
     bool given = false;     // by the plan, else by the profile
   };
-  model::Result<StackChoice> stack_of(const model::Plan& plan, const model::Profile& profile) const;
+  StackChoice stack_of(const model::Plan& plan, const model::Profile& profile) const;
   // Returns the profile with the constants of the stack, and gives the plan the settings of the stack.
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes,

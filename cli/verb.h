@@ -18,6 +18,7 @@ void add_plan(CLI::App& root, int& exit_code, const World& world);
 void add_simulate(CLI::App& root, int& exit_code);
 void add_campaign(CLI::App& root, int& exit_code, const World& world);
 void add_memory(CLI::App& root, int& exit_code);
+void add_serve(CLI::App& root, int& exit_code);
 void add_schedule(CLI::App& root, int& exit_code);
 void add_sweep(CLI::App& root, int& exit_code, const World& world);
 void add_validate(CLI::App& root, int& exit_code);

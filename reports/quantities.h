@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 
 namespace plumbline::reports {
 
@@ -74,6 +75,44 @@ void visit_cluster(Spread& spread, Visitor&& visit) {
   visit("rank_wait_s", spread.rank_wait_s, "s");
   visit("events", spread.events, "1");
   visit("priors", spread.priors, "");
+}
+
+// Visits the quantities of a deployment that serves.
+template <class Visitor>
+void visit_serving(const model::ServingResult& serving, Visitor&& visit) {
+  visit("concurrency", serving.concurrency, "1");
+  visit("batch_per_gpu", serving.batch_per_gpu, "1");
+  visit("tpot_s", serving.tpot_s, "s");
+  visit("ttft_unloaded_s", serving.ttft_unloaded_s, "s");
+  visit("itl_worst_s", serving.itl_worst_s, "s");
+  visit("output_tokens_per_s", serving.output_tokens_per_s, "tokens/s");
+  visit("output_tokens_per_s_per_gpu", serving.output_tokens_per_s_per_gpu, "tokens/s");
+  visit("output_tokens_per_s_per_node", serving.output_tokens_per_s_per_node, "tokens/s");
+  visit("output_tokens_per_s_per_decode_gpu", serving.batch_per_gpu / serving.tpot_s, "tokens/s");
+  visit("input_tokens_per_s_per_gpu", serving.input_tokens_per_s_per_gpu, "tokens/s");
+  visit("decode_step_s", serving.decode_step_s, "s");
+  visit("tokens_per_step", serving.tokens_per_step, "tokens");
+  visit("prefill_tokens_per_s_per_gpu", serving.prefill_tokens_per_s_per_gpu, "tokens/s");
+  visit("kv_bytes_per_token", serving.kv_bytes_per_token, "B");
+  visit("kv_capacity_tokens", serving.kv_capacity_tokens, "tokens");
+  visit("most_concurrency", serving.most_concurrency, "1");
+  visit("usd_per_million_output_tokens", serving.usd_per_million_output_tokens, "USD");
+  visit("usd_per_million_input_tokens", serving.usd_per_million_input_tokens, "USD");
+  visit("usd_per_million_tokens_all_in", serving.usd_per_million_tokens_all_in, "USD");
+  visit("prefill_gpus", serving.prefill_gpus, "1");
+  visit("decode_gpus", serving.decode_gpus, "1");
+  visit("demand_gpus", serving.demand_gpus, "1");
+  visit("demand_prefill_gpus", serving.demand_prefill_gpus, "1");
+  visit("demand_decode_gpus", serving.demand_decode_gpus, "1");
+}
+
+// Visits the quantiles of a deployment that serves.
+template <class Visitor>
+void visit_serving_quantiles(const model::ServingInterval& interval, Visitor&& visit) {
+  visit("tpot_s", interval.tpot_s, "s");
+  visit("ttft_unloaded_s", interval.ttft_unloaded_s, "s");
+  visit("output_tokens_per_s_per_gpu", interval.output_tokens_per_s_per_gpu, "tokens/s");
+  visit("usd_per_million_output_tokens", interval.usd_per_million_output_tokens, "USD");
 }
 
 }  // namespace plumbline::reports

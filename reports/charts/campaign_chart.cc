@@ -32,7 +32,7 @@ std::string campaign_svg(const CampaignReport& report) {
   Drawing drawing;
   const auto failures = std::ranges::count_if(events, is_failure);
   drawing.title(campaign_area.left,
-                fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step)),
+                fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)),
                 fmt::format("one of {} campaigns: {} interruptions, {} days at goodput {}", report.answer.input.seeds,
                             failures, fixed(x.high(), 1), fixed(report.answer.result.mean_goodput, 3)));
   drawing.vertical_grid(campaign_area, x, x.ticks(), [](double days) { return fmt::format("{:g}", days); });

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view line_rules =
     R"css(path.line { fill: none; stroke-width: 2; stroke-linejoin: round; } circle { stroke: none; }
-rect.band { fill-opacity: .14; stroke: none; } circle.ring { stroke-width: 1.6; }
+rect.band { fill-opacity: .14; stroke: none; } circle.ring { stroke-width: 1.6; } .limit { stroke-dasharray: 6 4; }
 )css";
 
 std::string line_tick_text(double tick) {
@@ -28,7 +28,7 @@ class LinePicture : private Drawing {
  public:
   explicit LinePicture(const LineChart& chart) : chart_(chart), horizontal_(chart.logarithmic) {
     for (const LineChart::Panel& panel : chart.panels) {
-      Scale& vertical = vertical_.emplace_back();
+      Scale& vertical = vertical_.emplace_back(panel.logarithmic);
       if (panel.from_zero) vertical.include(0);
       for (const LineChart::Series& series : panel.series) {
         if (position_of(names_, series.name) == names_.size()) names_.push_back(series.name);
@@ -40,6 +40,8 @@ class LinePicture : private Drawing {
       }
       vertical.widen_to_ticks();
     }
+    for (const LineChart::Limit& limit : chart.limits) horizontal_.include(limit.x);
+    if (chart.decimal_ticks) horizontal_.widen_to_ticks();
     horizontal_.settle();
     std::ranges::sort(values_);
   }
@@ -63,7 +65,7 @@ class LinePicture : private Drawing {
 
   // Returns the ticks; on a logarithmic axis they are the values themselves, as many as fit.
   std::vector<double> horizontal_ticks() const {
-    if (!chart_.logarithmic) return horizontal_.ticks();
+    if (!chart_.logarithmic || chart_.decimal_ticks) return horizontal_.ticks();
     constexpr std::size_t most = 12;
     const std::size_t every = values_.size() / most + 1;
     std::vector<double> ticks;
@@ -82,9 +84,16 @@ class LinePicture : private Drawing {
     vertical_grid(plot, horizontal_, horizontal_ticks(), last ? line_tick_text : Drawing::TickText());
     horizontal_grid(plot, vertical_[index], vertical_[index].ticks(), line_tick_text);
     frame(plot);
+    for (const LineChart::Limit& limit : chart_.limits) add_limit(plot, limit);
     y_title(plot, chart_.panels[index].y_title);
     for (const LineChart::Series& series : chart_.panels[index].series) add_series(plot, vertical_[index], series);
     if (index == 0) add_marks(plot);
+  }
+
+  void add_limit(const PlotArea& plot, const LineChart::Limit& limit) {
+    const double x = x_of(horizontal_, limit.x);
+    line(R"(<path class="limit outline" d="M{0:.1f} {1}V{2}"/><text x="{3:.1f}" y="{4}">{5}</text>)", x, plot.top,
+         plot.bottom(), x + 6, plot.bottom() - 8, escape_html(limit.label));
   }
 
   void add_series(const PlotArea& plot, const Scale& vertical, const LineChart::Series& series) {

@@ -21,6 +21,7 @@ struct LineChart {
     std::string y_title;     // with its unit
     bool from_zero = false;  // the vertical axis begins at 0
     std::vector<Series> series;
+    bool logarithmic = false;  // the vertical axis; all y are then above 0
   };
   struct Mark {  // a ring around a point of the first panel
     double x = 0, y = 0;
@@ -31,11 +32,18 @@ struct LineChart {
     std::string series;
   };
 
+  struct Limit {  // a dashed vertical line
+    double x = 0;
+    std::string label;
+  };
+
   std::string title, subtitle, x_title;
-  bool logarithmic = false;  // the horizontal axis; all x are then above 0
+  bool logarithmic = false;    // the horizontal axis; all x are then above 0
+  bool decimal_ticks = false;  // of a logarithmic horizontal axis: 1, 2 and 5 times powers of ten, not the points' x
   std::vector<Panel> panels;
   std::vector<Mark> marks;
   std::vector<Band> bands;
+  std::vector<Limit> limits = {};
 };
 
 // Returns an SVG document (light or dark as the viewer is). Points have their numbers as hover titles. There may be no

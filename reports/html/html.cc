@@ -5,7 +5,6 @@
 #include <optional>
 #include <string_view>
 
-#include "model/base/version.h"
 #include "reports/html/detail/html_charts.h"
 #include "reports/html/detail/html_page.h"
 #include "reports/html/detail/pipeline_svg.h"
@@ -21,7 +20,7 @@ namespace {
 std::string lead_sentences(const model::StepResult& result, const model::Plan& plan) {
   const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
   std::string text = fmt::format("One training step on {} takes <b>{}</b> and learns from {} tokens.",
-                                 escape_html(hardware(plan, result)), duration(result.step.time_s), scaled(tokens));
+                                 escape_html(hardware(plan, result.device)), duration(result.step.time_s), scaled(tokens));
   if (result.run) {
     text += fmt::format(" Training on {} tokens takes <b>{} days</b> and {} GPU-hours", scaled(result.run->tokens),
                         fixed(result.run->days, 1), scaled(result.run->gpu_hours));
@@ -205,11 +204,7 @@ std::string to_html(const model::StepResult& result, const model::Plan& plan, co
   }
   if (result.run) out += run_section(*result.run);
   if (!result.provenance.empty()) out += provenance_section(result.provenance);
-  out += fmt::format(
-      "<section><details><summary>The effective plan, every default written out</summary>\n<pre>{}</pre>"
-      "</details></section>\n<p class=\"soft\">Made by plumbline {}.</p>\n</body>\n</html>\n",
-      escape_html(model::to_toml(plan)), model::version);
-  return out;
+  return out + html_end(plan);
 }
 
 }  // namespace plumbline::reports

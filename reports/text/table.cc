@@ -143,4 +143,11 @@ std::string wrapped(std::string_view text, std::size_t indent) {
   return out;
 }
 
+std::string section(const TitledTable& table, Style style) {
+  Table rows(table.columns);
+  for (const std::vector<std::string>& row : table.rows) rows.add(row);
+  return (table.title.empty() ? "\n" : heading(table.title, style)) + rows.to_string() +
+         (table.note.empty() ? "" : paragraph(table.note));
+}
+
 }  // namespace plumbline::reports

@@ -44,6 +44,14 @@ class Table {
   std::size_t width_;
 };
 
+// A table with a heading above it (may be empty) and sentences below it, for outputs that print it and that draw a page
+// of it.
+struct TitledTable {
+  std::string title, columns;  // as Table's
+  std::vector<std::vector<std::string>> rows;
+  std::string note;
+};
+
 std::size_t code_points(std::string_view utf8);
 
 // Breaks text at spaces into lines of at most `width` code points; a longer word is cut.
@@ -54,9 +62,10 @@ struct Style {
   bool color = false;
 };
 
-std::string bold(std::string_view text, Style style);     // on the same line
-std::string heading(std::string_view text, Style style);  // after an empty line
-std::string paragraph(std::string_view text);             // indented by two, at most 80 columns
+std::string bold(std::string_view text, Style style);        // on the same line
+std::string heading(std::string_view text, Style style);     // after an empty line
+std::string paragraph(std::string_view text);                // indented by two, at most 80 columns
+std::string section(const TitledTable& table, Style style);  // after an empty line
 
 // Wraps text to lines of at most 80 columns, including the indentation.
 std::string wrapped(std::string_view text, std::size_t indent = 0);

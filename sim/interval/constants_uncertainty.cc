@@ -60,6 +60,7 @@ constexpr Family families[] = {
     {"overlap.", "link and collective constants"},
     {"exchange.", "all-to-all constants"},
     {"host.", "host"},
+    {"serving.", "host"},
 };
 
 // Returns whether a constant counts or names something, so that it is exact.

@@ -46,17 +46,9 @@ class ChangedSteps {
   }
 
  private:
-  // Constants that are drawn beyond their range are at its end.
   model::Result<ChangedStep> of(const InputChange& change, bool keep_waits) {
-    std::vector<model::Parameter> constants = profile_.parameters();
-    for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
-    for (const auto& [index, factor] : change.constants)
-      if (const auto range = model::constant_range(constants[index]))
-        constants[index].value = std::clamp(constants[index].value, range->low, range->high);
     *shapes_ = change.shapes;
-    predictor_->set_profile(
-        {profile_.name(), profile_.description(), std::move(constants), profile_.devices(), profile_.stack()},
-        keep_waits);
+    predictor_->set_profile(changed_profile(profile_, change), keep_waits);
     model::Plan plan = plan_;
     if (change.imbalance) model::set_imbalance(plan, *change.imbalance);
     auto parts = TRY(predictor_->step_parts(plan));
@@ -153,6 +145,15 @@ model::Result<Inputs> inputs_of_draws(const Inputs& inputs) {
 }
 
 }  // namespace
+
+model::Profile changed_profile(const model::Profile& profile, const InputChange& change) {
+  std::vector<model::Parameter> constants = profile.parameters();
+  for (const auto& [index, factor] : change.constants) constants[index].value *= factor;
+  for (const auto& [index, factor] : change.constants)
+    if (const auto range = model::constant_range(constants[index]))
+      constants[index].value = std::clamp(constants[index].value, range->low, range->high);
+  return {profile.name(), profile.description(), std::move(constants), profile.devices(), profile.stack()};
+}
 
 InputChange change_of(const Drawn& drawn, std::size_t row) {
   InputChange change;

@@ -13,6 +13,7 @@
 #include "model/economics/ownership.h"
 #include "model/result/prediction_interval.h"
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 #include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
@@ -31,6 +32,11 @@ struct DrawnInterval {
 };
 model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
                                            const IntervalOptions& options = {});
+
+// Returns the interval of a deployment that serves, at the requests in flight of its result: constants and shapes, the
+// load of experts, what is left of the engine, the price. Errors: those of ServingPredictor::predict().
+model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
+                                                          const IntervalOptions& options = {});
 
 // Returns draws of a price over its value: triangular between its ends. Equal keys have equal draws.
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,

@@ -43,14 +43,14 @@ Row quantile_row(const std::string& name, const model::Quantiles& quantiles, con
   return {name, text(quantiles.p10), text(quantiles.p50), text(quantiles.p90)};
 }
 
-CampaignTable amounts_table(const CampaignReport& report) {
+TitledTable amounts_table(const CampaignReport& report) {
   const sim::CampaignAnswer& answer = report.answer;
   const model::Quantiles& days = answer.days;
   const auto each = [&](double factor) {
     return model::Quantiles{days.p10 * factor, days.p50 * factor, days.p90 * factor};
   };
   const auto whole = [](double value) { return std::isfinite(value) ? grouped(value) : std::string("never"); };
-  CampaignTable table{"", "The whole training | >p10 | >middle | >p90", {}, ""};
+  TitledTable table{"", "The whole training | >p10 | >middle | >p90", {}, ""};
   table.rows.push_back(quantile_row("days", days, days_text));
   if (report.start)
     table.rows.push_back(quantile_row("ends on", days, [&](double value) {
@@ -66,9 +66,9 @@ CampaignTable amounts_table(const CampaignReport& report) {
   return table;
 }
 
-CampaignTable time_table(const CampaignReport& report) {
+TitledTable time_table(const CampaignReport& report) {
   const sim::CampaignTime& time = report.answer.result.mean;
-  CampaignTable table{
+  TitledTable table{
       "Where the time goes (mean of all campaigns, at the predicted step)", "part | >days | >share", {}, ""};
   const std::pair<const char*, double> parts[] = {
       {"steps that count", time.useful_s}, {"steps done again", time.lost_s},
@@ -81,9 +81,9 @@ CampaignTable time_table(const CampaignReport& report) {
   return table;
 }
 
-CampaignTable failures_table(const CampaignReport& report) {
+TitledTable failures_table(const CampaignReport& report) {
   const sim::CampaignAnswer& answer = report.answer;
-  CampaignTable table{
+  TitledTable table{
       "Interruptions by component (mean of a campaign)", "component | >times | >share | >found | >repair", {}, ""};
   std::vector<std::size_t> order(answer.result.interruptions_of_mode.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -116,8 +116,8 @@ CampaignTable failures_table(const CampaignReport& report) {
   return table;
 }
 
-CampaignTable intervals_table(const CampaignReport& report) {
-  CampaignTable table{"Interval between checkpoints", "choice | >interval | >goodput | >against it | >days", {}, ""};
+TitledTable intervals_table(const CampaignReport& report) {
+  TitledTable table{"Interval between checkpoints", "choice | >interval | >goodput | >against it | >days", {}, ""};
   const auto& points = report.answer.intervals;
   const auto used = std::ranges::find_if(
       points, [](const sim::CampaignPoint& point) { return point.name == "best" || point.name == "given"; });
@@ -128,9 +128,9 @@ CampaignTable intervals_table(const CampaignReport& report) {
   return table;
 }
 
-CampaignTable spares_table(const CampaignReport& report) {
+TitledTable spares_table(const CampaignReport& report) {
   const sim::CampaignInput& input = report.answer.input;
-  CampaignTable table{"Value of a spare node", "spares | >days | >p90 | >goodput | >GPU-hours | >cost", {}, ""};
+  TitledTable table{"Value of a spare node", "spares | >days | >p90 | >goodput | >GPU-hours | >cost", {}, ""};
   const auto usd = price(report);
   for (const sim::CampaignPoint& point : report.answer.spares) {
     const double gpus = static_cast<double>(input.gpus) + point.value * static_cast<double>(input.gpus_per_node);
@@ -157,8 +157,8 @@ std::string finish_sentence(const CampaignReport& report) {
                      grouped(static_cast<double>(finish.fewest)), grouped(static_cast<double>(finish.most)), by);
 }
 
-CampaignTable finish_table(const CampaignReport& report) {
-  CampaignTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time | why not", {}, ""};
+TitledTable finish_table(const CampaignReport& report) {
+  TitledTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time | why not", {}, ""};
   if (!report.answer.finish) return table;
   for (const sim::CampaignOnGpus& tried : report.answer.finish->tried) {
     const std::string gpus = grouped(static_cast<double>(tried.gpus));
@@ -172,8 +172,8 @@ CampaignTable finish_table(const CampaignReport& report) {
   return table;
 }
 
-CampaignTable published_table(const CampaignReport& report) {
-  CampaignTable table{"Against published figures", "quantity | >predicted | >published | unit | >error", {}, ""};
+TitledTable published_table(const CampaignReport& report) {
+  TitledTable table{"Against published figures", "quantity | >predicted | >published | unit | >error", {}, ""};
   for (const Comparison& row : report.comparisons)
     table.rows.push_back({row.name, number(row.predicted), number(row.published), row.unit,
                           row.published != 0 ? signed_percent(row.error()) : ""});
@@ -253,29 +253,24 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
   return sentences;
 }
 
-std::vector<CampaignTable> campaign_tables(const CampaignReport& report) {
-  std::vector<CampaignTable> tables;
+std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
+  std::vector<TitledTable> tables;
   if (report.answer.result.finished > 0)
     tables = {amounts_table(report), time_table(report), failures_table(report), intervals_table(report),
               spares_table(report)};
   tables.push_back(finish_table(report));
   tables.push_back(published_table(report));
-  std::erase_if(tables, [](const CampaignTable& table) { return table.rows.empty(); });
+  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
   return tables;
 }
 
 std::string campaign_text(const CampaignReport& report, Style style) {
-  std::string out = bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step)), style);
+  std::string out =
+      bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)), style);
   out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(report.step.step.time_s),
                      constants_words(report.step));
   if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
-  for (const CampaignTable& rows : campaign_tables(report)) {
-    Table table(rows.columns);
-    for (const Row& row : rows.rows) table.add(row);
-    out += rows.title.empty() ? "\n" : heading(rows.title, style);
-    out += table.to_string();
-    if (!rows.note.empty()) out += paragraph(rows.note);
-  }
+  for (const TitledTable& table : campaign_tables(report)) out += section(table, style);
   out += heading("What it rests on", style);
   for (const std::string& sentence : campaign_sentences(report)) out += paragraph(sentence);
   return out;

@@ -36,12 +36,7 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report);
 // Returns why it never finishes; empty where all seeds do.
 std::string never_sentence(const CampaignReport& report);
 
-struct CampaignTable {
-  std::string title, columns;  // as Table's
-  std::vector<std::vector<std::string>> rows;
-  std::string note;
-};
 // Returns the tables that have rows, in order.
-std::vector<CampaignTable> campaign_tables(const CampaignReport& report);
+std::vector<TitledTable> campaign_tables(const CampaignReport& report);
 
 }  // namespace plumbline::reports

@@ -43,7 +43,7 @@ std::string legend(const model::ResultComparison& comparison) {
     if (subject.plan.model.config.empty()) continue;
     const StepResult none;
     const StepResult& result = subject.result ? *subject.result : none;
-    std::string what = fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result),
+    std::string what = fmt::format("{} on {}; {}", model_name(subject.plan), hardware(subject.plan, result.device),
                                    parallelism(subject.plan));
     if (subject.measured()) what += "; " + measured_steps(subject);
     if (!result.profile.empty()) what += fmt::format("; {}, fidelity {}", constants_words(result), result.fidelity);

@@ -34,10 +34,10 @@ std::string_view describe(model::OpType type) {
   return "";
 }
 
-std::string hardware(const model::Plan& plan, const model::StepResult& result) {
+std::string hardware(const model::Plan& plan, const std::string& device) {
   const std::string gpus = grouped(static_cast<double>(plan.cluster.gpus));
-  if (result.device.empty()) return fmt::format("{} GPUs ({})", gpus, plan.cluster.topology);
-  return fmt::format("{} {} ({})", gpus, result.device, plan.cluster.topology);
+  if (device.empty()) return fmt::format("{} GPUs ({})", gpus, plan.cluster.topology);
+  return fmt::format("{} {} ({})", gpus, device, plan.cluster.topology);
 }
 
 std::string constants_words(const model::StepResult& result) {

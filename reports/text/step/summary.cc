@@ -23,7 +23,7 @@ constexpr double bar_width = 30;
 constexpr double shown_loss = 0.001;  // of the step: smaller losses share one row
 
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
-  const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result));
+  const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result.device));
   std::string out;
   for (const std::string& line : wrap(first, terminal_width)) {
     out += style.color ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';

@@ -19,6 +19,9 @@ struct Drawn {
   std::vector<double> gradient;
 };
 
+// Returns the profile with changed constants; those that are changed beyond their range are at its end.
+model::Profile changed_profile(const model::Profile& profile, const InputChange& change);
+
 // Returns what a draw changes.
 InputChange change_of(const Drawn& drawn, std::size_t row);
 

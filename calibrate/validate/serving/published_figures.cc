@@ -1,0 +1,18 @@
+#include "calibrate/validate/serving/published_figures.h"
+
+#include "calibrate/measurement/csv_table.h"
+
+namespace plumbline::calibrate {
+
+model::Result<std::vector<ServingFigure>> load_serving_figures(const std::string& path) {
+  const auto table =
+      TRY(CsvTable::read(path, {"plan", "quantity", "name", "value", "unit", "scale", "reason", "source"}));
+  std::vector<ServingFigure> figures;
+  for (std::size_t row = 0; row < table.rows(); ++row)
+    figures.push_back({table.text(row, "plan"), table.text(row, "quantity"), table.text(row, "name"),
+                       TRY(table.positive(row, "value")), table.text(row, "unit"), TRY(table.positive(row, "scale")),
+                       table.text(row, "reason"), table.text(row, "source")});
+  return figures;
+}
+
+}  // namespace plumbline::calibrate

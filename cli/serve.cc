@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/serving/published_figures.h"
+#include "cli/data.h"
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "cli/verb.h"
+#include "reports/text/serving/serving_report.h"
+#include "sim/interval/interval.h"
+#include "sim/serving/serving.h"
+
+namespace plumbline::cli {
+
+namespace {
+
+struct ServeArguments {
+  PlanArguments plan;
+  Outputs outputs;
+  bool no_interval = false;
+  sim::IntervalOptions interval;
+};
+
+// Returns the published figures of an unchanged shipped example; a changed plan has none.
+model::Result<std::vector<calibrate::ServingFigure>> published_figures(const ServeArguments& arguments,
+                                                                       const model::Plan& plan) {
+  if (!arguments.plan.overrides.empty()) return {};
+  auto figures = TRY(calibrate::load_serving_figures(TRY(data_folder()) + "/published/serving/examples.csv"));
+  const std::string name = std::filesystem::path(plan.file).stem().string();
+  std::erase_if(figures, [&](const calibrate::ServingFigure& figure) { return figure.plan != name; });
+  return figures;
+}
+
+model::Result<int> run(const ServeArguments& arguments) {
+  TRY(arguments.outputs.check());
+  InputsReader reader(Purpose::serving);
+  const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
+  if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
+  auto result = TRY(sim::predict_serving(inputs));
+  if (!arguments.no_interval) result.interval = TRY(sim::serving_interval_of(inputs, result, arguments.interval));
+  const reports::ServingReport report{inputs, result, TRY(published_figures(arguments, inputs.plan))};
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
+                               {"--csv", [&] { return reports::serving_csv(report); }},
+                               {"--svg", [&] { return reports::serving_svg(report); }},
+                               {"--html", [&] { return reports::serving_html(report); }}}));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::serving_text(report, {.color = color()}));
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& root, int& exit_code) {
+  CLI::App* verb = root.add_subcommand(
+      "serve", "Predict what serving a model costs: TPOT, TTFT, tokens/s per GPU, KV cache, USD per million tokens");
+  const auto arguments = std::make_shared<ServeArguments>();
+  add_plan_arguments(*verb, arguments->plan);
+  verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
+  verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
+      ->check(CLI::Range(16, 65536))
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->interval.seed, "Of those predictions")
+      ->check(CLI::Range(1, 1'000'000'000))
+      ->capture_default_str();
+  arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write the frontier as CSV to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw the frontier, interactivity against throughput, to a file, or -");
+  arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  verb->footer(
+      "Examples:\n"
+      "  plumbline serve deepseek-v3-144xh800\n"
+      "  plumbline serve llama-3-70b-8xh100 --set inference.concurrency=0 --set inference.max_tpot_s=0.03\n"
+      "  plumbline serve llama-3-70b-8xh100 --set inference.input_tokens=8192 --svg frontier.svg --json -\n"
+      "  plumbline serve deepseek-v3-144xh800 --set inference.demand_output_tokens_per_day=168e9");
+  verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
+}
+
+}  // namespace plumbline::cli

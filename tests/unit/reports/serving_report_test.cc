@@ -1,0 +1,161 @@
+#include "reports/text/serving/serving_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace plumbline::reports {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A made-up deployment: 32 GPUs fill caches, 144 decode, at 50 ms a token.
+struct Example {
+  sim::Inputs inputs;
+  model::ServingResult result;
+  std::vector<calibrate::ServingFigure> published = {
+      {"example", "output_tokens_per_s_per_gpu", "output of a GPU", 1850, "tokens/s", 1, "an average of a day",
+       "a page"},
+      {"example", "demand_gpus", "GPUs", 227, "GPUs", 1, "", "a page"},
+      {"example", "usd_per_million_input_tokens", "not predicted", 1, "USD", 1, "", "a page"}};
+
+  Example() {
+    inputs.plan.model.config = "models/example-moe.json";
+    inputs.plan.cluster.topology = "h800-rail-fat-tree";
+    inputs.plan.cluster.gpus = 176;
+    inputs.plan.inference.given = true;
+    inputs.plan.inference.engine = "an-engine";
+    inputs.plan.inference.prefix_hit_rate = 0.5625;
+    inputs.plan.inference.speculative_tokens = 1;
+    inputs.plan.inference.max_tpot_s = 0.08;
+    inputs.plan.inference.demand_output_tokens_per_day = 168e9;
+    inputs.cluster.device.name = "H800";
+    inputs.cluster.gpus_per_node = 8;
+    result.concurrency = 12672;
+    result.batch_per_gpu = 88;
+    result.tpot_s = 0.05;
+    result.ttft_unloaded_s = 1.2;
+    result.itl_worst_s = 0.09;
+    result.output_tokens_per_s = 253440;
+    result.output_tokens_per_s_per_gpu = 1440;
+    result.output_tokens_per_s_per_node = 11520;
+    result.tokens_per_step = 1.85;
+    result.kv_bytes_per_token = 70272;
+    result.kv_capacity_tokens = 98e6;
+    result.most_concurrency = 19728.9;
+    result.bound_by = model::ServingBound::links;
+    result.usd_per_million_output_tokens = 0.3858;
+    result.prefill_gpus = 32;
+    result.decode_gpus = 144;
+    result.demand_gpus = 1814.9;
+    result.demand_prefill_gpus = 764;
+    result.demand_decode_gpus = 1051;
+    model::ServingPool decode{.name = "decode", .gpus = 144, .instances = 1, .gpus_per_instance = 144};
+    decode.expert = decode.attention_data = 144;
+    decode.redundant_experts = 32;
+    decode.step_s = 0.0925;
+    decode.tokens_per_step = 25344;
+    decode.batch_per_gpu = 88;
+    decode.parts = {{"attention", 0.04, 0.01, model::ServingBound::kv},
+                    {"dispatch", 0.0525, 0, model::ServingBound::links}};
+    decode.weights_bytes = 24e9;
+    decode.activations_bytes = 1e9;
+    decode.reserve_bytes = 3e9;
+    decode.kv_bytes = 30.85e9;
+    decode.capacity_bytes = 80e9;
+    decode.kv_capacity_tokens = 98e6;
+    result.pools = {decode};
+    result.frontier = {{144, 1, 0.02, 1.2, 50, 11.1, true},
+                       {12672, 88, 0.05, 1.2, 1440, 0.3858, true},
+                       {19728, 137, 0.09, 1.2, 1522, std::nullopt, false}};
+    result.constants = {{"memory.bandwidth", 3e12, "B/s", model::Evidence::measured, "a table", 0.03}};
+    result.notes = {"The engine's scheduler is hidden."};
+  }
+  ServingReport report() const { return {inputs, result, published}; }
+};
+
+Example with_interval() {
+  Example example;
+  model::ServingInterval interval;
+  interval.tpot_s = {0.04, 0.05, 0.0625};
+  interval.output_tokens_per_s_per_gpu = {1200, 1440, 1700};
+  interval.parts = {{"engine", 0.7, "", std::nullopt}, {"GEMM shapes", 0.3, "", std::nullopt}};
+  example.result.interval = interval;
+  return example;
+}
+
+TEST(ServingReport, TextHasTheAnswerFirstThenItsParts) {
+  const std::string text = serving_text(Example().report(), {});
+  EXPECT_THAT(text, testing::StartsWith("Serving example-moe on 176 H800 (h800-rail-fat-tree)\n"
+                                        "engine an-engine, weights fp8, KV cache bf16; 1,024 input"));
+  for (const char* part :
+       {"time per output token (TPOT)", "50.00 ms", "a lower bound", "$0.386", "19,728", "what binds", "links",
+        "A step of decode: 92.50 ms for 25,344 tokens of 144 GPUs", "43.2 %", "10.00 ms", "70,272 bytes",
+        "attention data 144, expert 144 (+32)", "1,815 GPUs: 95.5 nodes for prefill", "over", "yields 1.85 tokens",
+        "The engine's scheduler is hidden.", "1 measured"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_LT(text.find("TPOT"), text.find("A step of decode"));
+  for (const char* part : {"p10", "not predicted", "share of the variance", "million input"})
+    EXPECT_THAT(text, Not(HasSubstr(part)));
+}
+
+TEST(ServingReport, PublishedFiguresAreRatiosWithReasons) {
+  const std::string text = serving_text(Example().report(), {});
+  EXPECT_THAT(text, HasSubstr("0.78"));  // 1440 / 1850
+  EXPECT_THAT(text, HasSubstr("8.00"));  // 1814.9 / 227
+  EXPECT_THAT(text, HasSubstr("output of a GPU: an average of a day."));
+}
+
+TEST(ServingReport, IntervalsHaveTheirEndsAndSources) {
+  const std::string text = serving_text(with_interval().report(), {});
+  EXPECT_THAT(text, HasSubstr("p90"));
+  EXPECT_THAT(text, testing::ContainsRegex("TPOT\\) +50.00 ms +40.00 ms +62.50 ms"));
+  EXPECT_THAT(text, testing::ContainsRegex("of a user +20.00 +16.00 +25.00"));
+  EXPECT_THAT(text, testing::ContainsRegex("engine +70.0 %"));
+}
+
+TEST(ServingReport, JsonHasTheKeysOfTheContract) {
+  const auto json = nlohmann::json::parse(serving_json(with_interval().report()));
+  for (const char* key : {"plumbline", "serving", "memory", "provenance", "plan"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  const auto& serving = json["serving"];
+  for (const char* key :
+       {"concurrency", "batch_per_gpu", "tpot_s", "ttft_unloaded_s", "output_tokens_per_s",
+        "output_tokens_per_s_per_gpu", "input_tokens_per_s_per_gpu", "decode_step_s", "prefill_tokens_per_s_per_gpu",
+        "kv_bytes_per_token", "kv_capacity_tokens", "prefill_gpus", "decode_gpus", "usd_per_million_output_tokens"})
+    EXPECT_TRUE(serving[key].is_number()) << key;
+  EXPECT_TRUE(serving["usd_per_million_input_tokens"].is_null());
+  EXPECT_EQ(serving["bound_by"], "links");
+  EXPECT_EQ(serving["interval"]["tpot_s"]["p90"], 0.0625);
+  EXPECT_TRUE(serving["interval"]["ttft_unloaded_s"]["p10"].is_null());
+  EXPECT_EQ(serving["pools"][0]["parts"][1]["bound_by"], "links");
+  EXPECT_EQ(serving["frontier"][2]["within_limits"], false);
+  EXPECT_DOUBLE_EQ(json["memory"]["stages"][0]["peak_bytes"], 58.85e9);
+  EXPECT_EQ(json["memory"]["fits"], true);
+  EXPECT_EQ(json["provenance"][0]["kind"], "measured");
+  EXPECT_EQ(json["plan"]["inference"]["engine"], "an-engine");
+}
+
+TEST(ServingReport, CsvIsTheFrontier) {
+  const std::string csv = serving_csv(Example().report());
+  EXPECT_THAT(csv, HasSubstr("\n12672,88,0.05,20,1.2,1440,0.3858,true\n"));
+  EXPECT_THAT(csv, HasSubstr(",1522,,false\n"));
+}
+
+TEST(ServingReport, PictureHasThePlanAndItsLimit) {
+  const std::string svg = serving_svg(Example().report());
+  EXPECT_THAT(svg, HasSubstr("the plan: 12,672 requests"));
+  EXPECT_THAT(svg, HasSubstr("limit: TPOT 80.00 ms"));
+  EXPECT_THAT(svg, HasSubstr("beyond the limits"));
+}
+
+TEST(ServingReport, PageHasThePictureAndThePlan) {
+  const std::string page = serving_html(with_interval().report());
+  for (const char* part : {"<svg", "<td class=\"number\">50.00 ms</td>", "[inference]", "</html>"})
+    EXPECT_THAT(page, HasSubstr(part));
+}
+
+}  // namespace
+}  // namespace plumbline::reports
