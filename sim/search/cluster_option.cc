@@ -48,12 +48,6 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   return tl::unexpected(error);
 }
 
-// Returns whether the command line sets the key.
-bool asked(const model::Plan& plan, const char* key) {
-  const auto place = plan.places.find(key);
-  return place != plan.places.end() && place->second.file == "--set";
-}
-
 // Resets keys that the plan sets for another cluster.
 void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<std::string>& notes) {
   const auto own = model::read_plan(recipe.text, recipe.path, {});
@@ -74,6 +68,7 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   replace("precision.gemm", inputs.plan.precision.gemm);
   replace("precision.dispatch", inputs.plan.precision.dispatch);
   replace("precision.combine", inputs.plan.precision.combine);
+  if (inputs.plan.inference.given) replace("inference.weights", inputs.plan.inference.weights);
 }
 
 model::Error placed(model::Error error, const ClusterChoice& choice) {
@@ -218,6 +213,11 @@ model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {
   const model::Plan& plan = option.inputs.plan;
   const bool owned = plan.run.ownership == "purchase";
   return owned ? model::purchase_price(plan, option.inputs.cluster) : model::rent_price(plan, option.inputs.cluster);
+}
+
+bool asked(const model::Plan& plan, const char* key) {
+  const auto place = plan.places.find(key);
+  return place != plan.places.end() && place->second.file == "--set";
 }
 
 std::vector<std::string> forget_cluster(model::Plan& plan) {

@@ -67,6 +67,9 @@ PlanCost cost_of(const ClusterOption& option, const model::StepResult& result);
 // Returns the price of a GPU-hour, rented or owned as in the plan, or the reason why it is not known.
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option);
 
+// Returns whether an option of the command line sets the key.
+bool asked(const model::Plan& plan, const char* key);
+
 // Resets the plan's keys about its own cluster and price, except those set with --set, for a move to another cluster.
 // Returns the keys that it reset.
 std::vector<std::string> forget_cluster(model::Plan& plan);

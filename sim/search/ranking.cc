@@ -16,7 +16,8 @@ namespace plumbline::sim {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::infinity();
-constexpr std::array<std::string_view, 3> objectives = {"time", "cost", "gpu-hours"};
+constexpr std::array<std::string_view, 6> objectives = {"time",       "cost",    "gpu-hours",
+                                                        "throughput", "latency", "tokens-per-dollar"};
 
 using Units = std::array<std::pair<std::string_view, double>, 4>;
 
@@ -57,7 +58,9 @@ model::Result<Objective> parse_objective(std::string_view text) {
     return static_cast<Objective>(found - objectives.begin());
   return model::wrong_input(
       "--objective", fmt::format("unknown objective '{}'", text),
-      model::did_you_mean_before(text, {objectives.begin(), objectives.end()}, "one of time, cost, gpu-hours"));
+      model::did_you_mean_before(text, {objectives.begin(), objectives.end()},
+                                 "one of time, cost, gpu-hours; of deployments that serve: throughput, latency, "
+                                 "tokens-per-dollar"));
 }
 
 model::Result<double> parse_days(std::string_view text) {
@@ -82,8 +85,9 @@ std::optional<double> measure(const PlanCost& cost, Objective objective) {
       return cost.gpu_hours.value_or(cost.step_s * cost.gpus);
     case Objective::cost:
       return cost.usd;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 bool within(const PlanCost& cost, const Limits& limits) {

@@ -11,9 +11,10 @@
 
 namespace plumbline::sim {
 
-// The quantity to minimize.
-enum class Objective { time, cost, gpu_hours };
-std::string_view to_string(Objective objective);  // "time" | "cost" | "gpu-hours"
+// The quantity to minimize or, of deployments that serve, what they should be best in.
+enum class Objective { time, cost, gpu_hours, throughput, latency, tokens_per_dollar };
+std::string_view to_string(Objective objective);  // "time" | "cost" | "gpu-hours" | "throughput" | ...
+inline bool serves(Objective objective) { return objective >= Objective::throughput; }
 model::Result<Objective> parse_objective(std::string_view text);
 
 // Returns days from "60d", "36h", "8w" or "90min". A number without a unit is an error.
@@ -40,7 +41,8 @@ struct PlanCost {
   std::vector<double> time_draws, price_draws;
 };
 
-// Returns days (without tokens, seconds of a step), GPU-hours (GPU-seconds of a step), or USD.
+// Returns days (without tokens, seconds of a step), GPU-hours (GPU-seconds of a step), or USD; nothing for objectives
+// of deployments that serve.
 std::optional<double> measure(const PlanCost& cost, Objective objective);
 
 bool within(const PlanCost& cost, const Limits& limits);  // as predicted; an unknown price meets no budget

@@ -88,8 +88,9 @@ std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, s
           model::Quantiles{p10 * row.cost.gpus, p50 * row.cost.gpus, p90 * row.cost.gpus});
     case sim::Objective::cost:
       return interval.cost_usd;
+    default:
+      return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::string chance(std::optional<double> probability) {

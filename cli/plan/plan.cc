@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "cli/data.h"
-#include "cli/inputs.h"
-#include "cli/outputs.h"
+#include "cli/plan/plan_verb.h"
 #include "cli/progress.h"
 #include "cli/tasks/spread.h"
-#include "cli/verb.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/plan_answer.h"
 
@@ -25,23 +21,8 @@ using model::ErrorKind;
 using model::Result;
 using model::wrong_input;
 
-constexpr int interrupted_exit = 130;  // as shells report SIGINT
-
-struct SearchArguments {
-  PlanArguments plan;
-  std::vector<std::int64_t> gpus;
-  std::vector<std::string> clusters;
-  std::string objective = "time", deadline, budget;
-  std::size_t top = 10;
-  unsigned threads = 0;
-  bool complete = false, exhaustive = false;
-  std::string resume;
-  Outputs outputs;
-};
-
 Result<void> read_limits(const SearchArguments& arguments, sim::PlanAnswer& answer) {
-  const auto objective = TRY(sim::parse_objective(arguments.objective));
-  answer.objective = objective;
+  answer.objective = TRY(sim::parse_objective(arguments.objective));
   if (!arguments.deadline.empty()) {
     const auto days = TRY(sim::parse_days(arguments.deadline));
     answer.limits.days = days;
@@ -69,42 +50,11 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   return {};
 }
 
-// Refuses a key that an option of this verb sets.
-Result<void> check_overrides(const SearchArguments& arguments) {
-  const bool profile =
-      std::ranges::any_of(arguments.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
-  for (const std::string& change : arguments.plan.overrides) {
-    const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
-    if (twice("cluster.gpus=", !arguments.gpus.empty()) || twice("cluster.topology=", !arguments.clusters.empty()) ||
-        twice("cluster.profile=", profile))
-      return wrong_input("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
-  }
-  return {};
-}
-
-// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error.
-Result<std::vector<sim::ClusterOption>> load_options(const SearchArguments& arguments, const sim::Recipe& recipe) {
-  const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
-  std::vector<std::string> overrides = arguments.plan.overrides;
-  const auto changes = TRY(take_constant_changes(overrides));
-  InputsReader reader;
-  const auto inputs = [&](const model::Plan& plan) { return reader.of_plan(plan, std::nullopt, changes); };
-  std::vector<sim::ClusterOption> options;
-  for (const sim::ClusterChoice& choice : choices) {
-    auto option = sim::load_option(recipe, choice, overrides, inputs);
-    if (!option && option.error().kind == ErrorKind::input) return tl::unexpected(option.error());
-    options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
-    if (!option) options.back().error = option.error();
-  }
-  return options;
-}
-
 Result<sim::PlanAnswer> load(const SearchArguments& arguments) {
   sim::PlanAnswer answer;
   TRY(read_limits(arguments, answer));
-  TRY(check_overrides(arguments));
   const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
-  auto options = TRY(load_options(arguments, recipe));
+  auto options = TRY(load_options(arguments, recipe, Purpose::training));
   answer.options = std::move(options);
   answer.name = recipe.name;
   answer.assumptions = reports::assumptions(recipe);
@@ -140,22 +90,11 @@ Result<void> search_options(const SearchArguments& arguments, sim::Tasks& tasks,
   return {};
 }
 
-// Returns a plan that `simulate` can read from any folder: a model found next to the recipe is named by its whole path.
-Result<std::string> plan_file(const sim::RankedPlan& row) {
-  model::Plan plan = row.plan;
-  const auto config = TRY(resolve_model(plan.file, plan.model.config));
-  const auto shipped = resolve_model("", plan.model.config);
-  std::error_code ignored;
-  const bool same = shipped && std::filesystem::equivalent(*shipped, config, ignored);
-  if (!same) plan.model.config = std::filesystem::absolute(config).lexically_normal().string();
-  return model::to_toml(plan);
-}
-
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
   auto written = arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
-  if (arguments.outputs.given("-o")) best = plan_file(answer.best(0));
+  if (arguments.outputs.given("-o")) best = plan_file(answer.best(0).plan);
   if (!best) return tl::unexpected(best.error());
   return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }}, {"-o", [&] { return *best; }}});
 }
@@ -177,6 +116,8 @@ int verdict_exit(const sim::PlanAnswer& answer) {
 }
 
 Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
+  const auto objective = TRY(sim::parse_objective(arguments.objective));
+  if (sim::serves(objective)) return plan_deployments(arguments);
   auto answer = TRY(load(arguments));
   if (arguments.plan.print) return printed(model::to_toml(answer.options.front().inputs.plan));
   TRY(arguments.outputs.check());
@@ -194,7 +135,8 @@ Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
 }  // namespace
 
 void add_plan(CLI::App& root, int& exit_code, const World& world) {
-  CLI::App* verb = root.add_subcommand("plan", "Find the fastest or cheapest plan of a model on one or more clusters");
+  CLI::App* verb = root.add_subcommand(
+      "plan", "Find the fastest or cheapest plan of a model on one or more clusters, to train or to serve it");
   const auto arguments = std::make_shared<SearchArguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->get_option("PLAN")->description("Name of a shipped model, a config.json, or a plan to search around");
@@ -203,10 +145,13 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
           "--cluster", arguments->clusters,
           "NAME[,NAME...]: shipped topologies or files, each with :PROFILE if not its own; default: the plan's")
       ->delimiter(',');
-  verb->add_option("--objective", arguments->objective, "time | cost | gpu-hours: what ranks the clusters")
+  verb->add_option(
+          "--objective", arguments->objective,
+          "time | cost | gpu-hours: what ranks the clusters; throughput | latency | tokens-per-dollar: the best "
+          "deployment that serves the model, by [inference] (docs/serving.md)")
       ->capture_default_str();
   verb->add_option("--deadline", arguments->deadline, "Longest training: 60d, 36h, 8w");
-  verb->add_option("--budget", arguments->budget, "Highest cost in USD: 6e6, 5.5M");
+  verb->add_option("--budget", arguments->budget, "Highest cost in USD: 6e6, 5.5M; of a deployment, in an hour");
   verb->add_option("--top", arguments->top, "Plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();
@@ -216,7 +161,8 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
                  "The same, and evaluate every plan that fits in memory, without bounds");
   add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");
-  arguments->outputs.add(*verb, "--svg", "Draw days against dollars to a file, or -");
+  arguments->outputs.add(*verb, "--svg",
+                         "Draw days against dollars, or interactivity against throughput, to a file, or -");
   arguments->outputs.add(*verb, "-o", "Write the best plan to a file, or -");
   verb->footer(
       "Ctrl-C prints the best found so far (exit code 130).\n"
@@ -225,6 +171,8 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 60d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
       "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]\n"
+      "  plumbline plan deepseek-v3 --objective throughput --gpus 512 --cluster h800-rail-fat-tree "
+      "--set inference.max_tpot_s=0.05\n"
       "  mpirun -n 16 plumbline plan llama-3-405b --gpus 16384 --cluster h100-dgx --complete --resume search.db");
   verb->callback([arguments, &exit_code, world] {
     exit_code = run_spread(world, arguments->resume, arguments->outputs,

@@ -1,0 +1,103 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <utility>
+
+#include "cli/plan/plan_verb.h"
+#include "cli/progress.h"
+#include "reports/text/plan/deployment_report.h"
+#include "reports/text/plan/plan_report.h"
+#include "sim/deployment/deployment_answer.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Result;
+using model::wrong_input;
+
+Result<void> check_arguments(const SearchArguments& arguments) {
+  if (!arguments.deadline.empty())
+    return wrong_input("--deadline", "a deployment has no end",
+                       "limits of serving are --set inference.max_tpot_s=0.05, inference.max_ttft_s=2 and --budget");
+  if (!arguments.resume.empty())
+    return wrong_input("--resume", "a search of deployments keeps no results", "leave it out: it takes seconds");
+  return arguments.outputs.check();
+}
+
+Result<sim::DeploymentAnswer> load_answer(const SearchArguments& arguments) {
+  sim::DeploymentAnswer answer;
+  answer.objective = TRY(sim::parse_objective(arguments.objective));
+  if (!arguments.budget.empty()) answer.most_usd_per_hour = TRY(sim::parse_usd(arguments.budget));
+  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  answer.name = recipe.name;
+  answer.overrides = arguments.plan.overrides;
+  auto options = TRY(load_options(arguments, recipe, Purpose::serving));
+  for (sim::ClusterOption& option : options) answer.options.push_back({std::move(option), {}, {}});
+  const bool money = answer.most_usd_per_hour || answer.objective == sim::Objective::tokens_per_dollar;
+  const bool priced = std::ranges::any_of(
+      answer.options, [](const sim::DeploymentOption& option) { return sim::price_of(option.on).value.has_value(); });
+  if (money && !priced)
+    return wrong_input(answer.most_usd_per_hour ? "--budget" : "--objective",
+                       "no price is known of any of the clusters", "give one: --set run.price_usd_per_gpu_hour=2.0");
+  return answer;
+}
+
+Result<void> search_all(const SearchArguments& arguments, sim::DeploymentAnswer& answer, const Interrupt& interrupt) {
+  for (sim::DeploymentOption& option : answer.options) {
+    if (option.on.error) continue;
+    if (interrupt.requested()) break;
+    ProgressBar bar(reports::option_name(option.on) + ", deployments");
+    sim::SearchOptions options;
+    options.top = arguments.top;
+    options.threads = arguments.threads;
+    options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
+    options.stopped = [&interrupt] { return interrupt.requested(); };
+    TRY(sim::search_option(answer, option, options));
+  }
+  answer.complete = !interrupt.requested();
+  sim::rank(answer);
+  return {};
+}
+
+Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }}}));
+  if (answer.order.empty()) return {};
+  std::string best;
+  if (arguments.outputs.given("-o")) best = TRY(plan_file(answer.best(0).plan));
+  return arguments.outputs.write(
+      {{"--svg", [&] { return reports::deployment_svg(answer); }}, {"-o", [&] { return best; }}});
+}
+
+// Prints to stderr why there is no deployment within the limits; returns 0 when there is one.
+int deployment_exit(const sim::DeploymentAnswer& answer) {
+  if (!answer.complete) {
+    fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
+    return interrupted_exit;
+  }
+  if (!answer.order.empty() && answer.best(0).within) return 0;
+  for (const sim::DeploymentOption& option : answer.options)
+    if (option.search.best.empty())
+      fmt::print(stderr, "plumbline: {}: no deployment: {}\n", reports::option_name(option.on),
+                 reports::why_none(option));
+  for (const std::string& sentence : sim::what_would_do(answer))
+    fmt::print(stderr, "plumbline: no deployment keeps the limits: {}\n", sentence);
+  return infeasible_exit;
+}
+
+}  // namespace
+
+Result<int> plan_deployments(const SearchArguments& arguments) {
+  auto answer = TRY(load_answer(arguments));
+  if (arguments.plan.print) return printed(model::to_toml(answer.options.front().on.inputs.plan));
+  TRY(check_arguments(arguments));
+  const Interrupt interrupt;
+  TRY(search_all(arguments, answer, interrupt));
+  TRY(write_forms(arguments, answer));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::deployment_text(answer, color()));
+  std::fflush(stdout);  // before the output to stderr
+  return deployment_exit(answer);
+}
+
+}  // namespace plumbline::cli

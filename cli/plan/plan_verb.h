@@ -1,0 +1,44 @@
+// What searches of trainings and of deployments share: the arguments of the verb `plan`, its cluster options, and the
+// plan that it writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "cli/verb.h"
+#include "model/base/error.h"
+#include "sim/search/cluster_option.h"
+
+namespace plumbline::cli {
+
+inline constexpr int interrupted_exit = 130;  // as shells report SIGINT
+
+struct SearchArguments {
+  PlanArguments plan;
+  std::vector<std::int64_t> gpus;
+  std::vector<std::string> clusters;
+  std::string objective = "time", deadline, budget;
+  std::size_t top = 10;
+  unsigned threads = 0;
+  bool complete = false, exhaustive = false;
+  std::string resume;
+  Outputs outputs;
+};
+
+// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error. A
+// key that --set gives and another option too is an input error.
+model::Result<std::vector<sim::ClusterOption>> load_options(const SearchArguments& arguments, const sim::Recipe& recipe,
+                                                            Purpose purpose);
+
+// Returns the text of a plan that can be read from any folder: a model found next to the recipe is named by its whole
+// path.
+model::Result<std::string> plan_file(model::Plan plan);
+
+// Searches the deployments that serve best by an objective for which sim::serves() holds; returns the exit code.
+model::Result<int> plan_deployments(const SearchArguments& arguments);
+
+}  // namespace plumbline::cli

@@ -1,0 +1,84 @@
+#include <nlohmann/json.hpp>
+
+#include "reports/json/detail/document.h"
+#include "reports/json/json.h"
+#include "reports/text/plan/deployment_report.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json deployment_of(const sim::Deployment& row) {
+  const model::ServingResult& result = row.result;
+  return {{"value", row.value},
+          {"within_limits", row.within},
+          {"deployment", sim::deployment_words(row.plan)},
+          {"serving",
+           {{"concurrency", result.concurrency},
+            {"batch_per_gpu", result.batch_per_gpu},
+            {"tpot_s", result.tpot_s},
+            {"ttft_unloaded_s", result.ttft_unloaded_s},
+            {"output_tokens_per_s", result.output_tokens_per_s},
+            {"output_tokens_per_s_per_gpu", result.output_tokens_per_s_per_gpu},
+            {"prefill_gpus", result.prefill_gpus},
+            {"decode_gpus", result.decode_gpus},
+            {"bound_by", model::to_string(result.bound_by)},
+            {"usd_per_million_output_tokens", value_or_null<Json>(result.usd_per_million_output_tokens)},
+            {"usd_per_million_input_tokens", value_or_null<Json>(result.usd_per_million_input_tokens)},
+            {"usd_per_million_tokens_all_in", value_or_null<Json>(result.usd_per_million_tokens_all_in)},
+            {"demand_gpus", value_or_null<Json>(result.demand_gpus)}}},
+          {"plan", Json::parse(plan_json(row.plan))}};
+}
+
+Json option_of(const sim::DeploymentOption& option) {
+  Json plans = Json::array(), frontier = Json::array(), removed = Json::array();
+  for (const sim::Deployment& row : option.search.best) plans.push_back(deployment_of(row));
+  for (const sim::DeploymentPoint& one : option.search.frontier)
+    frontier.push_back({{"concurrency", one.point.concurrency},
+                        {"tpot_s", one.point.tpot_s},
+                        {"ttft_unloaded_s", one.point.ttft_unloaded_s},
+                        {"output_tokens_per_s_per_gpu", one.point.output_tokens_per_s_per_gpu},
+                        {"usd_per_million_output_tokens", value_or_null<Json>(one.point.usd_per_million_output_tokens)},
+                        {"within_limits", one.point.within_limits},
+                        {"deployment", sim::deployment_words(one.plan)}});
+  for (const sim::Removed& one : option.search.removed) removed.push_back({{"rule", one.rule}, {"plans", one.plans}});
+  return {{"cluster", option.on.cluster},
+          {"gpus", option.on.gpus},
+          {"profile", text_or_null<Json>(option.on.inputs.profile.name())},
+          {"no_plan_because", option.search.best.empty() ? Json(why_none(option)) : Json(nullptr)},
+          {"usd_per_gpu_hour", value_or_null<Json>(option.goal.usd_per_gpu_hour)},
+          {"notes", option.on.notes},
+          {"search",
+           {{"space", option.search.space},
+            {"evaluated", option.search.evaluated},
+            {"complete", option.search.complete},
+            {"removed", removed}}},
+          {"plans", plans},
+          {"frontier", frontier}};
+}
+
+}  // namespace
+
+std::string deployment_json(const sim::DeploymentAnswer& answer) {
+  Json sites = Json::array();
+  for (const std::size_t place : answer.order) {
+    sites.push_back(option_of(answer.options[place]));
+    sites.back()["rank"] = sites.size();
+  }
+  for (const sim::DeploymentOption& option : answer.options)
+    if (option.search.best.empty()) sites.push_back(option_of(option));
+  const bool found = !answer.order.empty();
+  return document<Json>({{"question",
+                          {{"subject", answer.name},
+                           {"objective", to_string(answer.objective)},
+                           {"budget_usd_per_hour", value_or_null<Json>(answer.most_usd_per_hour)},
+                           {"overrides", answer.overrides}}},
+                         {"complete", answer.complete},
+                         {"limits_met", found && answer.best(0).within},
+                         {"what_would", sim::what_would_do(answer)},
+                         {"sites", sites},
+                         {"plan", found ? Json::parse(plan_json(answer.best(0).plan)) : Json(nullptr)}});
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,201 @@
+#include "reports/text/plan/deployment_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reports/charts/line_chart.h"
+#include "reports/text/format.h"
+#include "reports/text/plan/plan_report.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+constexpr std::size_t deployment_table_width = 200;
+constexpr const char* deployment_columns =
+    "> | prefill | decode | >P:D GPUs | >chunk | >in flight | >batch/GPU | >TPOT | >TTFT | >tokens/s/GPU | >USD/M out "
+    "| "
+    "binds | >+ | ";
+
+std::string aim_words(sim::Objective objective) {
+  if (objective == sim::Objective::latency) return "the shortest time per output token";
+  return objective == sim::Objective::throughput ? "the most output tokens/s per GPU"
+                                                 : "the most output tokens per USD";
+}
+
+std::string whole(std::int64_t value) { return grouped(static_cast<double>(value)); }
+
+// Returns what is asked: lengths, formats, engine, limits.
+std::string question_words(const sim::DeploymentAnswer& answer) {
+  const model::Plan& plan = answer.options.front().on.inputs.plan;
+  const auto& keys = plan.inference;
+  std::string words = keys.lengths ? fmt::format("Lengths of {}", *keys.lengths)
+                                   : fmt::format("Prompts of {} tokens, outputs of {}", whole(keys.input_tokens),
+                                                 whole(keys.output_tokens));
+  if (keys.prefix_hit_rate > 0) words += fmt::format(", {} of the input cached", percent(keys.prefix_hit_rate));
+  words += fmt::format("; weights {}, keys and values {}, engine {}", model::to_string(keys.weights), keys.kv_cache,
+                       keys.engine);
+  const bool given = answer.objective == sim::Objective::latency;
+  words += given ? fmt::format("; {} requests in flight", whole(keys.concurrency)) : "; as many requests as fit";
+  if (keys.max_tpot_s) words += fmt::format("; TPOT at most {}", duration(*keys.max_tpot_s));
+  if (keys.max_ttft_s) words += fmt::format("; TTFT at most {}", duration(*keys.max_ttft_s));
+  if (keys.demand_output_tokens_per_day)
+    words += fmt::format("; {} output tokens a day", scaled(*keys.demand_output_tokens_per_day));
+  if (answer.most_usd_per_hour) words += fmt::format("; at most {} USD an hour", scaled(*answer.most_usd_per_hour));
+  return words + ".";
+}
+
+std::vector<std::string> deployment_cells(const sim::Deployment& row, const sim::Deployment& best,
+                                          const sim::DeploymentAnswer& answer) {
+  const auto& keys = row.plan.inference;
+  const model::ServingResult& result = row.result;
+  const bool apart = keys.disaggregated;
+  const auto instance = [&](model::PoolKind kind) { return sim::degree_words(model::instance_of(row.plan, kind)); };
+  const double over = answer.objective == sim::Objective::latency ? row.value / best.value : best.value / row.value;
+  return {apart ? instance(model::PoolKind::prefill) : "with decode",
+          apart ? instance(model::PoolKind::decode) : instance(model::PoolKind::both),
+          apart ? fmt::format("{}:{}", whole(result.prefill_gpus), whole(result.decode_gpus)) : "-",
+          apart ? "-" : whole(keys.chunked_prefill_tokens),
+          grouped(result.concurrency),
+          number(result.batch_per_gpu),
+          duration(result.tpot_s),
+          duration(result.ttft_unloaded_s),
+          number(result.output_tokens_per_s_per_gpu),
+          result.usd_per_million_tokens_all_in ? number(*result.usd_per_million_tokens_all_in) : "-",
+          std::string(model::to_string(result.bound_by)),
+          row.value > 0 && best.value > 0 && over > 1 ? percent(over - 1) : "",
+          row.within ? "" : "over the limit"};
+}
+
+template <class Cell>
+std::vector<Cell> joined(std::vector<Cell> front, const std::vector<Cell>& rest) {
+  front.insert(front.end(), rest.begin(), rest.end());
+  return front;
+}
+
+std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
+  Table table(
+      joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))), 2,
+      deployment_table_width);
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& on = answer.options[answer.order[i]].on;
+    table.add(joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), whole(on.gpus)},
+                     deployment_cells(answer.best(i), answer.best(0), answer)));
+  }
+  return heading("Clusters, each with its best deployment", style) + table.to_string();
+}
+
+std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) {
+  const sim::DeploymentOption& option = answer.first();
+  Table table(columns_of(deployment_columns), 2, deployment_table_width);
+  for (std::size_t i = 0; i < option.search.best.size(); ++i)
+    table.add(joined({fmt::format("{}", i + 1)},
+                     deployment_cells(option.search.best[i], option.search.best.front(), answer)));
+  return heading("Deployments on " + option_name(option.on), style) + table.to_string() + "\n" +
+         paragraph(
+             "TP tensor, PP pipeline, DP attention data, EP expert degree (+: redundant experts) of an instance, TBO: "
+             "two overlapped micro-batches; chunk: tokens of a step with prompts; TTFT: of a request that waits for "
+             "nothing, a lower bound; USD/M out: of all GPUs over the output tokens.");
+}
+
+std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
+  constexpr std::size_t most = 12;
+  const auto& frontier = answer.first().search.frontier;
+  if (frontier.empty()) return "";
+  Table table("  >tokens/s/user | >tokens/s/GPU | >TPOT | >TTFT | >in flight | deployment | ", 2,
+              deployment_table_width);
+  const std::size_t shown = std::min(most, frontier.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const sim::DeploymentPoint& one = frontier[shown == 1 ? 0 : i * (frontier.size() - 1) / (shown - 1)];
+    table.add({number(1 / one.point.tpot_s), number(one.point.output_tokens_per_s_per_gpu), duration(one.point.tpot_s),
+               duration(one.point.ttft_unloaded_s), grouped(one.point.concurrency), sim::deployment_words(one.plan),
+               one.point.within_limits ? "" : "over the limit"});
+  }
+  return heading("Interactivity against throughput on " + option_name(answer.first().on), style) + table.to_string();
+}
+
+std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
+  constexpr std::size_t most_rules = 6;
+  std::string text = heading("Searched", style);
+  for (const sim::DeploymentOption& option : answer.options) {
+    const sim::DeploymentSearchResult& search = option.search;
+    if (search.space == 0) continue;
+    text +=
+        paragraph(fmt::format("{}: {} deployments{}, {} of them predicted.", option_name(option.on),
+                              grouped(static_cast<double>(search.space)), search.complete ? "" : ", not all decided",
+                              grouped(static_cast<double>(search.evaluated))));
+    for (std::size_t i = 0; i < std::min(most_rules, search.removed.size()); ++i)
+      text += paragraph(
+          fmt::format("- {} {}", grouped(static_cast<double>(search.removed[i].plans)), search.removed[i].rule));
+  }
+  return text;
+}
+
+std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
+  std::string notes;
+  if (!answer.overrides.empty()) notes += paragraph(fmt::format("--set {}.", fmt::join(answer.overrides, " --set ")));
+  for (const sim::DeploymentOption& option : answer.options) {
+    const auto price = sim::price_of(option.on);
+    notes += paragraph(price.value ? fmt::format("{}: {} USD a GPU-hour, {}, {}: {}.", option.on.cluster,
+                                                 fixed(price.value->value, 2), option.on.inputs.plan.run.ownership,
+                                                 model::to_string(price.value->kind), price.value->source)
+                                   : fmt::format("{}: no price known: {}.", option.on.cluster, price.missing));
+    for (const std::string& note : option.on.notes)
+      notes += paragraph(fmt::format("{}: {}.", option_name(option.on), note));
+  }
+  if (!answer.order.empty())
+    for (const std::string& note : answer.best(0).result.notes) notes += paragraph(note);
+  return heading("What it rests on", style) + notes;
+}
+
+}  // namespace
+
+std::string why_none(const sim::DeploymentOption& option) {
+  if (option.on.error) return model::to_string(*option.on.error);
+  if (!option.search.complete) return "stopped before any was found";
+  const auto& removed = option.search.removed;
+  const auto most = std::ranges::max_element(removed, {}, &sim::Removed::plans);
+  return most == removed.end() ? "not looked at" : fmt::format("{} ({} deployments)", most->rule, most->plans);
+}
+
+std::string deployment_text(const sim::DeploymentAnswer& answer, bool color) {
+  const Style style{color};
+  std::string text =
+      fmt::format("{}: {} {}, for {}{}\n", answer.name, answer.options.size(),
+                  answer.options.size() == 1 ? "cluster option" : "cluster options", aim_words(answer.objective),
+                  answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
+  text += paragraph(question_words(answer));
+  for (const std::string& sentence : sim::what_would_do(answer))
+    text += paragraph(fmt::format("No deployment keeps the limits: {}.", sentence));
+  for (const sim::DeploymentOption& option : answer.options)
+    if (option.search.best.empty())
+      text += paragraph(fmt::format("{}: no deployment: {}.", option_name(option.on), why_none(option)));
+  if (!answer.order.empty()) {
+    if (answer.options.size() > 1) text += clusters_table(answer, style);
+    text += deployments_table(answer, style) + frontier_table(answer, style);
+  }
+  return text + searched_text(answer, style) + rests_text(answer, style);
+}
+
+std::string deployment_svg(const sim::DeploymentAnswer& answer) {
+  LineChart chart;
+  chart.title = fmt::format("{}: interactivity against throughput", answer.name);
+  chart.subtitle =
+      "the frontier of all deployments on each cluster; a ring: the best one for " + aim_words(answer.objective);
+  chart.x_title = "output tokens/s of a user (1 / TPOT)";
+  chart.logarithmic = true;
+  auto& panel = chart.panels.emplace_back(LineChart::Panel{"output tokens/s of a GPU", true, {}});
+  for (const std::size_t place : answer.order) {
+    const sim::DeploymentOption& option = answer.options[place];
+    auto& series = panel.series.emplace_back(LineChart::Series{option_name(option.on), {}});
+    for (auto one = option.search.frontier.rbegin(); one != option.search.frontier.rend(); ++one)
+      series.points.push_back({1 / one->point.tpot_s, one->point.output_tokens_per_s_per_gpu});
+    const sim::Deployment& best = option.search.best.front();
+    chart.marks.push_back(
+        {1 / best.result.tpot_s, best.result.output_tokens_per_s_per_gpu, sim::deployment_words(best.plan)});
+  }
+  return line_chart_svg(chart);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,51 @@
+// The answer of `plan` about deployments that serve: each cluster option with its best ones, by rank.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/plan/instance.h"
+#include "sim/deployment/deployment_search.h"
+#include "sim/search/cluster_option.h"
+
+namespace plumbline::sim {
+
+struct DeploymentOption {
+  ClusterOption on;  // its cluster, inputs, notes and error
+  DeploymentGoal goal;
+  DeploymentSearchResult search;
+};
+
+struct DeploymentAnswer {
+  std::string name;                    // of the model or plan
+  std::vector<std::string> overrides;  // given with --set
+  Objective objective = Objective::throughput;
+  std::optional<double> most_usd_per_hour;
+  std::vector<DeploymentOption> options;
+  bool complete = true;            // false: stopped before everything was decided
+  std::vector<std::size_t> order;  // indices of options with a deployment, the best first
+
+  const DeploymentOption& first() const { return options[order.front()]; }
+  const Deployment& best(std::size_t place) const { return options[order[place]].search.best.front(); }
+};
+
+// Searches an option under the goal of the answer; fills its goal, search, notes, or error. Returns input errors.
+model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
+                                  const SearchOptions& options);
+
+// Fills `order`: options whose best deployment keeps the limits come first.
+void rank(DeploymentAnswer& answer);
+
+// Returns what would have to change where no deployment keeps the limits, as a sentence without full stop for each.
+std::vector<std::string> what_would_do(const DeploymentAnswer& answer);
+
+// Returns the degrees of a pool as engines name them: "TP8 PP2", "TP1 DP144 EP144+32 TBO" (32 redundant experts, two
+// micro-batches).
+std::string degree_words(const model::Instance& instance);
+// Returns the degrees of both pools of a plan.
+std::string deployment_words(const model::Plan& plan);
+
+}  // namespace plumbline::sim
