@@ -29,6 +29,7 @@ Dimension cache_rows(const LayerContext& c, bool windowed) {
 }  // namespace
 
 DataType cache_type(std::string_view name) {
+  if (name == "fp32") return DataType::fp32;
   if (name == "fp16") return DataType::fp16;
   if (name == "fp8") return DataType::fp8;
   if (name == "int6") return DataType::int6;

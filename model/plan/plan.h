@@ -205,7 +205,7 @@ struct Plan {
     std::optional<std::string> lengths;  // a file of input and output tokens of requests, in place of the means
     std::int64_t concurrency = 64;       // requests in flight in the whole deployment; 0: as many as fit
     double prefix_hit_rate = 0;          // share of the input tokens whose keys and values are already cached
-    std::string kv_cache = "bf16";       // bf16 | fp16 | fp8 | int6 | nvfp4 (model/layers/key_value_cache.h)
+    std::string kv_cache = "bf16";       // fp32 | bf16 | fp16 | fp8 | int6 | nvfp4 (model/layers/key_value_cache.h)
     Precision weights = Precision::fp8;  // and of the GEMMs that read them
     std::int64_t attention_data = 1;  // groups of `tensor` ranks with requests of their own, between which experts lie
     std::int64_t redundant_experts = 0;

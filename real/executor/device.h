@@ -51,6 +51,10 @@ struct StepNumbers {
   double loss_scale = 1;      // factor of the loss gradients; includes the division by the number of micro-batches and
                               // data-parallel ranks
   double learning_rate = -1;  // negative: the graph's
+  // Of tokens that are sampled: 0 takes the likeliest one. A seed and the number of a request over all ranks decide.
+  double temperature = 0;
+  std::uint64_t seed = 0;
+  std::int64_t first_request = 0;
 };
 
 // One operator and its buffers, in the order of the operator's reads and writes.

@@ -156,7 +156,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (key == "campaign.checkpoint_storage") return check_word(value, {"parallel", "ssd"});
   if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
     return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
-  if (key == "inference.kv_cache") return check_word(value, {"bf16", "fp16", "fp8", "int6", "nvfp4"});
+  if (key == "inference.kv_cache") return check_word(value, {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"});
   if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);

@@ -34,8 +34,10 @@ Status embedding_grad(const Call& call) {
 
 Status add_positions(const Call& call) {
   const std::int64_t length = call.attributes<model::PositionAttributes>().sequence_length;
-  return outcome(add_positions(call.in(0).view(), call.in(1).view(), length, call.out(0).view(), call.stream),
-                 "adding positions");
+  return outcome(
+      add_positions(call.in(0).view(), call.in(1).view(), length,
+                    call.ins() > 2 ? call.in(2).data<const std::int32_t>() : nullptr, call.out(0).view(), call.stream),
+      "adding positions");
 }
 
 Status add_positions_grad(const Call& call) {

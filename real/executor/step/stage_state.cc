@@ -25,7 +25,21 @@ std::optional<TensorId> gradient_of(const model::Graph& graph, const std::string
 
 std::int64_t elements_of(const Tensor& tensor) { return std::llround(tensor.elements()); }
 
+bool is_whole(const Tensor& tensor) { return !tensor.divided && !tensor.expert; }
+
 }  // namespace
+
+std::vector<Place> owned_parameters(const model::StepProgram& program, std::int32_t stage, std::size_t unit) {
+  const model::Stage& owner = program.stages[static_cast<std::size_t>(stage)];
+  const auto tensor = [&](const Place& place) -> const Tensor& {
+    const auto& blocks = program.stage_kinds[static_cast<std::size_t>(owner.kind)].blocks;
+    return program.blocks[blocks[place.block_of_stage]].tensor(place.tensor);
+  };
+  std::vector<Place> owned = program.stage_units[static_cast<std::size_t>(stage)][unit].parameters;
+  std::erase_if(owned, [&](const Place& place) { return tensor(place).shared; });
+  std::ranges::stable_partition(owned, [&](const Place& place) { return is_whole(tensor(place)); });
+  return owned;
+}
 
 StageState::StageState(Device& device, const model::Plan& plan, const model::Layout& layout,
                        const model::StepProgram& program, std::int32_t stage)
@@ -71,24 +85,16 @@ Buffer* StageState::owner(const std::string& name) const {
   return found == owners_.end() ? nullptr : found->second;
 }
 
-// Puts parameters that every tensor-parallel rank holds whole first, so that one collective sums their gradients.
 void StageState::lay_out(std::size_t index, const model::Plan& plan, const model::Layout& layout) {
   Unit& unit = units_[index];
-  std::vector<Place> owned;
-  for (const Place& place : this->unit(index).parameters)
-    if (!block(place.block_of_stage).tensor(place.tensor).shared) owned.push_back(place);
-  const auto is_whole = [this](const Place& place) {
-    const Tensor& tensor = block(place.block_of_stage).tensor(place.tensor);
-    return !tensor.divided && !tensor.expert;
-  };
-  std::ranges::stable_partition(owned, is_whole);
+  const std::vector<Place> owned = owned_parameters(program_, stage_, index);
   const Tensor first = block(owned.front().block_of_stage).tensor(owned.front().tensor);
   unit.expert = first.expert;
   unit.group = model::shard_group(plan, layout, unit.expert);
   for (const Place& place : owned) {
-    const std::int64_t elements = elements_of(block(place.block_of_stage).tensor(place.tensor));
-    unit.elements += elements;
-    if (is_whole(place)) unit.whole += elements;
+    const Tensor& parameter = block(place.block_of_stage).tensor(place.tensor);
+    unit.elements += elements_of(parameter);
+    if (is_whole(parameter)) unit.whole += elements_of(parameter);
   }
   const std::int64_t shard = (unit.elements + unit.group.shards - 1) / unit.group.shards;
   const std::int64_t filled = shard * unit.group.shards;

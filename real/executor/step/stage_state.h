@@ -16,6 +16,11 @@
 
 namespace plumbline::real {
 
+// Returns the parameters that a unit of a stage owns, in the order in which its memory holds them: first those that
+// every tensor-parallel rank holds whole, so that one collective sums their gradients.
+std::vector<model::ShardUnit::Place> owned_parameters(const model::StepProgram& program, std::int32_t stage,
+                                                      std::size_t unit);
+
 class StageState {
  public:
   struct Unit {

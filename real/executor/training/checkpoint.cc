@@ -234,6 +234,11 @@ Result<void> restore(CheckpointFile& file, const std::vector<StatePiece>& state,
   return {};
 }
 
+tl::unexpected<Error> no_checkpoint(const std::string& folder) {
+  return tl::unexpected(
+      Error{.message = "no checkpoint there", .file = folder, .hint = "check the folder, or start anew"});
+}
+
 template <class Value>
 Result<void> outcome(const Result<Value>& result) {
   if (!result) return tl::unexpected(result.error());
@@ -281,10 +286,7 @@ Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std
                                          Device& device, Communicator& communicator) {
   // All ranks use rank 0's choice, because a slow file system may show them different folders.
   const auto step = TRY(from_first(communicator, latest_checkpoint(store.folder).value_or(-1)));
-  if (step < 0) {
-    return tl::unexpected(
-        Error{.message = "no checkpoint there", .file = store.folder, .hint = "check the folder, or start anew"});
-  }
+  if (step < 0) return no_checkpoint(store.folder);
   const auto manifest = verified_manifest(store, step, communicator.ranks());
   TRY(agree(communicator, outcome(manifest)));
   const std::string path = rank_file(complete_folder(store, step), communicator.rank()).string();
@@ -294,6 +296,22 @@ Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std
   TRY(agree(communicator, own));
   TRY(agree(communicator, restore(*file, state, device)));
   return manifest->progress;
+}
+
+Result<CheckpointSummary> newest_checkpoint(const std::string& folder) {
+  const auto step = latest_checkpoint(folder);
+  if (!step) return no_checkpoint(folder);
+  const auto manifest = TRY(read_manifest(manifest_file(complete_folder({.folder = folder}, *step)).string()));
+  return CheckpointSummary{*step, static_cast<std::int32_t>(manifest.files.size()), manifest.fingerprint};
+}
+
+Result<std::vector<float>> read_checkpoint_piece(const std::string& folder, std::int64_t step, std::int32_t rank,
+                                                 const std::string& piece) {
+  const std::string path = rank_file(complete_folder({.folder = folder}, step), rank).string();
+  auto file = TRY(CheckpointFile::open(path));
+  const CheckpointPiece* stored = file.find(piece);
+  if (stored == nullptr) return damaged_checkpoint(path, "has no piece '" + piece + "'");
+  return file.read(*stored);
 }
 
 }  // namespace plumbline::real

@@ -44,4 +44,17 @@ model::Result<void> save_checkpoint(const CheckpointStore& store, const Training
 model::Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std::vector<StatePiece>& state,
                                                 Device& device, Communicator& communicator);
 
+// What a complete checkpoint states about itself.
+struct CheckpointSummary {
+  std::int64_t step = 0;
+  std::int32_t ranks = 1;
+  std::string fingerprint;
+};
+
+// Return the newest checkpoint of a folder, and one piece of what a rank stored in it, for whoever continues with
+// another plan than the one that trained. Input errors: there is no checkpoint, or it is damaged.
+model::Result<CheckpointSummary> newest_checkpoint(const std::string& folder);
+model::Result<std::vector<float>> read_checkpoint_piece(const std::string& folder, std::int64_t step, std::int32_t rank,
+                                                        const std::string& piece);
+
 }  // namespace plumbline::real

@@ -13,7 +13,8 @@ struct Visibility {
   bool alibi = false;
   Index query_heads = 1;
 
-  explicit Visibility(const model::AttentionAttributes& a)
+  // Takes the attributes of any attention.
+  explicit Visibility(const auto& a)
       : window(a.window), alibi(a.alibi), query_heads(a.query_heads) {}
 
   // Returns the first key that query t of a sequence attends to; the last is t itself.

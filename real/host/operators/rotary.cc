@@ -7,16 +7,16 @@ namespace plumbline::real::host {
 
 namespace {
 
-// The cosines and sines of a sequence's positions, [position, rope_dim / 2] each. A thread keeps the last table,
-// because all layers of a model use the same.
+// The cosines and sines of positions, [position, rope_dim / 2] each. A thread keeps the last table, because all layers
+// of a model use the same.
 struct Angles {
   Index positions = 0, half = 0;
   double theta = 0;
   std::vector<float> cosines, sines;
 
-  void fit(const model::RotaryAttributes& a) {
-    if (positions == a.sequence_length && half == a.rope_dim / 2 && theta == a.theta) return;
-    positions = a.sequence_length;
+  void fit(const model::RotaryAttributes& a, Index needed) {
+    if (positions >= needed && half == a.rope_dim / 2 && theta == a.theta) return;
+    positions = std::max(needed, 2 * positions);
     half = a.rope_dim / 2;
     theta = a.theta;
     cosines.clear();
@@ -35,12 +35,13 @@ void rotate(const Call& call, float direction) {
   const auto& a = call.attributes<model::RotaryAttributes>();
   thread_local Angles of_thread;
   Angles& angles = of_thread;  // of the calling thread, also where other cores read it
-  angles.fit(a);
   const HostBuffer& x = call.in(0);
+  const HostBuffer* const lengths = call.ins() > 1 ? &call.in(1) : nullptr;
+  angles.fit(a, a.sequence_length + (lengths ? static_cast<Index>(lengths->array().maxCoeff()) : 0));
   HostBuffer& y = call.out(0);
   split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
     for (Index t = begin; t < end; ++t) {
-      const Index at = t % a.sequence_length * angles.half;
+      const Index at = position(t, a.sequence_length, lengths) * angles.half;
       const ConstArrayMap cosine(angles.cosines.data() + at, angles.half), sine(angles.sines.data() + at, angles.half);
       for (Index head = 0; head < a.heads; ++head) {
         const auto from = row(x, t).segment(head * a.head_dim, a.head_dim);

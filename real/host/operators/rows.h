@@ -49,6 +49,11 @@ inline ArrayMap row(HostBuffer& buffer, Index i, Index width) { return {buffer.d
 inline ConstArrayMap row(const HostBuffer& buffer, Index i) { return row(buffer, i, buffer.columns()); }
 inline ArrayMap row(HostBuffer& buffer, Index i) { return row(buffer, i, buffer.columns()); }
 
+// Returns the position of token t of sequences of `length` tokens, before which each has as many as `earlier` counts.
+inline Index position(Index t, Index length, const HostBuffer* earlier) {
+  return t % length + (earlier != nullptr ? static_cast<Index>(earlier->data()[t / length]) : 0);
+}
+
 // Returns an operator's output, resized to `rows`, which routing decides.
 inline HostBuffer& shaped(HostBuffer& out, Index rows) {
   if (out.rows() != rows) out.resize(rows);

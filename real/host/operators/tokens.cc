@@ -41,8 +41,9 @@ void embedding_grad(const Call& call) {
 void add_positions(const Call& call) {
   const Index length = call.attributes<model::PositionAttributes>().sequence_length;
   const HostBuffer &x = call.in(0), &table = call.in(1);
+  const HostBuffer* const lengths = call.ins() > 2 ? &call.in(2) : nullptr;
   split(call, x.rows(), x.columns(), [&](Index begin, Index end) {
-    for (Index t = begin; t < end; ++t) row(call.out(0), t) = row(x, t) + row(table, t % length);
+    for (Index t = begin; t < end; ++t) row(call.out(0), t) = row(x, t) + row(table, position(t, length, lengths));
   });
 }
 

@@ -14,7 +14,7 @@
 #include "model/plan/plan.h"
 #include "model/program/compile.h"
 #include "model/program/routing.h"
-#include "real/executor/step/detail/parameter_part.h"
+#include "real/executor/step/parameter_part.h"
 #include "real/executor/step/step_executor.h"
 #include "real/executor/training/text.h"
 #include "real/host/comm/communicator.h"

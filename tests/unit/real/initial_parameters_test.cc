@@ -9,7 +9,7 @@
 
 #include "model/base/random.h"
 #include "real/executor/parallel.h"
-#include "real/executor/step/detail/parameter_part.h"
+#include "real/executor/step/parameter_part.h"
 
 namespace plumbline::real {
 namespace {

@@ -51,10 +51,12 @@ __global__ void add_by_id_kernel(TensorView dx, const std::int32_t* ids, const s
   store_vec8(table, row, column, sum);
 }
 
-__global__ void add_positions_kernel(TensorView x, TensorView table, std::int64_t length, TensorView y) {
+__global__ void add_positions_kernel(TensorView x, TensorView table, std::int64_t length, const std::int32_t* earlier,
+                                     TensorView y) {
   const std::int64_t row = blockIdx.x, column = own_column();
   Vec8 sum = load_vec8(x, row, column);
-  add_to(sum, load_vec8(table, row % length, column));
+  const std::int64_t first = earlier == nullptr ? 0 : earlier[row / length];
+  add_to(sum, load_vec8(table, first + row % length, column));
   store_vec8(y, row, column, sum);
 }
 
@@ -87,11 +89,11 @@ cudaError_t add_rows_by_id(const TensorView& dx, const std::int32_t* ids, const 
                 table);
 }
 
-cudaError_t add_positions(const TensorView& x, const TensorView& table, std::int64_t length, const TensorView& y,
-                          cudaStream_t stream) {
+cudaError_t add_positions(const TensorView& x, const TensorView& table, std::int64_t length,
+                          const std::int32_t* earlier, const TensorView& y, cudaStream_t stream) {
   if (x.rows == 0) return cudaSuccess;
   return launch(add_positions_kernel, {rows_and_columns(x.rows, x.columns), block_threads}, stream, x, table, length,
-                y);
+                earlier, y);
 }
 
 cudaError_t add_rows_by_position(const TensorView& dx, std::int64_t length, const TensorView& table,

@@ -17,9 +17,9 @@ cudaError_t order_by_id(const std::int32_t* ids, std::int64_t tokens, std::int32
 cudaError_t add_rows_by_id(const TensorView& dx, const std::int32_t* ids, const std::int32_t* order, std::int64_t first,
                            const TensorView& table, cudaStream_t stream);
 
-// y[t] = x[t] + table[t % length].
-cudaError_t add_positions(const TensorView& x, const TensorView& table, std::int64_t length, const TensorView& y,
-                          cudaStream_t stream);
+// y[t] = x[t] + table[t % length], or that many rows on as earlier[t / length] counts where it is not nullptr.
+cudaError_t add_positions(const TensorView& x, const TensorView& table, std::int64_t length,
+                          const std::int32_t* earlier, const TensorView& y, cudaStream_t stream);
 
 // table[p] += the sum of all dx[t] with t % length = p.
 cudaError_t add_rows_by_position(const TensorView& dx, std::int64_t length, const TensorView& table,

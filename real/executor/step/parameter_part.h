@@ -29,6 +29,10 @@ Division division_of(const model::Plan::Parallelism& degrees, std::int64_t index
 std::vector<float> part_of(const model::Architecture& architecture, const model::Tensor& whole,
                            const model::Tensor& held, const Division& division, std::span<const float> values);
 
+// Puts the part of shape `held` into the whole parameter's `values`: the inverse of part_of.
+void put_part(const model::Architecture& architecture, const model::Tensor& whole, const model::Tensor& held,
+              const Division& division, std::span<const float> part, std::span<float> values);
+
 // Sets `values` to the initial values of the part of shape `held`: scales of norms 1, biases 0, matrices normal with
 // variance 1 / columns of the whole and a seed derived from the name. All cores compute this part only. `values` is
 // resized, so that its memory can be reused from call to call.

@@ -1,4 +1,4 @@
-#include "real/executor/step/detail/parameter_part.h"
+#include "real/executor/step/parameter_part.h"
 
 #include <algorithm>
 #include <cmath>
@@ -102,6 +102,16 @@ std::vector<float> part_of(const model::Architecture& architecture, const Tensor
     result.insert(result.end(), begin, begin + place.columns);
   }
   return result;
+}
+
+void put_part(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
+              const Division& division, std::span<const float> part, std::span<float> values) {
+  const PartPlace place = place_of(architecture, whole, held, division);
+  for (std::size_t row = 0; row < place.rows.size(); ++row) {
+    const auto from =
+        part.subspan(row * static_cast<std::size_t>(place.columns), static_cast<std::size_t>(place.columns));
+    std::ranges::copy(from, values.begin() + place.first_element(static_cast<std::int64_t>(row)));
+  }
 }
 
 void initial_part(const model::Architecture& architecture, const Tensor& whole, const Tensor& held,
