@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "model/cost/measured_operators.h"
-#include "model/cost/work.h"
 
 namespace plumbline::model {
 
@@ -92,6 +91,13 @@ Bytes merged_bytes(const Graph& graph, const Operator& op) {
   return passes * (ranks - 1) * gradients;
 }
 
+// Returns by what part of their mean the rows of a group are more or fewer, taken as evenly drawn: tokens that choose
+// experts by themselves are spread like a Poisson distribution, of deviation sqrt(m), and an even one of half-width w
+// has the deviation w / sqrt(3).
+double row_spread(const Operator& op, double m) {
+  return op.kind == OperatorKind::grouped_matmul ? std::min(1.0, std::sqrt(3 / m)) : 0;
+}
+
 bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring || co_runner == CoRunner::collective; }
 
 }  // namespace
@@ -135,10 +141,13 @@ double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
       const GemmShape shape = gemm_shape(graph, op, 1);
       const bool weight_gradient = op.phase == Phase::W;
       const bool grouped = op.kind == OperatorKind::grouped_matmul && !weight_gradient;
+      const bool small = graph.inference && shape.m <= small_gemm_rows;
+      const CostFamily family = small     ? grouped ? CostFamily::small_grouped_gemm : CostFamily::small_gemm
+                                : grouped ? CostFamily::grouped_gemm
+                                          : CostFamily::gemm;
       return factors_->factor(
-          shape_key(grouped ? CostFamily::grouped_gemm : CostFamily::gemm,
-                    {kind, weight_gradient ? 1.0 : 0.0, shape.groups, shape.m, shape.n, shape.k, type(op.reads[0]),
-                     type(op.reads[1]), type(op.writes[0]), accumulates(op) ? 1.0 : 0.0}));
+          shape_key(family, {kind, weight_gradient ? 1.0 : 0.0, shape.groups, shape.m, shape.n, shape.k,
+                             type(op.reads[0]), type(op.reads[1]), type(op.writes[0]), accumulates(op) ? 1.0 : 0.0}));
     }
     case OperatorClass::attention: {
       const AttentionWork work = attention_work(graph, op, true);
@@ -250,11 +259,16 @@ double KernelCost::accumulation(const Graph& graph, const Operator& op, const Co
   return streaming(memory_[static_cast<std::size_t>(OperatorClass::elementwise)], bytes, occupancy(conditions));
 }
 
+KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  if (graph.inference) return inference_gemm(graph, op, conditions);
+  return tiled_gemm(graph, op, conditions, gemm_shape(graph, op, conditions.row_scale));
+}
+
 // Persistent kernels have one block per SM; the tiles of all groups fill waves over the SMs of the launch. A grouped
 // weight gradient is one kernel per expert, so every expert ends with its own partial wave. Blocks whose SM is taken by
 // a co-runner run when the others are done.
-KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
-  const GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
+KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
+                                  const GemmShape& shape) const {
   const GemmKind& kind = gemm_kind(graph, op);
   GemmConstants form = kind.form;
   if (graph.tensor(op.reads[0]).type == DataType::tf32) form.k_time *= tf32_slowdown_;
@@ -290,6 +304,54 @@ KernelTime KernelCost::gemm(const Graph& graph, const Operator& op, const Condit
     result.seconds += result.shares[7].seconds;
   }
   return with_gaps(result, launches * (apart ? 2 : 1));
+}
+
+// A clock slows what the SMs bound and not the memory.
+KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
+                                  const GemmShape& shape) const {
+  const GemmKind& both = gemm_kind(graph, op);
+  const bool grouped = op.kind == OperatorKind::grouped_matmul;
+  const SmallGemmKind& kind = grouped ? both.grouped_small : both.small;
+  const double clock = sustained_clock_ * conditions.clock;
+  SmallGemmConstants form = kind.form;
+  form.bandwidth *= conditions.bandwidth;
+  form.k_time /= clock;
+  form.rate *= clock / (graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1);
+  const GemmWork work{shape.groups,
+                      shape.m,
+                      shape.n,
+                      shape.k,
+                      operand_bytes(graph, op, shape),
+                      bytes_per_element(graph.tensor(op.writes[0]).type),
+                      row_spread(op, shape.m)};
+  const double share = static_cast<double>(conditions.sms) / static_cast<double>(device_sms_);
+  const SmallGemmSeconds core = small_gemm_core(form, work, share);
+  KernelTime result;
+  result.shares = {Share{kind.start.index, form.start}, Share{kind.k_time.index, core.inner},
+                   Share{kind.rate.index, core.tiles}, Share{kind.bandwidth.index, core.memory}};
+  const double again = rounds(conditions.sms, 1, occupancy(conditions), 1);
+  const double slowdown = moves_data(conditions.co_runner) && conditions.bandwidth == 1 ? gemm_slowdown_ : 1;
+  return with_gaps(scaled(result, again * slowdown), 1);
+}
+
+// Beyond the rows that kernels for few rows were measured with, the time is that of large GEMMs, times a factor by
+// which both agree at the limit and which fades with more rows. It never falls with more rows, nor below the rate of
+// either.
+KernelTime KernelCost::inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
+  if (shape.m <= small_gemm_rows) return small_gemm(graph, op, conditions, shape);
+  const KernelTime large = tiled_gemm(graph, op, conditions, shape);
+  const double floor =
+      gemm_at_best(graph, op, shape) * static_cast<double>(device_sms_) / static_cast<double>(conditions.sms);
+  const double share = small_gemm_rows / shape.m;
+  shape.m = small_gemm_rows;
+  const double small_limit = small_gemm(graph, op, conditions, shape).seconds;
+  const double large_limit = tiled_gemm(graph, op, conditions, shape).seconds;
+  const double fading = std::pow(std::min(1.0, small_limit / large_limit), share);
+  const double factor = std::max({fading, small_limit / large.seconds, floor / large.seconds});
+  KernelTime result = scaled(large, factor);
+  result.gaps *= factor;
+  return result;
 }
 
 const KernelCost::AttentionKind& KernelCost::attention_kind(const Operator& op, const AttentionWork& work) const {

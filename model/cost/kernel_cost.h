@@ -16,6 +16,7 @@
 #include "model/cost/operator_class.h"
 #include "model/cost/shape_factors.h"
 #include "model/cost/sm_partition.h"
+#include "model/cost/work.h"
 #include "model/graph/graph.h"
 #include "model/profile/cluster.h"
 
@@ -48,10 +49,10 @@ class KernelCost {
 
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
-  // operands and results; attention at what its pairs take on every SM, without rows, tail and the reading of keys.
-  // Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its constant. A measured
-  // operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all conditions with a clock of
-  // at most 1
+  // operands and results, of a pass of inference at their rate for few rows where that is higher; attention at what its
+  // pairs take on every SM, without rows, tail and the reading of keys. Memory-bound kernels run at their class's
+  // bandwidth, without fixed parts; a router takes its constant. A measured operator that was faster is its own bound
+  // (a GEMM's time is scaled to all SMs). For all conditions with a clock of at most 1
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows, because the slowdowns of a profile are at least 1.
@@ -64,11 +65,16 @@ class KernelCost {
   double launches(const Graph& graph, const Operator& op) const;
 
  private:
+  struct SmallGemmKind {
+    SmallGemmConstants form;  // of the constants below
+    Constant start, bandwidth, k_time, rate;
+  };
   struct GemmKind {      // GEMMs of one format, of weight gradients or not
     GemmConstants form;  // of the constants below and those without seconds of their own
     Constant ramp, wave_overhead, k_time, memory_bandwidth, droop;
     Constant operand_time;        // per element of operands whose layout is changed first
     double grouped_slowdown = 1;  // of a kernel that runs the GEMMs of several experts
+    SmallGemmKind small, grouped_small;
   };
   struct AttentionKind {
     AttentionConstants form;  // on the SMs that the rate is stated for
@@ -91,9 +97,14 @@ class KernelCost {
   KernelTime by_form(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double form_at_best(const Graph& graph, const Operator& op) const;
   std::optional<KernelTime> as_measured(const Graph& graph, const Operator& op, const Conditions& conditions) const;
-  double gemm_at_best(const Graph& graph, const Operator& op) const;
+  double gemm_at_best(const Graph& graph, const Operator& op, const GemmShape& shape) const;
   double attention_at_best(const Graph& graph, const Operator& op) const;
   KernelTime gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  KernelTime tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
+                        const GemmShape& shape) const;
+  KernelTime small_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
+                        const GemmShape& shape) const;
+  KernelTime inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   Constant unaligned(const Graph& graph, const Operator& op) const;
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -107,6 +118,7 @@ class KernelCost {
   const GemmKind& gemm_kind(const Graph& graph, const Operator& op) const;
   void read_gemms(ConstantReader& reader);
   GemmKind read_gemm(ConstantReader& reader, std::string_view name, const GemmKind* forward) const;
+  void read_small_gemms(ConstantReader& reader, std::string_view name, GemmKind& kind) const;
   void read_attention(ConstantReader& reader);
   AttentionKind read_attention(ConstantReader& reader, const std::string& kernel, std::string_view direction) const;
   const AttentionKind& attention_kind(const Operator& op, const AttentionWork& work) const;

@@ -11,9 +11,19 @@
 
 namespace plumbline::model {
 
-// Families of cost functions whose errors are known apart (constants residual.<family> of a profile).
-enum class CostFamily : std::uint8_t { gemm, grouped_gemm, attention, memory_bound, collective, all_to_all };
-inline constexpr std::size_t cost_families = 6;
+// Families of cost functions whose errors are known apart (constants residual.<family> of a profile); small: of few
+// rows, in a pass of inference.
+enum class CostFamily : std::uint8_t {
+  gemm,
+  grouped_gemm,
+  attention,
+  memory_bound,
+  collective,
+  all_to_all,
+  small_gemm,
+  small_grouped_gemm
+};
+inline constexpr std::size_t cost_families = 8;
 std::string_view to_string(CostFamily family);  // "gemm", "grouped_gemm", ... as in the constants' names
 
 // A shape: its family, and a hash of all that the cost function reads of it (sizes, format, direction, ranks), the same

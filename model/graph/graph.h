@@ -69,6 +69,7 @@ struct Graph {
   std::string name;  // "moe_layer", "dense_layer", "embedding", "head", "multi_token_prediction"
   std::vector<Tensor> tensors;
   std::vector<Operator> operators;                   // all of F, then all of I, then all of W, each in program order
+  bool inference = false;                            // of a pass of inference, whose GEMMs may have few rows
   TensorId input = 0, output = 0;                    // activations at the block's ends
   TensorId output_gradient = 0, input_gradient = 0;  // gradients at the block's ends
 

@@ -17,6 +17,8 @@ std::string_view source_of(CostFamily family) {
   switch (family) {
     case CostFamily::gemm:
     case CostFamily::grouped_gemm:
+    case CostFamily::small_gemm:
+    case CostFamily::small_grouped_gemm:
       return "GEMM shapes";
     case CostFamily::attention:
       return "attention shapes";
@@ -48,6 +50,8 @@ std::string measurement_of(CostFamily family, const Inputs& inputs) {
   switch (family) {
     case CostFamily::gemm:
     case CostFamily::grouped_gemm:
+    case CostFamily::small_gemm:
+    case CostFamily::small_grouped_gemm:
       return fmt::format("GEMMs of this model in {} on one GPU (plumbline measure)",
                          to_string(inputs.plan.precision.gemm));
     case CostFamily::attention:

@@ -7,13 +7,16 @@
 
 namespace plumbline::model {
 
-double KernelCost::gemm_at_best(const Graph& graph, const Operator& op) const {
-  const GemmShape shape = gemm_shape(graph, op, 1);
+double KernelCost::gemm_at_best(const Graph& graph, const Operator& op, const GemmShape& shape) const {
   const GemmConstants& form = gemm_kind(graph, op).form;
   const double tiles = shape.groups * shape.m * shape.n / (form.tile_m * form.tile_n);
   const double slower = graph.tensor(op.reads[0]).type == DataType::tf32 ? tf32_slowdown_ : 1;
   const double tile_seconds = shape.k * form.k_time * slower / sustained_clock_;
-  return tiles * tile_seconds / static_cast<double>(device_sms_);
+  const double seconds = tiles * tile_seconds / static_cast<double>(device_sms_);
+  if (!graph.inference) return seconds;
+  const GemmKind& kind = gemm_kind(graph, op);
+  const double rate = (op.kind == OperatorKind::grouped_matmul ? kind.grouped_small : kind.small).form.rate;
+  return std::min(seconds, 2 * shape.groups * shape.m * shape.n * shape.k * slower / (rate * sustained_clock_));
 }
 
 double KernelCost::attention_at_best(const Graph& graph, const Operator& op) const {
@@ -28,7 +31,7 @@ double KernelCost::attention_at_best(const Graph& graph, const Operator& op) con
 double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   const Conditions whole{.sms = device_sms_};
   const OperatorClass kind = operator_class(graph, op);
-  if (is_gemm(kind)) return gemm_at_best(graph, op);
+  if (is_gemm(kind)) return gemm_at_best(graph, op, gemm_shape(graph, op, 1));
   if (kind == OperatorClass::router) return router(op).seconds;
   if (kind == OperatorClass::attention) return attention_at_best(graph, op);
   const Bytes bytes = bytes_moved(graph, op, 1) * fusion(op).passes.value;

@@ -83,7 +83,33 @@ KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_v
   kind.form.wave_share = value("wave_share", kind.form.wave_share);
   kind.form.droop_time = value("droop_time", kind.form.droop_time);
   kind.grouped_slowdown = value("grouped_slowdown", kind.grouped_slowdown);
+  if (forward == nullptr) read_small_gemms(reader, name, kind);
   return kind;
+}
+
+// A profile without constants for few rows takes the ramp and rate of its large GEMMs, and the bandwidth of
+// memory-bound kernels; without ones for groups, those of single GEMMs. The divided inner dimensions of many groups
+// follow one another, so that groups have no k_time.
+void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name, GemmKind& kind) const {
+  const auto read = [&](std::string_view prefix, const SmallGemmKind& otherwise) {
+    const auto own = [&](std::string_view what, const Constant& fallback) {
+      return reader.find(fmt::format("gemm.{}.{}small_m_{}", name, prefix, what)).value_or(fallback);
+    };
+    SmallGemmKind small = {.form = {},
+                           .start = own("start", otherwise.start),
+                           .bandwidth = own("bandwidth", otherwise.bandwidth),
+                           .k_time = prefix.empty() ? own("k_time", otherwise.k_time) : Constant{},
+                           .rate = own("rate", otherwise.rate)};
+    small.form = {small.start.value, small.bandwidth.value, small.k_time.value, small.rate.value};
+    return small;
+  };
+  const double rate = 2 * kind.form.tile_m * kind.form.tile_n * static_cast<double>(device_sms_) / kind.k_time.value;
+  kind.small = read("", {.form = {},
+                         .start = kind.ramp,
+                         .bandwidth = reader.require("memory.default.bandwidth"),
+                         .k_time = {},
+                         .rate = {kind.k_time.index, rate}});
+  kind.grouped_small = read("grouped_", kind.small);
 }
 
 // Every profile has the times of BF16, FP32 and FP8 in both directions. The other formats run as FP8 where it has none

@@ -26,7 +26,15 @@ double waves_of(const GemmConstants& c, const GemmWork& work, double sms) {
   return std::max(1.0, whole - (1 - c.wave_share) * (whole - waves));
 }
 
+// Returns the integral of ceil(x) from 0 to a.
+double sum_of_ceil(double a) {
+  const double whole = std::floor(a);
+  return whole * (whole + 1) / 2 + (a - whole) * (whole + 1);
+}
+
 }  // namespace
+
+double GemmWork::bytes() const { return groups * ((m + n) * k * operand_bytes + m * n * output_bytes); }
 
 double gemm_tiles(const GemmConstants& c, const GemmWork& work) {
   return work.groups * std::ceil(work.m / c.tile_m) * std::ceil(work.n / c.tile_n);
@@ -40,9 +48,7 @@ GemmSeconds gemm_core(const GemmConstants& c, const GemmWork& work, double sms) 
   const double compute = seconds.waves + seconds.tiles;
   double core = compute;
   if (c.memory_bandwidth > 0) {
-    const double operands = (work.m + work.n) * work.k * work.operand_bytes;
-    const double bytes = work.groups * (operands + work.m * work.n * work.output_bytes);
-    core = four_norm(compute, bytes / c.memory_bandwidth);
+    core = four_norm(compute, work.bytes() / c.memory_bandwidth);
     seconds.memory = core - compute;
   }
   if (c.droop > 0 && core > 0) seconds.droop = core * c.droop * core / (core + c.droop_time);
@@ -51,6 +57,21 @@ GemmSeconds gemm_core(const GemmConstants& c, const GemmWork& work, double sms) 
 
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms) {
   return gemm_core(constants, work, sms).total();
+}
+
+double small_gemm_padded_rows(double m, double spread) {
+  constexpr double tile = 64;
+  const double low = m * (1 - spread) / tile, high = m * (1 + spread) / tile;
+  return tile * (high > low ? (sum_of_ceil(high) - sum_of_ceil(low)) / (high - low) : std::ceil(high));
+}
+
+SmallGemmSeconds small_gemm_core(const SmallGemmConstants& c, const GemmWork& work, double share) {
+  const double padded = small_gemm_padded_rows(work.m, work.row_spread);
+  SmallGemmSeconds seconds{.inner = work.k * c.k_time,
+                           .tiles = 2 * work.groups * padded * work.n * work.k / (c.rate * share)};
+  const double compute = seconds.inner + seconds.tiles, memory = work.bytes() / c.bandwidth;
+  seconds.memory = std::cbrt(compute * compute * compute + memory * memory * memory) - compute;
+  return seconds;
 }
 
 AttentionSeconds attention_parts(const AttentionConstants& c, const AttentionWork& work, double device_sms,

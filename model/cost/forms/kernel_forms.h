@@ -22,6 +22,9 @@ struct GemmConstants {
 struct GemmWork {
   double groups = 1, m = 0, n = 0, k = 0;
   double operand_bytes = 2, output_bytes = 2;  // per element; operands: the mean over both where they differ
+  double row_spread = 0;  // by what part of m a group's rows are more or fewer, drawn evenly; only small_gemm_core()
+
+  double bytes() const;  // of the operands and results of all groups
 };
 
 // The seconds of a launch without its ramp, by cause.
@@ -44,6 +47,34 @@ double gemm_tiles(const GemmConstants& constants, const GemmWork& work);
 // F is at least C, and C at least w * k * k_time.
 GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, double sms);
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);
+
+// GEMMs of at most small_gemm_rows rows a group: kernels with tiles of few rows that divide the inner dimension.
+inline constexpr double small_gemm_rows = 512;
+
+struct SmallGemmConstants {
+  double start = 0;      // s, start and end of a kernel; the caller adds it once a launch
+  double bandwidth = 0;  // B/s of operands and results
+  double k_time = 0;     // s per element of the inner dimension, which no division of it among SMs avoids
+  double rate = 0;       // FLOP/s of all SMs, over rows in whole tiles
+};
+
+// Returns the rows in whole tiles of 64, the least that tensor cores of Hopper multiply: on average over groups whose
+// rows are spread evenly over m (1 - spread) to m (1 + spread).
+double small_gemm_padded_rows(double m, double spread);
+
+// The seconds of a launch without its start, by cause.
+struct SmallGemmSeconds {
+  double inner = 0;   // k_time
+  double tiles = 0;   // rate
+  double memory = 0;  // how much longer the operands and results make it
+  double total() const { return inner + tiles + memory; }
+};
+
+// Returns, on a share of the SMs,
+//   C = k * k_time + 2 * groups * padded_rows * n * k / (rate * share)
+//   B = bytes / bandwidth       as of gemm_core()
+//   seconds = (C^3 + B^3)^(1/3).
+SmallGemmSeconds small_gemm_core(const SmallGemmConstants& constants, const GemmWork& work, double share);
 
 struct AttentionConstants {
   double rate = 0;       // FLOP/s of the whole GPU that a pair's GEMMs add; may be above its peak next to a pair_time
