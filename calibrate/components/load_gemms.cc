@@ -10,20 +10,6 @@ namespace {
 
 using components::ComponentTable;
 
-// A value of K with the column that holds its times.
-struct KColumn {
-  std::int64_t k = 0;
-  std::string name;
-};
-
-// Returns the columns whose names are whole numbers: the file has a line for each M and N and a column for each K.
-std::vector<KColumn> k_columns(const CsvTable& csv) {
-  std::vector<KColumn> found;
-  for (const std::string& name : csv.columns())
-    if (const auto k = model::parse_number<std::int64_t>(name); k && *k > 0) found.push_back({*k, name});
-  return found;
-}
-
 // Returns the parts of a row that all its cells share.
 model::Result<GemmRow> gemm_of(const ComponentTable& table, std::size_t row) {
   GemmRow gemm;
@@ -55,13 +41,6 @@ model::Result<void> set_time_and_power(const CsvTable& csv, std::size_t row, con
   return {};
 }
 
-// Returns an error for a file without a column of times.
-model::Result<void> some(const std::vector<KColumn>& columns, const std::string& path) {
-  if (!columns.empty()) return {};
-  return model::wrong_input_at(path, 0, "k", "no column of times",
-                               "columns after m and n are named by K, or are k and time_us");
-}
-
 }  // namespace
 
 model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, const DensePeaks& peaks) {
@@ -74,13 +53,11 @@ model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, cons
       rows.push_back(std::move(gemm));
       return {};
     }
-    const auto columns = k_columns(table.csv());
-    TRY(some(columns, path));
-    for (const KColumn& column : columns) {
-      if (table.csv().text(row, column.name).empty()) continue;
-      gemm.k = column.k;
-      gemm.seconds = TRY(table.seconds(row, column.name));
-      TRY(check(table, row, column.name, gemm, peaks));
+    const auto columns = TRY(table.filled_columns(row, "k"));
+    for (const auto& [k, column] : columns) {
+      gemm.k = k;
+      gemm.seconds = TRY(table.seconds(row, column));
+      TRY(check(table, row, column, gemm, peaks));
       rows.push_back(gemm);
     }
     return {};
@@ -92,13 +69,11 @@ model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& p
   const auto read = [&](ComponentTable& table, std::size_t row, std::vector<HeldGemmRow>& rows) -> model::Result<void> {
     HeldGemmRow gemm{TRY(gemm_of(table, row)), 0, 0};
     gemm.power_limit_w = TRY(table.csv().positive(row, "power_limit_w"));
-    const auto columns = k_columns(table.csv());
-    TRY(some(columns, path));
-    for (const KColumn& column : columns) {
-      if (table.csv().text(row, column.name).empty()) continue;
-      gemm.k = column.k;
-      TRY(set_time_and_power(table.csv(), row, column.name, gemm));
-      TRY(check(table, row, column.name, gemm, peaks));
+    const auto columns = TRY(table.filled_columns(row, "k"));
+    for (const auto& [k, column] : columns) {
+      gemm.k = k;
+      TRY(set_time_and_power(table.csv(), row, column, gemm));
+      TRY(check(table, row, column, gemm, peaks));
       rows.push_back(gemm);
     }
     return {};

@@ -82,6 +82,38 @@ model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path, const 
                                        read);
 }
 
+model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const std::string& path,
+                                                                          const DensePeaks& peaks) {
+  const auto read = [&](ComponentTable& table, std::size_t row,
+                        std::vector<CachedAttentionRow>& rows) -> model::Result<void> {
+    const CsvTable& csv = table.csv();
+    CachedAttentionRow attention;
+    attention.software = TRY(table.name(row, "software"));
+    attention.format = TRY(table.one_of(row, "cache", {"bf16", "fp8"}));
+    attention.heads = TRY(csv.whole(row, "heads"));
+    attention.kv_heads = TRY(csv.whole(row, "kv_heads"));
+    attention.qk_dim = TRY(csv.whole(row, "qk_dim"));
+    attention.v_dim = TRY(csv.whole(row, "v_dim"));
+    attention.queries = TRY(csv.whole(row, "queries"));
+    attention.batch = TRY(csv.whole(row, "batch"));
+    if (attention.heads % attention.kv_heads != 0)
+      return tl::unexpected(csv.error(row, "kv_heads", fmt::format("{} heads are no multiple of it", attention.heads)));
+    TRY(table.first(row, {"software", "cache", "heads", "kv_heads", "qk_dim", "v_dim", "queries", "batch"}));
+    const auto columns = TRY(table.filled_columns(row, "keys"));
+    for (const auto& [keys, column] : columns) {
+      attention.keys = keys;
+      attention.seconds = TRY(table.seconds(row, column));
+      const double flops = 2 * real(attention.batch * attention.queries * attention.heads) * real(keys) *
+                           real(attention.qk_dim + attention.v_dim);
+      TRY(table.within(peaks, row, column, attention.format, flops, attention.seconds));
+      rows.push_back(attention);
+    }
+    return {};
+  };
+  return components::read_rows<CachedAttentionRow>(
+      path, {"software", "cache", "heads", "kv_heads", "qk_dim", "v_dim", "queries", "batch"}, read);
+}
+
 model::Result<std::vector<ExpertRow>> load_expert_rows(const std::string& path, const DensePeaks& peaks) {
   const auto read = [&](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
     const CsvTable& csv = table.csv();

@@ -37,6 +37,16 @@ struct MlaRow {
   double seconds = 0;
 };
 
+// Attention of `queries` new tokens of each of `batch` requests over `keys` tokens of it in a cache. A latent cache has
+// keys of 576 columns whose first 512 are the values (kv_heads 1). The format is that of the cache: bf16 or fp8.
+struct CachedAttentionRow {
+  std::string software, format;
+  std::int64_t heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0, queries = 0, batch = 0, keys = 0;
+  double seconds = 0;
+
+  bool latent() const { return qk_dim != v_dim; }
+};
+
 // The experts of one rank, forward: routing of `tokens` tokens, gate and up, activation, down. `distribution` is
 // "balanced" or "power_law_1.2", where it is the rank with most rows.
 struct ExpertRow {

@@ -8,9 +8,9 @@
 namespace plumbline::model {
 
 std::string_view to_string(CostFamily family) {
-  constexpr std::array<std::string_view, cost_families> names = {"gemm",         "grouped_gemm",      "attention",
-                                                                 "memory_bound", "collective",        "all_to_all",
-                                                                 "small_gemm",   "small_grouped_gemm"};
+  constexpr std::array<std::string_view, cost_families> names = {
+      "gemm",       "grouped_gemm", "attention",          "memory_bound",    "collective",
+      "all_to_all", "small_gemm",   "small_grouped_gemm", "cached_attention"};
   return names[static_cast<std::size_t>(family)];
 }
 

@@ -21,9 +21,10 @@ enum class CostFamily : std::uint8_t {
   collective,
   all_to_all,
   small_gemm,
-  small_grouped_gemm
+  small_grouped_gemm,
+  cached_attention
 };
-inline constexpr std::size_t cost_families = 8;
+inline constexpr std::size_t cost_families = 9;
 std::string_view to_string(CostFamily family);  // "gemm", "grouped_gemm", ... as in the constants' names
 
 // A shape: its family, and a hash of all that the cost function reads of it (sizes, format, direction, ranks), the same

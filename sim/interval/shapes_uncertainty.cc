@@ -21,6 +21,7 @@ std::string_view source_of(CostFamily family) {
     case CostFamily::small_grouped_gemm:
       return "GEMM shapes";
     case CostFamily::attention:
+    case CostFamily::cached_attention:
       return "attention shapes";
     case CostFamily::memory_bound:
       return "memory-bound shapes";
@@ -55,6 +56,7 @@ std::string measurement_of(CostFamily family, const Inputs& inputs) {
       return fmt::format("GEMMs of this model in {} on one GPU (plumbline measure)",
                          to_string(inputs.plan.precision.gemm));
     case CostFamily::attention:
+    case CostFamily::cached_attention:
       return "attention at these sizes on one GPU";
     case CostFamily::memory_bound:
       return "memory-bound kernels of this model on one GPU";

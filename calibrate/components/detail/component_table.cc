@@ -79,6 +79,22 @@ model::Result<double> ComponentTable::seconds(std::size_t row, std::string_view 
   return csv_.positive(row, column).map([](double us) { return us * microsecond; });
 }
 
+model::Result<std::vector<ComponentTable::Column>> ComponentTable::filled_columns(std::size_t row,
+                                                                                  std::string_view what) const {
+  std::vector<Column> found;
+  bool any = false;
+  for (const std::string& column : csv_.columns()) {
+    const auto value = model::parse_number<std::int64_t>(column);
+    if (!value || *value <= 0) continue;
+    any = true;
+    if (!csv_.text(row, column).empty()) found.push_back({*value, column});
+  }
+  if (any) return found;
+  return model::wrong_input_at(
+      path_, 0, std::string(what), "no column of times",
+      fmt::format("columns after the last key are named by {}, or are {} and time_us", what, what));
+}
+
 model::Result<void> ComponentTable::first(std::size_t row, std::initializer_list<std::string_view> columns,
                                           std::string_view rest) {
   std::string key(rest);

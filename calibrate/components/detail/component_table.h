@@ -31,6 +31,14 @@ class ComponentTable {
   // Parses a time in microseconds and returns seconds.
   model::Result<double> seconds(std::size_t row, std::string_view column) const;
 
+  // Returns the row's columns that are named by whole numbers (values of `what`) and hold a time; an error for a file
+  // without such columns.
+  struct Column {
+    std::int64_t value = 0;
+    std::string name;
+  };
+  model::Result<std::vector<Column>> filled_columns(std::size_t row, std::string_view what) const;
+
   // Returns an error when the row's text in `columns`, with what `rest` adds, occurred before.
   model::Result<void> first(std::size_t row, std::initializer_list<std::string_view> columns,
                             std::string_view rest = "");

@@ -9,6 +9,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/tables/attention_table.h"
+#include "calibrate/fit/detail/tables/cached_attention_table.h"
 #include "calibrate/fit/detail/tables/expert_table.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/recipe/detail/draft.h"
@@ -176,6 +177,40 @@ model::Result<void> fit_attention_step(Draft& draft) {
                   fit.correlation);
   draft.set("attention.reference_sms", static_cast<double>(machine.device.sms), "1", std::nullopt, Evidence::datasheet,
             "the rates are for the whole GPU");
+  return {};
+}
+
+model::Result<void> fit_cached_attention_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const std::string table = step.kind.starts_with("latent") ? "decode_mla" : "decode_attention";
+  const auto all = TRY(load_cached_attention_rows(draft.table(table)));
+  std::vector<CachedAttentionRow> rows;
+  for (const std::string& software : step.software)
+    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
+  std::erase_if(rows, [&](const CachedAttentionRow& row) { return row.format != step.format; });
+  if (rows.empty())
+    return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(table), step.format));
+  CachedAttentionTableFit fit = fit_cached_attention_table(rows, draft.machine());
+  std::ranges::move(fit.held_out, std::back_inserter(draft.held_out));
+  std::string each;
+  for (const CachedAttentionSoftware& software : fit.softwares)
+    each += fmt::format("{}{} {:.3g} us and {:.3g} TB/s", each.empty() ? "" : ", ", software.name, software.start * 1e6,
+                        software.bandwidth / tera);
+  const std::string how =
+      fmt::format("fitted to two thirds of {} shapes in bursts ({}); {}{}", rows.size(), draft.cited(table), each,
+                  fit.softwares.size() > 1 ? ", their geometric mean" : "");
+  const auto set = [&](const char* name, double value, const char* unit, double deviation) {
+    draft.set(fmt::format("cached_attention.{}.{}", step.kind, name), value, unit, deviation, Evidence::fitted, how);
+  };
+  const model::CachedAttentionConstants& c = fit.constants;
+  set("start", c.start, "us", fit.start_deviation);
+  set("bandwidth", c.bandwidth, "TB/s", fit.bandwidth_deviation);
+  set("rate", c.rate, "TFLOP/s", fit.rate_deviation);
+  set("request_time", c.request_time, "ns", fit.request_deviation);
+  set("ramp", c.ramp, "us", fit.ramp_deviation);
+  set("ramp_time", c.ramp_time, "us", fit.ramp_time_deviation);
+  set("merge_time", c.merge_time, "ns", fit.merge_deviation);
+  set("least_rows", c.least_rows, "1", std::numeric_limits<double>::infinity());
   return {};
 }
 

@@ -234,7 +234,8 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
     if (is_of(step, row.software)) rows.push_back(row);
   const std::string prefix = fmt::format("collective.custom.{}.", step.kind);
   if (rows.empty())
-    return draft.wrong("step.software", fmt::format("{} has no row of {}", draft.cited("custom_all_reduce"), step.kind));
+    return draft.wrong("step.software",
+                       fmt::format("{} has no row of {}", draft.cited("custom_all_reduce"), step.kind));
   CustomReduceFit fit = fit_custom_reduce_table(rows, draft.machine());
   fit.held_out.table = step.kind;
   draft.held_out.push_back(fit.held_out);

@@ -16,7 +16,7 @@ struct StepKind {
   model::Result<void> (*run)(Draft& draft);
 };
 
-constexpr std::array<StepKind, 13> step_kinds = {{{"gemm", fit_gemm_step},
+constexpr std::array<StepKind, 14> step_kinds = {{{"gemm", fit_gemm_step},
                                                   {"experts", fit_expert_step},
                                                   {"attention", fit_attention_step},
                                                   {"collectives", fit_collective_step},
@@ -24,6 +24,7 @@ constexpr std::array<StepKind, 13> step_kinds = {{{"gemm", fit_gemm_step},
                                                   {"tray", fit_tray_step},
                                                   {"low_latency", fit_low_latency_step},
                                                   {"custom_all_reduce", fit_custom_reduce_step},
+                                                  {"cached_attention", fit_cached_attention_step},
                                                   {"power", fit_power_step},
                                                   {"attention_backward", fit_attention_backward_step},
                                                   {"weight_gradient", fit_weight_gradient_step},
@@ -39,12 +40,13 @@ model::Result<void> run_step(Draft& draft) {
 // Adds the errors on rows that the fits did not use as the residual of each family that has a table or records.
 void set_residuals(Draft& draft) {
   struct Residual {
-    const char* family;  // of the rows
+    const char* family;  // how that of the rows begins
     model::CostFamily of;
   };
-  constexpr std::array<Residual, 5> families = {{{"gemm", model::CostFamily::gemm},
+  constexpr std::array<Residual, 6> families = {{{"gemm", model::CostFamily::gemm},
                                                  {"experts", model::CostFamily::grouped_gemm},
                                                  {"attention", model::CostFamily::attention},
+                                                 {"decode_", model::CostFamily::cached_attention},
                                                  {"collectives", model::CostFamily::collective},
                                                  {"exchange", model::CostFamily::all_to_all}}};
   const auto set = [&](model::CostFamily family, const std::vector<double>& errors, const std::string& rows) {
@@ -55,7 +57,7 @@ void set_residuals(Draft& draft) {
   for (const auto& [family, of] : families) {
     std::vector<double> errors;
     for (const HeldOut& table : draft.held_out)
-      if (table.family == family) errors.insert(errors.end(), table.large.begin(), table.large.end());
+      if (table.family.starts_with(family)) errors.insert(errors.end(), table.large.begin(), table.large.end());
     set(of, errors,
         fmt::format("rows of {} and more that no fit used (calibrate/published/components/{})",
                     of == model::CostFamily::collective ? "4 MiB" : "1,024 tokens", draft.recipe().tables));

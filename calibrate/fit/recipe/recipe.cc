@@ -12,7 +12,7 @@ using detail::TableReader;
 
 const std::vector<std::string> fits = {"gemm",       "experts",     "attention",          "collectives",     "exchange",
                                        "tray",       "power",       "attention_backward", "weight_gradient", "memory",
-                                       "launch_gap", "low_latency", "custom_all_reduce"};
+                                       "launch_gap", "low_latency", "custom_all_reduce",  "cached_attention"};
 
 RecipeStep read_step(TableReader& table) {
   RecipeStep step;

@@ -101,6 +101,7 @@ std::optional<double> attention_pair(const Find& find) {
 model::Result<void> fit_gemm_step(Draft& draft);
 model::Result<void> fit_expert_step(Draft& draft);
 model::Result<void> fit_attention_step(Draft& draft);
+model::Result<void> fit_cached_attention_step(Draft& draft);
 model::Result<void> fit_collective_step(Draft& draft);
 model::Result<void> fit_exchange_step(Draft& draft);
 model::Result<void> fit_tray_step(Draft& draft);

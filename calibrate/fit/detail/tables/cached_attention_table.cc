@@ -1,0 +1,170 @@
+#include "calibrate/fit/detail/tables/cached_attention_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/tables/table_rows.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using Eigen::Index;
+using Eigen::VectorXd;
+using model::CachedAttentionConstants;
+
+enum CachedNumber : Index { request_at, ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
+
+model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
+  return {.requests = real(row.batch),
+          .queries = real(row.queries),
+          .pairs = real(row.keys),
+          .keys = real(row.keys),
+          .heads = real(row.heads),
+          .kv_heads = real(row.kv_heads),
+          .qk_dim = real(row.qk_dim),
+          .v_dim = real(row.v_dim),
+          .token_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
+}
+
+// All softwares of a table: after the common constants a start of each, then a bandwidth of each.
+class CachedAttentionForm {
+ public:
+  CachedAttentionForm(const std::vector<CachedAttentionRow>& rows, const std::vector<std::string>& softwares,
+                      const FitMachine& machine)
+      : softwares_(static_cast<Index>(softwares.size())),
+        peak_(rows.front().format == "fp8" ? std::max(machine.device.fp8_peak.value(), machine.device.bf16_peak.value())
+                                           : machine.device.bf16_peak.value()),
+        memory_(machine.device.memory_bandwidth.value()),
+        least_rows_(rows.front().latent() ? latent_rows : 1) {
+    for (const CachedAttentionRow& row : rows) {
+      works_.push_back(cached_work(row));
+      software_.push_back(std::ranges::find(softwares, row.software) - softwares.begin());
+    }
+  }
+
+  CachedAttentionConstants constants(const VectorXd& x, Index software) const {
+    return {.start = x[first_start_at + software],
+            .request_time = x[request_at],
+            .bandwidth = below(memory_, x[first_start_at + softwares_ + software]),
+            .rate = below(peak_, x[cached_rate_at]),
+            .ramp = x[ramp_at],
+            .ramp_time = x[ramp_time_at],
+            .merge_time = x[merge_at],
+            .least_rows = least_rows_};
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const auto row = static_cast<std::size_t>(i);
+      seconds[i] = cached_attention_parts(constants(x, software_[row]), works_[row]).total();
+    }
+    return seconds;
+  }
+
+  VectorXd start() const {
+    constexpr double request = 5e-9, ramp = 5e-6, ramp_time = 10e-6, merge = 10e-9, start = 12e-6, share = 0.9;
+    VectorXd x(first_start_at + 2 * softwares_);
+    x.head(first_start_at) << request, ramp, ramp_time, merge, share;
+    x.segment(first_start_at, softwares_).setConstant(start);
+    x.tail(softwares_).setConstant(share);
+    return x;
+  }
+
+  // The constants of a shape that few rows depend on stay near their start.
+  VectorXd prior() const {
+    constexpr double weak = 10, none = 20;
+    VectorXd deviations = VectorXd::Constant(first_start_at + 2 * softwares_, none);
+    deviations.head(cached_rate_at).setConstant(weak);
+    return deviations;
+  }
+
+  VectorXd roofline() const {
+    VectorXd seconds(static_cast<Index>(works_.size()));
+    for (Index i = 0; i < seconds.size(); ++i) {
+      const model::CachedAttentionWork& work = works_[static_cast<std::size_t>(i)];
+      seconds[i] = std::max(cached_attention_flops(work) / peak_, cached_attention_bytes(work) / memory_);
+    }
+    return seconds;
+  }
+
+ private:
+  std::vector<model::CachedAttentionWork> works_;
+  std::vector<Index> software_;
+  Index softwares_;
+  double peak_, memory_, least_rows_;
+};
+
+// Replaces values by their geometric mean and returns half the range of their logarithms.
+double half_range(const std::vector<double>& values, double& mean) {
+  double sum = 0, least = values.front(), most = values.front();
+  for (const double value : values) {
+    sum += std::log(value);
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  mean = std::exp(sum / static_cast<double>(values.size()));
+  return std::log(most / least) / 2;
+}
+
+}  // namespace
+
+CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAttentionRow>& rows,
+                                                   const FitMachine& machine) {
+  std::vector<std::string> softwares;
+  std::vector<bool> held;
+  for (const CachedAttentionRow& row : rows) {
+    if (std::ranges::find(softwares, row.software) == softwares.end()) softwares.push_back(row.software);
+    held.push_back(is_held_out(
+        fmt::format("{}-{}-{}-{}-{}-{}", row.batch, row.queries, row.keys, row.heads, row.kv_heads, row.qk_dim)));
+  }
+  const auto training = selected(rows, held, false);
+  const CachedAttentionForm form(training, softwares, machine);
+  const LogFit solution = log_fit(form, seconds_of(training), form.start(), {.prior = form.prior()});
+  const auto count = static_cast<Index>(softwares.size());
+  CachedAttentionTableFit fit;
+  fit.constants = form.constants(solution.values, 0);
+  std::vector<double> starts, bandwidths;
+  double start_error = 0, bandwidth_error = 0;
+  const CachedAttentionForm all(rows, softwares, machine);
+  const VectorXd predicted = all(solution.values), roofline = all.roofline(), measured = seconds_of(rows);
+  for (Index i = 0; i < count; ++i) {
+    const CachedAttentionConstants own = form.constants(solution.values, i);
+    const std::string& software = softwares[static_cast<std::size_t>(i)];
+    fit.softwares.push_back({software, own.start, own.bandwidth});
+    starts.push_back(own.start);
+    bandwidths.push_back(own.bandwidth);
+    start_error = std::max(start_error, solution.uncertainty[first_start_at + i]);
+    const Index bandwidth_at = first_start_at + count + i;
+    bandwidth_error =
+        std::max(bandwidth_error, solution.uncertainty[bandwidth_at] * share_below(solution.values[bandwidth_at]));
+    const auto of = [&](bool same_software) {
+      return marked(rows, [&](const CachedAttentionRow& row) { return (row.software == software) == same_software; });
+    };
+    const std::vector<bool> its = of(true);
+    HeldOut errors{.family = rows.front().latent() ? "decode_mla" : "decode_attention",
+                   .table = fmt::format("{} {}", software, rows.front().format)};
+    const auto its_rows = selected(rows, its, true);
+    std::vector<bool> its_held;
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      if (its[row]) its_held.push_back(held[row]);
+    add_errors(selected(predicted, its, true), selected(roofline, its, true), selected(measured, its, true), its_held,
+               marked(its_rows, [](const CachedAttentionRow& row) { return row.keys >= training_tokens; }), errors);
+    fit.held_out.push_back(std::move(errors));
+  }
+  fit.start_deviation = std::max(start_error, half_range(starts, fit.constants.start));
+  fit.bandwidth_deviation = std::max(bandwidth_error, half_range(bandwidths, fit.constants.bandwidth));
+  fit.request_deviation = solution.uncertainty[request_at];
+  fit.rate_deviation = solution.uncertainty[cached_rate_at] * share_below(solution.values[cached_rate_at]);
+  fit.ramp_deviation = solution.uncertainty[ramp_at];
+  fit.ramp_time_deviation = solution.uncertainty[ramp_time_at];
+  fit.merge_deviation = solution.uncertainty[merge_at];
+  return fit;
+}
+
+}  // namespace plumbline::calibrate

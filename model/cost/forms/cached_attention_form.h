@@ -1,0 +1,51 @@
+// The time of attention of a few new tokens over keys and values in a cache, as a function of numbers alone: what
+// decode steps run, grouped-query or over a latent cache. KernelCost and the fits of a calibration call it. SI units.
+// Derivation, and what measured kernels show of each term: docs/costs.md.
+#pragma once
+
+namespace plumbline::model {
+
+struct CachedAttentionConstants {
+  double start = 0;         // s of a launch of the least size, without its launch gap
+  double request_time = 0;  // s per request and key-value head: prologue and epilogue of a block
+  double bandwidth = 0;     // B/s of the cache, queries and results
+  double rate = 0;          // FLOP/s of the rows that blocks compute
+  double ramp = 0;          // s until the kernel reads at its bandwidth
+  double ramp_time = 0;     // s of reading and computing after which most of the ramp has passed
+  double merge_time = 0;  // s per query row of a request: its keys are divided between blocks and their results merged
+  double least_rows = 1;  // query rows of a key-value head that a block computes at least
+  double sharpness = 4;   // exponent with which reading and computing are added; infinite: the longer of both
+};
+
+struct CachedAttentionWork {
+  double requests = 0;
+  double queries = 1;  // new tokens of each request
+  double pairs = 0;    // keys that a query sees, on average
+  double keys = 0;     // tokens of a request that are read from its cache
+  double heads = 0, kv_heads = 0;
+  double qk_dim = 0, v_dim = 0;
+  double token_bytes = 0;    // of a token in the cache, all key-value heads; values of a latent cache are in its keys
+  double element_bytes = 2;  // of queries and results
+};
+
+// The seconds of a launch by the constant that causes them. Reading and computing overlap; each has the part of their
+// sum by which that grows with it.
+struct CachedAttentionSeconds {
+  double start = 0, requests = 0, reading = 0, computing = 0, ramp = 0, merge = 0;
+  double core() const { return reading + computing; }
+  double total() const { return start + requests + core() + ramp + merge; }
+};
+
+// Returns the bytes of caches, queries and results, and the FLOPs of scores and values.
+double cached_attention_bytes(const CachedAttentionWork& work);
+double cached_attention_flops(const CachedAttentionWork& work);
+
+// Returns, with B requests of n queries, H heads, G key-value heads and p = sharpness,
+//   M = cached_attention_bytes / bandwidth
+//   C = cached_attention_flops * max(1, least_rows * G / (n * H)) / rate
+//   w = (M^p + C^p)^(1/p)
+//   seconds = start + request_time * B * G + w + (ramp + merge_time * n * H) * (1 - exp(-w / ramp_time)).
+CachedAttentionSeconds cached_attention_parts(const CachedAttentionConstants& constants,
+                                              const CachedAttentionWork& work);
+
+}  // namespace plumbline::model
