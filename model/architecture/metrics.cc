@@ -106,11 +106,4 @@ ForwardWork forward_work(const Architecture& architecture, std::int64_t sequence
   return work;
 }
 
-double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element) {
-  const std::int64_t elements = architecture.attention == AttentionKind::multi_head_latent
-                                    ? architecture.latent.kv_lora_rank + architecture.latent.qk_rope_head_dim
-                                    : 2 * architecture.key_value_heads * architecture.head_dim;
-  return static_cast<double>(architecture.layers * elements) * bytes_per_element;
-}
-
 }  // namespace plumbline::model

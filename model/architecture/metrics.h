@@ -30,7 +30,4 @@ struct ForwardWork {
 };
 ForwardWork forward_work(const Architecture& architecture, std::int64_t sequence_length);
 
-// Returns the bytes of keys and values (or the latent in their place) that one token adds to the cache in all layers.
-double key_value_bytes_per_token(const Architecture& architecture, double bytes_per_element);
-
 }  // namespace plumbline::model

@@ -19,7 +19,7 @@ DataType cache_type(std::string_view name);
 // outnumber key-value heads, several hold the same one. Layers with a window keep its tokens only.
 double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, bool windowed, double tokens);
 
-// Returns the same of all layers.
+// Returns the same of all layers; of one token it is what each adds while no window is full.
 double cache_bytes(const Architecture& architecture, DataType type, std::int64_t tensor, double tokens);
 
 // Returns the tokens of each request before a pass [requests], which operators read that depend on positions; none in

@@ -102,13 +102,6 @@ TEST(DenseModels, EveryParameterIsActive) {
   }
 }
 
-TEST(KeyValueCache, BytesPerToken) {
-  // arXiv 2505.09343, table 1, BF16: DeepSeek-V3 70.272 KB = 61 * (512 + 64) * 2 B, LLaMA-3.1 405B 516.096 KB =
-  // 126 * 2 * 8 * 128 * 2 B.
-  EXPECT_EQ(key_value_bytes_per_token(architecture("deepseek-v3"), 2), 70272);
-  EXPECT_EQ(key_value_bytes_per_token(architecture("llama-3-405b"), 2), 516096);
-}
-
 TEST(DenseModels, LongerSequencesCostMoreInAttentionOnly) {
   const Architecture a = architecture("llama-3-8b");
   const ModelMetrics shorter = model_metrics(a, 4096);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/architecture/metrics.h"
+#include "model/layers/key_value_cache.h"
 #include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
@@ -136,9 +137,9 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   rows.emplace_back("training FLOPs per token",
                     fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
-  constexpr double bf16_bytes = 2;
-  rows.emplace_back("keys and values per token",
-                    fmt::format("{} B in BF16", grouped(model::key_value_bytes_per_token(architecture, bf16_bytes))));
+  rows.emplace_back(
+      "keys and values per token",
+      fmt::format("{} B in BF16", grouped(model::cache_bytes(architecture, model::DataType::bf16, 1, 1))));
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();
