@@ -61,7 +61,7 @@ std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std
 Result<sim::Recipe> unknown(const std::string& wanted) {
   const fs::path examples = fs::path(TRY(data_folder())) / "examples";
   const auto models = model::names_in_folder((examples / "models").string(), ".json");
-  const auto plans = TRY(shipped_names(Shipped::plan));
+  const auto plans = model::names_in_folder(examples.string(), ".toml");
   std::vector<std::string> all = models;
   all.insert(all.end(), plans.begin(), plans.end());
   const std::string known = fmt::format("models: {}; plans: {}", fmt::join(models, ", "), fmt::join(plans, ", "));
@@ -320,7 +320,7 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
-  plan.inference.given |= purpose_ == Purpose::serving;
+  plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
   TRY(add_background(plan));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));

@@ -67,7 +67,7 @@ enum class Purpose { training, serving };
 class InputsReader {
  public:
   // For serving, the stack is that of inference.engine in place of the one with which the model was trained. A plan
-  // without [inference] serves with its defaults.
+  // without [inference] is served with its defaults.
   explicit InputsReader(Purpose purpose = Purpose::training) : purpose_(purpose) {}
 
   // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the

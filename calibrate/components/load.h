@@ -27,7 +27,7 @@ model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const 
 model::Result<std::vector<ExpertRow>> load_expert_rows(const std::string& path, const DensePeaks& peaks = {});
 model::Result<std::vector<CollectiveRow>> load_collective_rows(const std::string& path);
 model::Result<std::vector<ExchangeRow>> load_exchange_rows(const std::string& path);
-// Reads the low-latency rows of deepep.csv: software is the library, its version and the hardware; experts are 0.
+// Reads the low-latency rows of deepep.csv: software is the library, its version and the hardware.
 model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::string& path);
 model::Result<std::vector<TrayExchangeRow>> load_tray_exchange_rows(const std::string& path);
 

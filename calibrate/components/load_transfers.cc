@@ -68,7 +68,7 @@ model::Result<std::vector<ExchangeRow>> load_exchange_rows(const std::string& pa
 }
 
 model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::string& path) {
-  constexpr std::int64_t gpus_per_node = 8;
+  constexpr std::int64_t gpus_per_node = 8, usual_experts = 288;  // num_experts of tests/test_low_latency.py
   const auto csv = TRY(CsvTable::read(path, {"library", "version", "hardware", "kernel_mode", "ep", "tokens_per_rank",
                                              "hidden", "topk", "dispatch_us", "combine_us"}));
   std::vector<ExchangeRow> rows;
@@ -83,6 +83,7 @@ model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::st
     exchange.tokens = TRY(csv.whole(row, "tokens_per_rank"));
     exchange.hidden = TRY(csv.whole(row, "hidden"));
     exchange.top_k = TRY(csv.whole(row, "topk"));
+    exchange.experts = usual_experts;
     for (const char* direction : {"dispatch", "combine"}) {
       exchange.direction = direction;
       exchange.seconds = TRY(csv.positive(row, exchange.direction + "_us")) * 1e-6;

@@ -179,6 +179,7 @@ Result<void> CommunicationCost::read_low_latency(const Profile& profile, const s
                        .nic_rate = found.network.value * nic_scale,
                        .node_start = find("node_start").value,
                        .node_step = find("node_step").value,
+                       .expert_time = find("expert_time").value,
                        .node_rate = found.node.value * nvlink_scale};
     return found;
   };
@@ -296,7 +297,8 @@ LowLatencyWork CommunicationCost::low_latency_work(const Graph& graph, const Ope
   const double copies = once_per_rank_ ? spread_.ranks_per_token : static_cast<double>(attributes.experts_per_token);
   return {.bytes = rows_of(graph, op) * copies * static_cast<double>(attributes.token_bytes),
           .ranks = static_cast<double>(expert_parallel_),
-          .nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_)};
+          .nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_),
+          .experts = static_cast<double>(attributes.experts)};
 }
 
 const CommunicationCost::LowLatency& CommunicationCost::low_latency(OperatorKind kind) const {
@@ -433,7 +435,7 @@ CommunicationCost::LinkSeconds CommunicationCost::all_to_all_at_best(const Graph
   }
   if (attributes.dispatcher == Dispatcher::low_latency) {
     LowLatencyConstants links = low_latency(op.kind).constants;
-    links.start = links.step = links.node_start = links.node_step = 0;
+    links.start = links.step = links.node_start = links.node_step = links.expert_time = 0;
     const ExchangeSeconds best = low_latency_seconds(links, low_latency_work(graph, op));
     return {best.network, best.node};
   }

@@ -55,11 +55,9 @@ void HostCost::read_launches(ConstantReader& reader) {
   backward_layer_ = read("host.layer.backward");
   synchronization_ = read("host.synchronization");
   step_ = read("host.step");
-  serving_step_ = read("serving.step").value;
-  serving_request_ = read("serving.request").value;
-  serving_gap_ = read("serving.gap").value;
-  if (const auto factor = reader.find("serving.engine_factor")) engine_factor_ = factor->value;
-  serving_overlaps_ = read("serving.overlaps").value > 0;
+  serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
+              read("serving.host_request").value,
+              reader.find("serving.engine_factor").value_or(Constant{.value = 1}).value};
   graph_launch_ = read("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
@@ -104,8 +102,8 @@ double HostCost::issue(const HostCalls& calls) const {
 }
 
 double HostCost::serving_step(double device, double launches, double requests) const {
-  const double host = serving_step_ + serving_request_ * requests + launches, busy = engine_factor_ * device;
-  return serving_overlaps_ ? std::max(busy, host) + serving_gap_ : busy + host;
+  const double host = serving_.host + serving_.request_host * requests + launches;
+  return std::max(serving_.factor * device, host) + serving_.wait + serving_.request_wait * requests;
 }
 
 double HostCost::copy(const Graph& graph, const Operator& op) const {

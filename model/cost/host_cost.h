@@ -57,17 +57,19 @@ class HostCost {
   double step() const { return step_.value; }
 
   // Returns the seconds of a step of an inference engine over `requests` requests that keeps the GPU busy for `device`
-  // seconds by its kernels, and whose launches take `launches` seconds of the host. An engine that overlaps prepares the next step in
-  // the meantime, so that the longer of the two counts, and a gap.
+  // seconds by its kernels, and whose launches take `launches` seconds of the host. The host prepares the next step
+  // while the GPU computes, so that the longer of the two counts, and what the GPU waits for between steps.
   double serving_step(double device, double launches, double requests) const;
+
  private:
   void read_launches(ConstantReader& reader);
 
   // Absent constants are 0.
   Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;
-  double serving_step_ = 0, serving_request_ = 0, serving_gap_ = 0, engine_factor_ = 1;
+  struct {
+    double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
+  } serving_;
   double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
-  bool serving_overlaps_ = false;
   bool issues_ = false, graphs_ = false;
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown

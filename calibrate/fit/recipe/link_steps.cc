@@ -242,10 +242,14 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
                                       draft.cited("custom_all_reduce"));
   const std::array parts = {std::pair("base", "us"), std::pair("rank_time", "us"), std::pair("rate", "GB/s")};
-  for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)})
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      draft.set(fmt::format("{}{}.{}", prefix, shot, parts[i].first), line->values[i], parts[i].second,
-                line->deviations[i], Evidence::fitted, how);
+  for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      names.push_back(fmt::format("{}{}.{}", prefix, shot, parts[i].first));
+      draft.set(names.back(), line->values[i], parts[i].second, line->deviations[i], Evidence::fitted, how);
+    }
+    draft.correlate(names, line->deviations, line->correlation);
+  }
   return {};
 }
 

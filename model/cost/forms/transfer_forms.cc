@@ -69,7 +69,8 @@ ExchangeSeconds low_latency_seconds(const LowLatencyConstants& c, const LowLaten
   const double network = work.network_bytes(c), node = work.node_bytes(c);
   ExchangeSeconds time;
   if (network > 0) time.network = c.start + c.step * std::log2(groups) + network / c.nic_rate;
-  if (node > 0) time.node = c.node_start + c.node_step * std::log2(on_node) + node / c.node_rate;
+  if (node > 0)
+    time.node = c.node_start + c.node_step * std::log2(on_node) + work.experts * c.expert_time + node / c.node_rate;
   return time;
 }
 

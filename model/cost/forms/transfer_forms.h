@@ -58,12 +58,14 @@ struct LowLatencyConstants {
   double start = 0, step = 0;            // s between nodes: of any group, and for every doubling of its nodes
   double nic_rate = 0;                   // B/s
   double node_start = 0, node_step = 0;  // s within a node, for every doubling of the group's ranks on it
+  double expert_time = 0;                // s within a node, for every expert of the model
   double node_rate = 0;                  // B/s; 0: ranks of the same node are reached through their NICs, too
 };
 
 struct LowLatencyWork {         // of one rank
   double bytes = 0;             // of all copies of its tokens, the rank's own included
   double ranks = 1, nodes = 1;  // of the group
+  double experts = 0;           // of the model, copies of popular ones included
 
   // Sent by a GPU: all copies but those that stay on the sender, or on the sender's node.
   double network_bytes(const LowLatencyConstants& constants) const;
@@ -72,7 +74,8 @@ struct LowLatencyWork {         // of one rank
 
 // Returns the seconds of the legs of a low-latency dispatch or combine, whose copies go to all ranks alike:
 //   network: start + step log2(g) + bytes (1 - 1/g) / nic_rate, with g nodes, or ranks where node_rate is 0
-//   node:    node_start + node_step log2(n) + bytes (n - 1) / ranks / node_rate, with n ranks on a node
+//   node:    node_start + node_step log2(n) + experts expert_time + bytes (n - 1) / ranks / node_rate, with n ranks on
+//   a node
 ExchangeSeconds low_latency_seconds(const LowLatencyConstants& constants, const LowLatencyWork& work);
 
 // Returns the fewest SMs, an even number as kernels use them in pairs, with which the SMs' work lengthens the longer

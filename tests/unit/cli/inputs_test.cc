@@ -41,33 +41,37 @@ TEST_F(ServingInputs, HaveTheEngineInPlaceOfTheTrainingStack) {
   ASSERT_TRUE(inputs) << to_string(inputs.error());
   EXPECT_EQ(inputs->profile.stack(), "sglang");
   EXPECT_EQ(inputs->plan.stack.name, "sglang");
-  EXPECT_TRUE(inputs->profile.find("serving.gap"));
+  EXPECT_TRUE(inputs->profile.find("serving.step"));
   EXPECT_FALSE(inputs->profile.find("host.synchronization"));  // of Megatron
   EXPECT_EQ(inputs->plan.inference.memory_share, 0.88);        // of the engine
   EXPECT_EQ(inputs->plan.inference.chunked_prefill_tokens, 4096);
   EXPECT_FALSE(inputs->left);
 }
 
-TEST_F(ServingInputs, NameAnUnknownEngineAndAPlanThatDoesNotServe) {
+TEST_F(ServingInputs, NameAnUnknownEngine) {
   const auto unknown = load(served, {"inference.engine=vlm"});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().key, "inference.engine");
   EXPECT_THAT(unknown.error().hint, HasSubstr("did you mean 'vllm'?"));
-  const auto trains = InputsReader(Purpose::serving).load("llama-3-8b-64xh800", {});
-  ASSERT_FALSE(trains);
-  EXPECT_EQ(trains.error().key, "inference");
-  EXPECT_EQ(trains.error().kind, model::ErrorKind::input);
+}
+
+TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
+  const auto inputs = InputsReader(Purpose::serving).load("llama-3-8b-64xh800", {});
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  EXPECT_TRUE(inputs->plan.inference.given);
+  EXPECT_EQ(inputs->plan.stack.name, "generic");
+  EXPECT_FALSE(InputsReader().load("llama-3-8b-64xh800", {})->plan.inference.given);
 }
 
 TEST_F(ServingInputs, TakeAnEngineFromAFileNextToThePlan) {
   folder_.write("ours.toml",
-                "extends = \"vllm\"\nserving.gap = { value = 50, unit = \"us\", kind = \"measured\", "
+                "extends = \"vllm\"\nserving.step = { value = 50, unit = \"us\", kind = \"measured\", "
                 "source = \"our trace\" }\n");
   const auto inputs = load(served, {"inference.engine=ours.toml"});
   ASSERT_TRUE(inputs) << to_string(inputs.error());
-  const auto gap = inputs->profile.find("serving.gap");
-  ASSERT_TRUE(gap);
-  EXPECT_EQ(inputs->profile.parameters()[*gap].value, 50);
+  const auto wait = inputs->profile.find("serving.step");
+  ASSERT_TRUE(wait);
+  EXPECT_EQ(inputs->profile.parameters()[*wait].value, 50);
 }
 
 }  // namespace

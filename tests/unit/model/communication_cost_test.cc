@@ -282,7 +282,7 @@ TEST_F(AllToAlls, LowLatencyKernelsAreChosenByName) {
   };
   ASSERT_FALSE(make("v3", 8));
   EXPECT_EQ(make("v3", 8).error().key, "inference.dispatch");
-  EXPECT_EQ(make("v3", 8).error().hint, "known: all-reduce, rack, v1, v2");
+  EXPECT_EQ(make("v3", 8).error().hint, "known: all-reduce, deepep-2025-02, deepep-2025-06, rack, v1, v2");
   ASSERT_FALSE(make("rack", 16));  // two NVLink domains
   EXPECT_EQ(make("rack", 16).error().kind, ErrorKind::infeasible);
   const LowLatencyCall call(OperatorKind::dispatch);

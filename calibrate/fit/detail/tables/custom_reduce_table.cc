@@ -63,10 +63,11 @@ CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, 
   CustomReduceFit fit;
   const auto line = [&](Index at) {
     CustomReduceFit::Line found;
-    for (Index i = 0; i < line_size; ++i) {
-      found.values[static_cast<std::size_t>(i)] = solution.values[at + i];
-      found.deviations[static_cast<std::size_t>(i)] = solution.uncertainty[at + i];
+    for (Index i = at; i < at + line_size; ++i) {
+      found.values.push_back(solution.values[i]);
+      found.deviations.push_back(solution.uncertainty[i]);
     }
+    found.correlation = correlation_of(solution, {at, at + 1, at + 2});
     return found;
   };
   fit.one_shot = line(0);

@@ -5,7 +5,6 @@
 // of which the faster one counts.
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
@@ -16,7 +15,8 @@ namespace plumbline::calibrate {
 
 struct CustomReduceFit {
   struct Line {
-    std::array<double, 3> values{}, deviations{};  // base, rank_time, rate: in SI, and relative
+    std::vector<double> values, deviations;        // base, rank_time, rate: in SI, and relative
+    std::vector<std::vector<double>> correlation;  // of their errors
   };
   Line one_shot, two_shot;
   HeldOut held_out;

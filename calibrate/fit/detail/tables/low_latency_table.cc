@@ -23,24 +23,29 @@ double ranks_on_node(const LowLatencyWork& work) { return work.ranks / work.node
 // The nodes between which copies travel by NIC; without NVLink every rank is one.
 double network_groups(const LowLatencyWork& work, bool uses_nvlink) { return uses_nvlink ? work.nodes : work.ranks; }
 
-template <class Groups>
-bool differ(const std::vector<LowLatencyRow>& rows, const Groups& groups) {
+template <class Number>
+bool differ(const std::vector<LowLatencyRow>& rows, const Number& number) {
   return std::ranges::any_of(rows, [&](const LowLatencyRow& row) {
-    return groups(row.work) > 1 && groups(row.work) != groups(rows.front().work);
+    return number(row.work) > 1 && number(row.work) != number(rows.front().work);
   });
 }
 
 // Returns the constants on which the rows depend.
 std::vector<const LowLatencyNumber*> numbers_of(const std::vector<LowLatencyRow>& rows, bool uses_nvlink) {
+  using Seen = LowLatencyNumber::Seen;
   const auto groups = [&](const LowLatencyWork& work) { return network_groups(work, uses_nvlink); };
   const auto leaves = [](const auto& of) { return [&of](const LowLatencyRow& row) { return of(row.work) > 1; }; };
   const bool network = std::ranges::any_of(rows, leaves(groups));
   const bool node = uses_nvlink && std::ranges::any_of(rows, leaves(ranks_on_node));
   const bool network_differs = differ(rows, groups), node_differs = differ(rows, ranks_on_node);
+  const bool experts_differ = differ(rows, [](const LowLatencyWork& work) { return work.experts; });
   std::vector<const LowLatencyNumber*> found;
-  for (const LowLatencyNumber& number : low_latency_numbers())
-    if ((number.network ? network : node) && (!number.slope || (number.network ? network_differs : node_differs)))
-      found.push_back(&number);
+  for (const LowLatencyNumber& number : low_latency_numbers()) {
+    const bool differs = number.seen == Seen::in_experts ? experts_differ
+                         : number.network                ? network_differs
+                                                         : node_differs;
+    if ((number.network ? network : node) && (number.seen == Seen::always || differs)) found.push_back(&number);
+  }
   return found;
 }
 
@@ -71,15 +76,17 @@ class LowLatencyForm {
 
 }  // namespace
 
-const std::array<LowLatencyNumber, 6>& low_latency_numbers() {
+const std::array<LowLatencyNumber, 7>& low_latency_numbers() {
   using C = LowLatencyConstants;
-  static constexpr std::array<LowLatencyNumber, 6> numbers = {
-      {{"start", &C::start, "us", 20e-6, true, false},
-       {"step", &C::step, "us", 2e-6, true, true},
-       {"nic_rate", &C::nic_rate, "GB/s", 45e9, true, false},
-       {"node_start", &C::node_start, "us", 12e-6, false, false},
-       {"node_step", &C::node_step, "us", 1e-6, false, true},
-       {"node_rate", &C::node_rate, "GB/s", 2e11, false, false}}};
+  using Seen = LowLatencyNumber::Seen;
+  static constexpr std::array<LowLatencyNumber, 7> numbers = {
+      {{"start", &C::start, "us", 20e-6, true, Seen::always},
+       {"step", &C::step, "us", 2e-6, true, Seen::in_groups},
+       {"nic_rate", &C::nic_rate, "GB/s", 45e9, true, Seen::always},
+       {"node_start", &C::node_start, "us", 12e-6, false, Seen::always},
+       {"node_step", &C::node_step, "us", 1e-6, false, Seen::in_groups},
+       {"expert_time", &C::expert_time, "ns", 10e-9, false, Seen::in_experts},
+       {"node_rate", &C::node_rate, "GB/s", 2e11, false, Seen::always}}};
   return numbers;
 }
 
@@ -90,7 +97,7 @@ LowLatencyRow low_latency_row(const ExchangeRow& row) {
   return {fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts),
           row.direction,
           {static_cast<double>(row.tokens * row.top_k) * token, static_cast<double>(row.gpus),
-           static_cast<double>(row.nodes)},
+           static_cast<double>(row.nodes), static_cast<double>(row.experts)},
           row.seconds};
 }
 
@@ -100,7 +107,7 @@ LowLatencyRow low_latency_row(const TrayExchangeRow& row) {
   const double token = hidden * operand_bytes(row.direction == "combine" ? "bf16" : row.format);
   return {fmt::format("{}-{}", row.tokens, row.expert_parallel),
           row.direction,
-          {static_cast<double>(row.tokens) * distinct_groups(ranks, experts, top_k) * token, ranks, 1},
+          {static_cast<double>(row.tokens) * distinct_groups(ranks, experts, top_k) * token, ranks, 1, experts},
           row.seconds};
 }
 

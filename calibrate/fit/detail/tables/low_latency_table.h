@@ -28,11 +28,11 @@ struct LowLatencyNumber {
   const char* name;  // "start", as in exchange.low_latency.<version>.<direction>.start
   double model::LowLatencyConstants::*value;
   const char* unit;
-  double start;          // of a fit without anything known, in SI
-  bool network = false;  // of the leg between nodes
-  bool slope = false;    // seen only where groups differ in their nodes, or in their ranks on a node
+  double start;                                                           // of a fit without anything known, in SI
+  bool network = false;                                                   // of the leg between nodes
+  enum class Seen { always, in_groups, in_experts } seen = Seen::always;  // where rows differ in these
 };
-const std::array<LowLatencyNumber, 6>& low_latency_numbers();
+const std::array<LowLatencyNumber, 7>& low_latency_numbers();
 
 struct LowLatencyTableFit {
   struct Number {
