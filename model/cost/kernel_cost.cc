@@ -157,6 +157,12 @@ double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
                     {kernel, work.backward ? 1.0 : 0.0, work.batch_heads, work.kv_heads_batch, work.queries, work.keys,
                      work.longest, work.qk_dim, work.v_dim, work.element_bytes, static_cast<double>(ring_ranks(op))}));
     }
+    case OperatorClass::cached_attention: {
+      const CachedAttentionWork work = cached_attention_work(graph, op, true);
+      return factors_->factor(shape_key(CostFamily::cached_attention, {work.requests, work.queries, work.query_heads,
+                                                                       work.kv_heads, work.pairs_per_query, work.keys,
+                                                                       work.qk_dim, work.v_dim, work.key_value_bytes}));
+    }
     case OperatorClass::router:
       return factors_->factor(shape_key(CostFamily::memory_bound, {kind}));
     default:
@@ -179,7 +185,8 @@ std::optional<KernelTime> KernelCost::as_measured(const Graph& graph, const Oper
   if (!measured) {
     measured = measured_.find(key, {is_gemm(kind) ? conditions.sms : free});
     if (is_gemm(kind)) then_under.held = 0;
-    if (is_gemm(kind) || kind == OperatorClass::attention) then_under.co_runner = CoRunner::none;
+    if (is_gemm(kind) || kind == OperatorClass::attention || kind == OperatorClass::cached_attention)
+      then_under.co_runner = CoRunner::none;
   }
   if (!measured) return std::nullopt;
   const KernelTime now = by_form(graph, op, conditions), then = by_form(graph, op, then_under);
@@ -197,6 +204,8 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
       return gemm(graph, op, conditions);
     case OperatorClass::attention:
       return attention(graph, op, conditions);
+    case OperatorClass::cached_attention:
+      return cached_attention(graph, op, conditions);
     case OperatorClass::router:
       return router(op);
     default:
@@ -406,7 +415,9 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   result.passes = passes.value;
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   const bool lays_out = cast != nullptr && cast->scales_transposed;
-  const Constant* extra = lays_out ? &scale_layout_ : op.kind == OperatorKind::permute ? &map_time_ : nullptr;
+  // Engines sort the choices of a pass in one kernel.
+  const bool maps = op.kind == OperatorKind::permute && !graph.inference;
+  const Constant* extra = lays_out ? &scale_layout_ : maps ? &map_time_ : nullptr;
   if (extra != nullptr) result.shares[1] = {extra->index, extra->value};
   return with_gaps(scaled(result, 1), launches(graph, op));
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/cost/constants.h"
+#include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/measured_operators.h"
 #include "model/cost/occupancy.h"
@@ -50,9 +51,10 @@ class KernelCost {
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
   // operands and results, of a pass of inference at their rate for few rows where that is higher; attention at what its
-  // pairs take on every SM, without rows, tail and the reading of keys. Memory-bound kernels run at their class's
-  // bandwidth, without fixed parts; a router takes its constant. A measured operator that was faster is its own bound
-  // (a GEMM's time is scaled to all SMs). For all conditions with a clock of at most 1
+  // pairs take on every SM, without rows, tail and the reading of keys; attention over caches reads and computes without
+  // anything else. Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its
+  // constant. A measured operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all
+  // conditions with a clock of at most 1
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,
   // at the same rows, because the slowdowns of a profile are at least 1.
@@ -80,6 +82,10 @@ class KernelCost {
     AttentionConstants form;  // on the SMs that the rate is stated for
     Constant rate, pair_time, row_time, tail, kv_bandwidth;
   };
+  struct CachedAttentionKind {  // attention over caches of one format, latent or grouped-query
+    CachedAttentionConstants form;
+    Constant start, bandwidth, rate, request_time, ramp, merge_time;
+  };
   struct Fusion {  // what the kernels of an operator do more than one fused kernel
     Constant passes{-1, 1};
     std::optional<Constant> launches;
@@ -106,6 +112,8 @@ class KernelCost {
                         const GemmShape& shape) const;
   KernelTime inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  KernelTime cached_attention(const Graph& graph, const Operator& op, const Conditions& conditions) const;
+  double cached_attention_at_best(const Graph& graph, const Operator& op) const;
   Constant unaligned(const Graph& graph, const Operator& op) const;
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -122,6 +130,8 @@ class KernelCost {
   void read_attention(ConstantReader& reader);
   AttentionKind read_attention(ConstantReader& reader, const std::string& kernel, std::string_view direction) const;
   const AttentionKind& attention_kind(const Operator& op, const AttentionWork& work) const;
+  const CachedAttentionKind& cached_attention_kind(const Graph& graph, const Operator& op) const;
+  void read_cached_attention(ConstantReader& reader);
   void read_fusion(ConstantReader& reader);
   const Fusion& fusion(const Operator& op) const { return fusion_[static_cast<std::size_t>(op.kind)]; }
   void read_memory_classes(ConstantReader& reader);
@@ -130,6 +140,7 @@ class KernelCost {
   std::array<std::array<GemmKind, 2>, 7> gemms_;  // by GemmFormat and whether it is a weight gradient
   // By AttentionKernel up to triton; forward, backward.
   std::array<std::array<AttentionKind, 2>, 5> attention_;
+  std::array<std::array<CachedAttentionKind, 2>, 2> cached_attention_;  // grouped, latent; 16 bits, fewer
   double attention_sms_ = 0;  // SMs that the rates of attention are stated for
   Constant gemm_output_bandwidth_, accumulation_bytes_;
   std::array<Constant, 3> unaligned_;  // factors of rows aligned to 8, 4 and 2 bytes

@@ -17,6 +17,9 @@ OperatorClass operator_class(const Graph& graph, const Operator& op) {
   if (usual == OperatorClass::gemm && op.phase == Phase::W) return OperatorClass::weight_gradient_gemm;
   if (usual == OperatorClass::cast && graph.tensor(op.writes[0]).type == DataType::e5m6)
     return OperatorClass::cast_e5m6;
+  // Inference engines choose experts in one kernel (vLLM's grouped_topk, SGLang's moe_fused_gate, TensorRT-LLM's
+  // noAuxTcKernels).
+  if (usual == OperatorClass::router && graph.inference) return OperatorClass::elementwise;
   return usual;
 }
 

@@ -119,7 +119,8 @@ CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op
           .keys = std::min(a.context_tokens, window + queries - 1),
           .qk_dim = static_cast<double>(a.query_key_dim),
           .v_dim = static_cast<double>(a.value_dim),
-          .key_value_bytes = stored};
+          .key_value_bytes = stored,
+          .element_bytes = bytes_per_element(graph.tensor(op.reads[0]).type)};
 }
 
 Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causal) {
@@ -128,11 +129,8 @@ Flops flops(const Graph& graph, const Operator& op, double row_scale, bool causa
     const GemmShape p = gemm_shape(graph, op, row_scale);
     return Flops(2 * p.groups * p.m * p.n * p.k);
   }
-  if (type == OperatorClass::cached_attention) {
-    const CachedAttentionWork work = cached_attention_work(graph, op, causal);
-    const double pairs = work.requests * work.query_heads * work.queries * work.pairs_per_query;
-    return Flops(pairs * 2 * (work.qk_dim + work.v_dim));
-  }
+  if (type == OperatorClass::cached_attention)
+    return Flops(cached_attention_flops(cached_attention_work(graph, op, causal)));
   if (type != OperatorClass::attention) return Flops(0);
   const AttentionWork work = attention_work(graph, op, causal);
   const double per_pair = 2 * (work.backward ? 3 * work.qk_dim + 2 * work.v_dim : work.qk_dim + work.v_dim);

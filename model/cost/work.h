@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/base/units.h"
+#include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/graph/graph.h"
 
@@ -19,15 +20,7 @@ GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 // `causal` only those up to the query, on average S/2 or w - w^2/(2S).
 AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal);
 
-// The shape of a cached_attention.
-struct CachedAttentionWork {
-  double requests = 0, queries = 0;      // queries: new tokens of each request
-  double query_heads = 0, kv_heads = 0;  // kv_heads: 1 for a latent cache
-  double pairs_per_query = 0;            // keys that a query sees, on average; when `causal` only those up to it
-  double keys = 0;                       // of a request, that any of its queries sees
-  double qk_dim = 0, v_dim = 0;
-  double key_value_bytes = 0;  // of one token in the caches, as they are stored
-};
+// Returns the shape of a cached_attention; when `causal` a query sees the keys up to it only.
 CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op, bool causal);
 
 // Returns 2*m*n*k for GEMMs. Attention has 2*(dk+dv) per query, key and head forward, and 2*(3 dk + 2 dv) backward

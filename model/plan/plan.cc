@@ -365,13 +365,15 @@ Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
 Result<void> read_files(Plan& plan) {
   const auto& loads = plan.routing.load_file;
   const auto& documents = plan.batch.document_lengths;
-  if (!loads && !documents) return {};
+  const auto& requests = plan.inference.lengths;
+  if (!loads && !documents && !requests) return {};
   const auto path_of = [&plan](const std::string& name) {
     const auto adjacent = std::filesystem::path(plan.file).parent_path() / name;
     std::error_code unreadable;
     return std::filesystem::is_regular_file(adjacent, unreadable) ? adjacent.string() : name;
   };
-  plan.files = TRY(read_routing_files(loads ? path_of(*loads) : "", documents ? path_of(*documents) : ""));
+  plan.files = TRY(read_routing_files(loads ? path_of(*loads) : "", documents ? path_of(*documents) : "",
+                                      requests ? path_of(*requests) : ""));
   return {};
 }
 

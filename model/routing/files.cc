@@ -85,26 +85,55 @@ Result<std::vector<LayerRows>> parse_expert_loads(std::string_view text, const s
   return loads;
 }
 
-Result<std::shared_ptr<const RoutingFiles>> read_routing_files(const std::string& loads, const std::string& documents) {
-  RoutingFiles files;
-  if (!loads.empty()) {
-    const auto text = TRY(read_text_file(loads));
-    files.loads = TRY(parse_expert_loads(text, loads));
-  }
-  if (documents.empty()) return std::make_shared<const RoutingFiles>(std::move(files));
-  const auto text = TRY(read_text_file(documents));
+namespace {
+
+std::optional<double> parse_length(std::string_view text) {
+  const auto length = parse_number<double>(trimmed(text));
+  return length && std::isfinite(*length) && *length >= 1 ? length : std::nullopt;
+}
+
+std::optional<RequestLength> parse_request(std::string_view line) {
+  const std::vector<std::string_view> cells = split(line, ',');
+  if (cells.size() != 2) return std::nullopt;
+  const auto input = parse_length(cells[0]), output = parse_length(cells[1]);
+  if (!input || !output) return std::nullopt;
+  return RequestLength{*input, *output};
+}
+
+// Parses each line with content of a file; `what` and `hint` describe them.
+template <class Parse>
+auto read_lines(const std::string& path, const Parse& parse, std::string_view what, const std::string& hint)
+    -> Result<std::vector<typename decltype(parse(std::string_view()))::value_type>> {
+  const auto text = TRY(read_text_file(path));
+  std::vector<typename decltype(parse(std::string_view()))::value_type> values;
   int number = 0;
   for (const std::string_view raw : lines_of(text)) {
     ++number;
     const std::string_view line = trimmed(raw);
     if (!has_content(line)) continue;
-    const auto length = parse_number<double>(line);
-    if (!length || !std::isfinite(*length) || *length < 1)
-      return wrong_input_at(documents, number, "", fmt::format("'{}' is no number of tokens", line),
-                            "write the length of one document on each line");
-    files.document_lengths.push_back(*length);
+    const auto value = parse(line);
+    if (!value) return wrong_input_at(path, number, "", fmt::format("'{}' is no {}", line, what), hint);
+    values.push_back(*value);
   }
-  if (files.document_lengths.empty()) return wrong_input_at(documents, 0, "", "no length of a document in it");
+  if (values.empty()) return wrong_input_at(path, 0, "", fmt::format("no {} in it", what), hint);
+  return values;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const RoutingFiles>> read_routing_files(const std::string& loads, const std::string& documents,
+                                                               const std::string& requests) {
+  RoutingFiles files;
+  if (!loads.empty()) {
+    const auto text = TRY(read_text_file(loads));
+    files.loads = TRY(parse_expert_loads(text, loads));
+  }
+  if (!documents.empty())
+    files.document_lengths =
+        TRY(read_lines(documents, parse_length, "number of tokens", "write the length of one document on each line"));
+  if (!requests.empty())
+    files.requests = TRY(read_lines(requests, parse_request, "length of input and output",
+                                    "write the tokens of one request on each line: input,output"));
   return std::make_shared<const RoutingFiles>(std::move(files));
 }
 

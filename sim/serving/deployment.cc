@@ -11,6 +11,7 @@ namespace plumbline::sim {
 namespace {
 
 constexpr int halvings = 60;
+constexpr double rounding = 1e-9;
 
 // Returns the largest value up to `most` that `allowed` accepts, which accepts all values below one that it accepts and
 // is taken to accept 0.
@@ -81,9 +82,10 @@ ServingState Deployment::state(double concurrency) const {
   const double output = decode_.model->request().output;
   double batch = largest(std::min(concurrency, most_batch_),
                          [&](double b) { return b <= active_batch(concurrency, output, tpot(b), ttft_); });
-  ServingState state{.concurrency = concurrency, .waits = concurrency > most_};
+  ServingState state{.concurrency = concurrency};
   const double fed = fed_batch(batch);
-  state.waits = state.waits || fed < batch;
+  state.full = fed >= most_batch_ * (1 - rounding);
+  state.fed = fed < batch * (1 - rounding);
   batch = fed;
   state.batch = batch;
   state.tpot = tpot(batch);

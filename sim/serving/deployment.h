@@ -15,7 +15,8 @@ struct ServingState {
   double batch = 0;     // requests that decode
   double tpot = 0;      // of a request
   double requests = 0;  // that end per second
-  bool waits = false;   // more requests are in flight than there is room or prefill for
+  bool full = false;    // more are in flight than there is room for, or as many
+  bool fed = false;     // prefill starts fewer than could decode
 };
 
 // Without disaggregation both pools are the same.

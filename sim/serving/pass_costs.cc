@@ -9,6 +9,7 @@
 #include "model/cost/operator_class.h"
 #include "model/cost/sm_partition.h"
 #include "model/cost/work.h"
+#include "model/memory/pass_memory.h"
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
 #include "sim/predict/plan_key.h"
@@ -99,8 +100,6 @@ model::Precision dispatch_format(const model::Plan& plan) {
   return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
 }
 
-bool communicates(const model::Instance& instance) { return instance.expert > 1; }
-
 void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
   key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
           plan.inference.dispatch, plan.inference.weights, plan.routing.max_nodes_per_token, plan.stack.dispatcher);
@@ -129,12 +128,9 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   auto holds =
       std::make_shared<const model::DeviceProfile>(TRY(model::profile_on(inputs.profile, inputs.cluster.device)));
   const auto kernels = TRY(model::KernelCost::make(holds->profile, inputs.cluster.device));
-  std::shared_ptr<PassCosts> costs(new PassCosts(inputs, std::move(holds), kernels));
+  const auto host = TRY(model::HostCost::make(holds->profile, inputs.cluster, inputs.plan));
+  std::shared_ptr<PassCosts> costs(new PassCosts(inputs, std::move(holds), kernels, host));
   costs->kernels_.use(inputs.shapes);
-  model::ConstantReader reader(costs->profile_->profile);
-  const auto optional = [&](std::string_view name) { return reader.find(name).value_or(model::Constant{}).value; };
-  costs->step_host_ = optional("serving.step");
-  costs->request_host_ = optional("serving.request");
   return std::shared_ptr<const PassCosts>(std::move(costs));
 }
 
@@ -143,7 +139,10 @@ double PassCosts::message_seconds(const model::CommunicationCost& transfers, dou
   return transfers.p2p(model::Bytes(tokens * width * model::bytes_per_element(model::DataType::bf16)), 1);
 }
 
-double PassCosts::host_seconds(double requests) const { return step_host_ + request_host_ * requests; }
+// A step is launched as one graph where the engine does so.
+double PassCosts::engine_seconds(double device, double requests) const {
+  return host_.serving_step(device, host_.issue({}), requests) - device;
+}
 
 // Copies of experts spread a token's experts over as many ranks as experts of their own would.
 model::RoutingSpread PassCosts::spread(const model::Plan& plan, const model::Instance& instance) const {
@@ -162,15 +161,15 @@ model::RoutingSpread PassCosts::spread(const model::Plan& plan, const model::Ins
 }
 
 model::Result<PassCosts::Communication> PassCosts::communication(const model::Plan& plan,
-                                                                 const model::Instance& instance) const {
+                                                                 const model::Instance& instance, bool decodes) const {
+  const bool low_latency = decodes && instance.expert > 1 && plan.inference.dispatch != all_reduce_dispatch;
   PlanKey key;
   add_instance(plan, instance, key);
-  key.add(plan.overlap.communication_sms, plan.overlap.communication_kernels);
+  key.add(low_latency, plan.overlap.communication_sms, plan.overlap.communication_kernels);
   return communications_.find(key.bytes(), [&]() -> model::Result<Communication> {
     const auto hidden = static_cast<double>(inputs_.architecture.hidden_size);
     const double sent = hidden * model::bytes_per_element(model::activation_type(dispatch_format(plan)));
     const double returned = hidden * model::bytes_per_element(model::DataType::bf16);
-    const bool low_latency = plan.inference.dispatch != all_reduce_dispatch;
     auto costs = TRY(model::CommunicationCost::make(
         profile_->profile, inputs_.cluster,
         {spread(plan, instance), instance.expert, instance.expert_tensor(), sent, returned},
@@ -184,8 +183,6 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
 model::LayerContext PassCosts::context(const model::Plan& plan, const model::Instance& instance,
                                        const PassShape& shape) const {
   const auto& inference = plan.inference;
-  const bool decodes = shape.kind == Kind::decode;
-  const bool low_latency = decodes && inference.dispatch != all_reduce_dispatch;
   model::LayerContext c;
   c.gemm = inference.weights;
   c.dispatch = dispatch_format(plan);
@@ -196,15 +193,21 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.tensor = instance.tensor;
   c.redundant_experts = instance.redundant_experts;
   c.shares_embedding = instance.pipeline == 1;
+  c.inference = {shape.kind, shape.requests, shape.new_tokens, shape.cached_tokens, inference.kv_cache};
+  c.inference.weights_only = model::peak(inputs_.cluster.device, inference.weights) == 0;
+  if (inputs_.architecture.experts.routed_experts == 0) return c;
+  const bool reduces = inference.dispatch == all_reduce_dispatch;
+  c.expert_parallel = instance.expert;
+  c.expert_tensor = instance.expert_tensor();
+  c.groups_per_token = model::groups_per_token(plan, inputs_.architecture.experts);
+  c.distinct_ranks_per_token = spread(plan, instance).ranks_per_token;
+  c.inference.shared_tokens = instance.attention_data == 1 && (reduces || instance.expert == 1);
+  // The ranks of a group that have the same tokens each send a part of them.
+  c.sequence = instance.tensor > 1 && !c.inference.shared_tokens;
+  const bool low_latency = shape.kind == Kind::decode && !reduces && instance.expert > 1;
   c.dispatcher = low_latency ? model::Dispatcher::low_latency : model::dispatcher_of(plan);
-  if (inputs_.architecture.experts.routed_experts > 0) {
-    c.expert_parallel = instance.expert;
-    c.expert_tensor = instance.expert_tensor();
-    c.groups_per_token = model::groups_per_token(plan, inputs_.architecture.experts);
-    c.distinct_ranks_per_token = spread(plan, instance).ranks_per_token;
-  }
-  c.inference = {shape.kind,          shape.requests,     shape.new_tokens,
-                 shape.cached_tokens, inference.kv_cache, low_latency && communicates(instance)};
+  if (reduces) c.dispatcher = model::Dispatcher::allgather;
+  c.inference.masked_experts = low_latency;
   return c;
 }
 
@@ -241,11 +244,9 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
     }
   }
   constants.erase(-1);
+  cost.weights_bytes = model::weight_bytes(graph).value();
+  cost.activation_bytes = model::activation_bytes(graph).value();
   cost.constants.assign(constants.begin(), constants.end());
-  for (const model::Tensor& tensor : graph.tensors) {
-    if (tensor.role == model::Role::parameter && !tensor.shared) cost.weights_bytes += tensor.bytes().value();
-    if (tensor.role == model::Role::cache) cost.cache_bytes += tensor.bytes().value();
-  }
   return cost;
 }
 

@@ -10,6 +10,7 @@
 
 #include "model/base/memo.h"
 #include "model/cost/communication_cost.h"
+#include "model/cost/host_cost.h"
 #include "model/cost/kernel_cost.h"
 #include "model/layers/blocks.h"
 #include "model/plan/instance.h"
@@ -51,7 +52,8 @@ enum class BlockPart : std::uint8_t {
 struct BlockCost {
   static constexpr std::size_t parts = 9;
   std::array<BoundSeconds, parts> seconds{};  // [BlockPart]
-  double weights_bytes = 0, cache_bytes = 0;  // held by the rank; of the keys and values of all requests
+  double weights_bytes = 0;                   // held by the rank
+  double activation_bytes = 0;                // that live at once, at most
   std::vector<std::int32_t> constants;        // of the profile that the seconds depend on, in order
 
   const BoundSeconds& operator[](BlockPart part) const { return seconds[static_cast<std::size_t>(part)]; }
@@ -75,22 +77,23 @@ class PassCosts {
   // Returns the costs of transfers between the ranks of an instance, which is valid for the plan's model. A profile
   // that lacks a constant of them is an input error.
   using Communication = std::shared_ptr<const model::CommunicationCost>;
-  model::Result<Communication> communication(const model::Plan& plan, const model::Instance& instance) const;
+  model::Result<Communication> communication(const model::Plan& plan, const model::Instance& instance,
+                                             bool decodes) const;
   // Returns the cost of a block of the plan's model on that instance, with the transfers of communication().
   std::shared_ptr<const BlockCost> block(const model::Plan& plan, const model::Instance& instance,
                                          const model::CommunicationCost& transfers, const PassShape& shape,
                                          model::BlockKind kind) const;
   // Returns the seconds of one message of that many tokens between stages.
   double message_seconds(const model::CommunicationCost& transfers, double tokens) const;
-  // Returns the CPU seconds of a step that the GPU waits for, by the constants serving.* of the engine's stack; absent
-  // ones are 0.
-  double host_seconds(double requests) const;
+  // Returns the seconds that an engine adds to a step of `requests` requests whose kernels take `device` seconds.
+  double engine_seconds(double device, double requests) const;
 
   const model::DeviceProfile& profile() const { return *profile_; }
 
  private:
-  PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels)
-      : inputs_(inputs), profile_(std::move(profile)), kernels_(kernels) {}
+  PassCosts(const Inputs& inputs, std::shared_ptr<const model::DeviceProfile> profile, const model::KernelCost& kernels,
+            const model::HostCost& host)
+      : inputs_(inputs), profile_(std::move(profile)), kernels_(kernels), host_(host) {}
 
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
@@ -100,7 +103,7 @@ class PassCosts {
   const Inputs& inputs_;
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
-  double step_host_ = 0, request_host_ = 0;
+  model::HostCost host_;
   mutable model::Memo<std::string, model::RoutingSpread> spreads_;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;

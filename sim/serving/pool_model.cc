@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "model/base/integers.h"
+#include "model/layers/key_value_cache.h"
+#include "model/memory/memory_reserve.h"
 #include "model/plan/stage_split.h"
+#include "model/routing/files.h"
 #include "sim/serving/serving_forms.h"
 
 namespace plumbline::sim {
@@ -80,6 +83,12 @@ std::string_view to_string(StepPart part) {
   return names[static_cast<std::size_t>(part)];
 }
 
+BoundSeconds PassTime::bounds() const {
+  BoundSeconds sum;
+  for (const Part& part : by) sum += part.seconds;
+  return sum;
+}
+
 PassTime& PassTime::operator+=(const PassTime& other) {
   for (std::size_t i = 0; i < parts; ++i) {
     by[i].seconds += other.by[i].seconds;
@@ -100,23 +109,32 @@ PassTime operator*(PassTime time, double factor) {
   return time;
 }
 
+// A request that makes more tokens is in more steps.
 MeanRequest mean_request(const model::Plan& plan) {
   const auto input = static_cast<double>(plan.inference.input_tokens);
   const auto output = static_cast<double>(plan.inference.output_tokens);
-  return {input, output, mean_context(input, output)};
+  if (!plan.inference.lengths || !plan.files) return {input, output, mean_context(input, output)};
+  MeanRequest sum;
+  for (const model::RequestLength& one : plan.files->requests) {
+    sum.input += one.input;
+    sum.output += one.output;
+    sum.context += one.output * mean_context(one.input, one.output);
+  }
+  const auto count = static_cast<double>(plan.files->requests.size());
+  return {sum.input / count, sum.output / count, sum.context / sum.output};
 }
 
 model::Result<std::shared_ptr<const PoolModel>> PoolModel::make(const Inputs& inputs, const PassCosts& costs,
                                                                 const model::Plan& plan, model::PoolKind kind) {
   const model::Instance instance = TRY(model::make_instance(plan, inputs.architecture, kind));
   std::shared_ptr<PoolModel> pool(new PoolModel(costs, plan, kind, instance));
-  pool->transfers_ = TRY(costs.communication(plan, instance));
+  pool->transfers_ = TRY(costs.communication(plan, instance, kind != model::PoolKind::prefill));
   pool->request_ = mean_request(plan);
   const auto speculated = static_cast<double>(plan.inference.speculative_tokens);
   pool->tokens_per_step_ = sim::tokens_per_step(speculated, plan.inference.acceptance);
   pool->drafts_ = speculated > 0 && inputs.architecture.multi_token_prediction_layers > 0;
   pool->find_stages(inputs.architecture);
-  pool->find_prefill();
+  if (kind != model::PoolKind::decode) pool->find_prefill();
   TRY(pool->find_memory(inputs));
   return std::shared_ptr<const PoolModel>(std::move(pool));
 }
@@ -191,7 +209,7 @@ PassTime PoolModel::pass(const PassShape& shape) const {
     time.seconds += sent * static_cast<double>(instance_.pipeline);
     longest += sent;
   }
-  const double host = costs_.host_seconds(static_cast<double>(shape.requests));
+  const double host = costs_.engine_seconds(time.seconds, static_cast<double>(shape.requests));
   time[StepPart::host].seconds.add(ServingBound::host, host);
   time.seconds += host;
   time.longest = longest + host;
@@ -257,29 +275,90 @@ void PoolModel::find_prefill() {
   const auto stated = static_cast<double>(plan_.inference.chunked_prefill_tokens);
   chunk_ = kind_ == model::PoolKind::prefill || stated == 0 ? std::max(stated, prefill_batch) : stated;
   chunks_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(computed / chunk_)));
-  const PassShape shape = prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(chunk_ / computed)));
-  prefill_.time = pass(shape);
-  prefill_.tokens = static_cast<double>(shape.requests * shape.new_tokens);
+  prefill_shape_ = prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(chunk_ / computed)));
+  prefill_.time = pass(prefill_shape_);
+  prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
   const PassTime alone = pass(prompt_shape(1));
   prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
-  const model::Device& device = inputs.cluster.device;
+  const model::Device device = model::with_allocator(inputs.cluster.device, costs_.profile().profile);
   memory_.capacity = device.memory.value();
-  memory_.room = memory_.capacity;
-  const PassShape one = decode_shape(1);
+  memory_.reserve = (device.reserve.context + device.reserve.matmul_workspace).value();
+  if (instance_.gpus() > 1) memory_.reserve += device.reserve.communicator.value();
+  if (instance_.expert > 1) memory_.reserve += device.reserve.all_to_all.value();
   for (const Stage& stage : stages_) {
-    double weights = 0, cache = 0;
-    for (const auto& [kind, count] : stage.blocks) {
-      const auto cost = block(one, kind);
-      weights += cost->weights_bytes * static_cast<double>(count);
-      cache += cost->cache_bytes * static_cast<double>(count);
-    }
+    const auto [weights, cache] = held(stage, inputs.architecture);
     memory_.weights = std::max(memory_.weights, weights);
     memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
   }
+  memory_.room = plan_.inference.memory_share * memory_.capacity - memory_.weights - memory_.reserve;
+  const double most = std::max(1.0, requests_per_rank());
+  const PassShape largest =
+      kind_ == model::PoolKind::decode ? decode_shape(std::llround(std::ceil(most))) : prefill_shape_;
+  for (const Stage& stage : stages_)
+    for (const auto& [kind, count] : stage.blocks)
+      memory_.activations = std::max(memory_.activations, block(largest, kind)->activation_bytes);
+  memory_.room -= memory_.activations;
+  if (memory_.room < 0) return tl::unexpected(no_room_for_weights(inputs));
+  if (requests_per_rank() < 1) return tl::unexpected(no_room_for_request(inputs));
   return {};
+}
+
+// Returns the bytes of a stage's weights and of the keys and values of a request. A prediction module that speculates
+// is on the last stage.
+std::pair<double, double> PoolModel::held(const Stage& stage, const model::Architecture& architecture) const {
+  const model::DataType type = model::cache_type(plan_.inference.kv_cache);
+  const auto of_layer = [&](bool windowed) {
+    return model::cache_bytes(architecture, type, instance_.tensor, windowed, request_.context);
+  };
+  double weights = 0, cache = 0;
+  for (const auto& [kind, count] : stage.blocks) {
+    const auto many = static_cast<double>(count);
+    const bool windowed = kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
+    weights += block(decode_shape(1), kind)->weights_bytes * many;
+    if (kind != BlockKind::embedding && kind != BlockKind::head) cache += of_layer(windowed) * many;
+  }
+  if (drafts_ && stage.blocks.contains(BlockKind::head)) {
+    weights += block(decode_shape(1), BlockKind::multi_token_prediction)->weights_bytes;
+    cache += of_layer(architecture.is_windowed_layer(architecture.layers));
+  }
+  return {weights, cache};
+}
+
+namespace {
+
+std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
+
+}  // namespace
+
+model::Error PoolModel::no_room_for_weights(const Inputs& inputs) const {
+  const std::string key =
+      model::degree_key(plan_, kind_, inputs.architecture.experts.routed_experts > 0 ? "expert" : "tensor");
+  const double usable = plan_.inference.memory_share * memory_.capacity - memory_.reserve - memory_.activations;
+  const double times = std::ceil(memory_.weights / std::max(usable, 1.0));
+  return model::plan_error(
+      plan_, model::ErrorKind::infeasible, key,
+      fmt::format("{} of weights a GPU do not fit: of {} the engine may use {}", gigabytes(memory_.weights),
+                  gigabytes(memory_.capacity), gigabytes(std::max(usable, 0.0))),
+      usable <= 0
+          ? "raise inference.memory_share"
+          : fmt::format("divide them over {:.0f} times as many GPUs of an instance, or store them in fewer bits "
+                        "(inference.weights)",
+                        times));
+}
+
+model::Error PoolModel::no_room_for_request(const Inputs& inputs) const {
+  const double tokens = request_.context * std::max(0.0, requests_per_rank());
+  const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
+  return model::plan_error(
+      plan_, model::ErrorKind::infeasible, "inference.input_tokens",
+      fmt::format("{:.0f} tokens of one request of {} have no room: {} a GPU are left for keys and values, which hold "
+                  "{:.0f}",
+                  request_.context, inputs.architecture.name, gigabytes(memory_.room), tokens),
+      fmt::format("shorten input_tokens + output_tokens / 2 to {:.0f}, {}or use more GPUs for an instance",
+                  std::floor(tokens), narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }
 
 }  // namespace plumbline::sim

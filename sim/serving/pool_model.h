@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/memo.h"
@@ -41,6 +42,7 @@ struct PassTime {
   double seconds = 0, longest = 0;  // of all parts; of the slowest stage, after which the next pass can follow
 
   Part& operator[](StepPart part) { return by[static_cast<std::size_t>(part)]; }
+  BoundSeconds bounds() const;  // of all parts
   PassTime& operator+=(const PassTime& other);
   friend PassTime operator*(PassTime time, double factor);
 };
@@ -76,7 +78,7 @@ class PoolModel {
   // Returns a decode step of `batch` requests on each rank.
   PassTime step(double batch) const;
   double step_seconds(double batch) const;
-  // Returns the passes of a pool that prefills as many tokens as fit its steps, and of one prompt alone.
+  // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }
   double prompt_seconds() const { return prompt_seconds_; }
@@ -102,6 +104,9 @@ class PoolModel {
 
   void find_stages(const model::Architecture& architecture);
   model::Result<void> find_memory(const Inputs& inputs);
+  std::pair<double, double> held(const Stage& stage, const model::Architecture& architecture) const;
+  model::Error no_room_for_weights(const Inputs& inputs) const;
+  model::Error no_room_for_request(const Inputs& inputs) const;
   void find_prefill();
   PassShape decode_shape(std::int64_t requests) const;
   PassShape prompt_shape(std::int64_t requests) const;
@@ -126,6 +131,7 @@ class PoolModel {
   bool drafts_ = false;  // prediction modules speculate
   double tokens_per_step_ = 1, chunk_ = 0;
   std::int64_t chunks_ = 1;  // passes of a prompt
+  PassShape prefill_shape_;
   PrefillPass prefill_;
   double prompt_seconds_ = 0;
   PoolMemory memory_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/economics/ownership.h"
+#include "model/layers/key_value_cache.h"
 #include "sim/predict/plan_key.h"
 #include "sim/serving/deployment.h"
 #include "sim/serving/serving_forms.h"
@@ -113,10 +114,8 @@ model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, d
   result.step_s = time.seconds;
   result.tokens_per_step = tokens;
   result.batch_per_gpu = batch;
-  BoundSeconds all;
   for (std::size_t i = 0; i < PassTime::parts; ++i) {
     const PassTime::Part& part = time.by[i];
-    all += part.seconds;
     if (part.seconds.sum() + part.hidden == 0) continue;
     result.parts.push_back(
         {std::string(to_string(static_cast<StepPart>(i))), part.seconds.sum(), part.hidden, part.seconds.largest()});
@@ -128,7 +127,7 @@ model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, d
   result.capacity_bytes = memory.capacity;
   result.kv_capacity_tokens =
       memory.room / memory.bytes_per_request * model.request().context * static_cast<double>(instance.attention_data);
-  result.bound_by = all.largest();
+  result.bound_by = time.bounds().largest();
   return result;
 }
 
@@ -147,6 +146,21 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
   pools.push_back(pool_of(decode, decode.model->step(per_rank), on_instance * decode.model->tokens_per_step(),
                           batch_per_gpu(deployment, state)));
   return pools;
+}
+
+// Returns what binds a deployment: the pool for prefill, the room for keys and values, or what its steps do, the
+// prefill in them included.
+ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
+  if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
+  if (state.full) return ServingBound::kv;
+  const PoolModel& decode = *deployment.decode().model;
+  BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
+  if (!deployment.disaggregated()) {
+    const PassTime& prefill = decode.prefill().time;
+    const double share = deployment.prefill_share(state.batch) * decode.tokens_per_step();
+    all += prefill.bounds() * (share / prefill.seconds);
+  }
+  return all.largest();
 }
 
 }  // namespace
@@ -302,11 +316,12 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
                                         const ServingState& state, model::ServingResult& result) const {
   const auto& s = plan.inference;
   result.notes.emplace_back("The time to the first token is that of a request which waits for nothing: a lower bound.");
-  if (state.waits)
-    result.notes.push_back(
-        fmt::format("Of {:.6g} requests in flight some wait: there is room for {:.6g}, and {:.6g} "
-                    "decode.",
-                    state.concurrency, deployment.most_concurrency(), state.batch));
+  if (state.concurrency > deployment.most_concurrency())
+    result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is room for {:.6g}.",
+                                       state.concurrency, deployment.most_concurrency()));
+  if (state.fed)
+    result.notes.push_back(fmt::format("Prefill binds: it starts {:.4g} requests a second, and {:.6g} decode.",
+                                       state.requests, state.batch));
   if (s.speculative_tokens > 0 && inputs.architecture.multi_token_prediction_layers == 0)
     result.notes.push_back(fmt::format(
         "{} has no prediction module: the draft of speculated tokens takes no time here.", inputs.architecture.name));
@@ -346,9 +361,11 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   result.prefill_gpus = deployment.prefill().gpus();
   result.decode_gpus = deployment.decode().gpus();
   result.pools = pools_of(deployment, state);
+  result.kv_bytes_per_token =
+      model::cache_bytes(memos_->inputs.architecture, model::cache_type(plan.inference.kv_cache), 1, 1);
   result.kv_capacity_tokens =
       result.pools.back().kv_capacity_tokens * static_cast<double>(deployment.decode().instances);
-  result.bound_by = state.waits && !deployment.disaggregated() ? ServingBound::kv : result.pools.back().bound_by;
+  result.bound_by = bound_of(deployment, state);
   memos_->add_money(plan, deployment, state, result);
   memos_->add_demand(plan, result);
   memos_->add_constants(deployment, state, result);

@@ -210,7 +210,9 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
   set("ramp", c.ramp, "us", fit.ramp_deviation);
   set("ramp_time", c.ramp_time, "us", fit.ramp_time_deviation);
   set("merge_time", c.merge_time, "ns", fit.merge_deviation);
-  set("least_rows", c.least_rows, "1", std::numeric_limits<double>::infinity());
+  if (c.least_rows > 1)
+    draft.set(fmt::format("cached_attention.{}.least_rows", step.kind), c.least_rows, "1", std::nullopt,
+              Evidence::assumed, "the rows of the GPU's tensor-core instruction, which heads fill");
   return {};
 }
 

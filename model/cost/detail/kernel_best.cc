@@ -34,6 +34,7 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   if (is_gemm(kind)) return gemm_at_best(graph, op, gemm_shape(graph, op, 1));
   if (kind == OperatorClass::router) return router(op).seconds;
   if (kind == OperatorClass::attention) return attention_at_best(graph, op);
+  if (kind == OperatorClass::cached_attention) return cached_attention_at_best(graph, op);
   const Bytes bytes = bytes_moved(graph, op, 1) * fusion(op).passes.value;
   return streaming(memory_[static_cast<std::size_t>(kind)], bytes, occupancy(whole));
 }

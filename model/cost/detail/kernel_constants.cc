@@ -35,6 +35,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
                      reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};
   cost.pads_vocabulary_ = reader.find("gemm.pads_vocabulary").value_or(Constant{}).value > 0;
   cost.read_attention(reader);
+  cost.read_cached_attention(reader);
   cost.attention_slowdown_ = reader.require("attention.slowdown_beside_transfer").value;
   cost.sustained_clock_ = reader.require("kernel.sustained_clock").value;
   cost.latency_share_ = reader.require("kernel.latency_share").value;

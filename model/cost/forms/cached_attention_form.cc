@@ -6,16 +6,16 @@
 namespace plumbline::model {
 
 double cached_attention_bytes(const CachedAttentionWork& w) {
-  const double rows = w.queries * w.heads * (w.qk_dim + w.v_dim) * w.element_bytes;
-  return w.requests * (w.keys * w.token_bytes + rows);
+  const double rows = w.queries * w.query_heads * (w.qk_dim + w.v_dim) * w.element_bytes;
+  return w.requests * (w.keys * w.key_value_bytes + rows);
 }
 
 double cached_attention_flops(const CachedAttentionWork& w) {
-  return 2 * w.requests * w.queries * w.heads * w.pairs * (w.qk_dim + w.v_dim);
+  return 2 * w.requests * w.queries * w.query_heads * w.pairs_per_query * (w.qk_dim + w.v_dim);
 }
 
 CachedAttentionSeconds cached_attention_parts(const CachedAttentionConstants& c, const CachedAttentionWork& work) {
-  const double rows = work.queries * work.heads;
+  const double rows = work.queries * work.query_heads;
   const double padding = std::max(1.0, c.least_rows * work.kv_heads / rows);
   const double reading = cached_attention_bytes(work) / c.bandwidth;
   const double computing = cached_attention_flops(work) * padding / c.rate;

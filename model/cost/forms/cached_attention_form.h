@@ -18,14 +18,13 @@ struct CachedAttentionConstants {
 };
 
 struct CachedAttentionWork {
-  double requests = 0;
-  double queries = 1;  // new tokens of each request
-  double pairs = 0;    // keys that a query sees, on average
-  double keys = 0;     // tokens of a request that are read from its cache
-  double heads = 0, kv_heads = 0;
+  double requests = 0, queries = 1;      // queries: new tokens of each request
+  double query_heads = 0, kv_heads = 0;  // kv_heads: 1 for a latent cache
+  double pairs_per_query = 0;            // keys that a query sees, on average
+  double keys = 0;                       // of a request, that any of its queries sees
   double qk_dim = 0, v_dim = 0;
-  double token_bytes = 0;    // of a token in the cache, all key-value heads; values of a latent cache are in its keys
-  double element_bytes = 2;  // of queries and results
+  double key_value_bytes = 0;  // of one token in the caches, as they are stored
+  double element_bytes = 2;    // of queries and results
 };
 
 // The seconds of a launch by the constant that causes them. Reading and computing overlap; each has the part of their
@@ -40,7 +39,7 @@ struct CachedAttentionSeconds {
 double cached_attention_bytes(const CachedAttentionWork& work);
 double cached_attention_flops(const CachedAttentionWork& work);
 
-// Returns, with B requests of n queries, H heads, G key-value heads and p = sharpness,
+// Returns, with B requests of n queries, H query heads, G key-value heads and p = sharpness,
 //   M = cached_attention_bytes / bandwidth
 //   C = cached_attention_flops * max(1, least_rows * G / (n * H)) / rate
 //   w = (M^p + C^p)^(1/p)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "calibrate/fit/detail/tables/attention_table.h"
+#include "calibrate/fit/detail/tables/cached_attention_table.h"
 #include "calibrate/fit/detail/tables/collective_table.h"
 #include "calibrate/fit/detail/tables/exchange_table.h"
 #include "calibrate/fit/detail/tables/expert_table.h"
@@ -122,6 +123,53 @@ TEST(ComponentFit, AttentionGivesBackItsConstants) {
   EXPECT_NEAR(fit.constants.row_time / 250e-12, 1, 0.02);
   EXPECT_NEAR(fit.constants.tail / 0.5, 1, 0.05);
   EXPECT_LT(fit.rate_deviation, 0.01);
+}
+
+// Two softwares that differ in start and bandwidth; the profile has their geometric means, half the spread is their
+// uncertainty, and no bandwidth is above the memory's.
+TEST(ComponentFit, AttentionOverCachesGivesBackItsConstants) {
+  const model::CachedAttentionConstants known{.request_time = 8e-9,
+                                              .rate = 700e12,
+                                              .ramp = 4e-6,
+                                              .ramp_time = 20e-6,
+                                              .merge_time = 100e-9,
+                                              .least_rows = latent_rows};
+  std::vector<CachedAttentionRow> rows;
+  for (const char* software : {"a", "b"})
+    for (const std::int64_t batch : {1, 4, 16, 64, 256})
+      for (const std::int64_t keys : {128, 512, 2048, 8192, 32768})
+        for (const std::int64_t heads : {16, 64, 128})
+          for (const std::int64_t queries : {1, 2}) {
+            model::CachedAttentionConstants c = known;
+            c.start = *software == 'a' ? 10e-6 : 20e-6;
+            c.bandwidth = *software == 'a' ? 2.4e12 : 3e12;
+            CachedAttentionRow row{software, "bf16", heads, 1, 576, 512, queries, batch, keys, 0};
+            const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+            row.seconds = cached_attention_parts(c, {.requests = real(batch),
+                                                     .queries = real(queries),
+                                                     .query_heads = real(heads),
+                                                     .kv_heads = 1,
+                                                     .pairs_per_query = real(keys),
+                                                     .keys = real(keys),
+                                                     .qk_dim = 576,
+                                                     .v_dim = 512,
+                                                     .key_value_bytes = 1152})
+                              .total();
+            rows.push_back(row);
+          }
+  const CachedAttentionTableFit fit = fit_cached_attention_table(rows, machine());
+  EXPECT_NEAR(fit.constants.start / std::sqrt(200e-12), 1, 0.01);
+  EXPECT_NEAR(fit.constants.bandwidth / std::sqrt(7.2e24), 1, 0.01);
+  EXPECT_NEAR(fit.constants.rate / 700e12, 1, 0.01);
+  EXPECT_NEAR(fit.constants.ramp / 4e-6, 1, 0.1);
+  EXPECT_NEAR(fit.constants.merge_time / 100e-9, 1, 0.1);
+  EXPECT_NEAR(fit.start_deviation, std::log(2) / 2, 0.01);
+  EXPECT_NEAR(fit.bandwidth_deviation, std::log(3 / 2.4) / 2, 0.01);
+  ASSERT_EQ(fit.held_out.size(), 2U);
+  EXPECT_THAT(fit.held_out[0].errors, testing::Each(testing::Lt(0.01)));
+  for (CachedAttentionRow& row : rows) row.seconds /= 2;  // faster than the memory
+  for (const CachedAttentionSoftware& software : fit_cached_attention_table(rows, machine()).softwares)
+    EXPECT_LE(software.bandwidth, 3.35e12);
 }
 
 TEST(ComponentFit, ExpertsAreNotFasterThanDenseGemms) {

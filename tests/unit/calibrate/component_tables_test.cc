@@ -170,8 +170,10 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
     times[entry.path().stem().string()] += *read;
   }
   EXPECT_EQ(times["gemm"], 1792u + 2 * 6552u + 4 * 8736u + 325u + 1996u);  // the source's rows; AMD's without INT8
-  EXPECT_EQ(times["gemm_held"], 11808u);                                   // all of the source's
-  EXPECT_EQ(times.size(), 9u);
+  EXPECT_EQ(times["decode_attention"], 3704u + 287u + 293u);
+  EXPECT_EQ(times["decode_mla"], 1360u + 89u + 41u);
+  EXPECT_EQ(times["gemm_held"], 11808u);  // all of the source's
+  EXPECT_EQ(times.size(), 11u);
   EXPECT_LT(bytes, 3'000'000u);
 }
 
@@ -198,8 +200,10 @@ TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
     check("attention", load_attention_rows);
     check("mla", load_mla_rows);
     check("experts", load_expert_rows);
+    check("decode_attention", load_cached_attention_rows);
+    check("decode_mla", load_cached_attention_rows);
   }
-  EXPECT_GE(checked, 7);  // a100, h100, h200, b200, gb200, mi300x, mi355x
+  EXPECT_GE(checked, 9);  // a100, h100, h200, h20, h800, b200, gb200, mi300x, mi355x
 }
 
 }  // namespace

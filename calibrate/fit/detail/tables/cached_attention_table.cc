@@ -15,20 +15,20 @@ using Eigen::Index;
 using Eigen::VectorXd;
 using model::CachedAttentionConstants;
 
-enum CachedNumber : Index { request_at, ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
+enum CachedNumber : Index { request_at, cached_ramp_at, ramp_time_at, merge_at, cached_rate_at, first_start_at };
 
 model::CachedAttentionWork cached_work(const CachedAttentionRow& row) {
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double columns = real(row.latent() ? row.qk_dim : row.qk_dim + row.v_dim);
   return {.requests = real(row.batch),
           .queries = real(row.queries),
-          .pairs = real(row.keys),
-          .keys = real(row.keys),
-          .heads = real(row.heads),
+          .query_heads = real(row.heads),
           .kv_heads = real(row.kv_heads),
+          .pairs_per_query = real(row.keys),
+          .keys = real(row.keys),
           .qk_dim = real(row.qk_dim),
           .v_dim = real(row.v_dim),
-          .token_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
+          .key_value_bytes = real(row.kv_heads) * columns * (row.format == "fp8" ? 1 : 2)};
 }
 
 // All softwares of a table: after the common constants a start of each, then a bandwidth of each.
@@ -52,7 +52,7 @@ class CachedAttentionForm {
             .request_time = x[request_at],
             .bandwidth = below(memory_, x[first_start_at + softwares_ + software]),
             .rate = below(peak_, x[cached_rate_at]),
-            .ramp = x[ramp_at],
+            .ramp = x[cached_ramp_at],
             .ramp_time = x[ramp_time_at],
             .merge_time = x[merge_at],
             .least_rows = least_rows_};
@@ -161,7 +161,7 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
   fit.bandwidth_deviation = std::max(bandwidth_error, half_range(bandwidths, fit.constants.bandwidth));
   fit.request_deviation = solution.uncertainty[request_at];
   fit.rate_deviation = solution.uncertainty[cached_rate_at] * share_below(solution.values[cached_rate_at]);
-  fit.ramp_deviation = solution.uncertainty[ramp_at];
+  fit.ramp_deviation = solution.uncertainty[cached_ramp_at];
   fit.ramp_time_deviation = solution.uncertainty[ramp_time_at];
   fit.merge_deviation = solution.uncertainty[merge_at];
   return fit;

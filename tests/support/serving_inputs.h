@@ -1,0 +1,54 @@
+// Plans that serve shipped models on shipped clusters, as inputs of the predictor.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/step_inputs.h"
+
+namespace plumbline::tests {
+
+// DeepSeek's unit for decode (open-infra-index, day 6): 144 GPUs, of which each has requests of its own and two routed
+// experts, and the lengths of its users.
+inline const std::string deepseek_decode_unit = R"(
+[model]
+config = "models/deepseek-v3.json"
+[cluster]
+topology = "h800-rail-fat-tree"
+gpus = 144
+[parallelism]
+expert = 144
+[inference]
+input_tokens = 4383
+output_tokens = 1211
+concurrency = 12672
+attention_data = 144
+redundant_experts = 32
+two_micro_batches = true
+speculative_tokens = 1
+)";
+
+inline const std::string llama_node = R"(
+[model]
+config = "models/llama-3-70b.json"
+[cluster]
+topology = "h100-dgx"
+gpus = 8
+[parallelism]
+tensor = 8
+[inference]
+)";
+
+// Returns the inputs of the text of a plan, with the constants of a profile alone. `overrides` have the form of the
+// command line.
+inline sim::Inputs serving_inputs(const std::string& text, const std::string& profile_name,
+                                  const std::vector<std::string>& overrides = {}) {
+  const model::Plan plan = model::read_plan(text, "plan.toml", overrides).value();
+  return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
+          load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
+                       topologies::variation_of(plan))
+              .value(),
+          model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+}
+
+}  // namespace plumbline::tests

@@ -1,0 +1,82 @@
+// Published numbers of deployments that follow from others by the forms of the steady state. Sources: DeepSeek,
+// open-infra-index, day 6 (production in February 2025); LMSYS, "Deploying DeepSeek with PD disaggregation and
+// large-scale expert parallelism on 96 H100 GPUs" (2025-05-05); DeepSeek-V3 report, section 5.4.3.
+#include "sim/serving/serving_forms.h"
+
+#include <gtest/gtest.h>
+
+namespace plumbline::sim {
+namespace {
+
+constexpr double node_gpus = 8, usd_per_gpu_hour = 2, node_usd = node_gpus * usd_per_gpu_hour;
+constexpr double prefill_rate = 73.7e3, decode_rate = 14.8e3;                    // tokens/s of a node
+constexpr double input_a_day = 608e9, output_a_day = 168e9, hits_a_day = 342e9;  // tokens
+
+// A third party's reading of DeepSeek's decode profile in us: attention 388 with the gate's 19, of which 63 before the
+// kernel over the cache; 2 [max(187, 34 + 63) + 128 + max(394, 344)] = 1418.
+TEST(ServingForms, TwoMicroBatchesHideAttentionBehindTransfers) {
+  const LayerSeconds profile{.attention_in = 63,
+                             .attention_out = 388 - 63 + 19,
+                             .dispatch = 187,
+                             .shared = 34,
+                             .mlp = 81 + 8 + 39,
+                             .combine = 394};
+  EXPECT_DOUBLE_EQ(overlapped_decode_layer(profile), 1418);
+  EXPECT_NEAR(overlapped_decode_layer(profile) * 61 * 1e-3, 86.498, 5e-4);
+}
+
+TEST(ServingForms, PrefillOverlapsEachHalfWithATransferOfTheOther) {
+  const LayerSeconds s{.attention_in = 1, .attention_out = 2, .dispatch = 5, .shared = 1, .mlp = 3, .combine = 4};
+  EXPECT_DOUBLE_EQ(overlapped_prefill_layer(s), 5 + 5 + 4 + 4);
+}
+
+TEST(ServingForms, AcceptedTokensAreGeometric) {
+  EXPECT_NEAR(tokens_per_step(1, 0.85), 1.85, 1e-12);
+  EXPECT_NEAR(tokens_per_step(1, 0.9), 1.9, 1e-12);
+  EXPECT_NEAR(tokens_per_step(3, 0.8), 2.952, 1e-12);
+  EXPECT_DOUBLE_EQ(tokens_per_step(0, 0.85), 1);
+  EXPECT_DOUBLE_EQ(tokens_per_step(3, 1), 4);
+  EXPECT_NEAR(tokens_per_step(1, 0.875) / 1.8 - 1, 0.0416667, 5e-8);  // the report's factor of 1.8
+}
+
+// 18,598 tokens/s of a node are 2,324.8 of a GPU, with 128 requests and an acceptance of 0.6.
+TEST(ServingForms, TheStepOfTheProfileFollowsFromItsRate) {
+  EXPECT_NEAR(128 * tokens_per_step(1, 0.6) / 2324.8 * 1e3, 88.0936, 5e-5);
+}
+
+TEST(ServingForms, BatchesFollowFromRates) {
+  EXPECT_NEAR(batch_of_rate(decode_rate / node_gpus, 47.6e-3), 88.06, 1e-9);  // at 21 tokens/s and user
+  EXPECT_NEAR(batch_of_rate(decode_rate / node_gpus, 1 / 21.0), 88.0952, 5e-5);
+  EXPECT_NEAR(active_batch(64, 1000, 25e-3, 2), 59.2593, 5e-5);
+  EXPECT_NEAR(prefill_share(64, 1000, 1000, 17e-6) * 1e3, 1.088, 1e-12);
+}
+
+TEST(ServingForms, ProductionNeedsThatManyNodes) {
+  const double prefill = units_for(input_a_day, prefill_rate), decode = units_for(output_a_day, decode_rate);
+  EXPECT_NEAR(prefill, 95.4822, 5e-5);
+  EXPECT_NEAR(decode, 131.381, 5e-4);
+  EXPECT_NEAR(prefill + decode, 226.864, 5e-4);
+  EXPECT_NEAR(prefill / decode, 0.726756, 5e-7);
+}
+
+TEST(ServingForms, ProductionComputesWhatItsCacheMisses) {
+  const double hits = hits_a_day / input_a_day;
+  EXPECT_NEAR(hits, 0.5625, 5e-5);
+  EXPECT_NEAR(computed_tokens(prefill_rate, hits), 32243.8, 0.05);
+  // A request has 4,989 tokens in the cache on average, and 608 of input for 168 of output.
+  EXPECT_NEAR(mean_context(4383.4, 1211.2), 4989, 0.05);
+  EXPECT_NEAR(4383.4 / 1211.2, input_a_day / output_a_day, 5e-4);
+}
+
+TEST(ServingForms, TokensHaveAPrice) {
+  EXPECT_NEAR(usd_per_million(node_usd, decode_rate), 0.3003, 5e-5);
+  EXPECT_NEAR(usd_per_million(node_usd, prefill_rate), 0.0603045, 5e-8);
+  EXPECT_NEAR(usd_per_million(node_usd, computed_tokens(prefill_rate, hits_a_day / input_a_day)), 0.137839, 5e-7);
+  EXPECT_NEAR(usd_per_million(node_usd, 22282), 0.199463, 5e-7);  // LMSYS
+  constexpr double nodes = 226.75;
+  EXPECT_NEAR(usd_per_million(nodes * node_usd, output_a_day / 86400), 0.518286, 5e-7);
+  EXPECT_NEAR(usd_per_million(nodes * node_usd, output_a_day / 86400) * output_a_day / 1e6, 87072, 1e-6);
+}
+
+}  // namespace
+}  // namespace plumbline::sim

@@ -1,0 +1,184 @@
+#include "sim/serving/serving.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "tests/support/serving_inputs.h"
+
+namespace plumbline::sim {
+namespace {
+
+using model::ErrorKind;
+using model::ServingResult;
+using tests::deepseek_decode_unit;
+using tests::llama_node;
+using tests::serving_inputs;
+
+ServingResult served(const std::string& text, const std::string& profile,
+                     const std::vector<std::string>& overrides = {}) {
+  const Inputs inputs = serving_inputs(text, profile, overrides);
+  const auto result = ServingPredictor(inputs).predict(inputs.plan);
+  if (!result) ADD_FAILURE() << to_string(result.error());
+  return result.value_or(ServingResult{});
+}
+
+model::Error refused(const std::string& text, const std::string& profile, const std::vector<std::string>& overrides) {
+  const Inputs inputs = serving_inputs(text, profile, overrides);
+  const auto result = ServingPredictor(inputs).predict(inputs.plan);
+  EXPECT_FALSE(result.has_value());
+  return result ? model::Error{} : result.error();
+}
+
+TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
+  const ServingResult r = served(llama_node, "h100-public");
+  EXPECT_NEAR(r.output_tokens_per_s, r.batch_per_gpu * 8 / r.tpot_s, 1e-6 * r.output_tokens_per_s);
+  EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_unloaded_s + 1024 * r.tpot_s), 1e-3);
+  EXPECT_GT(r.tpot_s, r.decode_step_s);
+  EXPECT_GT(r.itl_worst_s, r.tpot_s);
+}
+
+TEST(Serving, PartsAddUpToTheStep) {
+  for (const auto& [text, profile] : {std::pair(llama_node, "h100-public"), std::pair(deepseek_decode_unit, "h800")}) {
+    const ServingResult r = served(text, profile);
+    ASSERT_EQ(r.pools.size(), 1U);
+    const auto& parts = r.pools[0].parts;
+    const double sum = std::accumulate(parts.begin(), parts.end(), 0.0,
+                                       [](double seconds, const auto& part) { return seconds + part.seconds; });
+    EXPECT_NEAR(sum, r.pools[0].step_s, 1e-9 * sum);
+    EXPECT_NEAR(r.pools[0].step_s, r.decode_step_s, 1e-9 * sum);
+  }
+}
+
+TEST(Serving, MoreRequestsInFlightRaiseThroughputAndTheTimePerToken) {
+  const Inputs inputs = serving_inputs(llama_node, "h100-public");
+  const auto points = ServingPredictor(inputs).frontier(inputs.plan).value();
+  ASSERT_GT(points.size(), 8U);
+  EXPECT_EQ(points.front().concurrency, 1);
+  for (std::size_t i = 1; i < points.size(); ++i) {
+    EXPECT_GT(points[i].concurrency, points[i - 1].concurrency);
+    EXPECT_GE(points[i].tpot_s, points[i - 1].tpot_s);
+    EXPECT_GE(points[i].output_tokens_per_s_per_gpu, points[i - 1].output_tokens_per_s_per_gpu * (1 - 1e-9));
+  }
+}
+
+TEST(Serving, LongerContextsTakeLongerAndLeaveRoomForFewerRequests) {
+  ServingResult shorter = served(llama_node, "h100-public");
+  for (const char* tokens : {"2048", "4096", "8192"}) {
+    const ServingResult longer =
+        served(llama_node, "h100-public", {std::string("inference.input_tokens=").append(tokens)});
+    EXPECT_GT(longer.tpot_s, shorter.tpot_s);
+    EXPECT_GT(longer.ttft_unloaded_s, shorter.ttft_unloaded_s);
+    EXPECT_LT(longer.most_concurrency, shorter.most_concurrency);
+    shorter = longer;
+  }
+}
+
+TEST(Serving, HitsOfThePrefixCacheSpareComputation) {
+  const ServingResult none = served(llama_node, "h100-public");
+  const ServingResult half = served(llama_node, "h100-public", {"inference.prefix_hit_rate=0.5"});
+  EXPECT_LT(half.tpot_s, none.tpot_s);
+  EXPECT_LT(half.ttft_unloaded_s, none.ttft_unloaded_s);
+}
+
+// Zero requests in flight stand for as many as fit; a limit allows fewer.
+TEST(Serving, LimitsBoundTheRequestsInFlight) {
+  const ServingResult most = served(llama_node, "h100-public", {"inference.concurrency=0"});
+  EXPECT_DOUBLE_EQ(most.concurrency, most.most_concurrency);
+  const double limit = most.tpot_s / 2;
+  const ServingResult within =
+      served(llama_node, "h100-public", {"inference.concurrency=0", fmt::format("inference.max_tpot_s={}", limit)});
+  EXPECT_NEAR(within.tpot_s, limit, 1e-6 * limit);
+  EXPECT_LT(within.concurrency, most.concurrency);
+  const model::Error unmet = refused(llama_node, "h100-public", {"inference.max_tpot_s=1e-4"});
+  EXPECT_EQ(unmet.kind, ErrorKind::infeasible);
+  EXPECT_EQ(unmet.key, "inference.max_tpot_s");
+  const model::Error late = refused(llama_node, "h100-public", {"inference.max_ttft_s=1e-4"});
+  EXPECT_EQ(late.key, "inference.max_ttft_s");
+}
+
+TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
+  const model::Error weights =
+      refused(llama_node, "h100-public", {"parallelism.tensor=1", "inference.weights=\"bf16\""});
+  EXPECT_EQ(weights.kind, ErrorKind::infeasible);
+  EXPECT_EQ(weights.key, "parallelism.tensor");
+  EXPECT_THAT(weights.hint, testing::HasSubstr("2 times as many GPUs"));
+  const model::Error context = refused(llama_node, "h100-public", {"inference.input_tokens=100000000"});
+  EXPECT_EQ(context.kind, ErrorKind::infeasible);
+  EXPECT_EQ(context.key, "inference.input_tokens");
+  const model::Error heads = refused(llama_node, "h100-public", {"parallelism.tensor=128", "cluster.gpus=128"});
+  EXPECT_EQ(heads.key, "parallelism.tensor");
+  EXPECT_THAT(heads.hint, testing::HasSubstr("64"));
+  const model::Error experts = refused(deepseek_decode_unit, "h800", {"inference.redundant_experts=30"});
+  EXPECT_EQ(experts.key, "inference.redundant_experts");
+  EXPECT_THAT(experts.hint, testing::HasSubstr("32"));
+  const model::Error gpus = refused(llama_node, "h100-public", {"cluster.gpus=12"});
+  EXPECT_EQ(gpus.key, "cluster.gpus");
+  EXPECT_THAT(gpus.hint, testing::HasSubstr("8 or 16"));
+}
+
+TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
+  const ServingResult r = served(llama_node, "h100-public",
+                                 {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
+  ASSERT_EQ(r.pools.size(), 2U);
+  EXPECT_EQ(r.pools[0].name, "prefill");
+  EXPECT_EQ(r.pools[1].name, "decode");
+  EXPECT_EQ(r.prefill_gpus + r.decode_gpus, 128);
+  // Neither pool can do more: prefill computes what enters, or decode is full.
+  const double entering = r.input_tokens_per_s_per_gpu * 128;
+  const double computed = r.prefill_tokens_per_s_per_gpu * static_cast<double>(r.prefill_gpus);
+  EXPECT_LE(entering, computed * (1 + 1e-9));
+  EXPECT_NEAR(r.tpot_s, r.decode_step_s, 1e-9);
+  EXPECT_NEAR(r.itl_worst_s, r.decode_step_s, 1e-9);
+}
+
+TEST(Serving, DemandAndPricesFollowFromRates) {
+  const ServingResult r = served(llama_node, "h100-public",
+                                 {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
+  EXPECT_NEAR(*r.demand_gpus * r.output_tokens_per_s_per_gpu * 86400, 1e9, 1);
+  EXPECT_NEAR(*r.usd_per_million_tokens_all_in, 2 * 8 / (r.output_tokens_per_s * 3600) * 1e6, 1e-9);
+  EXPECT_NEAR(*r.usd_per_million_output_tokens + *r.usd_per_million_input_tokens, *r.usd_per_million_tokens_all_in,
+              1e-9);  // as many tokens in as out
+}
+
+// A faster memory, a faster network or more of both never make a step slower.
+TEST(Serving, FasterHardwareIsNeverSlower) {
+  const Inputs base = serving_inputs(deepseek_decode_unit, "h800");
+  const double step = ServingPredictor(base).predict(base.plan).value().decode_step_s;
+  const Inputs wide = serving_inputs(deepseek_decode_unit, "h800", {"cluster.nic_gbps=800"});
+  EXPECT_LE(ServingPredictor(wide).predict(wide.plan).value().decode_step_s, step * (1 + 1e-12));
+}
+
+TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
+  const ServingResult one = served(deepseek_decode_unit, "h800", {"inference.speculative_tokens=0"});
+  const ServingResult two = served(deepseek_decode_unit, "h800");
+  EXPECT_DOUBLE_EQ(one.tokens_per_step, 1);
+  EXPECT_NEAR(two.tokens_per_step, 1.85, 1e-12);
+  EXPECT_GT(two.decode_step_s, one.decode_step_s);
+}
+
+// A latent is one for all heads, so that tensor ranks each hold all of it, while groups with requests of their own
+// divide it (DeepSeek-V2, section 2.1).
+TEST(Serving, GroupsWithRequestsOfTheirOwnDivideALatentCache) {
+  const std::string text = R"(
+[model]
+config = "models/deepseek-v2.json"
+[cluster]
+topology = "h800-rail-fat-tree"
+gpus = 8
+[parallelism]
+expert = 8
+[inference]
+concurrency = 0
+)";
+  const ServingResult replicated = served(text, "h800", {"parallelism.tensor=8"});
+  const ServingResult divided = served(text, "h800", {"inference.attention_data=8"});
+  EXPECT_GT(divided.most_concurrency, 4 * replicated.most_concurrency);
+  EXPECT_GT(divided.output_tokens_per_s, 2 * replicated.output_tokens_per_s);
+}
+
+}  // namespace
+}  // namespace plumbline::sim
