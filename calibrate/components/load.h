@@ -18,6 +18,7 @@ struct DensePeaks {
 };
 
 model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, const DensePeaks& peaks = {});
+model::Result<std::vector<GroupedGemmRow>> load_grouped_gemm_rows(const std::string& path);
 model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path, const DensePeaks& peaks = {});
 model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& path, const DensePeaks& peaks = {});
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path, const DensePeaks& peaks = {});

@@ -81,4 +81,27 @@ model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& p
   return components::read_rows<HeldGemmRow>(path, {"software", "format", "power_limit_w", "m", "n"}, read);
 }
 
+model::Result<std::vector<GroupedGemmRow>> load_grouped_gemm_rows(const std::string& path) {
+  const auto read = [&](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
+    const CsvTable& csv = table.csv();
+    GroupedGemmRow gemm;
+    gemm.software = TRY(table.name(row, "software"));
+    gemm.format = TRY(table.one_of(row, "format", {"bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"}));
+    const auto spread = model::parse_number<double>(csv.text(row, "row_spread"));
+    if (!spread || !(*spread >= 0) || *spread > 1)
+      return tl::unexpected(csv.error(row, "row_spread", "not a part from 0 to 1"));
+    gemm.row_spread = *spread;
+    gemm.groups = TRY(csv.whole(row, "groups"));
+    gemm.m = TRY(csv.whole(row, "m"));
+    gemm.n = TRY(csv.whole(row, "n"));
+    gemm.k = TRY(csv.whole(row, "k"));
+    gemm.seconds = TRY(table.seconds(row, "time_us"));
+    TRY(table.first(row, {"software", "format", "row_spread", "groups", "m", "n", "k"}));
+    rows.push_back(std::move(gemm));
+    return {};
+  };
+  return components::read_rows<GroupedGemmRow>(
+      path, {"software", "format", "row_spread", "groups", "m", "n", "k", "time_us"}, read);
+}
+
 }  // namespace plumbline::calibrate

@@ -114,19 +114,21 @@ model::Result<std::vector<TrayExchangeRow>> load_tray_exchange_rows(const std::s
 model::Result<std::size_t> check_component_table(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
   const auto size = [](const auto& rows) { return rows.size(); };
-  if (name == "gemm") return load_gemm_rows(path).map(size);
+  if (name == "gemm" || name == "decode_gemm") return load_gemm_rows(path).map(size);
   if (name == "gemm_held") return load_held_gemm_rows(path).map(size);
   if (name == "attention") return load_attention_rows(path).map(size);
   if (name == "mla") return load_mla_rows(path).map(size);
   if (name == "decode_attention" || name == "decode_mla") return load_cached_attention_rows(path).map(size);
-  if (name == "experts") return load_expert_rows(path).map(size);
+  if (name == "decode_grouped") return load_grouped_gemm_rows(path).map(size);
+  if (name == "experts" || name == "decode_experts") return load_expert_rows(path).map(size);
   if (name == "collectives" || name == "custom_all_reduce") return load_collective_rows(path).map(size);
   if (name == "exchange") return load_exchange_rows(path).map(size);
   if (name == "nvl72") return load_tray_exchange_rows(path).map(size);
   return model::wrong_input_at(
       path, 0, "", fmt::format("no component table is named '{}'", name),
-      model::known_names(name, {"gemm", "gemm_held", "attention", "mla", "decode_attention", "decode_mla", "experts",
-                                "collectives", "custom_all_reduce", "exchange", "nvl72"}));
+      model::known_names(
+          name, {"gemm", "decode_gemm", "decode_grouped", "gemm_held", "attention", "mla", "decode_attention",
+                 "decode_mla", "experts", "decode_experts", "collectives", "custom_all_reduce", "exchange", "nvl72"}));
 }
 
 }  // namespace plumbline::calibrate

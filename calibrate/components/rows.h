@@ -16,7 +16,16 @@ struct GemmRow {
   double seconds = 0;
 };
 
-// The same repeated for a second and more; power is the board's, as its meter averages it.
+// `groups` GEMMs of few rows in one launch, in the masked layout: m of each on average, by `row_spread` of m more or
+// fewer (drawn evenly). Without quantizing.
+struct GroupedGemmRow {
+  std::string software, format;
+  double row_spread = 0;
+  std::int64_t groups = 0, m = 0, n = 0, k = 0;
+  double seconds = 0;
+};
+
+// GemmRow repeated for a second and more; power is the board's, as its meter averages it.
 struct HeldGemmRow : GemmRow {
   double power_w = 0, power_limit_w = 0;
 };

@@ -16,7 +16,10 @@ struct StepKind {
   model::Result<void> (*run)(Draft& draft);
 };
 
-constexpr std::array<StepKind, 14> step_kinds = {{{"gemm", fit_gemm_step},
+constexpr std::array<StepKind, 17> step_kinds = {{{"gemm", fit_gemm_step},
+                                                  {"decode_gemm", fit_small_gemm_step},
+                                                  {"decode_grouped", fit_small_grouped_step},
+                                                  {"decode_experts", fit_small_experts_step},
                                                   {"experts", fit_expert_step},
                                                   {"attention", fit_attention_step},
                                                   {"collectives", fit_collective_step},
@@ -43,7 +46,9 @@ void set_residuals(Draft& draft) {
     const char* family;  // how that of the rows begins
     model::CostFamily of;
   };
-  constexpr std::array<Residual, 6> families = {{{"gemm", model::CostFamily::gemm},
+  constexpr std::array<Residual, 8> families = {{{"gemm", model::CostFamily::gemm},
+                                                 {"decode gemm", model::CostFamily::small_gemm},
+                                                 {"decode experts", model::CostFamily::small_grouped_gemm},
                                                  {"experts", model::CostFamily::grouped_gemm},
                                                  {"attention", model::CostFamily::attention},
                                                  {"decode_", model::CostFamily::cached_attention},
@@ -59,8 +64,11 @@ void set_residuals(Draft& draft) {
     for (const HeldOut& table : draft.held_out)
       if (table.family.starts_with(family)) errors.insert(errors.end(), table.large.begin(), table.large.end());
     set(of, errors,
-        fmt::format("rows of {} and more that no fit used (calibrate/published/components/{})",
-                    of == model::CostFamily::collective ? "4 MiB" : "1,024 tokens", draft.recipe().tables));
+        fmt::format("rows of {} that no fit used (calibrate/published/components/{})",
+                    of == model::CostFamily::collective              ? "4 MiB and more"
+                    : std::string_view(family).starts_with("decode") ? "few tokens"
+                                                                     : "1,024 tokens and more",
+                    draft.recipe().tables));
   }
   set(model::CostFamily::memory_bound, draft.memory_records,
       fmt::format("records of calibrate/measured/{}, each by the others of its operator", draft.recipe().measured));

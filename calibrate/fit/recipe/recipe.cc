@@ -10,9 +10,11 @@ namespace {
 
 using detail::TableReader;
 
-const std::vector<std::string> fits = {"gemm",       "experts",     "attention",          "collectives",     "exchange",
-                                       "tray",       "power",       "attention_backward", "weight_gradient", "memory",
-                                       "launch_gap", "low_latency", "custom_all_reduce",  "cached_attention"};
+const std::vector<std::string> fits = {
+    "gemm",           "experts",       "attention",          "collectives",      "exchange",
+    "tray",           "power",         "attention_backward", "weight_gradient",  "memory",
+    "launch_gap",     "low_latency",   "custom_all_reduce",  "cached_attention", "decode_gemm",
+    "decode_grouped", "decode_experts"};
 
 RecipeStep read_step(TableReader& table) {
   RecipeStep step;

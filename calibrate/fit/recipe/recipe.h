@@ -15,13 +15,13 @@ struct RecipeStep {
   // The fit, from component tables or from records of `measured`: a row of the table in docs/profiles.md. Empty:
   // constants of a neighbor.
   std::string fit;
-  std::string kind;                          // of GEMMs in the profile: "fp8_tensor" of gemm.fp8_tensor.k_time
-  std::string format;                        // of rows
-  std::vector<std::string> software;         // of rows, how their software begins; the first gives a GEMM's shape
-  std::string kernel, op, constant;          // of rows; of records; what they give
-  bool quantizes = true;                     // whether times of quantized formats hold the quantizing kernel
-  bool uses_nvlink = true;                   // whether low-latency kernels do so within a node
-  bool switch_sums = false;                  // whether the switch of a node sums
+  std::string kind;                   // of GEMMs in the profile: "fp8_tensor" of gemm.fp8_tensor.k_time
+  std::string format;                 // of rows
+  std::vector<std::string> software;  // of rows, how their software begins; the first gives a GEMM's shape
+  std::string kernel, op, constant;   // of rows; of records; what they give
+  bool quantizes = true;     // whether times of quantized formats hold the quantizing kernel; decode_gemm: and gaps
+  bool uses_nvlink = true;   // whether low-latency kernels do so within a node
+  bool switch_sums = false;  // whether the switch of a node sums
   std::optional<double> share, uncertainty;  // of pair_time, see fit_attention_table(); the least that is stated
   // A neighbor: patterns of constants, taken times the ratio own / neighbor of each constant in `by` and the inverse of
   // each in `over`. Figures of the device file are "device.<name>". `self` is the profile that is made, stated/<name>

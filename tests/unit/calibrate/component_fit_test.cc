@@ -12,6 +12,7 @@
 #include "calibrate/fit/detail/tables/exchange_table.h"
 #include "calibrate/fit/detail/tables/expert_table.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
+#include "calibrate/fit/detail/tables/small_gemm_table.h"
 #include "calibrate/fit/detail/tables/tray_table.h"
 #include "calibrate/fit/held_out.h"
 #include "model/base/random.h"
@@ -92,6 +93,58 @@ TEST(ComponentFit, TheQuantizingKernelIsApartFromTheGemm) {
   const GemmTableFit other = fit_gemm_rate(gemms(constants, "fp8_block", 12e-6), machine(), fit);
   EXPECT_NEAR(other.rate / (1600e12 / 1.1), 1, 0.02);
   EXPECT_EQ(other.constants.tile_m, fit.constants.tile_m);
+}
+
+constexpr model::SmallGemmConstants few_rows{.start = 3e-6, .bandwidth = 2.5e12, .k_time = 0.7e-9, .rate = 700e12};
+
+// Two softwares, one of which is a tenth slower: the constants are those of the mean, half the spread is uncertain.
+TEST(ComponentFit, GemmsOfFewRowsGiveBackTheirConstants) {
+  std::vector<GemmRow> rows;
+  for (const std::int64_t m : {1, 16, 64, 128, 256, 512})
+    for (const std::int64_t n : {512, 2048, 7168, 16384})
+      for (const std::int64_t k : {512, 2048, 7168, 16384}) {
+        const model::GemmWork work{
+            .m = static_cast<double>(m), .n = static_cast<double>(n), .k = static_cast<double>(k)};
+        const double seconds = few_rows.start + small_gemm_core(few_rows, work, 1).total();
+        rows.push_back({"a", "bf16", m, n, k, seconds});
+        rows.push_back({"b", "bf16", m, n, k, 1.1 * seconds});
+      }
+  const SmallGemmFit fit = fit_small_gemms(rows, machine());
+  const double mean = std::sqrt(1.1);
+  EXPECT_NEAR(fit.constants.start / (3e-6 * mean), 1, 0.02);
+  EXPECT_NEAR(fit.constants.bandwidth / (2.5e12 / mean), 1, 0.02);
+  EXPECT_NEAR(fit.constants.k_time / (0.7e-9 * mean), 1, 0.02);
+  EXPECT_NEAR(fit.constants.rate / (700e12 / mean), 1, 0.02);
+  EXPECT_THAT(fit.deviations, testing::Each(testing::Ge(std::log(1.1) / 2 - 1e-3)));
+  ASSERT_EQ(fit.held_out.size(), 2U);
+  EXPECT_GT(fit.fitted_errors[0].size(), 10U);
+}
+
+TEST(ComponentFit, GroupsAndExpertsOfFewRowsGiveBackTheirConstants) {
+  model::SmallGemmConstants known = few_rows;
+  known.k_time = 0;
+  std::vector<GroupedGemmRow> groups;
+  std::vector<ExpertRow> experts;
+  for (const std::int64_t count : {1, 4, 16, 64})
+    for (const std::int64_t m : {4, 32, 128, 384})
+      for (const std::int64_t ffn : {512, 1536, 2048}) {
+        const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+        const model::GemmWork down{.groups = real(count), .m = real(m), .n = 4096, .k = real(ffn), .row_spread = 0.3};
+        groups.push_back(
+            {"a", "bf16", 0.3, count, m, 4096, ffn, known.start + small_gemm_core(known, down, 1).total()});
+        // One of 64 experts for each of count * m tokens of `64 / count` ranks, the same rows for each expert.
+        model::GemmWork even = down, up{.groups = real(count), .m = real(m), .n = 2 * real(ffn), .k = 4096};
+        even.row_spread = 0;
+        const double activations = real(count * m) * (2 * 4096 + 3 * real(ffn)) * 2 / 1e12;
+        experts.push_back(
+            {"a", "kernel", "bf16", "balanced", 64 * m, 4096, ffn, 1, 64, 64 / count,
+             20e-6 + small_gemm_core(known, up, 1).total() + small_gemm_core(known, even, 1).total() + activations});
+      }
+  for (const SmallGemmFit& fit : {fit_small_grouped_gemms(groups, machine()), fit_small_experts(experts, machine())}) {
+    EXPECT_NEAR(fit.constants.bandwidth / 2.5e12, 1, 0.03);
+    EXPECT_NEAR(fit.constants.rate / 700e12, 1, 0.03);
+    EXPECT_EQ(fit.constants.k_time, 0);
+  }
 }
 
 TEST(ComponentFit, AttentionGivesBackItsConstants) {

@@ -118,6 +118,17 @@ TEST_F(ComponentTables, OtherTables) {
   EXPECT_EQ(trays->at(0).expert_parallel, 32);
 }
 
+TEST_F(ComponentTables, GroupedGemmsHaveASpreadOfRows) {
+  const std::string header = "software,format,row_spread,groups,m,n,k,time_us\n";
+  const auto rows = load_grouped_gemm_rows(write("decode_grouped", 1, header + "a,fp8_block,0.3,4,64,4096,7168,60\n"));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  EXPECT_DOUBLE_EQ(rows->at(0).row_spread, 0.3);
+  EXPECT_EQ(rows->at(0).groups, 4);
+  for (const char* spread : {"-0.1", "1.5", "nan", "some"})
+    expect_refused(write("decode_grouped", 1, header + "a,fp8_block," + spread + ",4,64,4096,7168,60\n"), 4,
+                   "row_spread", "not a part from 0 to 1");
+}
+
 TEST_F(ComponentTables, RowsAreRefused) {
   expect_refused(gemms(1, "a,bf16,64,32,0,\n"), 4, "512", "'0' is no number above 0");
   expect_refused(gemms(1, "a,bf16,64,32,-2,\n"), 4, "512", "'-2' is no number above 0");
@@ -173,7 +184,7 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
   EXPECT_EQ(times["decode_attention"], 3704u + 287u + 293u);
   EXPECT_EQ(times["decode_mla"], 1360u + 89u + 41u);
   EXPECT_EQ(times["gemm_held"], 11808u);  // all of the source's
-  EXPECT_EQ(times.size(), 11u);
+  EXPECT_EQ(times.size(), 14u);
   EXPECT_LT(bytes, 3'000'000u);
 }
 
@@ -196,6 +207,8 @@ TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
       EXPECT_TRUE(rows) << to_string(rows.error());
     };
     check("gemm", load_gemm_rows);
+    check("decode_gemm", load_gemm_rows);
+    check("decode_experts", load_expert_rows);
     check("gemm_held", load_held_gemm_rows);
     check("attention", load_attention_rows);
     check("mla", load_mla_rows);

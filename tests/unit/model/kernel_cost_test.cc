@@ -331,6 +331,13 @@ TEST_F(KernelTimes, SharesAddUpToTheTime) {
     EXPECT_TRUE(charged.contains(static_cast<std::int32_t>(profile.find(name).value()))) << name;
 }
 
+// Returns the forward operators of the block as those of a pass of inference.
+Graph for_inference(Graph block) {
+  std::erase_if(block.operators, [](const Operator& op) { return op.phase != Phase::F; });
+  block.inference = true;
+  return block;
+}
+
 std::vector<Graph> all_blocks() {
   std::vector<Graph> blocks;
   for (const Precision gemm : {Precision::fp8, Precision::bf16})
@@ -341,6 +348,11 @@ std::vector<Graph> all_blocks() {
   llama.architecture = load_architecture(shipped("examples/models/llama-3-8b.json")).value();
   llama.expert_parallel = 1;
   blocks.push_back(make_block(BlockKind::dense_layer, llama));
+  for (const std::int64_t tokens : {16, 256, 4096}) {
+    LayerContext pass = deepseek_rank(Precision::fp8);
+    pass.tokens = pass.sequence_length = tokens;
+    blocks.push_back(for_inference(make_block(BlockKind::moe_layer, pass)));
+  }
   return blocks;
 }
 
@@ -473,6 +485,55 @@ TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
   const Operator& rotary = find(layer_, "rotary_key");
   EXPECT_NEAR(best("rotary_key"), bytes_moved(layer_, rotary, 1).value() / 3.3e6, 1e-9);
   EXPECT_EQ(cost_.time(layer_, rotary, {.sms = 132}).gaps, 1e-6);
+}
+
+// One GEMM of M x 7168 by 7168 x 1536 of a pass of inference, with constants for few rows.
+TEST_F(KernelTimes, GemmsOfFewRowsJoinThoseOfManyRows) {
+  const KernelCost cost = make({}, {{.name = "gemm.fp8.small_m_start", .value = 2, .unit = "us"},
+                                    {.name = "gemm.fp8.small_m_bandwidth", .value = 2.8, .unit = "TB/s"},
+                                    {.name = "gemm.fp8.small_m_k_time", .value = 0.5, .unit = "ns"},
+                                    {.name = "gemm.fp8.small_m_rate", .value = 1200, .unit = "TFLOP/s"}});
+  Graph graph = for_inference(layer_);
+  const Operator op = find(graph, "q_a");
+  const auto at = [&](std::int64_t rows) {
+    for (const TensorId id : {op.reads[0], op.writes[0]}) graph.tensors[id].shape[0].size = rows;
+    return cost.time(graph, op, {.sms = 132});
+  };
+  const double n = static_cast<double>(graph.tensor(op.writes[0]).shape[1].size);
+  // One row: 2 us, the gap of 1 us, and the weights of 128 x 128 scales.
+  const double bytes = n * 7168 * (1 + 4.0 / 16384) + 7168 * (1 + 4.0 / 128) + 2 * n;
+  const double compute = 7168 * 0.5e-9 + 2 * 64 * n * 7168 / 1200e12, memory = bytes / 2.8e12;
+  EXPECT_NEAR(at(1).seconds, 3e-6 + std::cbrt(std::pow(compute, 3) + std::pow(memory, 3)), 1e-12);
+  double before = 0;
+  for (const std::int64_t rows : {1, 8, 64, 65, 128, 500, 512, 513, 514, 600, 1024, 2048, 16384, 262144}) {
+    const KernelTime time = at(rows);
+    EXPECT_GE(time.seconds, before) << rows;
+    EXPECT_GE(time.seconds, cost.best(graph, op)) << rows;
+    double shares = 0;
+    for (const Share& share : time.shares) shares += share.seconds;
+    EXPECT_NEAR(shares, time.seconds, 1e-15);
+    before = time.seconds;
+  }
+  EXPECT_NEAR(at(513).seconds / at(512).seconds, 1, 0.15);  // the tiles of large GEMMs are whole ones
+  const double many = at(262144).seconds;
+  Graph training = graph;
+  training.inference = false;
+  EXPECT_NEAR(many / cost.time(training, op, {.sms = 132}).seconds, 1, 0.01);
+}
+
+// Experts without rows are not read: 4 of them in half the time of 8, and less their start.
+TEST_F(KernelTimes, OnlyExpertsWithRowsAreRead) {
+  LayerContext pass = deepseek_rank(Precision::fp8);
+  pass.tokens = pass.sequence_length = 16;
+  Graph graph = for_inference(make_block(BlockKind::moe_layer, pass));
+  Operator op = *std::ranges::find(graph.operators, OperatorKind::grouped_matmul, &Operator::kind);
+  const auto hit = [&](double experts) {
+    std::get<MatmulAttributes>(op.attributes).groups_hit = experts;
+    return cost_.time(graph, op, {.sms = 132}).seconds;
+  };
+  const double fixed = 6e-6;  // gemm.ramp and the gap
+  EXPECT_NEAR((hit(4) - fixed) / (hit(2) - fixed), 2, 0.05);
+  EXPECT_EQ(hit(0), hit(static_cast<double>(graph.tensor(op.reads[1]).shape[0].size)));
 }
 
 // Four ranks share 4,096 tokens: each runs four kernels of 1,024 queries and 128 heads, so that the time of rows counts

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace plumbline::model {
@@ -55,6 +56,59 @@ TEST(GemmForm, LongKernelsDroop) {
   EXPECT_NEAR(gemm_core(slow, work, 1).droop, core * 0.2 * core / (core + 10e-6), 1e-18);
   slow.droop_time = 0;
   EXPECT_NEAR(gemm_core_seconds(slow, work, 1), 1.2 * core, 1e-15);
+}
+
+// 128 x 7168 by 7168 x 4096 in FP8 at 2.8 TB/s and 800 TFLOP/s, after 2.5 us: (128 x 7168 + 4096 x 7168) + 2 x 128 x
+// 4096 bytes take 11.19 us and the products 9.40 us, of which the longer one alone gives 13.69 us.
+TEST(SmallGemmForm, IsBoundByBytesOrProducts) {
+  const GemmWork work{.m = 128, .n = 4096, .k = 7168, .operand_bytes = 1};
+  SmallGemmConstants c{.start = 2.5e-6, .bandwidth = 2.8e12, .rate = 1e21};
+  EXPECT_NEAR(c.start + small_gemm_core(c, work, 1).total(), 13.6879e-6, 1e-10);
+  c.rate = 800e12;
+  const SmallGemmSeconds both = small_gemm_core(c, work, 1);
+  EXPECT_NEAR(both.tiles, 2.0 * 128 * 4096 * 7168 / 800e12, 1e-15);
+  EXPECT_NEAR(both.total(), std::cbrt(std::pow(9.3953e-6, 3) + std::pow(11.1879e-6, 3)), 1e-9);
+  EXPECT_NEAR(small_gemm_core(c, work, 0.5).tiles, 2 * both.tiles, 1e-15);  // half of the SMs
+  c.k_time = 1e-9;
+  EXPECT_NEAR(small_gemm_core(c, work, 1).inner, 7.168e-6, 1e-15);
+}
+
+// The rows at which products take as long as the weights: rate x bytes of a weight / (2 x bandwidth).
+TEST(SmallGemmForm, HasARidge) {
+  const auto ridge = [](double rate, double bandwidth, double weight_bytes) {
+    const SmallGemmConstants bytes{.bandwidth = bandwidth, .rate = 1e30}, products{.bandwidth = 1e30, .rate = rate};
+    const GemmWork weights{.m = 0, .n = 8192, .k = 8192, .operand_bytes = weight_bytes};
+    const GemmWork rows{.m = 64, .n = 8192, .k = 8192};
+    return 64 * small_gemm_core(bytes, weights, 1).total() / small_gemm_core(products, rows, 1).total();
+  };
+  EXPECT_NEAR(ridge(1100e12, 2.8e12, 1), 196.429, 1e-3);
+  EXPECT_NEAR(ridge(620e12, 2.8e12, 2), 221.429, 1e-3);
+}
+
+TEST(SmallGemmForm, RowsFillTilesOf64) {
+  EXPECT_EQ(small_gemm_padded_rows(1, 0), 64);
+  EXPECT_EQ(small_gemm_padded_rows(64, 0), 64);
+  EXPECT_EQ(small_gemm_padded_rows(65, 0), 128);
+  // Of 45 to 83 rows half the groups have a tile, half of them two.
+  EXPECT_NEAR(small_gemm_padded_rows(64, 0.3), 96, 1e-9);
+  EXPECT_NEAR(small_gemm_padded_rows(32, 0.3), 64, 1e-9);
+  double before = 0;
+  for (double m = 1; m < 1000; m *= 1.07) {
+    const double padded = small_gemm_padded_rows(m, std::min(1.0, std::sqrt(3 / m)));
+    EXPECT_GE(padded, std::max(before, m));
+    before = padded;
+  }
+}
+
+TEST(SmallGemmForm, NeverFallsWithASize) {
+  const SmallGemmConstants c{.bandwidth = 2.8e12, .k_time = 0.7e-9, .rate = 900e12};
+  const GemmWork work{.groups = 2, .m = 60, .n = 4096, .k = 4096};
+  const double before = small_gemm_core(c, work, 1).total();
+  for (double GemmWork::*size : {&GemmWork::groups, &GemmWork::m, &GemmWork::n, &GemmWork::k}) {
+    GemmWork larger = work;
+    larger.*size *= 1.5;
+    EXPECT_GT(small_gemm_core(c, larger, 1).total(), before);
+  }
 }
 
 // Nothing but the rounding of a wave makes a larger GEMM faster, and more SMs never slow one down.

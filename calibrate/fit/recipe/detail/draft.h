@@ -100,6 +100,9 @@ std::optional<double> attention_pair(const Find& find) {
 // The steps: each adds its constants and errors to the draft.
 model::Result<void> fit_gemm_step(Draft& draft);
 model::Result<void> fit_expert_step(Draft& draft);
+model::Result<void> fit_small_gemm_step(Draft& draft);
+model::Result<void> fit_small_grouped_step(Draft& draft);
+model::Result<void> fit_small_experts_step(Draft& draft);
 model::Result<void> fit_attention_step(Draft& draft);
 model::Result<void> fit_cached_attention_step(Draft& draft);
 model::Result<void> fit_collective_step(Draft& draft);
