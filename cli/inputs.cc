@@ -355,7 +355,8 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   const auto files = TRY(shipped_case_files());
   std::vector<calibrate::ValidationCase> cases;
   for (const std::string& file : files) {
-    if (calibrate::is_step_case(file) || calibrate::is_component_case(file)) continue;
+    if (calibrate::is_step_case(file) || calibrate::is_component_case(file) || calibrate::is_serving_case(file))
+      continue;
     auto loaded = TRY(read_case(file));
     cases.push_back(std::move(loaded));
   }
@@ -375,6 +376,20 @@ model::Result<calibrate::StepComparison> compare_case_steps(const std::string& p
     return reader.of_plan(plan, profile, {}, held_out);
   };
   return calibrate::compare_steps(definition, steps, inputs, true);
+}
+
+model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path) {
+  const auto definition = TRY(calibrate::load_serving_case(path));
+  std::vector<calibrate::PublishedServing> rows;
+  for (const std::string& name : definition.tables) {
+    const auto table = TRY(measurement_of_case(path, name));
+    const auto read = TRY(calibrate::read_published_serving(table));
+    rows.insert(rows.end(), read.begin(), read.end());
+  }
+  InputsReader reader(Purpose::serving);
+  return calibrate::compare_serving(definition, rows, [&](const model::Plan& plan, const std::string& profile) {
+    return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile));
+  });
 }
 
 }  // namespace plumbline::cli

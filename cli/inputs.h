@@ -11,6 +11,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/reliability/reliability.h"
 #include "calibrate/residuals/left_cells.h"
+#include "calibrate/validate/serving/serving_comparison.h"
 #include "calibrate/validate/step_comparison.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"
@@ -135,5 +136,8 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases();
 // Reads a case over published training steps (calibrate/validate/step_case.h) and predicts all rows of its table, with
 // their ranges.
 model::Result<calibrate::StepComparison> compare_case_steps(const std::string& path);
+
+// Reads a case over published deployments (calibrate/validate/serving/serving_case.h) and predicts all rows.
+model::Result<calibrate::ServingComparison> compare_case_serving(const std::string& path);
 
 }  // namespace plumbline::cli

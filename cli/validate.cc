@@ -53,6 +53,7 @@ struct Outcome {
   std::vector<calibrate::EvaluatedCase> figures;
   std::vector<calibrate::StepComparison> steps;
   std::vector<calibrate::ComponentComparison> components;
+  std::vector<calibrate::ServingComparison> serving;
 };
 
 model::Result<Outcome> run_files(const std::vector<std::string>& files) {
@@ -64,6 +65,11 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
     if (calibrate::is_step_case(file)) {
       auto compared = TRY(compare_case_steps(file));
       outcome.steps.push_back(std::move(compared));
+      continue;
+    }
+    if (calibrate::is_serving_case(file)) {
+      auto compared = TRY(compare_case_serving(file));
+      outcome.serving.push_back(std::move(compared));
       continue;
     }
     if (calibrate::is_component_case(file)) {
@@ -151,7 +157,8 @@ model::Result<int> run(const ValidateArguments& arguments) {
   const auto outcome = TRY(run_files(files));
   const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
   TRY(arguments.outputs.write(
-      {{"--json", [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components); }},
+      {{"--json",
+        [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components, outcome.serving); }},
        {"--svg", [&] { return reports::interval_chart_svg(intervals); }}}));
   int exit_code = 0;
   bool first = true;
@@ -169,6 +176,8 @@ model::Result<int> run(const ValidateArguments& arguments) {
   if (!intervals.scores.empty()) show("intervals", intervals.holds(), reports::interval_table(intervals));
   for (const calibrate::ComponentComparison& row : outcome.components)
     show(row.definition.name, row.holds(), reports::component_table(row));
+  for (const calibrate::ServingComparison& row : outcome.serving)
+    show(row.definition.name, row.holds(), reports::serving_table(row));
   return exit_code;
 }
 
@@ -197,6 +206,7 @@ void add_validate(CLI::App& root, int& exit_code) {
       "  plumbline validate published-steps\n"
       "  plumbline validate development-steps --svg intervals.svg\n"
       "  plumbline validate components\n"
+      "  plumbline validate serving\n"
       "  plumbline validate my-cluster-case.toml\n"
       "  plumbline validate --ledger ledger\n"
       "  plumbline validate --ledger ledger/2026-11-23-my-plan-h100.toml --add run.json --source \"quiet node\"");

@@ -229,21 +229,68 @@ Json component_case_json(const calibrate::ComponentComparison& comparison) {
   return json;
 }
 
+Json serving_errors_json(const calibrate::ServingSummary& summary) {
+  return {{"name", summary.name},
+          {"figure", summary.figure},
+          {"prediction", errors_json(summary.prediction)},
+          {"roofline", errors_json(summary.roofline)},
+          {"interval", score_json(summary.interval)}};
+}
+
+Json serving_case_json(const calibrate::ServingComparison& comparison) {
+  Json rows = Json::array(), summaries = Json::array(), demands = Json::array(), orders = Json::array(),
+       ratios = Json::array();
+  for (const calibrate::ComparedServing& row : comparison.rows) {
+    Json figures = Json::array();
+    for (const calibrate::ServingFigure& figure : row.figures)
+      figures.push_back({{"name", figure.name},
+                         {"published", figure.published},
+                         {"predicted", figure.predicted},
+                         {"error", figure.error()},
+                         {"roofline", figure.roofline}});
+    rows.push_back({{"id", row.row.id},
+                    {"set", row.row.set},
+                    {"average", row.row.average},
+                    {"lacking", row.lacking},
+                    {"error", row.error ? Json(row.error->message) : Json()},
+                    {"figures", std::move(figures)}});
+  }
+  for (const calibrate::ServingSummary& summary : comparison.summaries)
+    summaries.push_back(serving_errors_json(summary));
+  for (const calibrate::ComparedServingDemand& demand : comparison.demands) {
+    Json json = serving_errors_json(demand.summary);
+    json["aim"] = value_or_null<Json>(demand.demand.aim);
+    json["tolerance"] = value_or_null<Json>(demand.demand.limit);
+    json["within_tolerance"] = demand.holds();
+    json["reaches_aim"] = demand.reaches_aim();
+    demands.push_back(std::move(json));
+  }
+  for (const calibrate::PlanOrder& order : comparison.orders) orders.push_back(order_json(order));
+  for (const calibrate::TensorRatios& of : comparison.ratios)
+    ratios.push_back({{"set", of.set}, {"rows", of.rows}, {"median_error", of.median_error}});
+  return {{"name", comparison.definition.name}, {"passed", comparison.holds()},  {"deployments", std::move(rows)},
+          {"summaries", std::move(summaries)},  {"demands", std::move(demands)}, {"orders", std::move(orders)},
+          {"tensor_ratios", std::move(ratios)}};
+}
+
 }  // namespace
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
                             const std::vector<calibrate::StepComparison>& step_cases,
-                            const std::vector<calibrate::ComponentComparison>& component_cases) {
+                            const std::vector<calibrate::ComponentComparison>& component_cases,
+                            const std::vector<calibrate::ServingComparison>& serving_cases) {
   Json json;
   const calibrate::IntervalScores scores = calibrate::interval_scores(step_cases);
   json["passed"] = scores.holds() && std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
                    std::ranges::all_of(step_cases, &calibrate::StepComparison::holds) &&
-                   std::ranges::all_of(component_cases, &calibrate::ComponentComparison::holds);
+                   std::ranges::all_of(component_cases, &calibrate::ComponentComparison::holds) &&
+                   std::ranges::all_of(serving_cases, &calibrate::ServingComparison::holds);
   Json& list = json["cases"] = Json::array();
   for (const calibrate::EvaluatedCase& evaluated : cases) list.push_back(case_json(evaluated));
   for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
   for (const calibrate::ComponentComparison& comparison : component_cases)
     list.push_back(component_case_json(comparison));
+  for (const calibrate::ServingComparison& comparison : serving_cases) list.push_back(serving_case_json(comparison));
   json["intervals"] = intervals_json(scores);
   return document(json);
 }

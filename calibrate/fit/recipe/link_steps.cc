@@ -75,8 +75,8 @@ model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
   }
   const auto printed = std::filesystem::path(draft.inputs().components).parent_path() / "deepep.csv";
   auto rows = TRY(load_printed_exchange_rows(printed.string()));
-  if (!draft.recipe().tables.empty()) {
-    const auto table = TRY(load_exchange_rows(draft.table("exchange")));
+  if (const std::string file = draft.table("exchange"); std::filesystem::exists(file)) {  // not every GPU has one
+    const auto table = TRY(load_exchange_rows(file));
     rows.insert(rows.end(), table.begin(), table.end());
   }
   for (const ExchangeRow& row : rows)

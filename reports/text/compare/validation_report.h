@@ -7,6 +7,7 @@
 #include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
+#include "calibrate/validate/serving/serving_comparison.h"
 #include "calibrate/validate/step_comparison.h"
 
 namespace plumbline::reports {
@@ -16,6 +17,10 @@ std::string validation_table(const calibrate::EvaluatedCase& evaluated);
 
 // Returns published training steps next to predictions, their memory, the errors and the tolerances.
 std::string step_table(const calibrate::StepComparison& comparison);
+
+// Returns published deployments next to predictions and a roofline, the errors by set, order and ratios of tensor
+// degrees, and why rows are not predicted.
+std::string serving_table(const calibrate::ServingComparison& comparison);
 
 // Returns the scores of intervals by set and over all, and the verdict; nothing without intervals.
 std::string interval_table(const calibrate::IntervalScores& scores);
@@ -27,6 +32,7 @@ std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries);
 
 std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
                             const std::vector<calibrate::StepComparison>& step_cases = {},
-                            const std::vector<calibrate::ComponentComparison>& component_cases = {});
+                            const std::vector<calibrate::ComponentComparison>& component_cases = {},
+                            const std::vector<calibrate::ServingComparison>& serving_cases = {});
 
 }  // namespace plumbline::reports

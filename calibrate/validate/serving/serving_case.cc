@@ -1,0 +1,175 @@
+#include "calibrate/validate/serving/serving_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "calibrate/measurement/csv_table.h"
+#include "calibrate/toml/table_reader.h"
+#include "model/base/text.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+constexpr const char* serving_numbers[] = {"gpus",        "tensor",       "attention_data", "expert",
+                                           "concurrency", "input_tokens", "output_tokens"};
+constexpr double milliseconds = 1e-3;
+
+ServingDemand read_serving_demand(detail::TableReader& table) {
+  ServingDemand demand;
+  demand.name = table.text("name");
+  demand.figure = table.text("figure");
+  if (demand.figure != "step" && demand.figure != "TPOT" && demand.figure != "tokens/s")
+    table.fail("figure", table.line_of("figure"), fmt::format("unknown figure '{}'", demand.figure),
+               "known: step, TPOT, tokens/s");
+  demand.rows = table.optional_texts("rows");
+  demand.sets = table.optional_texts("sets");
+  demand.models = table.optional_texts("models");
+  demand.limit = table.optional_positive("limit");
+  demand.aim = table.optional_positive("aim");
+  return demand;
+}
+
+std::vector<std::string> parts_of(const std::string& cell) {
+  std::vector<std::string> parts;
+  if (cell.empty()) return parts;
+  for (const std::string_view part : model::split(cell, ';')) parts.emplace_back(model::trimmed(part));
+  return parts;
+}
+
+model::Result<void> read_phase(const CsvTable& table, std::size_t row, PublishedServing& serving) {
+  std::string phase = table.text(row, "phase");
+  serving.average = phase.starts_with("average ");
+  if (serving.average) phase = phase.substr(phase.find(' ') + 1);
+  serving.as_many_as_fit = phase == "offline";
+  if (phase == "prefill") serving.phase = ServingPhase::prefill;
+  if (phase == "decode") serving.phase = ServingPhase::decode;
+  if (phase == "prefill" || phase == "decode" || phase == "mixed" || phase == "offline") return {};
+  return tl::unexpected(
+      table.error(row, "phase", fmt::format("'{}' is none of prefill, decode, mixed, offline", phase)));
+}
+
+model::Result<void> read_figures(const CsvTable& table, std::size_t row, PublishedServing& serving) {
+  const auto read = [&](std::string_view column, double unit, std::optional<double>& to) -> model::Result<void> {
+    if (!table.text(row, column).empty()) to = TRY(table.positive(row, column)) * unit;
+    return {};
+  };
+  TRY(read("step_ms", milliseconds, serving.step_s));
+  TRY(read("tpot_ms", milliseconds, serving.tpot_s));
+  return read("tokens_per_s_per_gpu", 1, serving.tokens_per_s_per_gpu);
+}
+
+std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
+
+model::Error about_row(const PublishedServing& row, std::string message, std::string hint) {
+  return {model::ErrorKind::input, std::move(message), "", 0, row.id, std::move(hint)};
+}
+
+}  // namespace
+
+bool is_serving_case(const std::string& path) {
+  bool found = false;
+  // Other errors of the file are left to load_serving_case.
+  (void)detail::read_table_file(path, [&found](detail::TableReader& reader) { found = reader.has("deployments"); });
+  return found;
+}
+
+model::Result<ServingCase> load_serving_case(const std::string& path) {
+  ServingCase definition;
+  TRY(detail::read_table_file(path, [&](detail::TableReader& reader) {
+    definition.name = reader.text("name");
+    definition.tables = reader.text_or_texts("deployments");
+    reader.optional_tables("hardware", [&](detail::TableReader& table) {
+      definition.hardware.push_back(
+          {table.text("name"), table.text("topology"), table.optional_text("device"), table.optional_text("profile")});
+    });
+    reader.optional_tables("model", [&](detail::TableReader& table) {
+      definition.models.emplace_back(table.text("name"), table.text("config"));
+    });
+    reader.optional_tables(
+        "demand", [&](detail::TableReader& table) { definition.demands.push_back(read_serving_demand(table)); });
+  }));
+  return definition;
+}
+
+std::vector<std::string> PublishedServing::lacking() const {
+  std::vector<std::string> names;
+  for (const char* column : serving_numbers) {
+    const bool needless =
+        std::string_view(column) == "concurrency" && (as_many_as_fit || phase == ServingPhase::prefill);
+    if (!needless && !numbers.contains(column)) names.emplace_back(column);
+  }
+  if (weights.empty()) names.emplace_back("weights");
+  return names;
+}
+
+model::Result<std::vector<PublishedServing>> read_published_serving(const std::string& path) {
+  const auto table = TRY(CsvTable::read(
+      path, {"id",          "set",          "model",          "hardware", "phase",   "engine",
+             "gpus",        "tensor",       "attention_data", "expert",   "weights", "kv_cache",
+             "concurrency", "input_tokens", "output_tokens",  "step_ms",  "tpot_ms", "tokens_per_s_per_gpu",
+             "plan",        "missing"}));
+  std::vector<PublishedServing> rows;
+  std::set<std::string> ids;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    PublishedServing serving{.id = table.text(row, "id"),
+                             .set = table.text(row, "set"),
+                             .model = table.text(row, "model"),
+                             .hardware = table.text(row, "hardware"),
+                             .engine = table.text(row, "engine"),
+                             .weights = table.text(row, "weights"),
+                             .kv_cache = table.text(row, "kv_cache")};
+    if (!ids.insert(serving.id).second) return tl::unexpected(table.error(row, "id", "two rows have this id"));
+    TRY(read_phase(table, row, serving));
+    for (const char* column : serving_numbers)
+      if (!table.text(row, column).empty()) serving.numbers[column] = TRY(table.whole(row, column));
+    TRY(read_figures(table, row, serving));
+    serving.plan = parts_of(table.text(row, "plan"));
+    serving.missing = parts_of(table.text(row, "missing"));
+    rows.push_back(std::move(serving));
+  }
+  return rows;
+}
+
+model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition) {
+  const auto hardware = std::ranges::find(definition.hardware, row.hardware, &ServingHardware::name);
+  if (hardware == definition.hardware.end())
+    return tl::unexpected(about_row(row, fmt::format("the case has no hardware '{}'", row.hardware),
+                                    "add a [[hardware]] table with this name"));
+  const auto served = std::ranges::find(definition.models, row.model, &std::pair<std::string, std::string>::first);
+  if (served == definition.models.end())
+    return tl::unexpected(
+        about_row(row, fmt::format("the case has no model '{}'", row.model), "add a [[model]] table with this name"));
+  const auto number = [&](const char* column) { return row.numbers.at(column); };
+  std::vector<std::string> changes = {"model.config=" + in_quotes(served->second),
+                                      "cluster.topology=" + in_quotes(hardware->topology),
+                                      fmt::format("cluster.gpus={}", number("gpus")),
+                                      fmt::format("parallelism.tensor={}", number("tensor")),
+                                      fmt::format("parallelism.expert={}", number("expert")),
+                                      "inference.engine=" + in_quotes(row.engine),
+                                      fmt::format("inference.attention_data={}", number("attention_data")),
+                                      fmt::format("inference.input_tokens={}", number("input_tokens")),
+                                      fmt::format("inference.output_tokens={}", number("output_tokens")),
+                                      "inference.weights=" + in_quotes(row.weights)};
+  if (!row.kv_cache.empty()) changes.push_back("inference.kv_cache=" + in_quotes(row.kv_cache));
+  if (!hardware->device.empty()) changes.push_back("cluster.device=" + in_quotes(hardware->device));
+  if (!hardware->profile.empty()) changes.push_back("cluster.profile=" + in_quotes(hardware->profile));
+  // What is left to compute of a prompt is about a token.
+  if (row.phase == ServingPhase::decode)
+    changes.push_back(
+        fmt::format("inference.prefix_hit_rate={:.6f}", 1 - 1 / static_cast<double>(number("input_tokens"))));
+  const auto concurrency = row.numbers.find("concurrency");
+  changes.push_back(
+      fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));
+  changes.insert(changes.end(), row.plan.begin(), row.plan.end());
+  auto plan = model::read_plan("", row.id, changes);
+  if (!plan) {
+    const model::Error& error = plan.error();
+    return tl::unexpected(about_row(row, fmt::format("{}: {}", error.key, error.message), error.hint));
+  }
+  plan->file.clear();  // there is no file: models are searched among the shipped ones
+  return ServingPlan{std::move(*plan), hardware->profile};
+}
+
+}  // namespace plumbline::calibrate

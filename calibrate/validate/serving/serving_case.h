@@ -1,0 +1,73 @@
+// A validation case over tables of published deployments: on which cluster a row is predicted, which shipped model it
+// serves, and how large errors may be. docs/validation.md describes the file. A table is a CSV file with the columns of
+// calibrate/published/serving/deployments.csv; cells that the source does not state are empty.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::calibrate {
+
+struct ServingHardware {  // what a cell of the column `hardware` stands for
+  std::string name, topology;
+  std::string device, profile;  // empty: the topology's own
+};
+
+// A limit on the errors of rows, with what is wanted of them. An aim alone fails nothing.
+struct ServingDemand {
+  std::string name, figure;             // "step", "TPOT" or "tokens/s"
+  std::vector<std::string> rows, sets;  // ids, or sets; the median of |error| counts
+  std::vector<std::string> models;      // of the sets; empty: all
+  std::optional<double> limit, aim;
+};
+
+struct ServingCase {  // the content of a case file
+  std::string name;
+  std::vector<std::string> tables;  // names of the measurements
+  std::vector<ServingHardware> hardware;
+  std::vector<std::pair<std::string, std::string>> models;  // the column `model`, a shipped model
+  std::vector<ServingDemand> demands;
+};
+
+// Whether a case file is of this form; false for unreadable files.
+bool is_serving_case(const std::string& path);
+
+// Reads a case. Input errors name file, line and key.
+model::Result<ServingCase> load_serving_case(const std::string& path);
+
+enum class ServingPhase : std::uint8_t { prefill, decode, mixed };
+
+struct PublishedServing {  // a row of a table
+  std::string id, set, model, hardware, engine, weights, kv_cache;
+  ServingPhase phase = ServingPhase::mixed;
+  bool average = false;         // over a time of changing load
+  bool as_many_as_fit = false;  // requests
+  // Stated values by column: gpus, tensor, attention_data, expert, concurrency, input_tokens, output_tokens.
+  std::map<std::string, std::int64_t, std::less<>> numbers;
+  std::optional<double> step_s, tpot_s, tokens_per_s_per_gpu;
+  std::vector<std::string> plan;     // further keys of the plan
+  std::vector<std::string> missing;  // features of the row that a plan cannot express
+
+  std::vector<std::string> lacking() const;  // columns that a plan needs and the row lacks
+};
+
+// Reads a table. Input errors name file, line and column.
+model::Result<std::vector<PublishedServing>> read_published_serving(const std::string& path);
+
+struct ServingPlan {
+  model::Plan plan;
+  std::string profile;
+};
+
+// Returns the plan of a row, which must lack nothing. The plan of a decode row has its prompts cached. Input errors
+// name the row: hardware or a model that the case does not list, a plan key that does not exist.
+model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition);
+
+}  // namespace plumbline::calibrate

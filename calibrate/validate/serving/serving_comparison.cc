@@ -1,0 +1,203 @@
+#include "calibrate/validate/serving/serving_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "model/architecture/metrics.h"
+#include "sim/serving/serving.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::ServingPool;
+using model::ServingResult;
+
+const ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
+  return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
+}
+
+double tokens_of_cache(const model::Plan& plan) {
+  return static_cast<double>(plan.inference.input_tokens) + static_cast<double>(plan.inference.output_tokens) / 2;
+}
+
+// Returns the seconds in which the memory reads weights and cache once.
+double roofline_step(const sim::Inputs& inputs, const ServingResult& result, const ServingPool& pool) {
+  const double cache = result.batch_per_gpu * tokens_of_cache(inputs.plan) * result.kv_bytes_per_token;
+  return (pool.weights_bytes + cache) / inputs.cluster.device.memory_bandwidth.value();
+}
+
+// Returns the tokens of a prompt per second and GPU at the peak of the weights' format.
+double roofline_prefill(const sim::Inputs& inputs) {
+  const model::Device& device = inputs.cluster.device;
+  const bool narrow = model::is_quantized(inputs.plan.inference.weights) && device.fp8_peak.value() > 0;
+  const double peak = (narrow ? device.fp8_peak : device.bf16_peak).value();
+  return peak / (2 * model_metrics(inputs.architecture, inputs.plan.inference.input_tokens).active_parameters);
+}
+
+std::optional<PredictedRange> range_of(const std::optional<model::Quantiles>& quantiles, double published) {
+  return quantiles ? std::optional(PredictedRange{*quantiles, published}) : std::nullopt;
+}
+
+// A decode row is one step, without prefill; of other rows TPOT and rate hold what prefill takes.
+std::vector<ServingFigure> figures_of(const PublishedServing& row, const sim::Inputs& inputs,
+                                      const ServingResult& result) {
+  const bool decodes = row.phase == ServingPhase::decode;
+  const double step = result.decode_step_s, tpot = decodes ? step / result.tokens_per_step : result.tpot_s;
+  const double read = roofline_step(inputs, result, pool_of(result, row.phase));
+  const double pool_rate = result.batch_per_gpu * result.tokens_per_step;
+  std::vector<ServingFigure> figures;
+  if (row.step_s) figures.push_back({"step", *row.step_s, step, read, {}});
+  if (row.tpot_s) {
+    ServingFigure figure{"TPOT", *row.tpot_s, tpot, read / result.tokens_per_step, {}};
+    if (!decodes && result.interval) figure.range = range_of(result.interval->tpot_s, *row.tpot_s);
+    figures.push_back(std::move(figure));
+  }
+  if (!row.tokens_per_s_per_gpu) return figures;
+  ServingFigure rate{"tokens/s", *row.tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, pool_rate / read, {}};
+  if (row.phase == ServingPhase::prefill) {
+    rate.predicted = result.prefill_tokens_per_s_per_gpu / (1 - inputs.plan.inference.prefix_hit_rate);
+    rate.roofline = roofline_prefill(inputs);
+  } else if (decodes) {
+    rate.predicted = pool_rate / step;
+  } else if (result.interval) {
+    rate.range = range_of(result.interval->output_tokens_per_s_per_gpu, rate.published);
+  }
+  figures.push_back(std::move(rate));
+  return figures;
+}
+
+ComparedServing compare_row(const PublishedServing& row, const ServingCase& definition,
+                            const ServingInputsOf& inputs_of) {
+  ComparedServing compared{.row = row, .lacking = row.lacking()};
+  if (!compared.lacking.empty()) return compared;
+  const auto plan = serving_plan(row, definition);
+  if (!plan) return compared.error = plan.error(), compared;
+  const auto inputs = inputs_of(plan->plan, plan->profile);
+  if (!inputs) return compared.error = inputs.error(), compared;
+  const auto result = sim::predict_serving(*inputs);
+  if (!result) return compared.error = result.error(), compared;
+  compared.figures = figures_of(row, *inputs, *result);
+  return compared;
+}
+
+const ServingFigure* figure_of(const ComparedServing& row, const std::string& name) {
+  const auto found = std::ranges::find(row.figures, name, &ServingFigure::name);
+  return found == row.figures.end() ? nullptr : &*found;
+}
+
+template <class Which>
+ServingSummary summarize_figure(std::string name, const std::string& figure, const std::vector<ComparedServing>& rows,
+                                const Which& which) {
+  std::vector<double> predictions, rooflines;
+  std::vector<PredictedRange> ranges;
+  for (const ComparedServing& row : rows) {
+    const ServingFigure* found = which(row.row) ? figure_of(row, figure) : nullptr;
+    if (found == nullptr) continue;
+    predictions.push_back(found->error());
+    rooflines.push_back(found->roofline / found->published - 1);
+    if (found->range) ranges.push_back(*found->range);
+  }
+  return {std::move(name), figure, errors_of(predictions), errors_of(rooflines), score_of(ranges)};
+}
+
+std::vector<ServingSummary> summaries_of_sets(const std::vector<ComparedServing>& rows) {
+  std::vector<ServingSummary> summaries;
+  std::vector<std::string> sets;
+  for (const ComparedServing& row : rows) {
+    const std::string& set = row.row.set;
+    if (row.row.average || std::ranges::find(sets, set) != sets.end()) continue;
+    sets.push_back(set);
+    for (const char* figure : {"step", "TPOT", "tokens/s"}) {
+      ServingSummary summary = summarize_figure(
+          set, figure, rows, [&](const PublishedServing& other) { return other.set == set && !other.average; });
+      if (summary.prediction.rows > 0) summaries.push_back(std::move(summary));
+    }
+  }
+  return summaries;
+}
+
+bool wanted_by(const ServingDemand& demand, const PublishedServing& row) {
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  return !row.average && (has(demand.rows, row.id) ||
+                          (has(demand.sets, row.set) && (demand.models.empty() || has(demand.models, row.model))));
+}
+
+// Returns what rows share that differ in tensor degree or concurrency alone.
+std::string load_of(const PublishedServing& row) {
+  return fmt::format("{} {} {} {} {}", row.model, row.hardware, row.weights, row.numbers.at("input_tokens"),
+                     row.numbers.at("output_tokens"));
+}
+
+std::vector<PlanOrder> orders_of(const std::vector<ComparedServing>& rows) {
+  std::vector<OrderedRow> ordered;
+  for (const ComparedServing& row : rows)
+    if (const ServingFigure* tpot = figure_of(row, "TPOT"); tpot != nullptr && row.row.phase == ServingPhase::mixed)
+      ordered.push_back({row.row.set, load_of(row.row),
+                         fmt::format("TP{} C{}", row.row.numbers.at("tensor"), row.row.numbers.at("concurrency")),
+                         false, tpot->published, tpot->predicted});
+  return ordered.empty() ? std::vector<PlanOrder>{} : plan_orders(ordered);
+}
+
+std::vector<TensorRatios> ratios_of(const std::vector<ComparedServing>& rows) {
+  struct Base {
+    std::int64_t tensor;
+    const ServingFigure* tpot;
+  };
+  const auto key = [](const PublishedServing& row) {
+    return fmt::format("{} {} C{}", row.set, load_of(row), row.numbers.at("concurrency"));
+  };
+  std::map<std::string, Base> bases;
+  for (const ComparedServing& row : rows) {
+    const ServingFigure* tpot = figure_of(row, "TPOT");
+    if (tpot == nullptr || row.row.phase != ServingPhase::mixed) continue;
+    const Base own{row.row.numbers.at("tensor"), tpot};
+    const auto [at, added] = bases.try_emplace(key(row.row), own);
+    if (!added && own.tensor < at->second.tensor) at->second = own;
+  }
+  std::map<std::string, std::vector<double>> errors;
+  for (const ComparedServing& row : rows) {
+    const ServingFigure* tpot = figure_of(row, "TPOT");
+    if (tpot == nullptr || row.row.phase != ServingPhase::mixed) continue;
+    const Base& base = bases.at(key(row.row));
+    if (base.tensor == row.row.numbers.at("tensor")) continue;
+    errors[row.row.set].push_back(tpot->predicted / base.tpot->predicted / (tpot->published / base.tpot->published) -
+                                  1);
+  }
+  std::vector<TensorRatios> ratios;
+  for (const auto& [set, of] : errors) ratios.push_back({set, of.size(), errors_of(of).median_absolute});
+  return ratios;
+}
+
+}  // namespace
+
+bool ComparedServingDemand::holds() const {
+  return !demand.limit || (summary.prediction.rows > 0 && summary.prediction.median_absolute <= *demand.limit);
+}
+
+bool ComparedServingDemand::reaches_aim() const {
+  return summary.prediction.rows > 0 && (!demand.aim || summary.prediction.median_absolute <= *demand.aim);
+}
+
+bool ServingComparison::holds() const { return std::ranges::all_of(demands, &ComparedServingDemand::holds); }
+
+ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
+                                  const ServingInputsOf& inputs_of) {
+  ServingComparison comparison{.definition = definition};
+  for (const PublishedServing& row : rows) comparison.rows.push_back(compare_row(row, definition, inputs_of));
+  comparison.summaries = summaries_of_sets(comparison.rows);
+  for (const ServingDemand& demand : definition.demands)
+    comparison.demands.push_back(
+        {demand, summarize_figure(demand.name, demand.figure, comparison.rows,
+                                  [&](const PublishedServing& row) { return wanted_by(demand, row); })});
+  comparison.orders = orders_of(comparison.rows);
+  comparison.ratios = ratios_of(comparison.rows);
+  return comparison;
+}
+
+}  // namespace plumbline::calibrate

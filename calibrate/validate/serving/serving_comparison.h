@@ -1,0 +1,72 @@
+// Published deployments compared with their predictions and with a roofline.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/residuals/plan_order.h"
+#include "calibrate/validate/interval_score.h"
+#include "calibrate/validate/serving/serving_case.h"
+#include "model/base/error.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::calibrate {
+
+// A published number with its prediction. The roofline reads all weights and the cache at the datasheet's memory
+// bandwidth once a step, and computes a prompt at the datasheet's peak.
+struct ServingFigure {
+  std::string name;  // "step", "TPOT" (s), "tokens/s" (of a GPU)
+  double published = 0, predicted = 0, roofline = 0;
+  std::optional<PredictedRange> range;
+
+  double error() const { return predicted / published - 1; }
+};
+
+struct ComparedServing {  // a row with its prediction
+  PublishedServing row;
+  std::vector<std::string> lacking;   // columns without which there is no plan
+  std::optional<model::Error> error;  // why there is no prediction, where there is a plan
+  std::vector<ServingFigure> figures;
+};
+
+struct ServingSummary {  // of one figure over some rows
+  std::string name, figure;
+  StepErrors prediction, roofline;
+  IntervalScore interval;  // of the rows that have one
+};
+
+// How the time per output token changes with tensor parallelism at the same load.
+struct TensorRatios {
+  std::string set;
+  std::size_t rows = 0;
+  double median_error = 0;  // of |predicted ratio / published ratio - 1|, a row against that with fewest ranks
+};
+
+struct ComparedServingDemand {
+  ServingDemand demand;
+  ServingSummary summary;
+  bool holds() const;
+  bool reaches_aim() const;
+};
+
+struct ServingComparison {
+  ServingCase definition;
+  std::vector<ComparedServing> rows;
+  std::vector<ServingSummary> summaries;  // of each set and figure, without averages over a time
+  std::vector<ComparedServingDemand> demands;
+  std::vector<PlanOrder> orders;  // of tensor degrees and concurrencies with the same lengths, by TPOT
+  std::vector<TensorRatios> ratios;
+
+  bool holds() const;
+};
+
+// Loads the inputs of a prediction: model, cluster and profile (the second argument; empty: the cluster's own).
+using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile)>;
+
+// Compares all rows. One whose plan is infeasible or wrong has its error; the others go on.
+ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
+                                  const ServingInputsOf& inputs_of);
+
+}  // namespace plumbline::calibrate

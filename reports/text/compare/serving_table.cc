@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "reports/text/compare/validation_report.h"
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using calibrate::ComparedServing;
+using calibrate::ServingComparison;
+using calibrate::ServingFigure;
+
+constexpr std::size_t most_listed = 40;  // rows of a set
+
+std::string signed_percent(double share) { return fmt::format("{:+.1f}%", share * 100); }
+
+// Milliseconds, or tokens per second.
+std::string figure_text(const ServingFigure& figure, double value) {
+  return figure.name == "tokens/s" ? number(value) : fmt::format("{} ms", number(value * 1e3));
+}
+
+std::string deployment_text(const calibrate::PublishedServing& row) {
+  const auto of = [&](const char* column) {
+    const auto found = row.numbers.find(column);
+    return found == row.numbers.end() ? std::string("?") : fmt::format("{}", found->second);
+  };
+  return fmt::format("{} {}, TP{} EP{}, {}+{}", of("gpus"), row.hardware, of("tensor"), of("expert"),
+                     of("input_tokens"), of("output_tokens"));
+}
+
+void add_row(const ComparedServing& row, Table& table) {
+  for (const ServingFigure& figure : row.figures)
+    table.add(
+        {row.row.id, row.row.model, deployment_text(row.row), figure.name, figure_text(figure, figure.published),
+         figure_text(figure, figure.predicted),
+         row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published) : signed_percent(figure.error()),
+         signed_percent(figure.roofline / figure.published - 1)});
+}
+
+// Returns the rows of sets that are short enough; the others have their summary.
+std::string rows_table(const ServingComparison& comparison) {
+  Table table("row | model | deployment | figure | >published | >predicted | >error | >roofline");
+  for (const ComparedServing& row : comparison.rows) {
+    const auto of_set = std::ranges::count_if(
+        comparison.rows, [&](const ComparedServing& other) { return other.row.set == row.row.set; });
+    if (static_cast<std::size_t>(of_set) <= most_listed) add_row(row, table);
+  }
+  return table.to_string();
+}
+
+std::string sets_table(const ServingComparison& comparison) {
+  Table table("set | figure | >rows | >median | >largest | >bias | >median of the roofline | >in 80 % interval");
+  const auto add = [&](const calibrate::ServingSummary& summary) {
+    const calibrate::StepErrors& errors = summary.prediction;
+    table.add({summary.name, summary.figure, fmt::format("{}", errors.rows),
+               fmt::format("{:.1f}%", errors.median_absolute * 100), signed_percent(errors.largest),
+               signed_percent(errors.bias), fmt::format("{:.1f}%", summary.roofline.median_absolute * 100),
+               summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-"});
+  };
+  for (const calibrate::ServingSummary& summary : comparison.summaries) add(summary);
+  for (const calibrate::ComparedServingDemand& demand : comparison.demands)
+    if (demand.summary.prediction.rows > 0) add(demand.summary);
+  return table.to_string();
+}
+
+std::string demands_text(const ServingComparison& comparison) {
+  std::string out;
+  for (const calibrate::ComparedServingDemand& row : comparison.demands) {
+    const auto& errors = row.summary.prediction;
+    const std::string wanted = row.demand.aim ? fmt::format("wanted are {}", percent(*row.demand.aim)) : "";
+    const std::string limit = row.demand.limit ? fmt::format(", tolerated {}", percent(*row.demand.limit)) : "";
+    out += paragraph(fmt::format("{}: {}{}: {}.", row.demand.name, wanted, limit,
+                                 errors.rows == 0    ? "no prediction"
+                                 : !row.holds()      ? "EXCEEDED"
+                                 : row.reaches_aim() ? "within"
+                                                     : "short of aim"));
+  }
+  return out;
+}
+
+std::string parallel_text(const ServingComparison& comparison) {
+  std::string out;
+  for (const calibrate::PlanOrder& order : comparison.orders)
+    out += paragraph(fmt::format(
+        "{}: Kendall's tau {:.2f} over tensor degrees and concurrencies at the same lengths ({} deployments).",
+        order.name, order.tau, order.rows));
+  for (const calibrate::TensorRatios& ratios : comparison.ratios)
+    out += paragraph(fmt::format("{}: what a tensor degree changes in TPOT is off by {:.1f} % (median of {}).",
+                                 ratios.set, ratios.median_error * 100, ratios.rows));
+  return out;
+}
+
+// Returns notes as "what: row, row".
+std::string reasons_text(const ServingComparison& comparison) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
+  const auto note = [&](const std::string& text, const std::string& id) {
+    auto found = std::ranges::find_if(notes, [&](const auto& one) { return one.first == text; });
+    if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
+    found->second.push_back(id);
+  };
+  for (const ComparedServing& row : comparison.rows) {
+    if (!row.lacking.empty()) note(fmt::format("Not stated: {}", fmt::join(row.lacking, ", ")), row.row.id);
+    if (row.error) note(fmt::format("Not predicted: {}", row.error->message), row.row.id);
+    if (!row.figures.empty())
+      for (const std::string& missing : row.row.missing) note(fmt::format("Not modelled: {}", missing), row.row.id);
+  }
+  std::string out;
+  for (const auto& [text, ids] : notes) out += paragraph(fmt::format("{}: {}", text, fmt::join(ids, ", ")));
+  return out;
+}
+
+}  // namespace
+
+std::string serving_table(const ServingComparison& comparison) {
+  return fmt::format(
+      "{}\n\n{}\nErrors by set; rows that are averages over a time are ratios, in no set:\n{}\n{}\n{}\n{}\n{}",
+      comparison.definition.name, rows_table(comparison), sets_table(comparison), demands_text(comparison),
+      parallel_text(comparison), reasons_text(comparison),
+      paragraph("roofline: weights and cache once through the memory, and prompts at the dense peak of the weights' "
+                "format, by datasheets."));
+}
+
+}  // namespace plumbline::reports

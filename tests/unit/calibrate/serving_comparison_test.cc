@@ -1,0 +1,125 @@
+// Cases over published deployments: their files, the plans of rows, and errors.
+#include "calibrate/validate/serving/serving_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "sim/serving/serving.h"
+#include "tests/support/inputs.h"
+#include "tests/support/step_inputs.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+const std::string columns =
+    "id,set,model,hardware,phase,engine,gpus,tensor,attention_data,expert,weights,kv_cache,concurrency,input_tokens,"
+    "output_tokens,step_ms,tpot_ms,tokens_per_s_per_gpu,plan,missing\n";
+const std::string case_text = R"(name = "ours"
+deployments = ["rows"]
+[[hardware]]
+name = "H100"
+topology = "h100-dgx"
+profile = "h100"
+[[model]]
+name = "Llama"
+config = "models/llama-3-8b.json"
+[[demand]]
+name = "all"
+figure = "TPOT"
+sets = ["a"]
+limit = 0.5
+aim = 1e-9
+)";
+
+class ServingCases : public testing::Test {
+ protected:
+  const tests::TemporaryDirectory folder_;
+
+  ServingCase load(const std::string& text = case_text) const {
+    return load_serving_case(folder_.write("case.toml", text).string()).value();
+  }
+  std::vector<PublishedServing> rows(const std::string& text) const {
+    return read_published_serving(folder_.write("rows.csv", columns + text).string()).value();
+  }
+  static model::Result<sim::Inputs> inputs(const model::Plan& plan, const std::string& profile) {
+    return tests::inputs_of_plan(plan, profile);
+  }
+  static model::ServingResult predicted(const PublishedServing& row, const ServingCase& definition) {
+    const ServingPlan plan = serving_plan(row, definition).value();
+    return sim::predict_serving(inputs(plan.plan, plan.profile).value()).value();
+  }
+};
+
+TEST_F(ServingCases, AreDistinguishedFromOtherCases) {
+  EXPECT_TRUE(is_serving_case(folder_.write("case.toml", case_text).string()));
+  EXPECT_FALSE(is_serving_case(tests::shipped("calibrate/cases/components.toml")));
+  EXPECT_FALSE(is_serving_case("no-such-file.toml"));
+  std::string wrong = case_text;
+  wrong.replace(wrong.find("TPOT"), 4, "TTFT");
+  const std::string path = folder_.write("wrong.toml", wrong).string();
+  const auto refused = load_serving_case(path);
+  ASSERT_FALSE(refused);
+  tests::expect_error(refused.error(), model::ErrorKind::input, path, 12, "demand.figure", "unknown figure 'TTFT'");
+}
+
+TEST_F(ServingCases, RowsHaveTheirPlans) {
+  const auto read = rows(
+      "r1,a,Llama,H100,mixed,vllm,2,2,1,1,bf16,,64,1024,256,,10,1000,inference.chunked_prefill_tokens=2048,\n"
+      "r2,a,Llama,H100,average decode,vllm,1,1,1,1,fp8,fp8,8,1000,100,5,,,,changing load\n"
+      "r3,a,Llama,H100,offline,vllm,1,1,1,1,bf16,bf16,,1024,256,,,9000,,\n"
+      "r4,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,bf16,,,256,,,9000,,\n");
+  const ServingCase definition = load();
+  const model::Plan mixed = serving_plan(read[0], definition)->plan;
+  EXPECT_EQ(mixed.parallelism.tensor, 2);
+  EXPECT_EQ(mixed.inference.engine, "vllm");
+  EXPECT_EQ(mixed.inference.concurrency, 64);
+  EXPECT_EQ(mixed.inference.chunked_prefill_tokens, 2048);
+  EXPECT_EQ(mixed.inference.prefix_hit_rate, 0);
+  const model::Plan decode = serving_plan(read[1], definition)->plan;
+  EXPECT_TRUE(read[1].average);
+  EXPECT_EQ(decode.inference.kv_cache, "fp8");
+  EXPECT_NEAR(decode.inference.prefix_hit_rate, 0.999, 1e-9);  // one of 1,000 tokens is computed
+  EXPECT_EQ(serving_plan(read[2], definition)->plan.inference.concurrency, 0);
+  EXPECT_EQ(read[3].lacking(), (std::vector<std::string>{"concurrency", "input_tokens"}));
+  const std::string path =
+      folder_.write("wrong.csv", columns + "r,a,Llama,H100,both,vllm,1,1,1,1,bf16,,1,1,1,,1,,,\n").string();
+  const auto refused = read_published_serving(path);
+  ASSERT_FALSE(refused);
+  tests::expect_error(refused.error(), model::ErrorKind::input, path, 2, "phase", "'both' is none of prefill");
+}
+
+// A row that states what is predicted has no error, one that states half of it one of 100 %. The second tensor degree
+// is published twice as slow as it is predicted: its ratio is off by half, and the order of both turns.
+TEST_F(ServingCases, ErrorsAreThoseOfThePredictions) {
+  const ServingCase definition = load();
+  const std::string one = "r1,a,Llama,H100,mixed,vllm,1,1,1,1,bf16,,16,1024,256,,10,1000,,\n";
+  const std::string two = "r2,a,Llama,H100,mixed,vllm,2,2,1,1,bf16,,16,1024,256,,10,,,\n";
+  auto read = rows(one + two + "r3,b,Other,H100,mixed,vllm,1,1,1,1,bf16,,16,1024,256,,10,,,\n");
+  const model::ServingResult first = predicted(read[0], definition), second = predicted(read[1], definition);
+  read[0].tpot_s = first.tpot_s;
+  read[0].tokens_per_s_per_gpu = first.output_tokens_per_s_per_gpu / 2;
+  read[1].tpot_s = 2 * second.tpot_s;
+  const ServingComparison compared = compare_serving(definition, read, inputs);
+  ASSERT_EQ(compared.rows[0].figures.size(), 2U);
+  EXPECT_NEAR(compared.rows[0].figures[0].error(), 0, 1e-12);
+  EXPECT_NEAR(compared.rows[0].figures[1].error(), 1, 1e-12);
+  EXPECT_LT(compared.rows[0].figures[0].roofline, first.tpot_s);
+  EXPECT_NEAR(compared.rows[1].figures[0].error(), -0.5, 1e-12);
+  ASSERT_TRUE(compared.rows[2].error);
+  EXPECT_EQ(compared.rows[2].error->key, "r3");
+  ASSERT_EQ(compared.ratios.size(), 1U);
+  EXPECT_EQ(compared.ratios[0].rows, 1U);
+  EXPECT_NEAR(compared.ratios[0].median_error, 0.5, 1e-12);
+  ASSERT_EQ(compared.demands.size(), 1U);
+  EXPECT_TRUE(compared.demands[0].holds());
+  EXPECT_FALSE(compared.demands[0].reaches_aim());
+  ASSERT_EQ(compared.orders.size(), 2U);  // of the set and of all
+  EXPECT_EQ(compared.orders[0].rows, 2U);
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate
