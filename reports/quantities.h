@@ -88,11 +88,12 @@ void visit_serving(const model::ServingResult& serving, Visitor&& visit) {
   visit("output_tokens_per_s", serving.output_tokens_per_s, "tokens/s");
   visit("output_tokens_per_s_per_gpu", serving.output_tokens_per_s_per_gpu, "tokens/s");
   visit("output_tokens_per_s_per_node", serving.output_tokens_per_s_per_node, "tokens/s");
-  visit("output_tokens_per_s_per_decode_gpu", serving.batch_per_gpu / serving.tpot_s, "tokens/s");
   visit("input_tokens_per_s_per_gpu", serving.input_tokens_per_s_per_gpu, "tokens/s");
   visit("decode_step_s", serving.decode_step_s, "s");
   visit("tokens_per_step", serving.tokens_per_step, "tokens");
   visit("prefill_tokens_per_s_per_gpu", serving.prefill_tokens_per_s_per_gpu, "tokens/s");
+  visit("decode_tokens_per_s_per_gpu", serving.batch_per_gpu * serving.tokens_per_step / serving.decode_step_s,
+        "tokens/s");  // of GPUs that do nothing else
   visit("kv_bytes_per_token", serving.kv_bytes_per_token, "B");
   visit("kv_capacity_tokens", serving.kv_capacity_tokens, "tokens");
   visit("most_concurrency", serving.most_concurrency, "1");

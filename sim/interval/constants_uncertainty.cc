@@ -63,7 +63,9 @@ constexpr Family families[] = {
     {"overlap.", "link and collective constants"},
     {"exchange.", "all-to-all constants"},
     {"host.", "host"},
-    {"serving.", "host"},
+    {"serving.step", "host"},
+    {"serving.request", "host"},
+    {"serving.gap", "host"},
 };
 
 // Returns whether a constant counts or names something, so that it is exact.

@@ -12,6 +12,7 @@
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/interval.h"
+#include "sim/serving/pass_costs.h"
 #include "sim/serving/serving.h"
 #include "sim/tasks/tasks.h"
 
@@ -19,9 +20,7 @@ namespace plumbline::sim {
 
 namespace {
 
-using Serving = model::Result<model::ServingResult>;
-
-constexpr char engine_constant[] = "residual.engine";
+constexpr char engine_factor[] = "serving.engine_factor";
 
 // The rows of the fullest rank's experts over the mean: 1.15 to 1.3 where every expert has one copy, less where copies
 // of the popular ones balance them (assumed, from the loads of public serving benchmarks; docs/serving.md).
@@ -44,34 +43,54 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
 
 // What engines differ in and no constant of theirs explains makes whole steps longer.
 void add_engine(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const auto index = inputs.profile.find(engine_constant);
+  const auto index = inputs.profile.find(engine_factor);
   if (!index) return;
-  const model::Parameter& residual = inputs.profile.parameters()[*index];
-  found.push_back({"engine " + residual.stack, "engine", [deviation = residual.value](double z, InputChange& change) {
+  const model::Parameter& factor = inputs.profile.parameters()[*index];
+  found.push_back({"engine " + factor.stack, "engine",
+                   [deviation = std::log1p(factor.relative_uncertainty.value_or(0))](double z, InputChange& change) {
                      change.step_factor *= std::exp(z * deviation);
                    }});
+}
+
+// What an interval is of.
+struct Rates {
+  double tpot_s = 0, ttft_s = 0, tokens_per_s_per_gpu = 0;
+};
+
+Rates rates_of(const model::ServingResult& result) {
+  return {result.tpot_s, result.ttft_unloaded_s, result.output_tokens_per_s_per_gpu};
 }
 
 // A deployment under changes. It is predicted at a fixed number of requests, without limits that would change it.
 class ChangedServing {
  public:
-  ChangedServing(Inputs inputs, double concurrency) : inputs_(std::move(inputs)) {
+  ChangedServing(Inputs inputs, double concurrency, unsigned threads) : inputs_(std::move(inputs)), threads_(threads) {
     auto& keys = inputs_.plan.inference;
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
+    inputs_.passes = std::make_shared<PassGraphs>();
   }
   const Inputs& inputs() const { return inputs_; }
 
-  Serving of(const InputChange& change) const {
+  model::Result<Rates> of(const InputChange& change) const {
     Inputs changed = inputs_;
     changed.profile = changed_profile(inputs_.profile, change);
     changed.shapes = &change.shapes;
     if (change.imbalance) changed.plan.inference.expert_imbalance = *change.imbalance;
-    model::ServingResult result = TRY(ServingPredictor(changed).predict(changed.plan));
-    result.tpot_s *= change.step_factor;
-    result.ttft_unloaded_s *= change.step_factor;
-    result.output_tokens_per_s_per_gpu /= change.step_factor;
-    return result;
+    const Rates rates = rates_of(TRY(ServingPredictor(changed).predict(changed.plan)));
+    const double factor = change.step_factor;
+    return Rates{rates.tpot_s * factor, rates.ttft_s * factor, rates.tokens_per_s_per_gpu / factor};
+  }
+
+  // Returns the same for each change, from several threads.
+  model::Result<std::vector<Rates>> of(const std::vector<InputChange>& changes) const {
+    std::vector<std::optional<model::Result<Rates>>> found(changes.size());
+    limit_threads(threads_, [&] {
+      tbb::parallel_for(std::size_t{0}, changes.size(), [&](std::size_t i) { found[i] = of(changes[i]); });
+    });
+    std::vector<Rates> rates;
+    for (std::optional<model::Result<Rates>>& one : found) rates.push_back(TRY(std::move(*one)));
+    return rates;
   }
 
   model::Result<std::vector<model::ShapeKey>> shapes() const {
@@ -86,39 +105,44 @@ class ChangedServing {
 
  private:
   Inputs inputs_;
+  unsigned threads_;
 };
 
-// Predicts the deployment for every change, on several threads.
-model::Result<std::vector<model::ServingResult>> predict_all(const ChangedServing& deployment, unsigned threads,
-                                                             const std::vector<InputChange>& changes) {
-  std::vector<std::optional<Serving>> predicted(changes.size());
-  limit_threads(threads, [&] {
-    tbb::parallel_for(std::size_t{0}, changes.size(), [&](std::size_t i) { predicted[i] = deployment.of(changes[i]); });
-  });
-  std::vector<model::ServingResult> results;
-  for (std::optional<Serving>& one : predicted) results.push_back(TRY(std::move(*one)));
-  return results;
+// Returns by how much ln(time per token) grows with each uncertainty alone. Most shapes have next to no part in it: a
+// block of them needs one prediction.
+model::Result<std::vector<double>> gradient_of(const ChangedServing& deployment, double tpot_s,
+                                               const std::vector<Uncertainty>& uncertainties) {
+  constexpr std::size_t block = 8;
+  constexpr double no_effect = 1e-4;
+  std::vector<InputChange> blocks((uncertainties.size() + block - 1) / block);
+  for (std::size_t u = 0; u < uncertainties.size(); ++u) uncertainties[u].apply(1, blocks[u / block]);
+  const auto together = TRY(deployment.of(blocks));
+  std::vector<std::size_t> effective;
+  for (std::size_t u = 0; u < uncertainties.size(); ++u)
+    if (std::abs(std::log(together[u / block].tpot_s / tpot_s)) >= no_effect) effective.push_back(u);
+  std::vector<InputChange> changes(effective.size());
+  for (std::size_t i = 0; i < effective.size(); ++i) uncertainties[effective[i]].apply(1, changes[i]);
+  const auto alone = TRY(deployment.of(changes));
+  std::vector<double> gradient(uncertainties.size(), 0);
+  for (std::size_t i = 0; i < effective.size(); ++i) gradient[effective[i]] = std::log(alone[i].tpot_s / tpot_s);
+  return gradient;
 }
 
-// Returns the quantiles of draws of what `value` takes, over `now`'s, times the answer's.
-template <class Value>
-model::Quantiles relative(const std::vector<model::ServingResult>& draws, const model::ServingResult& now,
-                          const model::ServingResult& answer, const Value& value) {
+// Returns the quantiles of draws of a rate over that without a change, times that of the answer.
+model::Quantiles relative(const std::vector<Rates>& draws, const Rates& now, const Rates& answer, double Rates::*rate) {
   std::vector<double> values;
-  for (const model::ServingResult& draw : draws) values.push_back(value(answer) * value(draw) / value(now));
+  for (const Rates& draw : draws) values.push_back(answer.*rate * (draw.*rate / now.*rate));
   return model::quantiles_of(std::move(values));
 }
 
-std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<model::ServingResult>& draws,
-                                        const model::ServingResult& now, const model::ServingResult& answer,
-                                        const IntervalOptions& options) {
+std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<Rates>& draws, const Rates& now,
+                                        std::optional<double> answer, const IntervalOptions& options) {
   const auto price = inputs.plan.run.ownership == "purchase" ? model::purchase_price(inputs.plan, inputs.cluster).value
                                                              : model::rent_price(inputs.plan, inputs.cluster).value;
-  if (!price || !answer.usd_per_million_output_tokens) return std::nullopt;
+  if (!price || !answer) return std::nullopt;
   std::vector<double> costs = price_draws(*price, "price", options.seed, draws.size());
   for (std::size_t i = 0; i < draws.size(); ++i)
-    costs[i] *=
-        *answer.usd_per_million_output_tokens * now.output_tokens_per_s_per_gpu / draws[i].output_tokens_per_s_per_gpu;
+    costs[i] *= *answer * now.tokens_per_s_per_gpu / draws[i].tokens_per_s_per_gpu;
   return model::quantiles_of(std::move(costs));
 }
 
@@ -128,31 +152,26 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
                                                           const IntervalOptions& options) {
   Inputs own = inputs;
   own.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
-  const ChangedServing deployment(std::move(own), result.concurrency);
+  const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
   for (const auto add : {add_constants, add_expert_load, add_engine}) add(deployment.inputs(), drawn.uncertainties);
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);
   });
+  std::vector<InputChange> changes;
   for (const Uncertainty& one : drawn.uncertainties)
     drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
-  std::vector<InputChange> changes(1);  // the first is none
   for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
-  for (const Uncertainty& one : drawn.uncertainties) one.apply(1, changes.emplace_back());
-  std::vector<model::ServingResult> all = TRY(predict_all(deployment, options.threads, changes));
-  const model::ServingResult now = all.front();
-  const auto first_alone = all.begin() + 1 + static_cast<std::ptrdiff_t>(options.draws);
-  for (auto alone = first_alone; alone != all.end(); ++alone)
-    drawn.gradient.push_back(std::log(alone->tpot_s / now.tpot_s));
-  const std::vector<model::ServingResult> draws(all.begin() + 1, first_alone);
-  for (const model::ServingResult& draw : draws) drawn.draws.time_ratio.push_back(draw.tpot_s / now.tpot_s);
+  const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
+  const std::vector<Rates> draws = TRY(deployment.of(changes));
+  for (const Rates& draw : draws) drawn.draws.time_ratio.push_back(draw.tpot_s / now.tpot_s);
+  drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
   model::ServingInterval interval;
-  interval.tpot_s = relative(draws, now, result, [](const auto& one) { return one.tpot_s; });
-  interval.ttft_unloaded_s = relative(draws, now, result, [](const auto& one) { return one.ttft_unloaded_s; });
-  interval.output_tokens_per_s_per_gpu =
-      relative(draws, now, result, [](const auto& one) { return one.output_tokens_per_s_per_gpu; });
-  interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result, options);
+  interval.tpot_s = relative(draws, now, answer, &Rates::tpot_s);
+  interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_s);
+  interval.output_tokens_per_s_per_gpu = relative(draws, now, answer, &Rates::tokens_per_s_per_gpu);
+  interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result.usd_per_million_output_tokens, options);
   interval.parts = parts_of(drawn, {});
   return interval;
 }

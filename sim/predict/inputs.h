@@ -17,6 +17,7 @@ namespace plumbline::sim {
 struct CampaignInput;
 class ContentionTable;
 class LinksMemo;
+class PassGraphs;
 class RoutingMemo;
 class ScheduleTables;
 
@@ -32,6 +33,7 @@ struct Inputs {
   std::shared_ptr<const ContentionTable> contention = nullptr;
   std::shared_ptr<LinksMemo> links = nullptr;           // all inputs that share it have the same fabric
   std::shared_ptr<ScheduleTables> tables = nullptr;     // of schedules
+  std::shared_ptr<PassGraphs> passes = nullptr;         // of inference; all inputs that share it have the same model
   std::optional<double> power_exponent = std::nullopt;  // model::PowerModel::Limit::exponent
   std::optional<Left> left = std::nullopt;              // of steps; for intervals
   std::optional<Left> memory_left = std::nullopt;       // of the fullest rank's peak

@@ -256,13 +256,17 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
   model::LayerContext degrees = context(plan, instance, shape);
   PlanKey key;
   model::visit_context(degrees, [&](const auto& value) { key.add(value); });
+  key.add(kind);
+  const std::string graph = key.bytes();
   add_instance(plan, instance, key);
-  key.add(kind, shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
+  key.add(shape.communicates, plan.inference.expert_imbalance, plan.overlap.communication_sms,
           plan.overlap.communication_kernels);
   return blocks_.find(key.bytes(), [&] {
     degrees.architecture = inputs_.architecture;
+    PassGraphs own;
+    PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
     return std::make_shared<const BlockCost>(
-        cost(model::make_block(kind, degrees), shape, plan.inference.expert_imbalance, transfers));
+        cost(*graphs.find(graph, degrees, kind), shape, plan.inference.expert_imbalance, transfers));
   });
 }
 

@@ -68,6 +68,19 @@ struct PassShape {
   bool communicates = false;  // transfers of another micro-batch run during its kernels, and kernels during its own
 };
 
+// Graphs of blocks of passes, which depend on no constant, by the bytes of their context and kind. Safe for several
+// threads.
+class PassGraphs {
+ public:
+  std::shared_ptr<const model::Graph> find(const std::string& key, const model::LayerContext& degrees,
+                                           model::BlockKind kind) {
+    return graphs_.find(key, [&] { return std::make_shared<const model::Graph>(model::make_block(kind, degrees)); });
+  }
+
+ private:
+  model::Memo<std::string, std::shared_ptr<const model::Graph>> graphs_;
+};
+
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
 class PassCosts {
  public:

@@ -31,9 +31,7 @@ std::vector<std::string> serving_head(const ServingReport& report) {
 std::vector<std::string> serving_sentences(const ServingReport& report) {
   const model::ServingResult& result = report.result;
   const model::Plan::Inference& keys = report.inputs.plan.inference;
-  std::vector<std::string> sentences = {
-      "A steady state: no arrivals, no queues, no scheduler's pauses. A request waits for nothing before its first "
-      "token, so that time is a lower bound."};
+  std::vector<std::string> sentences = {"A steady state: no arrivals, no queues, no tail latency."};
   if (keys.speculative_tokens > 0)
     sentences.push_back(
         fmt::format("A step computes {} speculated {} of a request and yields {} tokens, at an "

@@ -54,24 +54,35 @@ std::optional<Quantiles> inverse(const std::optional<Quantiles>& quantiles) {
   return Quantiles{1 / quantiles->p90, 1 / quantiles->p50, 1 / quantiles->p10};
 }
 
+std::optional<double> value_of_key(const ServingResult& result, std::string_view key) {
+  std::optional<double> found;
+  visit_serving(result, [&](std::string_view name, const auto& value, const char*) {
+    if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
+  });
+  return found;
+}
+
 TitledTable answer_table(const ServingResult& result) {
   const model::ServingInterval interval = result.interval.value_or(model::ServingInterval());
   Answer answer(result.interval.has_value());
-  answer.add("time per output token (TPOT)", result.tpot_s, duration, interval.tpot_s);
+  answer.add("TPOT, time per output token", result.tpot_s, duration, interval.tpot_s);
   answer.add("tokens/s of a user", 1 / result.tpot_s, number, inverse(interval.tpot_s));
-  answer.add("time to the first token, unloaded (TTFT): a lower bound", result.ttft_unloaded_s, duration,
+  answer.add("TTFT, to the first token, unloaded (at least)", result.ttft_unloaded_s, duration,
              interval.ttft_unloaded_s);
-  answer.add("longest step between tokens (ITL)", result.itl_worst_s, duration);
+  answer.add("ITL, between tokens, at most", result.itl_worst_s, duration);
   answer.add("output tokens/s of a GPU", result.output_tokens_per_s_per_gpu, number,
              interval.output_tokens_per_s_per_gpu);
   answer.add("output tokens/s of a node", result.output_tokens_per_s_per_node, grouped);
   answer.add("output tokens/s of all GPUs", result.output_tokens_per_s, grouped);
   answer.add("input tokens/s of a GPU", result.input_tokens_per_s_per_gpu, number);
-  answer.add("per million output tokens", result.usd_per_million_output_tokens, interval.usd_per_million_output_tokens);
-  answer.add("per million input tokens", result.usd_per_million_input_tokens);
-  answer.add("all GPUs, per million output tokens", result.usd_per_million_tokens_all_in);
+  answer.add("tokens/s of a GPU that only decodes", *value_of_key(result, "decode_tokens_per_s_per_gpu"), number);
+  answer.add("tokens/s of a GPU that only prefills", result.prefill_tokens_per_s_per_gpu, number);
+  answer.add("USD per million output tokens", result.usd_per_million_output_tokens,
+             interval.usd_per_million_output_tokens);
+  answer.add("USD per million input tokens", result.usd_per_million_input_tokens);
+  answer.add("USD per million output tokens, all GPUs", result.usd_per_million_tokens_all_in);
   answer.add("requests in flight (concurrency)", result.concurrency, number);
-  answer.add("requests of a GPU that decodes", result.batch_per_gpu, number);
+  answer.add("requests that decode, per GPU", result.batch_per_gpu, number);
   answer.add("requests for which there is KV space", result.most_concurrency, whole);
   answer.add("tokens in the KV cache, at most", result.kv_capacity_tokens, whole);
   TitledTable table = answer.table();
@@ -162,14 +173,6 @@ TitledTable frontier_table(const ServingResult& result) {
   }
   if (shown < points.size()) table.note = fmt::format("{} of {} points; --csv has all.", shown, points.size());
   return table;
-}
-
-std::optional<double> value_of_key(const ServingResult& result, std::string_view key) {
-  std::optional<double> found;
-  visit_serving(result, [&](std::string_view name, const auto& value, const char*) {
-    if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
-  });
-  return found;
 }
 
 TitledTable published_table(const ServingReport& report) {

@@ -63,6 +63,15 @@ TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
   EXPECT_FALSE(InputsReader().load("llama-3-8b-64xh800", {})->plan.inference.given);
 }
 
+TEST(ShippedPlans, ThatServeAreFoundByName) {
+  const auto plan = find_plan("llama-3-70b-8xh100", {});
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  EXPECT_TRUE(plan->inference.given);
+  const auto missing = find_plan("llama-3-70b-8xh200", {});
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().hint, HasSubstr("did you mean 'llama-3-70b-8xh100'?"));
+}
+
 TEST_F(ServingInputs, TakeAnEngineFromAFileNextToThePlan) {
   folder_.write("ours.toml",
                 "extends = \"vllm\"\nserving.step = { value = 50, unit = \"us\", kind = \"measured\", "
