@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json deployment_of(const sim::Deployment& row) {
+Json deployment_of(const sim::RankedDeployment& row) {
   const model::ServingResult& result = row.result;
   return {{"value", row.value},
           {"within_limits", row.within},
@@ -33,7 +33,7 @@ Json deployment_of(const sim::Deployment& row) {
 
 Json option_of(const sim::DeploymentOption& option) {
   Json plans = Json::array(), frontier = Json::array(), removed = Json::array();
-  for (const sim::Deployment& row : option.search.best) plans.push_back(deployment_of(row));
+  for (const sim::RankedDeployment& row : option.search.best) plans.push_back(deployment_of(row));
   for (const sim::DeploymentPoint& one : option.search.frontier)
     frontier.push_back({{"concurrency", one.point.concurrency},
                         {"tpot_s", one.point.tpot_s},

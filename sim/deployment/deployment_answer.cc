@@ -32,7 +32,7 @@ void rank(DeploymentAnswer& answer) {
   for (std::size_t i = 0; i < answer.options.size(); ++i)
     if (!answer.options[i].search.best.empty()) answer.order.push_back(i);
   std::ranges::stable_sort(answer.order, [&](std::size_t a, std::size_t b) {
-    const Deployment &one = answer.options[a].search.best.front(), &other = answer.options[b].search.best.front();
+    const RankedDeployment &one = answer.options[a].search.best.front(), &other = answer.options[b].search.best.front();
     if (one.within != other.within) return one.within;
     return better(answer.objective, one.value, other.value);
   });
@@ -48,7 +48,7 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
           found && (best == nullptr || seconds(found->result) < seconds((best->search.*member)->result)))
         best = &option;
     if (best == nullptr) return;
-    const Deployment& found = *(best->search.*member);
+    const RankedDeployment& found = *(best->search.*member);
     const double shortest = seconds(found.result);
     const auto& given = limit(best->on.inputs.plan.inference);
     if (!given || shortest <= *given) return;
@@ -64,7 +64,7 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
       &DeploymentSearchResult::shortest_ttft, [](const auto& result) { return result.ttft_unloaded_s; },
       [](const auto& keys) { return keys.max_ttft_s; }, "TTFT", "inference.max_ttft_s");
   if (!answer.order.empty()) {
-    const Deployment& best = answer.best(0);
+    const RankedDeployment& best = answer.best(0);
     for (std::string& sentence : broken_limits(best.plan, best.result, answer.first().goal))
       sentences.push_back(fmt::format("{} on {} {} GPUs has {}", deployment_words(best.plan), answer.first().on.gpus,
                                       answer.first().on.cluster, sentence));

@@ -29,7 +29,7 @@ struct DeploymentAnswer {
   std::vector<std::size_t> order;  // indices of options with a deployment, the best first
 
   const DeploymentOption& first() const { return options[order.front()]; }
-  const Deployment& best(std::size_t place) const { return options[order[place]].search.best.front(); }
+  const RankedDeployment& best(std::size_t place) const { return options[order[place]].search.best.front(); }
 };
 
 // Searches an option under the goal of the answer; fills its goal, search, notes, or error. Returns input errors.

@@ -14,6 +14,7 @@
 #include "model/base/data_type.h"
 #include "sim/deployment/detail/pool_space.h"
 #include "sim/search/cluster_option.h"
+#include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
 #include "sim/tasks/tasks.h"
 
@@ -29,7 +30,9 @@ constexpr double seconds_per_hour = 3600, seconds_per_day = 86400;
 constexpr const char* weights_rule = "memory: weights alone exceed the GPU";
 constexpr const char* slow_prefill_rule =
     "prefill: other pools compute more tokens/s per GPU within inference.max_ttft_s";
-constexpr const char* no_split_rule = "GPUs: no whole instances of both pools use all of them";
+constexpr const char* slow_rule = "limits: TPOT or TTFT is longer than the plan allows";
+constexpr const char* waiting_rule = "requests: some of inference.concurrency would wait for memory or for prefill";
+constexpr const char* no_split_rule = "GPUs: too few for an instance of each pool";
 
 double billed_gpus(const Plan& plan) { return static_cast<double>(plan.cluster.gpus); }
 
@@ -105,8 +108,8 @@ class DeploymentSearch {
  private:
   // What became of one plan: a deployment, or the rule by which it was removed.
   struct Outcome {
-    std::optional<Deployment> deployment;
-    std::string rule;
+    std::optional<RankedDeployment> deployment;
+    std::string rule, example;
     std::optional<model::Error> wrong;
     bool decided = false;
   };
@@ -203,10 +206,10 @@ class DeploymentSearch {
     return kept;
   }
 
-  // Predicts two pools in the ratio that wastes least.
+  // Predicts two pools in the ratio that serves most.
   Outcome best_split(const PrefillPool& prefill, const model::Instance& decode) const {
     const std::vector<PoolSplit> splits = pool_splits(inputs_.plan, prefill.shape, decode);
-    if (splits.empty()) return {.rule = no_split_rule, .decided = true};
+    if (splits.empty()) return {{}, no_split_rule, "", {}, true};
     const auto predicted = [&](const PoolSplit& split) {
       Plan plan = base_;
       use_two_pools(plan, prefill.shape, decode, split);
@@ -238,6 +241,16 @@ class DeploymentSearch {
     return best;
   }
 
+  // Returns whether fewer requests are being served than are in flight (Little's law), so that the time per token of
+  // those that are would hide what the others wait.
+  bool waits(const Plan& plan, const ServingResult& result) const {
+    constexpr double almost = 0.99;
+    if (goal_.objective != Objective::latency) return false;
+    const double output = mean_request(plan).output;
+    const double served = result.output_tokens_per_s / output * (result.ttft_unloaded_s + output * result.tpot_s);
+    return served < almost * static_cast<double>(plan.inference.concurrency);
+  }
+
   Outcome predict(const Plan& plan) const {
     if (stopped()) return {};
     auto result = predictor_.predict(plan);
@@ -245,7 +258,8 @@ class DeploymentSearch {
     outcome.decided = true;
     if (!result) {
       if (result.error().kind == model::ErrorKind::input) outcome.wrong = result.error();
-      outcome.rule = fmt::format("{}: {}", result.error().key, result.error().message);
+      outcome.rule = result.error().key;
+      outcome.example = result.error().message;
       return outcome;
     }
     const auto value = value_of(plan, *result, goal_);
@@ -253,11 +267,11 @@ class DeploymentSearch {
     const auto& keys = plan.inference;
     const bool fast = (!keys.max_tpot_s || result->tpot_s <= *keys.max_tpot_s) &&
                       (!keys.max_ttft_s || result->ttft_unloaded_s <= *keys.max_ttft_s);
-    if (!fast) {
-      outcome.rule = "limits: TPOT or TTFT is longer than the plan allows";
+    if (!fast || waits(plan, *result)) {
+      outcome.rule = fast ? waiting_rule : slow_rule;
       return outcome;
     }
-    outcome.deployment = Deployment{plan, std::move(*result), value.value_or(0), broken.empty()};
+    outcome.deployment = RankedDeployment{plan, std::move(*result), value.value_or(0), broken.empty()};
     return outcome;
   }
 
@@ -283,22 +297,23 @@ class DeploymentSearch {
         ++result_.evaluated;
         found_.push_back(*outcome.deployment);
       } else if (outcome.decided) {
-        removed_.add(outcome.rule, 1);
+        removed_.add(outcome.rule, 1, outcome.example);
       }
     }
     return {};
   }
 
-  bool is_better(const Deployment& one, const Deployment& other) const {
+  bool is_better(const RankedDeployment& one, const RankedDeployment& other) const {
     if (one.within != other.within) return one.within;
     if (one.value != other.value) return better(goal_.objective, one.value, other.value);
     return one.result.tpot_s < other.result.tpot_s;
   }
 
   void rank() {
-    std::ranges::stable_sort(found_, [&](const Deployment& a, const Deployment& b) { return is_better(a, b); });
+    std::ranges::stable_sort(found_,
+                             [&](const RankedDeployment& a, const RankedDeployment& b) { return is_better(a, b); });
     std::map<decltype(shape_of(base_)), bool> seen;
-    std::erase_if(found_, [&](const Deployment& one) { return !seen.emplace(shape_of(one.plan), true).second; });
+    std::erase_if(found_, [&](const RankedDeployment& one) { return !seen.emplace(shape_of(one.plan), true).second; });
     const std::size_t kept = std::min(found_.size(), std::max<std::size_t>(1, options_.top));
     result_.best.assign(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(kept));
   }
@@ -350,7 +365,7 @@ class DeploymentSearch {
   Plan base_;
   std::vector<model::Instance> shapes_, too_large_;
   std::vector<Plan> plans_;  // one of each pool or pair, to find what comes closest to the limits
-  std::vector<Deployment> found_;
+  std::vector<RankedDeployment> found_;
   RemovedCounts removed_;
   DeploymentSearchResult result_;
   std::mutex mutex_;

@@ -31,7 +31,7 @@ struct DeploymentGoal {
   std::optional<double> most_usd_per_hour;  // of the whole deployment
 };
 
-struct Deployment {
+struct RankedDeployment {
   model::Plan plan;             // that `serve` reads to the same result
   model::ServingResult result;  // without its frontier
   double value = 0;             // value_of()
@@ -54,10 +54,10 @@ struct DeploymentPoint {
 };
 
 struct DeploymentSearchResult {
-  std::vector<Deployment> best;           // best first, one for each choice of degrees; those within the limits first
+  std::vector<RankedDeployment> best;     // best first, one for each choice of degrees; those within the limits first
   std::vector<DeploymentPoint> frontier;  // by growing TPOT
   // Where nothing keeps the limits: the deployments with the shortest TPOT and TTFT with one request in flight.
-  std::optional<Deployment> shortest_tpot, shortest_ttft;
+  std::optional<RankedDeployment> shortest_tpot, shortest_ttft;
   std::uint64_t space = 0;       // deployments: pools for both phases, and pairs of pools with their best ratio of GPUs
   std::uint64_t evaluated = 0;   // of those
   std::vector<Removed> removed;  // what was not evaluated, and what cannot serve

@@ -46,7 +46,7 @@ std::string question_words(const sim::DeploymentAnswer& answer) {
   return words + ".";
 }
 
-std::vector<std::string> deployment_cells(const sim::Deployment& row, const sim::Deployment& best,
+std::vector<std::string> deployment_cells(const sim::RankedDeployment& row, const sim::RankedDeployment& best,
                                           const sim::DeploymentAnswer& answer) {
   const auto& keys = row.plan.inference;
   const model::ServingResult& result = row.result;
@@ -115,6 +115,11 @@ std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
   return heading("Interactivity against throughput on " + option_name(answer.first().on), style) + table.to_string();
 }
 
+std::string removed_words(const sim::Removed& removed) {
+  const std::string example = removed.example.empty() ? "" : fmt::format(", for example: {}", removed.example);
+  return fmt::format("{} {}{}", grouped(static_cast<double>(removed.plans)), removed.rule, example);
+}
+
 std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
   constexpr std::size_t most_rules = 6;
   std::string text = heading("Searched", style);
@@ -126,8 +131,7 @@ std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
                               grouped(static_cast<double>(search.space)), search.complete ? "" : ", not all decided",
                               grouped(static_cast<double>(search.evaluated))));
     for (std::size_t i = 0; i < std::min(most_rules, search.removed.size()); ++i)
-      text += paragraph(
-          fmt::format("- {} {}", grouped(static_cast<double>(search.removed[i].plans)), search.removed[i].rule));
+      text += paragraph("- " + removed_words(search.removed[i]));
   }
   return text;
 }
@@ -156,7 +160,7 @@ std::string why_none(const sim::DeploymentOption& option) {
   if (!option.search.complete) return "stopped before any was found";
   const auto& removed = option.search.removed;
   const auto most = std::ranges::max_element(removed, {}, &sim::Removed::plans);
-  return most == removed.end() ? "not looked at" : fmt::format("{} ({} deployments)", most->rule, most->plans);
+  return most == removed.end() ? "not looked at" : removed_words(*most);
 }
 
 std::string deployment_text(const sim::DeploymentAnswer& answer, bool color) {
@@ -191,7 +195,7 @@ std::string deployment_svg(const sim::DeploymentAnswer& answer) {
     auto& series = panel.series.emplace_back(LineChart::Series{option_name(option.on), {}});
     for (auto one = option.search.frontier.rbegin(); one != option.search.frontier.rend(); ++one)
       series.points.push_back({1 / one->point.tpot_s, one->point.output_tokens_per_s_per_gpu});
-    const sim::Deployment& best = option.search.best.front();
+    const sim::RankedDeployment& best = option.search.best.front();
     chart.marks.push_back(
         {1 / best.result.tpot_s, best.result.output_tokens_per_s_per_gpu, sim::deployment_words(best.plan)});
   }

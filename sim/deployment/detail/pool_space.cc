@@ -43,7 +43,8 @@ class Instances {
     const auto& listed = plan_.search.pipeline;
     for (const std::int64_t pipeline : listed.empty() ? powers_up_to(std::min(most_stages, model_.layers)) : listed)
       for (const std::int64_t data : attention_data(tensor))
-        if (tensor * pipeline * data <= gpus_) add_experts({tensor, pipeline, data});
+        if (tensor * pipeline * data <= gpus_)
+          add_experts({.tensor = tensor, .pipeline = pipeline, .attention_data = data});
   }
 
   Values attention_data(std::int64_t tensor) const {
@@ -126,11 +127,12 @@ std::vector<PoolSplit> pool_splits(const model::Plan& plan, const Instance& pref
     return !asked(plan, key) || keys.gpus == found;
   };
   std::vector<PoolSplit> splits;
-  for (std::int64_t instances = 1; instances * decode.gpus() < gpus; ++instances) {
-    const std::int64_t decoding = instances * decode.gpus(), rest = gpus - decoding;
-    if (rest % prefill.gpus() == 0 && kept("inference.prefill.gpus", plan.inference.prefill, rest) &&
-        kept("inference.decode.gpus", plan.inference.decode, decoding))
-      splits.push_back({rest / prefill.gpus(), instances});
+  for (PoolSplit split{0, 1}; split.decode_instances * decode.gpus() < gpus; ++split.decode_instances) {
+    const std::int64_t decoding = split.decode_instances * decode.gpus();
+    split.prefill_instances = (gpus - decoding) / prefill.gpus();
+    if (split.prefill_instances > 0 && kept("inference.decode.gpus", plan.inference.decode, decoding) &&
+        kept("inference.prefill.gpus", plan.inference.prefill, split.prefill_instances * prefill.gpus()))
+      splits.push_back(split);
   }
   return splits;
 }

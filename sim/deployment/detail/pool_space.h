@@ -30,12 +30,12 @@ std::vector<std::int64_t> chunk_sizes(const model::Plan& plan);
 // Returns whether to try one pool for both phases (false), one for each (true), or both.
 std::vector<bool> disaggregations(const model::Plan& plan);
 
-// Instances of two pools that share all GPUs.
+// Instances of two pools that share the GPUs.
 struct PoolSplit {
   std::int64_t prefill_instances = 0, decode_instances = 0;
 };
-// Returns every split of the GPUs over whole instances without a rest, with an instance of each at least, by growing
-// number of decode instances. The GPUs that the plan states of a pool are kept.
+// Returns, by growing number of instances that decode, splits in which as many others prefill as the GPUs allow, one at
+// least. The GPUs of a pool that an option of the command line sets are kept.
 std::vector<PoolSplit> pool_splits(const model::Plan& plan, const model::Instance& prefill,
                                    const model::Instance& decode);
 
