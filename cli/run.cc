@@ -75,6 +75,7 @@ Result<int> run(const RunArguments& arguments, const World& world) {
   TRY(check_run_arguments(arguments));
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
+  if (arguments.generate.tokens > 0) return generate_on_host(arguments, inputs, world);
   return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
 }
 
@@ -150,6 +151,7 @@ std::string device_of(const real::ClockReading& reading) {
 Result<void> check_run_arguments(const RunArguments& arguments) {
   TRY(check_backend(arguments));
   TRY(check_values(arguments));
+  TRY(check_generate_arguments(arguments));
   const real::RunOptions& options = arguments.options;
   if (options.resume && options.checkpoint.empty())
     return wrong_input("--resume", "there is no folder to resume from", "name it with --checkpoint DIR");
@@ -184,6 +186,7 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--checkpoint", options.checkpoint, "A folder for checkpoints; one is written at the end");
   verb->add_option("--checkpoint-every", options.checkpoint_interval, "Write a checkpoint every N steps");
   verb->add_flag("--resume", options.resume, "Continue from the newest checkpoint of the folder");
+  add_generate_options(*verb, *arguments);
   add_host_options(*verb, *arguments);
   add_gpu_options(*verb, *arguments);
   verb->footer(
@@ -194,6 +197,7 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline run host-dualpipe --clock cpu --steps 10\n"
       "  mpirun -n 2 plumbline run host-dualpipe\n"
       "  plumbline run host-train --steps 300 --learning-rate 1e-3 --tensorboard runs --checkpoint saved\n"
+      "  plumbline run host-train --checkpoint saved --generate 200\n"
       "  plumbline run gpu-train --backend cuda --steps 1000 --learning-rate 1e-3\n"
       "  torchrun --nproc-per-node 8 --no-python plumbline run PLAN --backend cuda\n"
       "  plumbline run h100-chunk --backend cuda --emulate 0 --json measured.json");

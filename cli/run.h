@@ -10,6 +10,7 @@
 #include "cli/verb.h"
 #include "cli/world.h"
 #include "model/base/error.h"
+#include "real/executor/inference/generate.h"
 #include "real/executor/run.h"
 #include "real/executor/training/trainer.h"
 #include "real/measure/clock_reading.h"
@@ -23,6 +24,7 @@ struct RunArguments {
   PlanArguments plan;
   std::string backend = "host", json, trace, board, expert_loads;
   real::RunOptions options;
+  real::GenerateOptions generate;  // where it generates tokens instead of training
   // Options of the host only.
   std::optional<std::string> clock, accumulation;
   std::optional<int> cores, communication_cores;
@@ -67,6 +69,15 @@ RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps);
 // emulated rank, memory, notes.
 model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
                              reports::TrainingReport report);
+
+// Adds the options of generation, and checks that those of a training are not given with them.
+void add_generate_options(CLI::App& verb, RunArguments& arguments);
+model::Result<void> check_generate_arguments(const RunArguments& arguments);
+// Generates tokens on the host with checked arguments; returns the exit code.
+model::Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world);
+// Returns how the host runs the plan: cores, clock, formats.
+model::Result<real::host::DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs,
+                                                     const World& world);
 
 // Execute a plan with checked arguments and return the exit code, 77 when there is no usable GPU. The process of rank 0
 // writes the results.

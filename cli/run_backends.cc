@@ -36,7 +36,9 @@ model::Result<real::host::KernelSeconds> profile_seconds(const sim::Inputs& inpu
   };
 }
 
-model::Result<DeviceOptions> device_of(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+}  // namespace
+
+model::Result<DeviceOptions> host_device(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
   DeviceOptions device;
   const auto clock = TRY(real::host::parse_clock(arguments.clock.value_or("wall"), real::host::run_clocks));
   device.clock = clock;
@@ -48,6 +50,8 @@ model::Result<DeviceOptions> device_of(const RunArguments& arguments, const sim:
   device.accumulation = arguments.accumulation == "fp16" ? model::DataType::fp16 : model::DataType::fp32;
   return world.device(device);
 }
+
+namespace {
 
 Result<void> check_ranks(const RunArguments& arguments, const model::Plan& plan, const Bootstrap& job) {
   const std::int64_t pipeline = plan.parallelism.pipeline;
@@ -106,7 +110,7 @@ Result<int> train(const RunArguments& arguments, const sim::Inputs& inputs, cons
 }  // namespace
 
 model::Result<int> run_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
-  const auto device = TRY(device_of(arguments, inputs, world));
+  const auto device = TRY(host_device(arguments, inputs, world));
   RunMonitor monitor = monitor_of(inputs, arguments.options.steps);
   if (world.is_root) {
     const auto opened = monitor.open(arguments.board);

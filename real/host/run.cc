@@ -10,6 +10,29 @@ namespace plumbline::real::host {
 
 using model::Result;
 
+namespace {
+
+// Calls run(rank's transport, whether it is rank 0's) for every rank, each on its own thread; returns rank 0's result.
+template <class Value, class Run>
+Result<Value> in_process(const RunInput& input, const Run& run) {
+  const auto transports = in_process_transports(static_cast<std::int32_t>(input.plan.cluster.gpus));
+  std::vector<Result<Value>> results(transports.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t rank = 1; rank < transports.size(); ++rank)
+      threads.emplace_back([&, rank] { results[rank] = run(*transports[rank], false); });
+    results[0] = run(*transports[0], true);
+  }
+  // Prefers an error that names a key: it is the failing rank's own. Other ranks only report that a rank failed.
+  for (Result<Value>& result : results)
+    if (!result && !result.error().key.empty()) return std::move(result);
+  for (Result<Value>& result : results)
+    if (!result) return std::move(result);
+  return std::move(results[0]);
+}
+
+}  // namespace
+
 Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, const DeviceOptions& device,
                            Transport& transport, const StepObserver& observer) {
   RunOptions own = options;
@@ -21,20 +44,22 @@ Result<RunResult> run_rank(const RunInput& input, const RunOptions& options, con
 
 Result<RunResult> run_in_process(const RunInput& input, const RunOptions& options, const DeviceOptions& device,
                                  const StepObserver& observer) {
-  const auto transports = in_process_transports(static_cast<std::int32_t>(input.plan.cluster.gpus));
-  std::vector<Result<RunResult>> results(transports.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t rank = 1; rank < transports.size(); ++rank)
-      threads.emplace_back([&, rank] { results[rank] = run_rank(input, options, device, *transports[rank], {}); });
-    results[0] = run_rank(input, options, device, *transports[0], observer);
-  }
-  // Prefers an error that names a key: it is the failing rank's own. Other ranks only report that a rank failed.
-  for (Result<RunResult>& result : results)
-    if (!result && !result.error().key.empty()) return std::move(result);
-  for (Result<RunResult>& result : results)
-    if (!result) return std::move(result);
-  return std::move(results[0]);
+  return in_process<RunResult>(input, [&](Transport& transport, bool first) {
+    return run_rank(input, options, device, transport, first ? observer : StepObserver());
+  });
+}
+
+Result<Generation> generate_rank(const RunInput& input, const GenerateOptions& options, const DeviceOptions& device,
+                                 Transport& transport) {
+  HostDevice host(device);
+  const auto communicator = make_communicator(host, transport);
+  return real::generate(input, options, host, *communicator);
+}
+
+Result<Generation> generate_in_process(const RunInput& input, const GenerateOptions& options,
+                                       const DeviceOptions& device) {
+  return in_process<Generation>(
+      input, [&](Transport& transport, bool) { return generate_rank(input, options, device, transport); });
 }
 
 }  // namespace plumbline::real::host

@@ -74,7 +74,9 @@ bool OperatorComparison::run() {
 }
 
 bool OperatorComparison::compare(const Operator& op) {
-  const auto accumulates = [&](TensorId id) { return graph_.tensor(id).role == Role::gradient; };
+  const auto accumulates = [&](TensorId id) {
+    return graph_.tensor(id).role == Role::gradient || graph_.tensor(id).role == Role::cache;
+  };
   for (const TensorId id : op.reads)
     if (!is_on_device(id)) store(id);
   for (const TensorId id : op.writes)

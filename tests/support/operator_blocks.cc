@@ -15,9 +15,23 @@ using model::Tensor;
 namespace {
 
 constexpr std::int64_t smallest_vocabulary = 11;  // smallest vocabulary of the models
+constexpr std::int64_t most_cached_tokens = 2;    // of a request before a pass
 
 // A wider matrix has smaller entries, so that activations keep one size and softmax does not saturate.
 double deviation(const Matrix& value) { return std::min(0.4, 1.6 / std::sqrt(static_cast<double>(value.cols()))); }
+
+// Returns a model's blocks for a pass of inference over two requests.
+std::vector<Graph> inference_blocks(const TinyModel& model, model::LayerContext context,
+                                    const model::InferencePass& pass) {
+  context.inference = pass;
+  context.inference.requests = 2;
+  context.inference.cache_rows = most_cached_tokens + pass.new_tokens;
+  context.tokens = context.inference.requests * pass.new_tokens;
+  std::vector<Graph> graphs;
+  for (const model::BlockKind kind : model.blocks)
+    if (kind != model::BlockKind::multi_token_prediction) graphs.push_back(make_block(kind, context));
+  return graphs;
+}
 
 }  // namespace
 
@@ -37,6 +51,14 @@ std::vector<Graph> operator_blocks(const std::vector<TinyModel>& models, model::
   for (TinyModel model : models) {
     model.architecture.dropout = {};
     for (const model::BlockKind kind : model.blocks) graphs.push_back(make_block(kind, make_context(model, precision)));
+    using Kind = model::InferencePass::Kind;
+    const model::LayerContext context = make_context(model, precision);
+    std::vector<model::InferencePass> passes = {{.kind = Kind::decode, .cached_tokens = most_cached_tokens}};
+    if (model.name == "deepseek_v3")  // whose prompts are also cut into chunks
+      passes.insert(passes.end(), {{.kind = Kind::prefill, .new_tokens = 3},
+                                   {.kind = Kind::prefill, .new_tokens = 3, .cached_tokens = most_cached_tokens}});
+    for (const model::InferencePass& pass : passes)
+      for (Graph& graph : inference_blocks(model, context, pass)) graphs.push_back(std::move(graph));
     if (model.name != "gpt2") continue;
     model::LayerContext divided = make_context(model, precision);
     divided.tensor = 2;
@@ -60,11 +82,13 @@ Matrix start_value(const Tensor& tensor, std::int64_t sequence_length, model::Ra
   const bool whole = tensor.type == model::DataType::int32;
   const bool scale = tensor.role == Role::parameter && tensor.shape.size() == 1;
   const double size = deviation(value);
+  const auto numbers =
+      static_cast<std::uint64_t>(tensor.name == "cached_lengths" ? most_cached_tokens + 1 : smallest_vocabulary);
   Index t = 0;
   for (double& entry : value.reshaped<Eigen::RowMajor>()) {
     const bool unlabeled = tensor.name == "mtp_labels" && ++t % sequence_length == 0;
     if (whole)
-      entry = unlabeled ? -1 : static_cast<double>(random.next() % smallest_vocabulary);
+      entry = unlabeled ? -1 : static_cast<double>(random.next() % numbers);
     else
       entry = (scale ? 1 : 0) + size * random.normal();
   }

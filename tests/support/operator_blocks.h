@@ -12,8 +12,8 @@ namespace plumbline::tests {
 // Returns the graph with FP32 for all formats that are not whole numbers.
 model::Graph widened(model::Graph graph);
 
-// Returns all blocks of the models; for one model also a block divided over tensor-parallel ranks, which adds biases
-// separately. Dropout is off, because its random numbers cannot be compared.
+// Returns all blocks of the models, in training and in passes of inference; for one model also a block divided over
+// tensor-parallel ranks, which adds biases separately. Dropout is off, because its random numbers cannot be compared.
 using MakeContext = model::LayerContext (*)(const TinyModel& model, model::Precision precision);
 std::vector<model::Graph> operator_blocks(const std::vector<TinyModel>& models, model::Precision precision,
                                           MakeContext make_context);

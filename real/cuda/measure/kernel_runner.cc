@@ -63,7 +63,8 @@ Status OperationRunner::prepare_operation(cudaStream_t stream, const std::string
 
 std::unique_ptr<Operation> make_operation(const KernelCase& what) {
   using Make = std::unique_ptr<Operation> (*)(const KernelCase&);
-  static constexpr std::array<std::pair<const char*, Make>, 7> makers = {{{"attention", make_attention},
+  static constexpr std::array<std::pair<const char*, Make>, 8> makers = {{{"attention", make_attention},
+                                                                          {"cached_attention", make_cached_attention},
                                                                           {"gemm", make_gemm},
                                                                           {"rmsnorm", make_rmsnorm},
                                                                           {"swiglu", make_swiglu},

@@ -33,6 +33,7 @@ std::unique_ptr<Operation> make_operation(const KernelCase& what);
 
 // The constructors, one per kind of case.
 std::unique_ptr<Operation> make_attention(const KernelCase& what);
+std::unique_ptr<Operation> make_cached_attention(const KernelCase& what);
 std::unique_ptr<Operation> make_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_grouped_gemm(const KernelCase& what);
 std::unique_ptr<Operation> make_rmsnorm(const KernelCase& what);

@@ -63,6 +63,16 @@ std::vector<Operation> operations() {
             {"qk_dim", &KernelCase::qk_dim, true, 8, 1024, {}},
             {"v_dim", &KernelCase::v_dim, true, 8, 1024, {}}},
            true},
+          {"cached_attention",
+           {{"format", &KernelCase::format, true, 0, 0, {"bf16"}},
+            {"sequences", &KernelCase::sequences, true, 1, extent, {}},
+            {"length", &KernelCase::length, true, 1, extent, {}},
+            {"heads", &KernelCase::heads, true, 1, 1024, {}},
+            {"kv_heads", &KernelCase::kv_heads, false, 1, 1024, {}},
+            {"qk_dim", &KernelCase::qk_dim, true, 8, 1024, {}},
+            {"v_dim", &KernelCase::v_dim, true, 8, 1024, {}},
+            {"latent", &KernelCase::latent, false, 0, 1, {}}},
+           false},
           {"rmsnorm", {rows, columns}, true},
           {"swiglu", {rows, columns}, true},
           {"quantise", {rows, columns}, true},
@@ -157,6 +167,8 @@ std::string check(const KernelCase& value) {
     return "GEMMs need m, n and k that are multiples of 8";
   }
   if (value.kv_heads > 0 && value.heads % value.kv_heads != 0) return "heads must be a multiple of kv_heads";
+  if (value.latent != 0 && (value.kv_heads != 1 || value.v_dim > value.qk_dim))
+    return "latent=1 needs kv_heads=1 and a v_dim of at most qk_dim";
   if (value.qk_dim % 8 != 0 || value.v_dim % 8 != 0) return "qk_dim and v_dim must be multiples of 8";
   if (operation == "quantise" && value.columns % 128 != 0) return "columns must be a multiple of 128";
   if (value.columns % 8 != 0) return "columns must be a multiple of 8";

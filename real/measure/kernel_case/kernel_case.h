@@ -32,11 +32,12 @@ struct KernelCase {
   std::int64_t soak = 0;                // gemm: seconds of back-to-back running before the samples
   std::int64_t rows = 0, columns = 0;   // rmsnorm, swiglu (columns of its output), quantise, permute
   std::int64_t top_k = 0;               // permute: output rows per input row
-  std::int64_t sequences = 1;           // attention
-  std::int64_t length = 0;              // attention: tokens of a sequence
+  std::int64_t sequences = 1;           // attention; cached_attention: requests with one new token each
+  std::int64_t length = 0;              // attention: tokens of a sequence; cached_attention: the new one included
   std::int64_t heads = 0;               // attention: of queries
   std::int64_t kv_heads = 0;            // attention: of keys and values; 0: as many as heads
   std::int64_t qk_dim = 0, v_dim = 0;   // attention: of a head
+  std::int64_t latent = 0;              // cached_attention: 1: values are the first columns of the one key of all heads
   std::int64_t elements = 0;            // adamw
   std::int64_t bytes = 0;               // copy, host_to_device, collectives: payload
   std::int64_t ranks = 1;               // collectives: processes, one GPU each

@@ -26,8 +26,8 @@ class OneOperator {
   explicit OneOperator(OperatorKind kind, model::Attributes attributes = {}) {
     graph_.operators.push_back({.kind = kind, .attributes = std::move(attributes)});
   }
-  OneOperator& read(std::vector<std::int64_t> shape, DataType type) {
-    op().reads.push_back(add(std::move(shape), type, Role::activation));
+  OneOperator& read(std::vector<std::int64_t> shape, DataType type, Role role = Role::activation) {
+    op().reads.push_back(add(std::move(shape), type, role));
     return *this;
   }
   OneOperator& write(std::vector<std::int64_t> shape, DataType type, Role role = Role::activation) {
@@ -90,6 +90,23 @@ Work attention_work(const KernelCase& c) {
   return backward.write(q, type).write(k, type).write(v, type).work();
 }
 
+Work cached_attention_work(const KernelCase& c) {
+  const std::int64_t kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads, rows = c.sequences * c.length;
+  const model::CachedAttentionAttributes attributes{.query_heads = c.heads,
+                                                    .key_value_heads = kv_heads,
+                                                    .query_key_dim = c.qk_dim,
+                                                    .value_dim = c.v_dim,
+                                                    .requests = c.sequences,
+                                                    .context_tokens = static_cast<double>(c.length),
+                                                    .latent = c.latent != 0};
+  constexpr DataType type = DataType::bf16;
+  OneOperator attention(OperatorKind::cached_attention, attributes);
+  attention.read({c.sequences, c.heads * c.qk_dim}, type).read({c.sequences}, DataType::int32);
+  attention.read({rows, kv_heads * c.qk_dim}, type, Role::cache);
+  if (c.latent == 0) attention.read({rows, kv_heads * c.v_dim}, type, Role::cache);
+  return attention.write({c.sequences, c.heads * c.v_dim}, type).work();
+}
+
 Work moved_rows_work(const KernelCase& c, const std::string& op) {
   const std::vector<std::int64_t> shape = {c.rows, c.columns};
   constexpr DataType type = DataType::bf16;
@@ -122,6 +139,7 @@ Work work_of(const KernelCase& c) {
   const std::string& op = c.operation();
   if (op == "gemm") return gemm_work(c);
   if (op == "attention") return attention_work(c);
+  if (op == "cached_attention") return cached_attention_work(c);
   if (op == "adamw") return optimizer_work(c);
   if (c.rows > 0) return moved_rows_work(c, op);
   const auto bytes = static_cast<double>(c.bytes);
@@ -135,13 +153,14 @@ Work work_of(const KernelCase& c) {
 std::vector<std::pair<std::string, std::int64_t>> shape_of(const KernelCase& c) {
   std::vector<std::pair<std::string, std::int64_t>> shape;
   if (c.operation() == "gemm") shape = {{"m", c.m}, {"n", c.n}, {"k", c.k}, {"groups", c.groups}};
-  if (c.operation() == "attention")
+  if (c.operation().ends_with("attention"))
     shape = {{"sequences", c.sequences}, {"length", c.length},
              {"heads", c.heads},         {"kv_heads", c.kv_heads > 0 ? c.kv_heads : c.heads},
              {"qk_dim", c.qk_dim},       {"v_dim", c.v_dim}};
   const auto add = [&](const char* name, std::int64_t value) {
     if (value > 0) shape.emplace_back(name, value);
   };
+  add("latent", c.latent);
   add("rows", c.rows);
   add("columns", c.columns);
   add("top_k", c.top_k);

@@ -45,7 +45,8 @@ class Comparison {
       if (tensor.role == Role::activation || tensor.role == Role::host) continue;
       const Matrix value = start_value(tensor, tiny_sequence_length, random);
       interpreter_.set(0, id, value);
-      if (tensor.role == Role::gradient) accumulated_[id] = make_buffer(pool_, tensor.type, value.cast<float>());
+      if (tensor.role == Role::gradient || tensor.role == Role::cache)
+        accumulated_[id] = make_buffer(pool_, tensor.type, value.cast<float>());
     }
     for (const model::Phase phase : {model::Phase::F, model::Phase::I, model::Phase::W}) interpreter_.run(phase);
   }
@@ -56,7 +57,7 @@ class Comparison {
         covered.insert(op.kind);
         run(op);
       }
-    for (const auto& [id, buffer] : accumulated_) expect_equal(id, *buffer, "sums");
+    for (const auto& [id, buffer] : accumulated_) expect_equal(id, *buffer, "sums and caches");
   }
 
  private:

@@ -82,6 +82,7 @@ TEST(KernelCases, MistakesAreNamed) {
       {"attention phase=F format=fp8_block length=8 heads=1 qk_dim=8 v_dim=8", "'fp8_block' is no format"},
       {"attention phase=F format=bf16 length=8 heads=6 kv_heads=4 qk_dim=8 v_dim=8", "a multiple of kv_heads"},
       {"attention phase=F format=bf16 length=8 heads=6 qk_dim=8 v_dim=12", "must be multiples of 8"},
+      {"cached_attention format=bf16 sequences=1 length=8 heads=2 qk_dim=16 v_dim=8 latent=1", "needs kv_heads=1"},
       {"graph nodes=0", "nodes = 0 is outside 1 to"},
       {"all_reduce bytes=48 ranks=8", "whole FP32 numbers for each of the ranks"},
   };
@@ -145,6 +146,17 @@ TEST(KernelWork, AttentionSeesHalfOfAllPairs) {
   const double queries = 200 * 4 * 24, keys = 200 * 2 * 24, values = 200 * 2 * 16, outputs = 200 * 4 * 16;
   EXPECT_DOUBLE_EQ(forward.bytes, 2 * (queries + keys + values + outputs) + 4 * 200 * 4);
   EXPECT_DOUBLE_EQ(backward.bytes, 2 * (2 * queries + 2 * keys + 2 * values + 2 * outputs) + 4 * 200 * 4);
+}
+
+TEST(KernelWork, DecodeReadsTheCacheOnce) {
+  const Subject grouped =
+      work_of("cached_attention format=bf16 sequences=3 length=100 heads=8 kv_heads=2 qk_dim=24 v_dim=16");
+  EXPECT_DOUBLE_EQ(grouped.flops, 3 * 8 * 100 * 2.0 * (24 + 16));
+  EXPECT_DOUBLE_EQ(grouped.bytes, 2.0 * 3 * (100 * 2 * (24 + 16) + 8 * (24 + 16)) + 3 * 4);
+  const Subject latent =
+      work_of("cached_attention format=bf16 sequences=3 length=100 heads=8 kv_heads=1 qk_dim=24 v_dim=16 latent=1");
+  EXPECT_DOUBLE_EQ(latent.flops, grouped.flops);
+  EXPECT_DOUBLE_EQ(latent.bytes, 2.0 * 3 * (100 * 24 + 8 * (24 + 16)) + 3 * 4);
 }
 
 TEST(KernelWork, BytesOfCollectivesAreThoseOfTheBestAlgorithm) {

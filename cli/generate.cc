@@ -1,0 +1,100 @@
+// `plumbline run PLAN --generate N`: tokens from a model that an earlier run trained.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/outputs.h"
+#include "cli/run.h"
+#include "cli/world.h"
+#include "real/host/clock.h"
+#include "real/host/run.h"
+#include "reports/generation_report.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Result;
+using model::wrong_input;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[(values.size() - 1) / 2];
+}
+
+reports::GenerationReport report_of(const RunArguments& arguments, const sim::Inputs& inputs,
+                                    const real::Generation& generation) {
+  reports::GenerationReport report;
+  report.clock = arguments.clock.value_or("wall");
+  report.date = now_in_utc();
+  report.trained_steps = generation.trained_steps;
+  report.temperature = arguments.generate.temperature;
+  report.seed = arguments.generate.seed;
+  report.prompts = generation.prompts;
+  report.outputs = generation.outputs;
+  report.prefill_s = generation.prefill_s;
+  report.decode_s = generation.decode_s;
+  report.tpot_s = median(generation.decode_s);
+  report.gpus = inputs.plan.cluster.gpus;
+  return report;
+}
+
+}  // namespace
+
+Result<void> check_generate_arguments(const RunArguments& a) {
+  const real::GenerateOptions& generate = a.generate;
+  if (generate.tokens < 0) return wrong_input("--generate", "must be at least 1");
+  if (generate.tokens == 0) {
+    if (generate.prompt.empty() && generate.temperature == 0) return {};
+    return wrong_input("--prompt, --temperature", "are of generated tokens", "give --generate N, too");
+  }
+  if (a.backend != "host")
+    return wrong_input("--generate", "tokens are generated on the host's cores", "leave --backend out");
+  if (a.options.checkpoint.empty())
+    return wrong_input("--generate", "there is no model to generate with",
+                       "name the folder of a trained one with --checkpoint DIR");
+  if (!std::isfinite(generate.temperature) || generate.temperature < 0)
+    return wrong_input("--temperature", "must be a number from 0");
+  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || !a.expert_loads.empty() ||
+      !a.trace.empty())
+    return wrong_input("--generate", "nothing is trained where tokens are generated",
+                       "leave out --resume, --balance, --tensorboard, --expert-loads and --trace");
+  return {};
+}
+
+void add_generate_options(CLI::App& verb, RunArguments& arguments) {
+  const std::string group = "Options of generation";
+  real::GenerateOptions& generate = arguments.generate;
+  verb.add_option("--generate", generate.tokens,
+                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint")
+      ->group(group);
+  verb.add_option("--prompt", generate.prompt,
+                  "Text that every request continues (default: passages of --text, or made-up text)")
+      ->group(group);
+  verb.add_option("--temperature", generate.temperature, "Of the tokens' probabilities; 0 takes the likeliest token")
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str()->group(group);
+}
+
+Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const auto device = TRY(host_device(arguments, inputs, world));
+  real::GenerateOptions options = arguments.generate;
+  options.checkpoint = arguments.options.checkpoint;
+  options.text = arguments.options.text;
+  const real::RunInput input{inputs.plan, inputs.architecture, inputs.cluster};
+  const auto generation =
+      TRY(world.transport == nullptr ? real::host::generate_in_process(input, options, device)
+                                     : real::host::generate_rank(input, options, device, *world.transport));
+  if (!world.is_root) return 0;
+  reports::GenerationReport report = report_of(arguments, inputs, generation);
+  report.are_bytes = !options.prompt.empty() || !options.text.empty();
+  if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::generation_json(report, inputs.plan)));
+  return arguments.json == "-" ? 0 : printed(reports::generation_text(report));
+}
+
+}  // namespace plumbline::cli
