@@ -22,6 +22,39 @@ bool states(const PoolKeys& keys, std::string_view name) {
   return keys.redundant_experts.has_value();
 }
 
+// Checks what the experts of an instance divide over; `key` returns the key of a degree.
+template <class KeyOf>
+void check_instance_experts(Divisions& rules, const Architecture& model, const Instance& instance, const KeyOf& key) {
+  const MixtureOfExperts& experts = model.experts;
+  const auto one = [](std::int64_t d) { return d == 1; };
+  if (experts.routed_experts == 0) {
+    rules.require(key("expert"), instance.expert, one, fmt::format("{} has no experts to divide", model.name));
+    rules.require(key("attention_data"), instance.attention_data, one,
+                  fmt::format("{} has no experts between groups of attention data parallelism: replicas follow from "
+                              "cluster.gpus",
+                              model.name));
+    return;
+  }
+  if (experts.shared_experts > 0)
+    rules.require_divides(key("tensor"), instance.tensor, experts.shared_width(), "columns of the shared experts");
+  rules.require_divides(key("expert"), instance.expert, instance.stage_gpus(), "GPUs of a stage");
+  const std::int64_t held = experts.routed_experts + instance.redundant_experts;
+  if (held % instance.expert != 0 && instance.redundant_experts > 0)
+    rules.require(
+        key("redundant_experts"), instance.redundant_experts,
+        [&](std::int64_t d) { return (experts.routed_experts + d) % instance.expert == 0; },
+        fmt::format("{} experts with {} copies do not divide over {} ranks", experts.routed_experts,
+                    instance.redundant_experts, instance.expert));
+  rules.require_divides(key("expert"), instance.expert, held, "experts");
+  rules.require(
+      key("expert"), instance.expert,
+      [&](std::int64_t d) {
+        return instance.stage_gpus() % d == 0 && experts.intermediate_size % (instance.stage_gpus() / d) == 0;
+      },
+      fmt::format("{} columns of an expert do not divide over the {} ranks that share it", experts.intermediate_size,
+                  instance.expert_tensor()));
+}
+
 }  // namespace
 
 std::string_view to_string(PoolKind kind) {
@@ -53,7 +86,14 @@ std::string degree_key(const Plan& plan, PoolKind pool, std::string_view name) {
 Result<Instance> make_instance(const Plan& plan, const Architecture& architecture, PoolKind pool) {
   const Instance instance = instance_of(plan, pool);
   const auto key = [&](std::string_view name) { return degree_key(plan, pool, name); };
-  if (const auto error = check_instance_divisions(plan, architecture, instance, key)) return tl::unexpected(*error);
+  Divisions rules(plan);
+  rules.require_heads(key("tensor"), instance.tensor, architecture);
+  rules.require_divides(key("tensor"), instance.tensor, architecture.intermediate_size, "columns of the MLP");
+  check_instance_experts(rules, architecture, instance, key);
+  rules.require(
+      key("pipeline"), instance.pipeline, [&](std::int64_t d) { return d <= architecture.layers; },
+      fmt::format("{} layers do not divide over {} stages", architecture.layers, instance.pipeline));
+  if (rules.error()) return tl::unexpected(*rules.error());
   return instance;
 }
 

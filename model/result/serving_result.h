@@ -1,4 +1,4 @@
-// What serving a model on a deployment costs in its steady state: times, rates, room for keys and values, money.
+// What serving a model on a deployment costs in its steady state: times, rates, space for keys and values, money.
 // Names are those of vLLM, SGLang and TensorRT-LLM: TTFT is the time to the first token, TPOT the time per output token
 // after it, ISL and OSL the lengths of inputs and outputs, concurrency the requests in flight.
 #pragma once
@@ -69,7 +69,7 @@ struct ServingResult {
   double prefill_tokens_per_s_per_gpu = 0;  // computed tokens, of GPUs that do nothing else
   double kv_bytes_per_token = 0;            // of all layers on all ranks of an instance, each stored once
   double kv_capacity_tokens = 0;            // of the deployment
-  double most_concurrency = 0;              // requests for which there is room
+  double most_concurrency = 0;              // requests whose keys and values fit
   ServingBound bound_by = ServingBound::latency;
   std::optional<double> usd_per_million_output_tokens, usd_per_million_input_tokens;  // of the GPUs of each phase
   std::optional<double> usd_per_million_tokens_all_in;  // all GPUs over the output tokens alone

@@ -12,6 +12,7 @@
 #include "model/memory/pass_memory.h"
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/plan_key.h"
 
 namespace plumbline::sim {
@@ -146,18 +147,13 @@ double PassCosts::engine_seconds(double device, double requests) const {
 
 // Copies of experts spread a token's experts over as many ranks as experts of their own would.
 model::RoutingSpread PassCosts::spread(const model::Plan& plan, const model::Instance& instance) const {
-  const model::MixtureOfExperts& experts = inputs_.architecture.experts;
-  PlanKey key;
-  key.add(instance.expert, instance.expert_tensor(), instance.redundant_experts, plan.routing.max_nodes_per_token);
-  return spreads_.find(key.bytes(), [&] {
-    model::MixtureOfExperts held = experts;
-    held.routed_experts += instance.redundant_experts;
-    const bool even = held.routed_experts % held.groups == 0;
-    if (!even) held.groups = held.groups_per_token = 1;
-    const std::int64_t on_node =
-        std::max<std::int64_t>(1, inputs_.cluster.gpus_per_node / std::max<std::int64_t>(1, instance.expert_tensor()));
-    return model::routing_spread(held, even ? model::groups_per_token(plan, experts) : 1, instance.expert, on_node);
-  });
+  model::MixtureOfExperts held = inputs_.architecture.experts;
+  if (held.routed_experts == 0) return {};
+  held.routed_experts += instance.redundant_experts;
+  std::int64_t groups = model::groups_per_token(plan, held);
+  if (held.routed_experts % held.groups != 0) groups = held.groups = 1;
+  const std::int64_t on_node = std::max<std::int64_t>(1, inputs_.cluster.gpus_per_node / instance.expert_tensor());
+  return inputs_.routing->spread(held, groups, instance.expert, on_node);
 }
 
 model::Result<PassCosts::Communication> PassCosts::communication(const model::Plan& plan,

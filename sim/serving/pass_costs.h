@@ -84,7 +84,7 @@ class PassGraphs {
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
 class PassCosts {
  public:
-  // Fails with an input error when the profile lacks a constant.
+  // Fails with an input error when the profile lacks a constant. The inputs, which have a RoutingMemo, must outlive it.
   static model::Result<std::shared_ptr<const PassCosts>> make(const Inputs& inputs);
 
   // Returns the costs of transfers between the ranks of an instance, which is valid for the plan's model. A profile
@@ -117,7 +117,6 @@ class PassCosts {
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
   model::HostCost host_;
-  mutable model::Memo<std::string, model::RoutingSpread> spreads_;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
 };

@@ -228,6 +228,8 @@ PoolModel::Between PoolModel::between(double requests) {
   return {std::llround(below), std::llround(share > 0 ? below + spacing : below), share};
 }
 
+double PoolModel::requests_per_rank() const { return most_requests(memory_.space, memory_.bytes_per_request); }
+
 // Requests are divided over as many groups as stages, which follow each other through them.
 double PoolModel::groups(double batch) const {
   return std::min(static_cast<double>(instance_.pipeline), std::max(1.0, std::floor(batch)));
@@ -269,7 +271,7 @@ std::vector<std::int32_t> PoolModel::constants(double batch) const {
   return {all.begin(), all.end()};
 }
 
-// A pass takes as many prompts as a chunk has room for, or a part of one.
+// A pass takes as many prompts as fit in a chunk, or a part of one.
 void PoolModel::find_prefill() {
   const double computed = std::max(1.0, computed_tokens(request_.input, plan_.inference.prefix_hit_rate));
   const auto stated = static_cast<double>(plan_.inference.chunked_prefill_tokens);
@@ -293,22 +295,23 @@ model::Result<void> PoolModel::find_memory(const Inputs& inputs) {
     memory_.weights = std::max(memory_.weights, weights);
     memory_.bytes_per_request = std::max(memory_.bytes_per_request, cache);
   }
-  memory_.room = plan_.inference.memory_share * memory_.capacity - memory_.weights - memory_.reserve;
+  memory_.space = plan_.inference.memory_share * memory_.capacity - memory_.weights - memory_.reserve;
   const double most = std::max(1.0, requests_per_rank());
   const PassShape largest =
       kind_ == model::PoolKind::decode ? decode_shape(std::llround(std::ceil(most))) : prefill_shape_;
   for (const Stage& stage : stages_)
     for (const auto& [kind, count] : stage.blocks)
       memory_.activations = std::max(memory_.activations, block(largest, kind)->activation_bytes);
-  memory_.room -= memory_.activations;
-  if (memory_.room < 0) return tl::unexpected(no_room_for_weights(inputs));
-  if (requests_per_rank() < 1) return tl::unexpected(no_room_for_request(inputs));
+  memory_.space -= memory_.activations;
+  if (memory_.space < 0) return tl::unexpected(no_space_for_weights(inputs));
+  if (requests_per_rank() < 1) return tl::unexpected(no_space_for_request(inputs));
   return {};
 }
 
 // Returns the bytes of a stage's weights and of the keys and values of a request. A prediction module that speculates
 // is on the last stage.
 std::pair<double, double> PoolModel::held(const Stage& stage, const model::Architecture& architecture) const {
+  const PassShape shape = kind_ == model::PoolKind::prefill ? prefill_shape_ : decode_shape(1);
   const model::DataType type = model::cache_type(plan_.inference.kv_cache);
   const auto of_layer = [&](bool windowed) {
     return model::cache_bytes(architecture, type, instance_.tensor, windowed, request_.context);
@@ -317,11 +320,11 @@ std::pair<double, double> PoolModel::held(const Stage& stage, const model::Archi
   for (const auto& [kind, count] : stage.blocks) {
     const auto many = static_cast<double>(count);
     const bool windowed = kind == BlockKind::windowed_dense_layer || kind == BlockKind::windowed_moe_layer;
-    weights += block(decode_shape(1), kind)->weights_bytes * many;
+    weights += block(shape, kind)->weights_bytes * many;
     if (kind != BlockKind::embedding && kind != BlockKind::head) cache += of_layer(windowed) * many;
   }
   if (drafts_ && stage.blocks.contains(BlockKind::head)) {
-    weights += block(decode_shape(1), BlockKind::multi_token_prediction)->weights_bytes;
+    weights += block(shape, BlockKind::multi_token_prediction)->weights_bytes;
     cache += of_layer(architecture.is_windowed_layer(architecture.layers));
   }
   return {weights, cache};
@@ -333,7 +336,7 @@ std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e
 
 }  // namespace
 
-model::Error PoolModel::no_room_for_weights(const Inputs& inputs) const {
+model::Error PoolModel::no_space_for_weights(const Inputs& inputs) const {
   const std::string key =
       model::degree_key(plan_, kind_, inputs.architecture.experts.routed_experts > 0 ? "expert" : "tensor");
   const double usable = plan_.inference.memory_share * memory_.capacity - memory_.reserve - memory_.activations;
@@ -349,14 +352,14 @@ model::Error PoolModel::no_room_for_weights(const Inputs& inputs) const {
                         times));
 }
 
-model::Error PoolModel::no_room_for_request(const Inputs& inputs) const {
+model::Error PoolModel::no_space_for_request(const Inputs& inputs) const {
   const double tokens = request_.context * std::max(0.0, requests_per_rank());
   const bool narrow = model::bytes_per_element(model::cache_type(plan_.inference.kv_cache)) <= 1;
   return model::plan_error(
       plan_, model::ErrorKind::infeasible, "inference.input_tokens",
-      fmt::format("{:.0f} tokens of one request of {} have no room: {} a GPU are left for keys and values, which hold "
+      fmt::format("{:.0f} tokens of one request of {} have no space: {} a GPU are left for keys and values, which hold "
                   "{:.0f}",
-                  request_.context, inputs.architecture.name, gigabytes(memory_.room), tokens),
+                  request_.context, inputs.architecture.name, gigabytes(memory_.space), tokens),
       fmt::format("shorten input_tokens + output_tokens / 2 to {:.0f}, {}or use more GPUs for an instance",
                   std::floor(tokens), narrow ? "" : "set inference.kv_cache = \"fp8\", "));
 }

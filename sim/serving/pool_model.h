@@ -56,7 +56,7 @@ MeanRequest mean_request(const model::Plan& plan);
 
 struct PoolMemory {  // bytes of the fullest GPU
   double weights = 0, reserve = 0, activations = 0, capacity = 0;
-  double room = 0;               // for keys and values
+  double space = 0;              // for keys and values
   double bytes_per_request = 0;  // of keys and values at the mean context
 };
 
@@ -70,7 +70,7 @@ struct PrefillPass {
 // are interpolated, above 8 between four numbers in each octave. Safe for several threads.
 class PoolModel {
  public:
-  // Errors: degrees that do not divide, weights that do not fit, no room for one request, constants that the profile
+  // Errors: degrees that do not divide, weights that do not fit, no space for one request, constants that the profile
   // lacks. `costs` must outlive the model.
   static model::Result<std::shared_ptr<const PoolModel>> make(const Inputs& inputs, const PassCosts& costs,
                                                               const model::Plan& plan, model::PoolKind kind);
@@ -89,7 +89,7 @@ class PoolModel {
   const model::Instance& instance() const { return instance_; }
   const MeanRequest& request() const { return request_; }
   const PoolMemory& memory() const { return memory_; }
-  double requests_per_rank() const { return memory_.room / memory_.bytes_per_request; }
+  double requests_per_rank() const;
   double tokens_per_step() const { return tokens_per_step_; }  // of a request
   double chunk_tokens() const { return chunk_; }
 
@@ -105,8 +105,8 @@ class PoolModel {
   void find_stages(const model::Architecture& architecture);
   model::Result<void> find_memory(const Inputs& inputs);
   std::pair<double, double> held(const Stage& stage, const model::Architecture& architecture) const;
-  model::Error no_room_for_weights(const Inputs& inputs) const;
-  model::Error no_room_for_request(const Inputs& inputs) const;
+  model::Error no_space_for_weights(const Inputs& inputs) const;
+  model::Error no_space_for_request(const Inputs& inputs) const;
   void find_prefill();
   PassShape decode_shape(std::int64_t requests) const;
   PassShape prompt_shape(std::int64_t requests) const;

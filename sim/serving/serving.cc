@@ -9,8 +9,9 @@
 
 #include "model/economics/ownership.h"
 #include "model/layers/key_value_cache.h"
+#include "sim/predict/memos.h"
 #include "sim/predict/plan_key.h"
-#include "sim/serving/deployment.h"
+#include "sim/serving/detail/deployment.h"
 #include "sim/serving/serving_forms.h"
 
 namespace plumbline::sim {
@@ -123,10 +124,10 @@ model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, d
   result.weights_bytes = memory.weights;
   result.reserve_bytes = memory.reserve;
   result.activations_bytes = memory.activations;
-  result.kv_bytes = memory.room;
+  result.kv_bytes = memory.space;
   result.capacity_bytes = memory.capacity;
   result.kv_capacity_tokens =
-      memory.room / memory.bytes_per_request * model.request().context * static_cast<double>(instance.attention_data);
+      memory.space / memory.bytes_per_request * model.request().context * static_cast<double>(instance.attention_data);
   result.bound_by = time.bounds().largest();
   return result;
 }
@@ -148,7 +149,7 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
   return pools;
 }
 
-// Returns what binds a deployment: the pool for prefill, the room for keys and values, or what its steps do, the
+// Returns what binds a deployment: the pool for prefill, the space for keys and values, or what its steps do, the
 // prefill in them included.
 ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   if (state.fed) return deployment.prefill().model->prefill().time.bounds().largest();
@@ -166,7 +167,9 @@ ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
 }  // namespace
 
 struct ServingPredictor::Memos {
-  explicit Memos(const Inputs& given) : inputs(given) {}
+  explicit Memos(const Inputs& given) : inputs(given) {
+    if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
+  }
 
   model::Result<std::shared_ptr<const PassCosts>> pass_costs() {
     return costs.find(0, [&] { return PassCosts::make(inputs); });
@@ -317,7 +320,7 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   const auto& s = plan.inference;
   result.notes.emplace_back("The time to the first token is that of a request which waits for nothing: a lower bound.");
   if (state.concurrency > deployment.most_concurrency())
-    result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is room for {:.6g}.",
+    result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is space for {:.6g}.",
                                        state.concurrency, deployment.most_concurrency()));
   if (state.fed)
     result.notes.push_back(fmt::format("Prefill binds: it starts {:.4g} requests a second, and {:.6g} decode.",

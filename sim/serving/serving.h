@@ -21,7 +21,7 @@ class ServingPredictor {
   ~ServingPredictor();
 
   // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
-  // weights that do not fit, no room for one request); a profile that lacks a constant is an input error.
+  // weights that do not fit, no space for one request); a profile that lacks a constant is an input error.
   model::Result<model::ServingResult> predict(const model::Plan& plan) const;
 
   // Returns points from one request to as many as fit, without interval.

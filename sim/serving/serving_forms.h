@@ -52,7 +52,7 @@ inline double active_batch(double concurrency, double output_tokens, double tpot
 // Returns the requests that decode where `rate` tokens per second leave, each after `tpot` (Little's law).
 inline double batch_of_rate(double rate, double tpot) { return rate * tpot; }
 
-// Returns the requests for whose keys and values there is room.
+// Returns the requests for whose keys and values there is space.
 inline double most_requests(double free_bytes, double bytes_per_request) { return free_bytes / bytes_per_request; }
 
 // Returns USD per million tokens of what costs `usd_per_hour` and makes `tokens_per_s`.

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "model/layers/key_value_cache.h"
+#include "sim/predict/memos.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
 #include "tests/support/serving_inputs.h"
@@ -18,7 +19,8 @@ using model::ServingResult;
 using tests::serving_inputs;
 using tests::shipped;
 
-std::shared_ptr<const PoolModel> pool_of(const Inputs& inputs, std::shared_ptr<const PassCosts>& costs) {
+std::shared_ptr<const PoolModel> pool_of(Inputs& inputs, std::shared_ptr<const PassCosts>& costs) {
+  inputs.routing = std::make_shared<RoutingMemo>();
   costs = PassCosts::make(inputs).value();
   return PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
 }
@@ -30,7 +32,7 @@ TEST(Serving, ADecodeUnitOfDeepseekHasRoomForItsRequests) {
   const double request = model::cache_bytes(v3, model::cache_type("bf16"), 1, 4989);
   EXPECT_NEAR(88 * request / 1e9, 30.8517, 5e-5);
   EXPECT_NEAR(most_requests(72e9 - 23.9722e9, request), 136.992, 5e-3);
-  const Inputs inputs = serving_inputs(tests::deepseek_decode_unit, "h800", {"inference.speculative_tokens=0"});
+  Inputs inputs = serving_inputs(tests::deepseek_decode_unit, "h800", {"inference.speculative_tokens=0"});
   std::shared_ptr<const PassCosts> costs;
   EXPECT_NEAR(pool_of(inputs, costs)->memory().weights / 1e9, 23.97, 0.01 * 23.97);
 }
@@ -38,7 +40,7 @@ TEST(Serving, ADecodeUnitOfDeepseekHasRoomForItsRequests) {
 // 68.5e9 weights of one byte in the layers, over 8 GPUs of 2.8 TB/s; embedding and head have two bytes and are left
 // out. No step is shorter.
 TEST(Serving, AStepReadsItsWeights) {
-  const Inputs inputs = serving_inputs(tests::llama_node, "h100");
+  Inputs inputs = serving_inputs(tests::llama_node, "h100");
   std::shared_ptr<const PassCosts> costs;
   const auto pool = pool_of(inputs, costs);
   const double ends = 2.0 * 128256 * 8192 * 2 / 8;
@@ -50,7 +52,7 @@ TEST(Serving, AStepReadsItsWeights) {
 TEST(Serving, StepsTakeLongerWithMoreRequests) {
   for (const auto& [text, profile] :
        {std::pair(tests::llama_node, "h100"), std::pair(tests::deepseek_decode_unit, "h800")}) {
-    const Inputs inputs = serving_inputs(text, profile);
+    Inputs inputs = serving_inputs(text, profile);
     std::shared_ptr<const PassCosts> costs;
     const auto pool = pool_of(inputs, costs);
     double last = 0;

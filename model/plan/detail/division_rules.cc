@@ -10,51 +10,13 @@
 namespace plumbline::model {
 namespace {
 
-using Allowed = std::function<bool(std::int64_t)>;
-
 // Returns the largest allowed degree below `found` and the smallest above it, up to `limit`, as a hint.
-std::string nearest_degrees(std::int64_t found, std::int64_t limit, const Allowed& allowed) {
+std::string nearest_degrees(std::int64_t found, std::int64_t limit, const Divisions::Allowed& allowed) {
   std::int64_t below = found, above = found;
   while (below > 0 && !allowed(below)) --below;
   while (above <= limit && !allowed(above)) ++above;
   if (above > limit) return fmt::format("use {}", below);
   return below > 0 ? fmt::format("use {} or {}", below, above) : fmt::format("use {}", above);
-}
-
-class Divisions {
- public:
-  explicit Divisions(const Plan& plan) : plan_(plan) {}
-
-  // Records an error about `degree` at `key` unless `allowed` accepts it; the first error stays.
-  void require(const std::string& key, std::int64_t degree, const Allowed& allowed, std::string rule) {
-    if (error_ || allowed(degree)) return;
-    constexpr std::int64_t most = 4096;  // larger degrees exist nowhere
-    error_ = plan_error(plan_, ErrorKind::infeasible, key, std::move(rule),
-                        nearest_degrees(degree, std::max(most, degree), allowed));
-  }
-
-  void require_divides(const std::string& key, std::int64_t degree, std::int64_t whole, std::string_view what) {
-    require(
-        key, degree, [whole](std::int64_t d) { return whole % d == 0; },
-        fmt::format("{} {} do not divide over {} ranks", whole, what, degree));
-  }
-
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  const Plan& plan_;
-  std::optional<Error> error_;
-};
-
-void check_attention(Divisions& rules, const std::string& key, std::int64_t tensor, const Architecture& model) {
-  rules.require_divides(key, tensor, model.heads, "attention heads");
-  if (model.attention == AttentionKind::multi_head_latent) return;  // every head has its own keys and values
-  // Fewer key-value heads than ranks are copied, and each needs the same whole number of copies.
-  const std::int64_t heads = model.key_value_heads;
-  rules.require(
-      key, tensor, [&](std::int64_t d) { return model.heads % d == 0 && (heads % d == 0 || d % heads == 0); },
-      fmt::format("{} key-value heads neither divide over {} ranks nor {} ranks into copies of them", heads, tensor,
-                  tensor));
 }
 
 void check_experts(Divisions& rules, const Plan& plan, const Architecture& model) {
@@ -78,57 +40,38 @@ void check_experts(Divisions& rules, const Plan& plan, const Architecture& model
       "token reaches its experts once per tensor rank");
 }
 
-using KeyOf = std::function<std::string(std::string_view)>;
-
-void check_instance_experts(Divisions& rules, const Architecture& model, const Instance& instance, const KeyOf& key) {
-  const MixtureOfExperts& experts = model.experts;
-  const auto one = [](std::int64_t d) { return d == 1; };
-  if (experts.routed_experts == 0) {
-    rules.require(key("expert"), instance.expert, one, fmt::format("{} has no experts to divide", model.name));
-    rules.require(key("attention_data"), instance.attention_data, one,
-                  fmt::format("{} has no experts between groups of attention data parallelism: replicas follow from "
-                              "cluster.gpus",
-                              model.name));
-    return;
-  }
-  if (experts.shared_experts > 0)
-    rules.require_divides(key("tensor"), instance.tensor, experts.shared_width(), "columns of the shared experts");
-  rules.require_divides(key("expert"), instance.expert, instance.stage_gpus(), "GPUs of a stage");
-  const std::int64_t held = experts.routed_experts + instance.redundant_experts;
-  if (held % instance.expert != 0 && instance.redundant_experts > 0)
-    rules.require(
-        key("redundant_experts"), instance.redundant_experts,
-        [&](std::int64_t d) { return (experts.routed_experts + d) % instance.expert == 0; },
-        fmt::format("{} experts with {} copies do not divide over {} ranks", experts.routed_experts,
-                    instance.redundant_experts, instance.expert));
-  rules.require_divides(key("expert"), instance.expert, held, "experts");
-  rules.require(
-      key("expert"), instance.expert,
-      [&](std::int64_t d) {
-        return instance.stage_gpus() % d == 0 && experts.intermediate_size % (instance.stage_gpus() / d) == 0;
-      },
-      fmt::format("{} columns of an expert do not divide over the {} ranks that share it", experts.intermediate_size,
-                  instance.expert_tensor()));
-}
-
 }  // namespace
 
-std::optional<Error> check_instance_divisions(const Plan& plan, const Architecture& model, const Instance& instance,
-                                              const KeyOf& key) {
-  Divisions rules(plan);
-  check_attention(rules, key("tensor"), instance.tensor, model);
-  rules.require_divides(key("tensor"), instance.tensor, model.intermediate_size, "columns of the MLP");
-  check_instance_experts(rules, model, instance, key);
-  rules.require(
-      key("pipeline"), instance.pipeline, [&](std::int64_t d) { return d <= model.layers; },
-      fmt::format("{} layers do not divide over {} stages", model.layers, instance.pipeline));
-  return rules.error();
+void Divisions::require(const std::string& key, std::int64_t degree, const Allowed& allowed, std::string rule) {
+  if (error_ || allowed(degree)) return;
+  constexpr std::int64_t most = 4096;  // larger degrees exist nowhere
+  error_ = plan_error(plan_, ErrorKind::infeasible, key, std::move(rule),
+                      nearest_degrees(degree, std::max(most, degree), allowed));
+}
+
+void Divisions::require_divides(const std::string& key, std::int64_t degree, std::int64_t whole,
+                                std::string_view what) {
+  require(
+      key, degree, [whole](std::int64_t d) { return whole % d == 0; },
+      fmt::format("{} {} do not divide over {} ranks", whole, what, degree));
+}
+
+// Fewer key-value heads than ranks are copied, and each needs the same whole number of copies. With a latent every head
+// has its own keys and values.
+void Divisions::require_heads(const std::string& key, std::int64_t tensor, const Architecture& model) {
+  require_divides(key, tensor, model.heads, "attention heads");
+  if (model.attention == AttentionKind::multi_head_latent) return;
+  const std::int64_t heads = model.key_value_heads;
+  require(
+      key, tensor, [&](std::int64_t d) { return model.heads % d == 0 && (heads % d == 0 || d % heads == 0); },
+      fmt::format("{} key-value heads neither divide over {} ranks nor {} ranks into copies of them", heads, tensor,
+                  tensor));
 }
 
 std::optional<Error> check_divisions(const Plan& plan, const Architecture& model) {
   const auto& degrees = plan.parallelism;
   Divisions rules(plan);
-  check_attention(rules, "parallelism.tensor", degrees.tensor, model);
+  rules.require_heads("parallelism.tensor", degrees.tensor, model);
   rules.require_divides("parallelism.tensor", degrees.tensor, model.intermediate_size, "columns of the MLP");
   check_experts(rules, plan, model);
   const std::int64_t length = plan.batch.sequence_length;

@@ -135,6 +135,12 @@ TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
   EXPECT_NEAR(r.itl_worst_s, r.decode_step_s, 1e-9);
 }
 
+TEST(Serving, PoolsOfEqualDegreesHaveTransfersOfTheirOwn) {
+  const ServingResult r = served(deepseek_decode_unit, "h800", {"cluster.gpus=288", "inference.disaggregated=true"});
+  EXPECT_GT(r.tpot_s, 0);
+  EXPECT_GT(r.output_tokens_per_s, 0);
+}
+
 TEST(Serving, DemandAndPricesFollowFromRates) {
   const ServingResult r = served(llama_node, "h100-public",
                                  {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});

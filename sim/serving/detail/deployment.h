@@ -15,7 +15,7 @@ struct ServingState {
   double batch = 0;     // requests that decode
   double tpot = 0;      // of a request
   double requests = 0;  // that end per second
-  bool full = false;    // more are in flight than there is room for, or as many
+  bool full = false;    // as many are in flight as there is space for, or more
   bool fed = false;     // prefill starts fewer than could decode
 };
 
@@ -37,7 +37,7 @@ class Deployment {
   bool disaggregated() const { return prefill_.model != decode_.model; }
   std::int64_t gpus() const { return decode_.gpus() + (disaggregated() ? prefill_.gpus() : 0); }
 
-  // Returns the state with that many requests in flight; those for which there is no room wait.
+  // Returns the state with that many requests in flight; those for which there is no space wait.
   ServingState state(double concurrency) const;
   // Returns the largest number of requests in flight whose keys and values fit.
   double most_concurrency() const { return most_; }

@@ -1,4 +1,4 @@
-#include "sim/serving/deployment.h"
+#include "sim/serving/detail/deployment.h"
 
 #include <algorithm>
 #include <cmath>
