@@ -26,12 +26,12 @@ struct ServeArguments {
 };
 
 // Returns the published figures of an unchanged shipped example; a changed plan has none.
-model::Result<std::vector<calibrate::ServingFigure>> published_figures(const ServeArguments& arguments,
+model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const ServeArguments& arguments,
                                                                        const model::Plan& plan) {
   if (!arguments.plan.overrides.empty()) return {};
-  auto figures = TRY(calibrate::load_serving_figures(TRY(data_folder()) + "/published/serving/examples.csv"));
+  auto figures = TRY(calibrate::load_example_figures(TRY(data_folder()) + "/published/serving/examples.csv"));
   const std::string name = std::filesystem::path(plan.file).stem().string();
-  std::erase_if(figures, [&](const calibrate::ServingFigure& figure) { return figure.plan != name; });
+  std::erase_if(figures, [&](const calibrate::ExampleFigure& figure) { return figure.plan != name; });
   return figures;
 }
 

@@ -9,7 +9,7 @@
 
 namespace plumbline::calibrate {
 
-struct ServingFigure {
+struct ExampleFigure {
   std::string plan;      // name of a shipped example
   std::string quantity;  // a key of `serve --json`: "tpot_s"
   std::string name;      // as tables print it
@@ -21,6 +21,6 @@ struct ServingFigure {
 };
 
 // Input errors name file, line and column.
-model::Result<std::vector<ServingFigure>> load_serving_figures(const std::string& path);
+model::Result<std::vector<ExampleFigure>> load_example_figures(const std::string& path);
 
 }  // namespace plumbline::calibrate

@@ -14,7 +14,7 @@ namespace plumbline::reports {
 struct ServingReport {
   const sim::Inputs& inputs;  // of the prediction
   const model::ServingResult& result;
-  std::vector<calibrate::ServingFigure> published = {};  // of the inputs' plan
+  std::vector<calibrate::ExampleFigure> published = {};  // of the inputs' plan
 };
 
 std::string serving_text(const ServingReport& report, Style style);

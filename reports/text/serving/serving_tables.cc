@@ -177,7 +177,7 @@ TitledTable frontier_table(const ServingResult& result) {
 
 TitledTable published_table(const ServingReport& report) {
   TitledTable table{"Against published figures", "quantity | >predicted | >published | unit | >ratio | source", {}, ""};
-  for (const calibrate::ServingFigure& figure : report.published) {
+  for (const calibrate::ExampleFigure& figure : report.published) {
     const std::optional<double> value = value_of_key(report.result, figure.quantity);
     if (!value) continue;
     const double predicted = *value * figure.scale;

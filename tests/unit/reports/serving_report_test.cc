@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "tests/support/inputs.h"
 
 namespace plumbline::reports {
 namespace {
@@ -15,7 +18,7 @@ using testing::Not;
 struct Example {
   sim::Inputs inputs;
   model::ServingResult result;
-  std::vector<calibrate::ServingFigure> published = {
+  std::vector<calibrate::ExampleFigure> published = {
       {"example", "output_tokens_per_s_per_gpu", "output of a GPU", 1850, "tokens/s", 1, "an average of a day",
        "a page"},
       {"example", "demand_gpus", "GPUs", 227, "GPUs", 1, "", "a page"},
@@ -155,6 +158,16 @@ TEST(ServingReport, PageHasThePictureAndThePlan) {
   const std::string page = serving_html(with_interval().report());
   for (const char* part : {"<svg", "<td class=\"number\">50.00 ms</td>", "[inference]", "</html>"})
     EXPECT_THAT(page, HasSubstr(part));
+}
+
+TEST(ServingFigures, AreOfShippedPlansAndQuantitiesOfTheJson) {
+  const auto json = nlohmann::json::parse(serving_json(Example().report()));
+  const auto figures = calibrate::load_example_figures(tests::shipped("calibrate/published/serving/examples.csv"));
+  ASSERT_TRUE(figures) << to_string(figures.error());
+  for (const calibrate::ExampleFigure& figure : *figures) {
+    EXPECT_TRUE(std::filesystem::exists(tests::shipped("examples/serving/" + figure.plan + ".toml"))) << figure.plan;
+    EXPECT_TRUE(json["serving"].contains(figure.quantity)) << figure.quantity;
+  }
 }
 
 }  // namespace
