@@ -2,6 +2,7 @@
 
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
+#include "reports/quantities.h"
 #include "reports/text/plan/deployment_report.h"
 
 namespace plumbline::reports {
@@ -9,25 +10,30 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json json_number(double value) { return value; }
+Json json_number(std::int64_t value) { return value; }
+Json json_number(const std::optional<double>& value) { return value_or_null<Json>(value); }
+
+// Returns the quantiles of a deployment; null where they were not drawn.
+Json serving_quantiles(const std::optional<model::ServingInterval>& interval) {
+  if (!interval) return nullptr;
+  Json json = Json::object();
+  visit_serving_quantiles(*interval, [&](const char* key, const auto& found, const char*) {
+    json[key] = found ? Json{{"p10", found->p10}, {"p50", found->p50}, {"p90", found->p90}} : Json(nullptr);
+  });
+  return json;
+}
+
 Json deployment_of(const sim::RankedDeployment& row) {
   const model::ServingResult& result = row.result;
+  Json serving = Json::object();
+  visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_number(value); });
+  serving["bound_by"] = model::to_string(result.bound_by);
+  serving["interval"] = serving_quantiles(result.interval);
   return {{"value", row.value},
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},
-          {"serving",
-           {{"concurrency", result.concurrency},
-            {"batch_per_gpu", result.batch_per_gpu},
-            {"tpot_s", result.tpot_s},
-            {"ttft_unloaded_s", result.ttft_unloaded_s},
-            {"output_tokens_per_s", result.output_tokens_per_s},
-            {"output_tokens_per_s_per_gpu", result.output_tokens_per_s_per_gpu},
-            {"prefill_gpus", result.prefill_gpus},
-            {"decode_gpus", result.decode_gpus},
-            {"bound_by", model::to_string(result.bound_by)},
-            {"usd_per_million_output_tokens", value_or_null<Json>(result.usd_per_million_output_tokens)},
-            {"usd_per_million_input_tokens", value_or_null<Json>(result.usd_per_million_input_tokens)},
-            {"usd_per_million_tokens_all_in", value_or_null<Json>(result.usd_per_million_tokens_all_in)},
-            {"demand_gpus", value_or_null<Json>(result.demand_gpus)}}},
+          {"serving", serving},
           {"plan", Json::parse(plan_json(row.plan))}};
 }
 

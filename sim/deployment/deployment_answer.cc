@@ -6,9 +6,25 @@
 #include <iterator>
 #include <utility>
 
+#include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
 
 namespace plumbline::sim {
+namespace {
+
+// Gives the best deployment its interval.
+model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
+  if (option.search.best.empty() || !option.search.complete) return {};
+  RankedDeployment& best = option.search.best.front();
+  Inputs inputs = option.on.inputs;
+  inputs.plan = best.plan;
+  IntervalOptions options;
+  options.threads = threads;
+  best.result.interval = TRY(serving_interval_of(inputs, best.result, options));
+  return {};
+}
+
+}  // namespace
 
 model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
                                   const SearchOptions& options) {
@@ -21,7 +37,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   auto found = search_deployments(option.on.inputs, predictor, option.goal, options);
   if (found) {
     option.search = std::move(*found);
-    return {};
+    return add_interval(option, options.threads);
   }
   if (found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
   option.on.error = found.error();

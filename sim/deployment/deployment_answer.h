@@ -32,7 +32,8 @@ struct DeploymentAnswer {
   const RankedDeployment& best(std::size_t place) const { return options[order[place]].search.best.front(); }
 };
 
-// Searches an option under the goal of the answer; fills its goal, search, notes, or error. Returns input errors.
+// Searches an option under the goal of the answer, and gives the best deployment its interval; fills goal and search,
+// or the error. Returns input errors.
 model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
                                   const SearchOptions& options);
 

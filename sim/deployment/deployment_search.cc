@@ -57,14 +57,11 @@ class RemovedCounts {
   std::vector<Removed> removed_;
 };
 
-// The degrees that make two deployments different in the list of the best; the others only tune them.
+// The degrees that make two deployments different in the list of the best, those of the pool that decodes; the others
+// only tune them.
 auto shape_of(const Plan& plan) {
-  const auto& keys = plan.inference;
-  const auto of = [](const model::PoolKeys& pool) {
-    return std::tuple(pool.tensor, pool.pipeline, pool.expert, pool.attention_data);
-  };
-  return std::tuple(keys.disaggregated, plan.parallelism.tensor, plan.parallelism.pipeline, plan.parallelism.expert,
-                    keys.attention_data, of(keys.prefill));
+  const model::Instance decode = model::instance_of(plan, model::PoolKind::decode);
+  return std::tuple(plan.inference.disaggregated, decode.tensor, decode.pipeline, decode.expert, decode.attention_data);
 }
 
 // Splits to try where it is given how many requests there are: the first, the last, and some between them.
@@ -82,7 +79,8 @@ class DeploymentSearch {
                    const SearchOptions& options)
       : inputs_(inputs), predictor_(predictor), goal_(goal), options_(options), base_(inputs.plan) {
     base_.search = {};
-    base_.places.clear();
+    // An interval is narrower where the plan states the load of experts.
+    std::erase_if(base_.places, [](const auto& place) { return place.first != "inference.expert_imbalance"; });
     base_.batch = {};
     base_.inference.given = true;
     const bool fixed = goal.objective == Objective::latency || asked(inputs.plan, "inference.concurrency");

@@ -54,7 +54,8 @@ struct DeploymentPoint {
 };
 
 struct DeploymentSearchResult {
-  std::vector<RankedDeployment> best;     // best first, one for each choice of degrees; those within the limits first
+  std::vector<RankedDeployment>
+      best;  // best first, one for each choice of degrees that decode; those within the limits first
   std::vector<DeploymentPoint> frontier;  // by growing TPOT
   // Where nothing keeps the limits: the deployments with the shortest TPOT and TTFT with one request in flight.
   std::optional<RankedDeployment> shortest_tpot, shortest_ttft;

@@ -68,6 +68,16 @@ std::vector<std::string> deployment_cells(const sim::RankedDeployment& row, cons
           row.within ? "" : "over the limit"};
 }
 
+// Returns the interval of the first deployment.
+std::string interval_words(const sim::DeploymentAnswer& answer) {
+  const auto& interval = answer.best(0).result.interval;
+  if (!interval || !interval->tpot_s || !interval->output_tokens_per_s_per_gpu) return "";
+  const model::Quantiles &tpot = *interval->tpot_s, &rate = *interval->output_tokens_per_s_per_gpu;
+  return paragraph(fmt::format("{}, deployment 1: in eight of ten cases a TPOT of {} and {} tokens/s per GPU.",
+                               option_name(answer.first().on), span(duration(tpot.p10), duration(tpot.p90)),
+                               span(number(rate.p10), number(rate.p90))));
+}
+
 template <class Cell>
 std::vector<Cell> joined(std::vector<Cell> front, const std::vector<Cell>& rest) {
   front.insert(front.end(), rest.begin(), rest.end());
@@ -176,6 +186,7 @@ std::string deployment_text(const sim::DeploymentAnswer& answer, bool color) {
     if (option.search.best.empty())
       text += paragraph(fmt::format("{}: no deployment: {}.", option_name(option.on), why_none(option)));
   if (!answer.order.empty()) {
+    text += interval_words(answer);
     if (answer.options.size() > 1) text += clusters_table(answer, style);
     text += deployments_table(answer, style) + frontier_table(answer, style);
   }
@@ -188,8 +199,10 @@ std::string deployment_svg(const sim::DeploymentAnswer& answer) {
   chart.subtitle =
       "the frontier of all deployments on each cluster; a ring: the best one for " + aim_words(answer.objective);
   chart.x_title = "output tokens/s of a user (1 / TPOT)";
-  chart.logarithmic = true;
-  auto& panel = chart.panels.emplace_back(LineChart::Panel{"output tokens/s of a GPU", true, {}});
+  chart.logarithmic = chart.decimal_ticks = true;
+  auto& panel = chart.panels.emplace_back(LineChart::Panel{"output tokens/s of a GPU", false, {}, true});
+  if (const auto limit = answer.options.front().on.inputs.plan.inference.max_tpot_s)
+    chart.limits.push_back({1 / *limit, fmt::format("limit: TPOT {}", duration(*limit))});
   for (const std::size_t place : answer.order) {
     const sim::DeploymentOption& option = answer.options[place];
     auto& series = panel.series.emplace_back(LineChart::Series{option_name(option.on), {}});

@@ -10,7 +10,7 @@
 
 #include "sim/deployment/deployment_answer.h"
 #include "sim/deployment/detail/pool_space.h"
-#include "tests/support/step_inputs.h"
+#include "tests/support/serving_inputs.h"
 
 namespace plumbline::sim {
 namespace {
@@ -248,6 +248,33 @@ TEST(DeploymentSearch, WhereNothingKeepsALimitTheShortestIsStated) {
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_THAT(sentences[0], HasSubstr("the shortest TPOT is 0.0"));
   EXPECT_THAT(sentences[0], HasSubstr("inference.max_tpot_s = 0.001"));
+}
+
+// A latent is one for all heads: tensor ranks each hold all of it, and groups with requests of their own divide it
+// (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+TEST(DeploymentAnswer, DataParallelAttentionServesALatentCacheTwiceAsWellAsTensorParallelism) {
+  const std::string text = R"(
+[model]
+config = "models/deepseek-v2.json"
+[cluster]
+topology = "h800-rail-fat-tree"
+gpus = 8
+[inference]
+kv_cache = "int6"
+)";
+  const auto best = [&](std::vector<std::string> overrides) {
+    overrides.emplace_back("search.pipeline=1");
+    DeploymentAnswer answer;
+    answer.options.resize(1);
+    answer.options[0].on.inputs = tests::serving_inputs(text, "h800", overrides);
+    EXPECT_TRUE(search_option(answer, answer.options[0], {}));
+    return answer.options[0].search.best.at(0);
+  };
+  const RankedDeployment chosen = best({}), replicated = best({"inference.attention_data=1"});
+  EXPECT_GE(chosen.plan.inference.attention_data, 4);
+  EXPECT_GE(chosen.value, 2 * replicated.value);
+  ASSERT_TRUE(chosen.result.interval && chosen.result.interval->tpot_s);
+  EXPECT_GT(chosen.result.interval->tpot_s->p90, chosen.result.interval->tpot_s->p10);
 }
 
 TEST(DeploymentAnswer, OptionsWithinTheLimitsComeFirst) {
