@@ -7,12 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/run.h"
 #include "cli/world.h"
 #include "real/host/clock.h"
 #include "real/host/run.h"
 #include "reports/generation_report.h"
+#include "sim/serving/serving.h"
 
 namespace plumbline::cli {
 namespace {
@@ -41,6 +43,16 @@ reports::GenerationReport report_of(const RunArguments& arguments, const sim::In
   report.tpot_s = median(generation.decode_s);
   report.gpus = inputs.plan.cluster.gpus;
   return report;
+}
+
+// Returns what is predicted for requests as long as those that were generated.
+Result<model::ServingResult> predicted(const RunArguments& arguments, const reports::GenerationReport& report) {
+  std::vector<std::string> overrides = arguments.plan.overrides;
+  overrides.push_back(fmt::format("inference.input_tokens={}", report.prompts.front().size()));
+  overrides.push_back(fmt::format("inference.output_tokens={}", report.outputs.front().size()));
+  overrides.emplace_back("inference.chunked_prefill_tokens=0");
+  InputsReader reader(Purpose::serving);
+  return sim::predict_serving(TRY(reader.load(arguments.plan.plan, overrides)));
 }
 
 }  // namespace
@@ -93,6 +105,10 @@ Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& i
   if (!world.is_root) return 0;
   reports::GenerationReport report = report_of(arguments, inputs, generation);
   report.are_bytes = !options.prompt.empty() || !options.text.empty();
+  if (const auto expected = predicted(arguments, report))
+    report.predicted = *expected;
+  else
+    report.unpredicted = expected.error().message;
   if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::generation_json(report, inputs.plan)));
   return arguments.json == "-" ? 0 : printed(reports::generation_text(report));
 }

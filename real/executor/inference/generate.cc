@@ -11,6 +11,7 @@
 
 #include "model/architecture/architecture.h"
 #include "model/layers/context.h"
+#include "model/plan/instance.h"
 #include "model/plan/layout.h"
 #include "real/executor/agreement.h"
 #include "real/executor/inference/detail/pass_runner.h"
@@ -33,51 +34,50 @@ tl::unexpected<Error> refuse_key(const Plan& plan, std::string key, std::string 
       model::plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint)));
 }
 
-// Refuses what can be predicted but not executed.
-Result<void> check_instance(const Plan& plan, const model::Architecture& architecture) {
+// Returns the instance that the ranks are; refuses what can be predicted but not executed.
+Result<model::Instance> executed_instance(const Plan& plan, const model::Architecture& architecture) {
   const auto& serving = plan.inference;
-  const auto& degrees = plan.parallelism;
   if (!serving.given)
     return refuse_key(plan, "inference", "the plan has no [inference]: it trains a model and does not serve it",
                       "give it [inference]");
-  if (degrees.pipeline > 1)
-    return refuse_key(plan, "parallelism.pipeline", "stages that serve are simulated, not executed", "set it to 1");
   if (serving.disaggregated)
     return refuse_key(plan, "inference.disaggregated", "pools of each phase are simulated, not executed",
                       "set it to false");
   if (serving.speculative_tokens > 0)
     return refuse_key(plan, "inference.speculative_tokens", "speculation is simulated, not executed", "set it to 0");
-  if (serving.redundant_experts > 0)
-    return refuse_key(plan, "inference.redundant_experts", "copies of experts are simulated, not executed",
-                      "set it to 0");
   if (serving.two_micro_batches)
     return refuse_key(plan, "inference.two_micro_batches", "overlapped micro-batches are simulated, not executed",
                       "set it to false");
-  const std::int64_t ranks = degrees.tensor * serving.attention_data;
+  const auto instance = TRY(model::make_instance(plan, architecture, model::PoolKind::both));
+  if (instance.pipeline > 1)
+    return refuse_key(plan, "parallelism.pipeline", "stages that serve are simulated, not executed", "set it to 1");
+  if (instance.redundant_experts > 0)
+    return refuse_key(plan, "inference.redundant_experts", "copies of experts are simulated, not executed",
+                      "set it to 0");
+  const std::int64_t ranks = instance.gpus();
   if (plan.cluster.gpus != ranks)
     return refuse_key(plan, "cluster.gpus",
-                      fmt::format("an instance has {} ranks (tensor x attention_data), the plan {}: one instance is "
-                                  "executed",
-                                  ranks, plan.cluster.gpus),
+                      fmt::format("one instance is executed, which has {} ranks (tensor x attention_data)", ranks),
                       fmt::format("set it to {}", ranks));
-  const std::int64_t experts = architecture.experts.routed_experts;
-  const bool columns = degrees.expert == 1 && serving.attention_data == 1;
-  if (experts > 0 && degrees.expert != ranks && !columns)
+  const bool columns = instance.expert == 1 && instance.attention_data == 1;
+  if (architecture.experts.routed_experts > 0 && instance.expert != ranks && !columns)
     return refuse_key(
         plan, "parallelism.expert",
-        fmt::format("experts on {} of an instance's {} ranks are simulated, not executed", degrees.expert, ranks),
+        fmt::format("experts on {} of an instance's {} ranks are simulated, not executed", instance.expert, ranks),
         fmt::format("set it to {}", ranks));
-  if (serving.concurrency == 0 || serving.concurrency % serving.attention_data != 0)
+  if (serving.concurrency == 0 || serving.concurrency % instance.attention_data != 0)
     return refuse_key(plan, "inference.concurrency",
-                      fmt::format("{} requests are not a multiple of {} groups with requests of their own",
-                                  serving.concurrency, serving.attention_data),
-                      fmt::format("use a multiple of {}, from that on", serving.attention_data));
-  if (architecture.vocabulary % degrees.tensor != 0 || architecture.key_value_heads % degrees.tensor != 0)
+                      fmt::format("{} requests are not shared by {} groups with requests of their own",
+                                  serving.concurrency, instance.attention_data),
+                      fmt::format("use a multiple of {}, from that on", instance.attention_data));
+  const bool copied = architecture.attention == model::AttentionKind::grouped_query &&
+                      architecture.key_value_heads % instance.tensor != 0;
+  if (copied || architecture.vocabulary % instance.tensor != 0)
     return refuse_key(plan, "parallelism.tensor",
-                      fmt::format("{} ranks do not divide {} key-value heads and a vocabulary of {}", degrees.tensor,
+                      fmt::format("{} ranks do not divide {} key-value heads and a vocabulary of {}", instance.tensor,
                                   architecture.key_value_heads, architecture.vocabulary),
                       "use a divisor of both");
-  return {};
+  return instance;
 }
 
 Result<std::vector<Tokens>> prompts_of(const RunInput& input, const GenerateOptions& options) {
@@ -102,18 +102,17 @@ Result<std::vector<Tokens>> prompts_of(const RunInput& input, const GenerateOpti
   return prompts;
 }
 
-InstanceRank rank_of(const RunInput& input, Device& device, Communicator& communicator) {
-  const Plan& plan = input.plan;
-  const std::int64_t tensor = plan.parallelism.tensor, ranks = plan.cluster.gpus;
+InstanceRank rank_of(const RunInput& input, const model::Instance& instance, Device& device,
+                     Communicator& communicator) {
   InstanceRank rank{&input.architecture, &device, &communicator};
-  rank.degrees.tensor = tensor;
-  rank.degrees.expert = plan.parallelism.expert;
-  rank.degrees.expert_tensor = ranks / plan.parallelism.expert;
+  rank.degrees.tensor = instance.tensor;
+  rank.degrees.expert = instance.expert;
+  rank.degrees.expert_tensor = instance.expert_tensor();
   rank.place.world = rank.place.index = communicator.rank();
-  rank.place.tensor = static_cast<std::int32_t>(communicator.rank() % tensor);
-  rank.place.data = static_cast<std::int32_t>(communicator.rank() / tensor);
-  rank.place.per_stage = static_cast<std::int32_t>(ranks);
-  rank.requests = plan.inference.concurrency / plan.inference.attention_data;
+  rank.place.tensor = static_cast<std::int32_t>(communicator.rank() % instance.tensor);
+  rank.place.data = static_cast<std::int32_t>(communicator.rank() / instance.tensor);
+  rank.place.per_stage = static_cast<std::int32_t>(instance.gpus());
+  rank.requests = input.plan.inference.concurrency / instance.attention_data;
   rank.first_request = rank.place.data * rank.requests;
   return rank;
 }
@@ -142,12 +141,12 @@ class Generator {
       : input_(input), options_(options), device_(device), communicator_(communicator) {}
 
   Result<Generation> run() {
-    TRY(check_instance(input_.plan, input_.architecture));
+    const auto instance = TRY(executed_instance(input_.plan, input_.architecture));
     Generation result;
     result.prompts = TRY(prompts_of(input_, options_));
     const auto prompt = static_cast<std::int64_t>(result.prompts.front().size());
     TRY(check_positions(prompt));
-    InstanceRank rank = rank_of(input_, device_, communicator_);
+    InstanceRank rank = rank_of(input_, instance, device_, communicator_);
     PassRunner prefill(rank, context_of(rank, model::InferencePass::Kind::prefill, prompt, prompt));
     PassRunner decode(rank, context_of(rank, model::InferencePass::Kind::decode, prompt, 1));
     TRY(check_formats(prefill));

@@ -48,7 +48,7 @@ template <int kHeld>
 struct Sum {
   float largest = -FLT_MAX, total = 0.0f, values[kHeld] = {};
 
-  // Makes room for a score, which becomes the largest if it is; returns its weight.
+  // Scales the sums down where a score is larger than all before; returns its weight.
   __device__ float weigh(float score) {
     const float most = fmaxf(largest, score), kept = expf(largest - most);
     for (int i = 0; i < kHeld; ++i) values[i] *= kept;

@@ -35,7 +35,7 @@ class PassRunner {
   // Builds the blocks of the passes. The rank must outlive it.
   PassRunner(InstanceRank& rank, const model::LayerContext& context);
 
-  // Takes the parameters that the rank does not hold yet from a checkpoint, and makes room for keys and values.
+  // Takes the parameters that the rank does not hold yet from a checkpoint, and allocates the caches.
   model::Result<void> hold(TrainedParameters& trained);
   // Returns the first format of its tensors that the device does not compute with, and the key that sets it.
   std::optional<std::pair<model::DataType, std::string>> missing_format() const;
