@@ -41,15 +41,10 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
                    }});
 }
 
-// What engines differ in and no constant of theirs explains makes whole steps longer.
-void add_engine(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const auto index = inputs.profile.find(engine_factor);
-  if (!index) return;
-  const model::Parameter& factor = inputs.profile.parameters()[*index];
-  found.push_back({"engine " + factor.stack, "engine",
-                   [deviation = std::log1p(factor.relative_uncertainty.value_or(0))](double z, InputChange& change) {
-                     change.step_factor *= std::exp(z * deviation);
-                   }});
+// What engines differ in and no other constant explains counts to them, not to their stacks.
+void name_engine(const Inputs&, std::vector<Uncertainty>& found) {
+  for (Uncertainty& one : found)
+    if (one.key.starts_with(engine_factor)) one.source = "engine";
 }
 
 // What an interval is of.
@@ -155,7 +150,7 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
   const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
-  for (const auto add : {add_constants, add_expert_load, add_engine}) add(deployment.inputs(), drawn.uncertainties);
+  for (const auto add : {add_constants, add_expert_load, name_engine}) add(deployment.inputs(), drawn.uncertainties);
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);
   });
