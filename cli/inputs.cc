@@ -387,9 +387,10 @@ model::Result<calibrate::ServingComparison> compare_case_serving(const std::stri
     rows.insert(rows.end(), read.begin(), read.end());
   }
   InputsReader reader(Purpose::serving);
-  return calibrate::compare_serving(definition, rows, [&](const model::Plan& plan, const std::string& profile) {
-    return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile));
-  });
+  const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
+    return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile), {}, held_out);
+  };
+  return calibrate::compare_serving(definition, rows, inputs);
 }
 
 }  // namespace plumbline::cli

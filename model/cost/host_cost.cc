@@ -89,15 +89,19 @@ HostCalls HostCost::calls(const Operator& op, double launches, double share) con
 
 std::array<Share, 5> HostCost::issue_shares(const HostCalls& calls) const {
   if (graphs_) return {Share{graph_launch_.index, graph_launch_.value}};
+  return shares_one_by_one(calls);
+}
+
+std::array<Share, 5> HostCost::shares_one_by_one(const HostCalls& calls) const {
   return {Share{launch_.index, calls.launches * launch_.value}, Share{forward_.index, calls.forward * forward_.value},
           Share{backward_.index, calls.backward * backward_.value},
           Share{forward_layer_.index, calls.forward_layers * forward_layer_.value},
           Share{backward_layer_.index, calls.backward_layers * backward_layer_.value}};
 }
 
-double HostCost::issue(const HostCalls& calls) const {
+double HostCost::one_by_one(const HostCalls& calls) const {
   double seconds = 0;
-  for (const Share& share : issue_shares(calls)) seconds += share.seconds;
+  for (const Share& share : shares_one_by_one(calls)) seconds += share.seconds;
   return seconds;
 }
 

@@ -48,7 +48,9 @@ class HostCost {
   HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
   // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
   // them. Where slots are launched as CUDA graphs, that is one launch for all of it.
-  double issue(const HostCalls& calls) const;
+  double issue(const HostCalls& calls) const { return graphs_ ? graph_launch_.value : one_by_one(calls); }
+  // Returns the same without graphs.
+  double one_by_one(const HostCalls& calls) const;
   std::array<Share, 5> issue_shares(const HostCalls& calls) const;
   // Returns the seconds in which the GPU has nothing to run because the host waited for it.
   double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
@@ -63,6 +65,7 @@ class HostCost {
 
  private:
   void read_launches(ConstantReader& reader);
+  std::array<Share, 5> shares_one_by_one(const HostCalls& calls) const;
 
   // Absent constants are 0.
   Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;

@@ -140,9 +140,8 @@ double PassCosts::message_seconds(const model::CommunicationCost& transfers, dou
   return transfers.p2p(model::Bytes(tokens * width * model::bytes_per_element(model::DataType::bf16)), 1);
 }
 
-// A step is launched as one graph where the engine does so.
-double PassCosts::engine_seconds(double device, double requests) const {
-  return host_.serving_step(device, host_.issue({}), requests) - device;
+double PassCosts::engine_seconds(double device, double launches, double requests) const {
+  return host_.serving_step(device, launches > 0 ? launches : host_.issue({}), requests) - device;
 }
 
 // Copies of experts spread a token's experts over as many ranks as experts of their own would.
@@ -219,7 +218,9 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
   BlockCost cost;
   PartFinder parts;
   std::set<std::int32_t> constants;
+  model::HostCalls calls;
   for (const model::Operator& op : graph.operators) {
+    calls.add(host_.calls(op, kernels_.launches(graph, op), 1));
     const OperatorClass type = model::operator_class(graph, op);
     BoundSeconds& part = cost.seconds[static_cast<std::size_t>(parts.part(graph, op))];
     if (type == OperatorClass::exchange) {
@@ -240,6 +241,7 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
     }
   }
   constants.erase(-1);
+  cost.launches = host_.one_by_one(calls);
   cost.weights_bytes = model::weight_bytes(graph).value();
   cost.activation_bytes = model::activation_bytes(graph).value();
   cost.constants.assign(constants.begin(), constants.end());

@@ -54,6 +54,7 @@ struct BlockCost {
   std::array<BoundSeconds, parts> seconds{};  // [BlockPart]
   double weights_bytes = 0;                   // held by the rank
   double activation_bytes = 0;                // that live at once, at most
+  double launches = 0;                        // seconds of the host to launch its kernels one by one
   std::vector<std::int32_t> constants;        // of the profile that the seconds depend on, in order
 
   const BoundSeconds& operator[](BlockPart part) const { return seconds[static_cast<std::size_t>(part)]; }
@@ -98,8 +99,9 @@ class PassCosts {
                                          model::BlockKind kind) const;
   // Returns the seconds of one message of that many tokens between stages.
   double message_seconds(const model::CommunicationCost& transfers, double tokens) const;
-  // Returns the seconds that an engine adds to a step of `requests` requests whose kernels take `device` seconds.
-  double engine_seconds(double device, double requests) const;
+  // Returns the seconds that an engine adds to a step of `requests` requests whose kernels take `device` seconds, and
+  // to one whose kernels the host launches one by one in `launches` seconds; 0: as a graph, where the engine has them.
+  double engine_seconds(double device, double launches, double requests) const;
 
   const model::DeviceProfile& profile() const { return *profile_; }
 

@@ -209,11 +209,23 @@ PassTime PoolModel::pass(const PassShape& shape) const {
     time.seconds += sent * static_cast<double>(instance_.pipeline);
     longest += sent;
   }
-  const double host = costs_.engine_seconds(time.seconds, static_cast<double>(shape.requests));
+  // Lengths of prompts differ from pass to pass, so that no graph of them is kept.
+  const double launches = shape.kind == Kind::prefill ? launch_seconds(shape) : 0;
+  const double host = costs_.engine_seconds(time.seconds, launches, static_cast<double>(shape.requests));
   time[StepPart::host].seconds.add(ServingBound::host, host);
   time.seconds += host;
   time.longest = longest + host;
   return time;
+}
+
+double PoolModel::launch_seconds(const PassShape& shape) const {
+  double longest = 0;
+  for (const Stage& stage : stages_) {
+    double seconds = 0;
+    for (const auto& [kind, count] : stage.blocks) seconds += block(shape, kind)->launches * static_cast<double>(count);
+    longest = std::max(longest, seconds);
+  }
+  return longest;
 }
 
 std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests) const {
@@ -280,6 +292,7 @@ void PoolModel::find_prefill() {
   prefill_shape_ = prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(chunk_ / computed)));
   prefill_.time = pass(prefill_shape_);
   prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
+  prefill_.launches = launch_seconds(prompt_shape(1));
   const PassTime alone = pass(prompt_shape(1));
   prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
 }

@@ -63,7 +63,8 @@ struct PoolMemory {  // bytes of the fullest GPU
 // A prompt in passes; a rank that has requests of its own computes `tokens` in each.
 struct PrefillPass {
   PassTime time;
-  double tokens = 0;  // computed, of all requests of the pass
+  double tokens = 0;    // computed, of all requests of the pass
+  double launches = 0;  // seconds of the host to launch the kernels of such a pass one by one
 };
 
 // It has times by the requests of a rank, which is a group of `tensor` GPUs of each stage. Times between whole numbers
@@ -92,6 +93,7 @@ class PoolModel {
   double requests_per_rank() const;
   double tokens_per_step() const { return tokens_per_step_; }  // of a request
   double chunk_tokens() const { return chunk_; }
+  double chunks() const { return static_cast<double>(chunks_); }  // of a prompt
 
  private:
   struct Stage {
@@ -113,6 +115,7 @@ class PoolModel {
   std::shared_ptr<const BlockCost> block(const PassShape& shape, model::BlockKind kind) const;
   PassTime layer(const PassShape& shape, model::BlockKind kind) const;
   PassTime pass(const PassShape& shape) const;
+  double launch_seconds(const PassShape& shape) const;
   std::shared_ptr<const PassTime> at(std::int64_t requests) const;
   struct Between {
     std::int64_t below, above;

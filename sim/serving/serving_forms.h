@@ -44,6 +44,13 @@ inline double prefill_share(double batch, double input_tokens, double output_tok
   return batch * input_tokens / output_tokens * seconds_per_token;
 }
 
+// Returns by how much steps wait for the host, on average, where a part of them also computes prompts: such a step is
+// launched kernel by kernel in `launches` seconds. `passes`: of prompts that arrive during a step of `step` seconds,
+// `prefill`: the seconds of their kernels.
+inline double launch_wait(double passes, double launches, double step, double prefill) {
+  return std::max(0.0, std::min(1.0, passes) * (launches - step) - prefill);
+}
+
 // Returns the requests that decode, of `concurrency` in flight that first wait for their prefill.
 inline double active_batch(double concurrency, double output_tokens, double tpot, double ttft) {
   return concurrency * output_tokens * tpot / (ttft + output_tokens * tpot);

@@ -76,7 +76,7 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
   if (!compared.lacking.empty()) return compared;
   const auto plan = serving_plan(row, definition);
   if (!plan) return compared.error = plan.error(), compared;
-  const auto inputs = inputs_of(plan->plan, plan->profile);
+  const auto inputs = inputs_of(plan->plan, plan->profile, row.set);
   if (!inputs) return compared.error = inputs.error(), compared;
   const auto result = sim::predict_serving(*inputs);
   if (!result) return compared.error = result.error(), compared;

@@ -62,8 +62,10 @@ struct ServingComparison {
   bool holds() const;
 };
 
-// Loads the inputs of a prediction: model, cluster and profile (the second argument; empty: the cluster's own).
-using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile)>;
+// Loads the inputs of a prediction: model, cluster and profile (the second argument; empty: the cluster's own). No
+// constant of the engine rests on the set `held_out`.
+using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile,
+                                                                 const std::string& held_out)>;
 
 // Compares all rows. One whose plan is infeasible or wrong has its error; the others go on.
 ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,

@@ -46,9 +46,19 @@ double Deployment::prefill_share(double batch) const {
                             model.prefill_seconds_per_token());
 }
 
+double Deployment::launch_share(double batch) const {
+  if (disaggregated() || !chunked_) return 0;
+  const PoolModel& model = *decode_.model;
+  const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
+  const double passes = per_rank / model.request().output * tokens * model.chunks();
+  return launch_wait(passes, model.prefill().launches, model.step_seconds(per_rank), prefill_share(batch) * tokens) /
+         tokens;
+}
+
 double Deployment::tpot(double batch) const {
   const PoolModel& model = *decode_.model;
-  return model.step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch);
+  return model.step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch) +
+         launch_share(batch);
 }
 
 double Deployment::worst_step(double batch) const {

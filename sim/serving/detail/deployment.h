@@ -49,6 +49,7 @@ class Deployment {
   // Returns the seconds per token of `batch` requests, and of them those of the prefill of others.
   double tpot(double batch) const;
   double prefill_share(double batch) const;
+  double launch_share(double batch) const;  // seconds per token in which steps with prompts wait for the host
   // Returns the requests whose prompts the pool for prefill can compute per second.
   double prefill_requests_per_s() const;
 

@@ -45,12 +45,13 @@ class ServingCases : public testing::Test {
   std::vector<PublishedServing> rows(const std::string& text) const {
     return read_published_serving(folder_.write("rows.csv", columns + text).string()).value();
   }
-  static model::Result<sim::Inputs> inputs(const model::Plan& plan, const std::string& profile) {
+  static model::Result<sim::Inputs> inputs(const model::Plan& plan, const std::string& profile,
+                                           const std::string& /* held_out */) {
     return tests::inputs_of_plan(plan, profile);
   }
   static model::ServingResult predicted(const PublishedServing& row, const ServingCase& definition) {
     const ServingPlan plan = serving_plan(row, definition).value();
-    return sim::predict_serving(inputs(plan.plan, plan.profile).value()).value();
+    return sim::predict_serving(inputs(plan.plan, plan.profile, "").value()).value();
   }
 };
 

@@ -57,6 +57,19 @@ TEST(HostCost, UpdatesAsFastAsTheHostsMemory) {
   EXPECT_DOUBLE_EQ(cost.update(graph, {.kind = OperatorKind::adamw, .reads = {0}, .writes = {1, 2, 3, 4}}), 30e-6);
 }
 
+TEST(HostCost, WhatAGraphLaunchesCanBeLaunchedOneByOne) {
+  std::vector<Parameter> parameters = round_profile().parameters();
+  const std::map<std::string, double> us = {
+      {"host.launch", 10}, {"host.operator.forward", 20}, {"host.graph_launch", 5}};
+  for (const auto& [name, value] : us) parameters.push_back({.name = name, .value = value, .unit = "us"});
+  const HostCalls calls{.launches = 3, .forward = 2};
+  const auto cost = [&] { return HostCost::make({"own", "", parameters}, two_nodes(100), {}).value(); };
+  EXPECT_DOUBLE_EQ(cost().issue(calls), 70e-6);
+  parameters.push_back({.name = "host.graphs", .value = 1, .unit = "1"});
+  EXPECT_DOUBLE_EQ(cost().issue(calls), 5e-6);
+  EXPECT_DOUBLE_EQ(cost().one_by_one(calls), 70e-6);
+}
+
 TEST(HostCost, AnEngineWaitsBetweenSteps) {
   std::vector<Parameter> parameters = round_profile().parameters();
   const std::map<std::string, double> us = {{"step", 100}, {"request", 1}, {"host_step", 1000}, {"host_request", 10}};

@@ -78,5 +78,14 @@ TEST(ServingForms, TokensHaveAPrice) {
   EXPECT_NEAR(usd_per_million(nodes * node_usd, output_a_day / 86400) * output_a_day / 1e6, 87072, 1e-6);
 }
 
+// A step of 5 ms; with a prompt of 4 ms the host launches it in 20 ms.
+TEST(ServingForms, StepsWithPromptsWaitForTheirLaunches) {
+  EXPECT_DOUBLE_EQ(launch_wait(0.25, 20e-3, 5e-3, 0.25 * 4e-3), 0.25 * 11e-3);  // a quarter of them
+  EXPECT_DOUBLE_EQ(launch_wait(1, 20e-3, 5e-3, 4e-3), 11e-3);
+  EXPECT_DOUBLE_EQ(launch_wait(2, 20e-3, 5e-3, 8e-3), 7e-3);  // each has two
+  EXPECT_EQ(launch_wait(4, 20e-3, 5e-3, 16e-3), 0);           // the GPU takes longer
+  EXPECT_EQ(launch_wait(1, 3e-3, 5e-3, 0), 0);
+}
+
 }  // namespace
 }  // namespace plumbline::sim
