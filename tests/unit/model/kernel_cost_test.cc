@@ -331,9 +331,11 @@ TEST_F(KernelTimes, SharesAddUpToTheTime) {
     EXPECT_TRUE(charged.contains(static_cast<std::int32_t>(profile.find(name).value()))) << name;
 }
 
-// Returns the forward operators of the block as those of a pass of inference.
+// Returns the forward GEMMs of the block as those of a pass of inference.
 Graph for_inference(Graph block) {
-  std::erase_if(block.operators, [](const Operator& op) { return op.phase != Phase::F; });
+  std::erase_if(block.operators, [&](const Operator& op) {
+    return op.phase != Phase::F || operator_class(block, op) != OperatorClass::gemm;
+  });
   block.inference = true;
   return block;
 }
@@ -489,10 +491,10 @@ TEST_F(KernelTimes, BestIsTheRateWithoutRampsWavesAndGaps) {
 
 // One GEMM of M x 7168 by 7168 x 1536 of a pass of inference, with constants for few rows.
 TEST_F(KernelTimes, GemmsOfFewRowsJoinThoseOfManyRows) {
-  const KernelCost cost = make({}, {{.name = "gemm.fp8.small_m_start", .value = 2, .unit = "us"},
-                                    {.name = "gemm.fp8.small_m_bandwidth", .value = 2.8, .unit = "TB/s"},
-                                    {.name = "gemm.fp8.small_m_k_time", .value = 0.5, .unit = "ns"},
-                                    {.name = "gemm.fp8.small_m_rate", .value = 1200, .unit = "TFLOP/s"}});
+  const KernelCost cost = make({{"gemm.fp8.small_m_start", 2},
+                                {"gemm.fp8.small_m_bandwidth", 2.8},
+                                {"gemm.fp8.small_m_k_time", 0.5},
+                                {"gemm.fp8.small_m_rate", 1200}});
   Graph graph = for_inference(layer_);
   const Operator op = find(graph, "q_a");
   const auto at = [&](std::int64_t rows) {
@@ -527,11 +529,12 @@ TEST_F(KernelTimes, OnlyExpertsWithRowsAreRead) {
   pass.tokens = pass.sequence_length = 16;
   Graph graph = for_inference(make_block(BlockKind::moe_layer, pass));
   Operator op = *std::ranges::find(graph.operators, OperatorKind::grouped_matmul, &Operator::kind);
+  const KernelCost cost = make({{"gemm.fp8.grouped_small_m_start", 5}});
   const auto hit = [&](double experts) {
     std::get<MatmulAttributes>(op.attributes).groups_hit = experts;
-    return cost_.time(graph, op, {.sms = 132}).seconds;
+    return cost.time(graph, op, {.sms = 132}).seconds;
   };
-  const double fixed = 6e-6;  // gemm.ramp and the gap
+  const double fixed = 6e-6;  // the start and the gap
   EXPECT_NEAR((hit(4) - fixed) / (hit(2) - fixed), 2, 0.05);
   EXPECT_EQ(hit(0), hit(static_cast<double>(graph.tensor(op.reads[1]).shape[0].size)));
 }
