@@ -43,7 +43,7 @@ TensorId GraphBuilder::parameter(const std::string& name, const Shape& shape, Da
                 .shared = holding.shared,
                 .cast_once = holding.cast_once};
   const TensorId id = add_tensor(tensor);
-  if (forward_only_) return id;
+  if (graph_.inference) return id;
   tensor.name = "d_" + name;
   tensor.type = gradient_type_;
   tensor.role = Role::gradient;
@@ -83,7 +83,7 @@ RecomputeGroup GraphBuilder::group_of(TensorId written) const {
 }
 
 void GraphBuilder::on_backward(std::function<void()> rule) {
-  if (!forward_only_) tape_.push_back({section_, std::move(rule)});
+  if (!graph_.inference) tape_.push_back({section_, std::move(rule)});
 }
 
 TensorId GraphBuilder::gradient(TensorId activation) {
@@ -114,7 +114,7 @@ Graph GraphBuilder::finish(TensorId input, TensorId output, const RecomputePolic
   graph_.input = input;
   graph_.output = output;
   graph_.output_gradient = graph_.input_gradient = input;  // replaced below where gradients cross the block's ends
-  if (forward_only_) {
+  if (graph_.inference) {
     assert(check(graph_).empty() && "a layer emitted a graph that cannot be executed");
     return std::move(graph_);
   }

@@ -25,8 +25,11 @@ class GraphBuilder {
 
   // The formats in which gradients of parameters are accumulated and gradients of activations are passed on.
   GraphBuilder(std::string name, DataType gradient_type, DataType activation_gradient_type);
-  explicit GraphBuilder(std::string name) : forward_only_(true) { graph_.name = std::move(name); }
-  bool forward_only() const { return forward_only_; }
+  explicit GraphBuilder(std::string name) {  // of a pass of inference
+    graph_.name = std::move(name);
+    graph_.inference = true;
+  }
+  bool forward_only() const { return graph_.inference; }
 
   TensorId input(std::string name, Shape shape, DataType type);
   TensorId activation(std::string name, Shape shape, DataType type);
@@ -74,7 +77,6 @@ class GraphBuilder {
   };
   Graph graph_;
   DataType gradient_type_ = DataType::fp32, activation_gradient_type_ = DataType::fp32;
-  bool forward_only_ = false;
   Section section_ = Section::attention;
   RecomputeGroup group_ = RecomputeGroup::other;
   bool backward_ = false;

@@ -237,9 +237,7 @@ BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
   return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
 }
 
-namespace {
-
-Graph block_of(BlockKind kind, const LayerContext& context) {
+Graph make_block(BlockKind kind, const LayerContext& context) {
   switch (kind) {
     case BlockKind::embedding:
       return embedding_block(context);
@@ -257,14 +255,6 @@ Graph block_of(BlockKind kind, const LayerContext& context) {
       return head_block(context);
   }
   return {};
-}
-
-}  // namespace
-
-Graph make_block(BlockKind kind, const LayerContext& context) {
-  Graph graph = block_of(kind, context);
-  graph.inference = context.inference.kind != InferencePass::Kind::none;
-  return graph;
 }
 
 }  // namespace plumbline::model
