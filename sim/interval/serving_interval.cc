@@ -12,6 +12,7 @@
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
 #include "sim/interval/interval.h"
+#include "sim/predict/memos.h"
 #include "sim/serving/pass_costs.h"
 #include "sim/serving/serving.h"
 #include "sim/tasks/tasks.h"
@@ -64,6 +65,7 @@ class ChangedServing {
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
     inputs_.passes = std::make_shared<PassGraphs>();
+    inputs_.routing = std::make_shared<RoutingMemo>();
   }
   const Inputs& inputs() const { return inputs_; }
 

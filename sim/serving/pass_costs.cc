@@ -67,13 +67,15 @@ ServingBound link_bound(const model::CommunicationCost::LinkSeconds& best, doubl
   return std::max(best.network, best.node) < explained * seconds ? ServingBound::latency : ServingBound::links;
 }
 
+bool attends(OperatorClass type) { return type == OperatorClass::attention || type == OperatorClass::cached_attention; }
+
 // Finds the part of each operator of a block in program order.
 class PartFinder {
  public:
   BlockPart part(const model::Graph& graph, const model::Operator& op) {
     const OperatorClass type = model::operator_class(graph, op);
     if (type == OperatorClass::collective) return BlockPart::collectives;
-    if (type == OperatorClass::attention || type == OperatorClass::cached_attention) attended_ = true;
+    attended_ = attended_ || attends(type);
     switch (op.section) {
       case Section::embedding:
         return BlockPart::embedding;
@@ -140,6 +142,10 @@ double PassCosts::message_seconds(const model::CommunicationCost& transfers, dou
   return transfers.p2p(model::Bytes(tokens * width * model::bytes_per_element(model::DataType::bf16)), 1);
 }
 
+bool PassCosts::weights_only(model::Precision weights) const {
+  return model::peak(inputs_.cluster.device, weights) == 0 || !kernels_.has_gemm(weights);
+}
+
 double PassCosts::engine_seconds(double device, double launches, double requests) const {
   return host_.serving_step(device, launches > 0 ? launches : host_.issue({}), requests) - device;
 }
@@ -189,7 +195,7 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.redundant_experts = instance.redundant_experts;
   c.shares_embedding = instance.pipeline == 1;
   c.inference = {shape.kind, shape.requests, shape.new_tokens, shape.cached_tokens, inference.kv_cache};
-  c.inference.weights_only = model::peak(inputs_.cluster.device, inference.weights) == 0;
+  c.inference.weights_only = weights_only(inference.weights);
   if (inputs_.architecture.experts.routed_experts == 0) return c;
   const bool reduces = inference.dispatch == all_reduce_dispatch;
   c.expert_parallel = instance.expert;
@@ -235,6 +241,7 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
       constants.insert(communication.collective_share(graph, op).index);
     } else {
       const model::KernelTime time = kernels_.time(graph, op, conditions);
+      if (attends(type)) cost.core_attention += time.seconds;
       part.add(kernel_bound(graph, op, device, time.seconds), time.seconds);
       for (const model::Share& share : time.shares)
         if (share.seconds > 0) constants.insert(share.index);

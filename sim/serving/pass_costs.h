@@ -52,6 +52,7 @@ enum class BlockPart : std::uint8_t {
 struct BlockCost {
   static constexpr std::size_t parts = 9;
   std::array<BoundSeconds, parts> seconds{};  // [BlockPart]
+  double core_attention = 0;                  // of them, in kernels over keys and values
   double weights_bytes = 0;                   // held by the rank
   double activation_bytes = 0;                // that live at once, at most
   double launches = 0;                        // seconds of the host to launch its kernels one by one
@@ -102,6 +103,10 @@ class PassCosts {
   // Returns the seconds that an engine adds to a step of `requests` requests whose kernels take `device` seconds, and
   // to one whose kernels the host launches one by one in `launches` seconds; 0: as a graph, where the engine has them.
   double engine_seconds(double device, double launches, double requests) const;
+
+  // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
+  // or the profile does not say what they cost.
+  bool weights_only(model::Precision weights) const;
 
   const model::DeviceProfile& profile() const { return *profile_; }
 

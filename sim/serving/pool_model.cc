@@ -44,6 +44,7 @@ PassTime in_order(const BlockCost& cost) {
   for (std::size_t i = 0; i < BlockCost::parts; ++i)
     time[step_part(static_cast<BlockPart>(i))].seconds += cost.seconds[i];
   time.seconds = cost.sum().sum();
+  time.core_attention = cost.core_attention;
   return time;
 }
 
@@ -96,6 +97,7 @@ PassTime& PassTime::operator+=(const PassTime& other) {
   }
   seconds += other.seconds;
   longest += other.longest;
+  core_attention += other.core_attention;
   return *this;
 }
 
@@ -106,6 +108,7 @@ PassTime operator*(PassTime time, double factor) {
   }
   time.seconds *= factor;
   time.longest *= factor;
+  time.core_attention *= factor;
   return time;
 }
 
@@ -242,6 +245,28 @@ PoolModel::Between PoolModel::between(double requests) {
 
 double PoolModel::requests_per_rank() const { return most_requests(memory_.space, memory_.bytes_per_request); }
 
+// Returns the seconds of the kernels of a pass over that many tokens, attention over keys and values and the engine
+// left out, on the slowest stage.
+double PoolModel::linear_seconds(double tokens) const {
+  const auto at = [this](std::int64_t count) {
+    return linear_.find(count, [&] {
+      PassShape shape = prompt_shape(1);
+      shape.new_tokens = count;
+      PassTime time = pass(shape);
+      const double kernels = time.seconds - time[StepPart::host].seconds.sum();
+      return (kernels - time.core_attention) * time.longest / time.seconds;
+    });
+  };
+  const Between b = between(std::max(1.0, tokens));
+  const double below = at(b.below);
+  return b.share == 0 ? below : below + b.share * (at(b.above) - below);
+}
+
+double PoolModel::added_seconds(double batch, double prompts) const {
+  const double rows = batch * static_cast<double>(decode_shape(1).new_tokens);
+  return linear_seconds(rows + prompts * tokens_of_chunk()) - linear_seconds(rows) + prompts * core_of_prompt_;
+}
+
 // Requests are divided over as many groups as stages, which follow each other through them.
 double PoolModel::groups(double batch) const {
   return std::min(static_cast<double>(instance_.pipeline), std::max(1.0, std::floor(batch)));
@@ -294,6 +319,7 @@ void PoolModel::find_prefill() {
   prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
   prefill_.launches = launch_seconds(prompt_shape(1));
   const PassTime alone = pass(prompt_shape(1));
+  core_of_prompt_ = alone.core_attention * alone.longest / alone.seconds;
   prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
 }
 

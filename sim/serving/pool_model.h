@@ -40,6 +40,7 @@ struct PassTime {
   };
   std::array<Part, parts> by{};     // [StepPart]
   double seconds = 0, longest = 0;  // of all parts; of the slowest stage, after which the next pass can follow
+  double core_attention = 0;        // of the seconds, in kernels over keys and values
 
   Part& operator[](StepPart part) { return by[static_cast<std::size_t>(part)]; }
   BoundSeconds bounds() const;  // of all parts
@@ -82,10 +83,15 @@ class PoolModel {
   // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }
+  // Returns the seconds by which `prompts` prompts, or chunks of them, lengthen a decode step of `batch` requests:
+  // their GEMMs have rows of both, and read weights once.
+  double added_seconds(double batch, double prompts) const;
+  double tokens_of_chunk() const { return static_cast<double>(prompt_shape(1).new_tokens); }  // of one prompt
   double prompt_seconds() const { return prompt_seconds_; }
   // Returns the constants of the profile that steps of about `batch` requests depend on.
   std::vector<std::int32_t> constants(double batch) const;
 
+  const PassCosts& costs() const { return costs_; }
   model::PoolKind kind() const { return kind_; }
   const model::Instance& instance() const { return instance_; }
   const MeanRequest& request() const { return request_; }
@@ -117,6 +123,7 @@ class PoolModel {
   PassTime pass(const PassShape& shape) const;
   double launch_seconds(const PassShape& shape) const;
   std::shared_ptr<const PassTime> at(std::int64_t requests) const;
+  double linear_seconds(double tokens) const;
   struct Between {
     std::int64_t below, above;
     double share;  // of `above`
@@ -138,7 +145,9 @@ class PoolModel {
   PrefillPass prefill_;
   double prompt_seconds_ = 0;
   PoolMemory memory_;
+  double core_of_prompt_ = 0;  // seconds of attention in a pass of one prompt
   mutable model::Memo<std::int64_t, std::shared_ptr<const PassTime>> steps_;
+  mutable model::Memo<std::int64_t, double> linear_;  // by tokens
 };
 
 }  // namespace plumbline::sim

@@ -183,7 +183,7 @@ struct ServingPredictor::Memos {
   void add_money(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
                  model::ServingResult& result) const;
   void add_demand(const model::Plan& plan, model::ServingResult& result) const;
-  void add_constants(const Deployment& deployment, const ServingState& state, model::ServingResult& result);
+  void add_constants(const Deployment& deployment, const ServingState& state, model::ServingResult& result) const;
   void add_notes(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
                  model::ServingResult& result) const;
 
@@ -303,9 +303,8 @@ void ServingPredictor::Memos::add_demand(const model::Plan& plan, model::Serving
 }
 
 void ServingPredictor::Memos::add_constants(const Deployment& deployment, const ServingState& state,
-                                            model::ServingResult& result) {
-  const auto shared = pass_costs();
-  const auto& parameters = (*shared)->profile().profile.parameters();
+                                            model::ServingResult& result) const {
+  const auto& parameters = deployment.decode().model->costs().profile().profile.parameters();
   auto indices = deployment.decode().model->constants(state.batch / deployment.decode().ranks());
   const auto of_prefill = deployment.prefill().model->constants(0);
   indices.insert(indices.end(), of_prefill.begin(), of_prefill.end());
@@ -322,6 +321,9 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (state.concurrency > deployment.most_concurrency())
     result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is space for {:.6g}.",
                                        state.concurrency, deployment.most_concurrency()));
+  if (deployment.decode().model->costs().weights_only(s.weights))
+    result.notes.push_back(
+        fmt::format("GEMMs read activations in 16 bits: the GPU or its profile has none of {}.", to_string(s.weights)));
   if (state.fed)
     result.notes.push_back(fmt::format("Prefill binds: it starts {:.4g} requests a second, and {:.6g} decode.",
                                        state.requests, state.batch));

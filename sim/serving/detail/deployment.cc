@@ -39,11 +39,16 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
   most_ = in_flight(most_batch_);
 }
 
+// Where prompts join decode steps, those that arrive during one are computed in the next, at least one at a time.
 double Deployment::prefill_share(double batch) const {
   if (disaggregated()) return 0;
   const PoolModel& model = *decode_.model;
-  return sim::prefill_share(batch / decode_.ranks(), computed_, model.request().output,
-                            model.prefill_seconds_per_token());
+  const double of_rank = batch / decode_.ranks(), output = model.request().output;
+  if (!chunked_) return sim::prefill_share(of_rank, computed_, output, model.prefill_seconds_per_token());
+  const double tokens = model.tokens_of_chunk(),
+               arrive = of_rank * model.tokens_per_step() / output * computed_ / tokens;
+  const double prompts = std::clamp(arrive, 1.0, std::max(1.0, model.chunk_tokens() / tokens));
+  return sim::prefill_share(of_rank, computed_, output, model.added_seconds(of_rank, prompts) / (prompts * tokens));
 }
 
 double Deployment::launch_share(double batch) const {
@@ -63,7 +68,11 @@ double Deployment::tpot(double batch) const {
 
 double Deployment::worst_step(double batch) const {
   const double step = decode_.model->step_seconds(batch / decode_.ranks());
-  return disaggregated() ? step : step + decode_.model->prefill().time.seconds;
+  if (disaggregated()) return step;
+  const PoolModel& model = *decode_.model;
+  if (!chunked_) return step + model.prefill().time.seconds;
+  return step +
+         model.added_seconds(batch / decode_.ranks(), std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()));
 }
 
 double Deployment::prefill_requests_per_s() const {

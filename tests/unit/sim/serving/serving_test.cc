@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
+#include "sim/serving/pool_model.h"
 #include "tests/support/serving_inputs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::sim {
 namespace {
@@ -34,7 +37,7 @@ model::Error refused(const std::string& text, const std::string& profile, const 
 }
 
 TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
-  const ServingResult r = served(llama_node, "h100-public");
+  const ServingResult r = served(llama_node, "h100");
   EXPECT_NEAR(r.output_tokens_per_s, r.batch_per_gpu * 8 / r.tpot_s, 1e-6 * r.output_tokens_per_s);
   EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_unloaded_s + 1024 * r.tpot_s), 1e-3);
   EXPECT_GT(r.tpot_s, r.decode_step_s);
@@ -42,7 +45,7 @@ TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
 }
 
 TEST(Serving, PartsAddUpToTheStep) {
-  for (const auto& [text, profile] : {std::pair(llama_node, "h100-public"), std::pair(deepseek_decode_unit, "h800")}) {
+  for (const auto& [text, profile] : {std::pair(llama_node, "h100"), std::pair(deepseek_decode_unit, "h800")}) {
     const ServingResult r = served(text, profile);
     ASSERT_EQ(r.pools.size(), 1U);
     const auto& parts = r.pools[0].parts;
@@ -54,7 +57,7 @@ TEST(Serving, PartsAddUpToTheStep) {
 }
 
 TEST(Serving, MoreRequestsInFlightRaiseThroughputAndTheTimePerToken) {
-  const Inputs inputs = serving_inputs(llama_node, "h100-public");
+  const Inputs inputs = serving_inputs(llama_node, "h100");
   const auto points = ServingPredictor(inputs).frontier(inputs.plan).value();
   ASSERT_GT(points.size(), 8U);
   EXPECT_EQ(points.front().concurrency, 1);
@@ -66,10 +69,9 @@ TEST(Serving, MoreRequestsInFlightRaiseThroughputAndTheTimePerToken) {
 }
 
 TEST(Serving, LongerContextsTakeLongerAndLeaveRoomForFewerRequests) {
-  ServingResult shorter = served(llama_node, "h100-public");
+  ServingResult shorter = served(llama_node, "h100");
   for (const char* tokens : {"2048", "4096", "8192"}) {
-    const ServingResult longer =
-        served(llama_node, "h100-public", {std::string("inference.input_tokens=").append(tokens)});
+    const ServingResult longer = served(llama_node, "h100", {std::string("inference.input_tokens=").append(tokens)});
     EXPECT_GT(longer.tpot_s, shorter.tpot_s);
     EXPECT_GT(longer.ttft_unloaded_s, shorter.ttft_unloaded_s);
     EXPECT_LT(longer.most_concurrency, shorter.most_concurrency);
@@ -78,51 +80,50 @@ TEST(Serving, LongerContextsTakeLongerAndLeaveRoomForFewerRequests) {
 }
 
 TEST(Serving, HitsOfThePrefixCacheSpareComputation) {
-  const ServingResult none = served(llama_node, "h100-public");
-  const ServingResult half = served(llama_node, "h100-public", {"inference.prefix_hit_rate=0.5"});
+  const ServingResult none = served(llama_node, "h100");
+  const ServingResult half = served(llama_node, "h100", {"inference.prefix_hit_rate=0.5"});
   EXPECT_LT(half.tpot_s, none.tpot_s);
   EXPECT_LT(half.ttft_unloaded_s, none.ttft_unloaded_s);
 }
 
 // Zero requests in flight stand for as many as fit; a limit allows fewer.
 TEST(Serving, LimitsBoundTheRequestsInFlight) {
-  const ServingResult most = served(llama_node, "h100-public", {"inference.concurrency=0"});
+  const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
   EXPECT_DOUBLE_EQ(most.concurrency, most.most_concurrency);
   const double limit = most.tpot_s / 2;
   const ServingResult within =
-      served(llama_node, "h100-public", {"inference.concurrency=0", fmt::format("inference.max_tpot_s={}", limit)});
+      served(llama_node, "h100", {"inference.concurrency=0", fmt::format("inference.max_tpot_s={}", limit)});
   EXPECT_NEAR(within.tpot_s, limit, 1e-6 * limit);
   EXPECT_LT(within.concurrency, most.concurrency);
-  const model::Error unmet = refused(llama_node, "h100-public", {"inference.max_tpot_s=1e-4"});
+  const model::Error unmet = refused(llama_node, "h100", {"inference.max_tpot_s=1e-4"});
   EXPECT_EQ(unmet.kind, ErrorKind::infeasible);
   EXPECT_EQ(unmet.key, "inference.max_tpot_s");
-  const model::Error late = refused(llama_node, "h100-public", {"inference.max_ttft_s=1e-4"});
+  const model::Error late = refused(llama_node, "h100", {"inference.max_ttft_s=1e-4"});
   EXPECT_EQ(late.key, "inference.max_ttft_s");
 }
 
 TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
-  const model::Error weights =
-      refused(llama_node, "h100-public", {"parallelism.tensor=1", "inference.weights=\"bf16\""});
+  const model::Error weights = refused(llama_node, "h100", {"parallelism.tensor=1", "inference.weights=\"bf16\""});
   EXPECT_EQ(weights.kind, ErrorKind::infeasible);
   EXPECT_EQ(weights.key, "parallelism.tensor");
   EXPECT_THAT(weights.hint, testing::HasSubstr("2 times as many GPUs"));
-  const model::Error context = refused(llama_node, "h100-public", {"inference.input_tokens=100000000"});
+  const model::Error context = refused(llama_node, "h100", {"inference.input_tokens=100000000"});
   EXPECT_EQ(context.kind, ErrorKind::infeasible);
   EXPECT_EQ(context.key, "inference.input_tokens");
-  const model::Error heads = refused(llama_node, "h100-public", {"parallelism.tensor=128", "cluster.gpus=128"});
+  const model::Error heads = refused(llama_node, "h100", {"parallelism.tensor=128", "cluster.gpus=128"});
   EXPECT_EQ(heads.key, "parallelism.tensor");
   EXPECT_THAT(heads.hint, testing::HasSubstr("64"));
   const model::Error experts = refused(deepseek_decode_unit, "h800", {"inference.redundant_experts=30"});
   EXPECT_EQ(experts.key, "inference.redundant_experts");
   EXPECT_THAT(experts.hint, testing::HasSubstr("32"));
-  const model::Error gpus = refused(llama_node, "h100-public", {"cluster.gpus=12"});
+  const model::Error gpus = refused(llama_node, "h100", {"cluster.gpus=12"});
   EXPECT_EQ(gpus.key, "cluster.gpus");
   EXPECT_THAT(gpus.hint, testing::HasSubstr("8 or 16"));
 }
 
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
-  const ServingResult r = served(llama_node, "h100-public",
-                                 {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
+  const ServingResult r =
+      served(llama_node, "h100", {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
   ASSERT_EQ(r.pools.size(), 2U);
   EXPECT_EQ(r.pools[0].name, "prefill");
   EXPECT_EQ(r.pools[1].name, "decode");
@@ -142,12 +143,59 @@ TEST(Serving, PoolsOfEqualDegreesHaveTransfersOfTheirOwn) {
 }
 
 TEST(Serving, DemandAndPricesFollowFromRates) {
-  const ServingResult r = served(llama_node, "h100-public",
-                                 {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
+  const ServingResult r =
+      served(llama_node, "h100", {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
   EXPECT_NEAR(*r.demand_gpus * r.output_tokens_per_s_per_gpu * 86400, 1e9, 1);
   EXPECT_NEAR(*r.usd_per_million_tokens_all_in, 2 * 8 / (r.output_tokens_per_s * 3600) * 1e6, 1e-9);
   EXPECT_NEAR(*r.usd_per_million_output_tokens + *r.usd_per_million_input_tokens, *r.usd_per_million_tokens_all_in,
               1e-9);  // as many tokens in as out
+}
+
+// One request of 100 tokens in and 10 out, one of 300 in and 30 out: three of four steps hold a token of the second.
+TEST(Serving, LengthsOfRequestsAreWeighedByTheirSteps) {
+  const tests::TemporaryDirectory folder;
+  const std::string file = folder.path() / "lengths.csv";
+  std::ofstream(file) << "# input,output\n100,10\n300,30\n";
+  const Inputs inputs = serving_inputs(llama_node, "h100", {"inference.lengths=\"" + file + "\""});
+  const MeanRequest mean = mean_request(inputs.plan);
+  EXPECT_DOUBLE_EQ(mean.input, 200);
+  EXPECT_DOUBLE_EQ(mean.output, 20);
+  EXPECT_DOUBLE_EQ(mean.context, 0.25 * 105 + 0.75 * 315);
+  EXPECT_GT(ServingPredictor(inputs).predict(inputs.plan).value().tpot_s, 0);
+  std::ofstream(file) << "100;10\n";
+  const auto refused = model::read_plan(llama_node, "plan.toml", {"inference.lengths=\"" + file + "\""});
+  ASSERT_FALSE(refused.has_value());
+  tests::expect_error(refused.error(), ErrorKind::input, file, 1, "", "input,output");
+}
+
+// Weights of a format without GEMMs of its own spare memory only.
+TEST(Serving, FormatsWithoutGemmsComputeIn16Bits) {
+  const ServingResult stored = served(llama_node, "h100", {"inference.weights=\"mxfp4\""});
+  const ServingResult wide = served(llama_node, "h100", {"inference.weights=\"bf16\""});
+  EXPECT_LT(stored.decode_step_s, wide.decode_step_s);
+  EXPECT_NEAR(stored.prefill_tokens_per_s_per_gpu, wide.prefill_tokens_per_s_per_gpu,
+              0.05 * wide.prefill_tokens_per_s_per_gpu);
+  EXPECT_THAT(stored.notes, testing::Contains(testing::HasSubstr("mxfp4")));
+}
+
+// A prompt that joins a decode step reads no weights of its own, so that few requests wait less for it than for a pass.
+TEST(Serving, PromptsShareTheWeightsOfADecodeStep) {
+  const ServingResult joined = served(llama_node, "h100", {"inference.concurrency=4"});
+  const ServingResult apart =
+      served(llama_node, "h100", {"inference.concurrency=4", "inference.chunked_prefill_tokens=0"});
+  EXPECT_LT(joined.tpot_s, apart.tpot_s);
+  EXPECT_GT(joined.tpot_s, joined.decode_step_s);
+}
+
+TEST(Serving, StagesOfAPipelineFollowEachOther) {
+  const std::vector<std::string> two = {"parallelism.tensor=4", "parallelism.pipeline=2"};
+  const ServingResult wide = served(llama_node, "h100", {"inference.concurrency=1"});
+  std::vector<std::string> alone = two;
+  alone.emplace_back("inference.concurrency=1");
+  EXPECT_GT(served(llama_node, "h100", alone).tpot_s, wide.tpot_s);
+  const ServingResult many = served(llama_node, "h100", two);
+  EXPECT_EQ(many.pools[0].gpus_per_instance, 8);
+  EXPECT_EQ(many.pools[0].instances, 1);
 }
 
 // A faster memory, a faster network or more of both never make a step slower.
