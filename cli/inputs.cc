@@ -390,7 +390,7 @@ model::Result<calibrate::ServingComparison> compare_case_serving(const std::stri
   const auto inputs = [&](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
     return reader.of_plan(plan, profile.empty() ? std::nullopt : std::optional(profile), {}, held_out);
   };
-  return calibrate::compare_serving(definition, rows, inputs);
+  return calibrate::compare_serving(definition, rows, inputs, true);
 }
 
 }  // namespace plumbline::cli

@@ -242,7 +242,7 @@ Json serving_case_json(const calibrate::ServingComparison& comparison) {
        ratios = Json::array();
   for (const calibrate::ComparedServing& row : comparison.rows) {
     Json figures = Json::array();
-    for (const calibrate::ServingFigure& figure : row.figures)
+    for (const calibrate::ComparedFigure& figure : row.figures)
       figures.push_back({{"name", figure.name},
                          {"published", figure.published},
                          {"predicted", figure.predicted},

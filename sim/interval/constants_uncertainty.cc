@@ -42,16 +42,14 @@ struct Family {
   std::string_view prefix, source;
   bool serving = false;  // plays a part only where a model is served
 };
-// Only plans that serve have attention over caches.
-constexpr std::string_view cached_attention = "cached_attention.";
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
     {"collective.custom.", "link and collective constants", true},
     {"exchange.low_latency.", "all-to-all constants", true},
     {"serving.", "host", true},
+    {"cached_attention.", "attention constants", true},
     {"gemm.", "GEMM constants"},
     {"attention.", "attention constants"},
-    {cached_attention, "attention constants"},
     {"memory.", "memory-bound constants"},
     {"kernel.", "memory-bound constants"},
     {"router.", "memory-bound constants"},
@@ -98,7 +96,6 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
   const Parameter& constant = inputs.profile.parameters()[index];
   const auto family = std::ranges::find_if(
       families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
-  if (constant.name.starts_with(cached_attention) && !inputs.plan.inference.given) return std::nullopt;
   const auto range = model::constant_range(constant);
   if (family == std::end(families) || (family->serving && !inputs.plan.inference.given) || !range ||
       is_known(constant, *range))

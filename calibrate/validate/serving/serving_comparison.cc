@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
 
 namespace plumbline::calibrate {
@@ -15,6 +19,8 @@ namespace {
 
 using model::ServingPool;
 using model::ServingResult;
+
+constexpr std::size_t draws_of_row = 64;
 
 const ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
@@ -38,54 +44,85 @@ double roofline_prefill(const sim::Inputs& inputs) {
   return peak / (2 * model_metrics(inputs.architecture, inputs.plan.inference.input_tokens).active_parameters);
 }
 
-std::optional<PredictedRange> range_of(const std::optional<model::Quantiles>& quantiles, double published) {
-  return quantiles ? std::optional(PredictedRange{*quantiles, published}) : std::nullopt;
+// Returns the range of a figure that is uncertain like one of the result.
+PredictedRange range_like(const model::Quantiles& quantiles, double of, const ComparedFigure& figure) {
+  const double factor = figure.predicted / of;
+  return {{quantiles.p10 * factor, quantiles.p50 * factor, quantiles.p90 * factor}, figure.published};
+}
+
+// Adds the range of each figure of tokens that users wait for.
+void add_ranges(const PublishedServing& row, const ServingResult& result, const model::ServingInterval& interval,
+                std::vector<ComparedFigure>& figures) {
+  if (row.phase == ServingPhase::prefill || row.average) return;
+  for (ComparedFigure& figure : figures)
+    if (figure.name != "tokens/s")
+      figure.range = range_like(*interval.tpot_s, result.tpot_s, figure);
+    else
+      figure.range = range_like(*interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, figure);
 }
 
 // A decode row is one step, without prefill; of other rows TPOT and rate hold what prefill takes.
-std::vector<ServingFigure> figures_of(const PublishedServing& row, const sim::Inputs& inputs,
-                                      const ServingResult& result) {
+std::vector<ComparedFigure> figures_of(const PublishedServing& row, const sim::Inputs& inputs,
+                                       const ServingResult& result) {
   const bool decodes = row.phase == ServingPhase::decode;
   const double step = result.decode_step_s, tpot = decodes ? step / result.tokens_per_step : result.tpot_s;
   const double read = roofline_step(inputs, result, pool_of(result, row.phase));
   const double pool_rate = result.batch_per_gpu * result.tokens_per_step;
-  std::vector<ServingFigure> figures;
+  std::vector<ComparedFigure> figures;
   if (row.step_s) figures.push_back({"step", *row.step_s, step, read, {}});
-  if (row.tpot_s) {
-    ServingFigure figure{"TPOT", *row.tpot_s, tpot, read / result.tokens_per_step, {}};
-    if (!decodes && result.interval) figure.range = range_of(result.interval->tpot_s, *row.tpot_s);
-    figures.push_back(std::move(figure));
-  }
+  if (row.tpot_s) figures.push_back({"TPOT", *row.tpot_s, tpot, read / result.tokens_per_step, {}});
   if (!row.tokens_per_s_per_gpu) return figures;
-  ServingFigure rate{"tokens/s", *row.tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, pool_rate / read, {}};
+  ComparedFigure rate{"tokens/s", *row.tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu, pool_rate / read, {}};
   if (row.phase == ServingPhase::prefill) {
     rate.predicted = result.prefill_tokens_per_s_per_gpu / (1 - inputs.plan.inference.prefix_hit_rate);
     rate.roofline = roofline_prefill(inputs);
   } else if (decodes) {
     rate.predicted = pool_rate / step;
-  } else if (result.interval) {
-    rate.range = range_of(result.interval->output_tokens_per_s_per_gpu, rate.published);
   }
   figures.push_back(std::move(rate));
   return figures;
 }
 
 ComparedServing compare_row(const PublishedServing& row, const ServingCase& definition,
-                            const ServingInputsOf& inputs_of) {
+                            const ServingInputsOf& inputs_of, std::mutex& reads, bool ranges) {
   ComparedServing compared{.row = row, .lacking = row.lacking()};
   if (!compared.lacking.empty()) return compared;
   const auto plan = serving_plan(row, definition);
   if (!plan) return compared.error = plan.error(), compared;
-  const auto inputs = inputs_of(plan->plan, plan->profile, row.set);
+  const auto inputs = [&] {
+    const std::scoped_lock lock(reads);
+    return inputs_of(plan->plan, plan->profile, row.set);
+  }();
   if (!inputs) return compared.error = inputs.error(), compared;
-  const auto result = sim::predict_serving(*inputs);
+  const auto result = sim::ServingPredictor(*inputs).predict(inputs->plan);
   if (!result) return compared.error = result.error(), compared;
   compared.figures = figures_of(row, *inputs, *result);
+  if (!ranges) return compared;
+  const auto interval = sim::serving_interval_of(*inputs, *result, {.draws = draws_of_row, .threads = 1});
+  if (!interval) return compared.error = interval.error(), compared;
+  add_ranges(row, *result, *interval, compared.figures);
   return compared;
 }
 
-const ServingFigure* figure_of(const ComparedServing& row, const std::string& name) {
-  const auto found = std::ranges::find(row.figures, name, &ServingFigure::name);
+// Returns the compared rows in their order, on all cores.
+std::vector<ComparedServing> compare_rows(const ServingCase& definition, const std::vector<PublishedServing>& rows,
+                                          const ServingInputsOf& inputs_of, bool ranges) {
+  std::vector<ComparedServing> compared(rows.size());
+  std::mutex reads;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < rows.size(); i = next++)
+      compared[i] = compare_row(rows[i], definition, inputs_of, reads, ranges);
+  };
+  std::vector<std::jthread> others;
+  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return compared;
+}
+
+const ComparedFigure* figure_of(const ComparedServing& row, const std::string& name) {
+  const auto found = std::ranges::find(row.figures, name, &ComparedFigure::name);
   return found == row.figures.end() ? nullptr : &*found;
 }
 
@@ -95,7 +132,7 @@ ServingSummary summarize_figure(std::string name, const std::string& figure, con
   std::vector<double> predictions, rooflines;
   std::vector<PredictedRange> ranges;
   for (const ComparedServing& row : rows) {
-    const ServingFigure* found = which(row.row) ? figure_of(row, figure) : nullptr;
+    const ComparedFigure* found = which(row.row) ? figure_of(row, figure) : nullptr;
     if (found == nullptr) continue;
     predictions.push_back(found->error());
     rooflines.push_back(found->roofline / found->published - 1);
@@ -137,7 +174,7 @@ std::string load_of(const PublishedServing& row) {
 std::vector<PlanOrder> orders_of(const std::vector<ComparedServing>& rows) {
   std::vector<OrderedRow> ordered;
   for (const ComparedServing& row : rows)
-    if (const ServingFigure* tpot = figure_of(row, "TPOT"); tpot != nullptr && row.row.phase == ServingPhase::mixed)
+    if (const ComparedFigure* tpot = figure_of(row, "TPOT"); tpot != nullptr && row.row.phase == ServingPhase::mixed)
       ordered.push_back({row.row.set, load_of(row.row),
                          fmt::format("TP{} C{}", row.row.numbers.at("tensor"), row.row.numbers.at("concurrency")),
                          false, tpot->published, tpot->predicted});
@@ -147,14 +184,14 @@ std::vector<PlanOrder> orders_of(const std::vector<ComparedServing>& rows) {
 std::vector<TensorRatios> ratios_of(const std::vector<ComparedServing>& rows) {
   struct Base {
     std::int64_t tensor;
-    const ServingFigure* tpot;
+    const ComparedFigure* tpot;
   };
   const auto key = [](const PublishedServing& row) {
     return fmt::format("{} {} C{}", row.set, load_of(row), row.numbers.at("concurrency"));
   };
   std::map<std::string, Base> bases;
   for (const ComparedServing& row : rows) {
-    const ServingFigure* tpot = figure_of(row, "TPOT");
+    const ComparedFigure* tpot = figure_of(row, "TPOT");
     if (tpot == nullptr || row.row.phase != ServingPhase::mixed) continue;
     const Base own{row.row.numbers.at("tensor"), tpot};
     const auto [at, added] = bases.try_emplace(key(row.row), own);
@@ -162,7 +199,7 @@ std::vector<TensorRatios> ratios_of(const std::vector<ComparedServing>& rows) {
   }
   std::map<std::string, std::vector<double>> errors;
   for (const ComparedServing& row : rows) {
-    const ServingFigure* tpot = figure_of(row, "TPOT");
+    const ComparedFigure* tpot = figure_of(row, "TPOT");
     if (tpot == nullptr || row.row.phase != ServingPhase::mixed) continue;
     const Base& base = bases.at(key(row.row));
     if (base.tensor == row.row.numbers.at("tensor")) continue;
@@ -187,9 +224,9 @@ bool ComparedServingDemand::reaches_aim() const {
 bool ServingComparison::holds() const { return std::ranges::all_of(demands, &ComparedServingDemand::holds); }
 
 ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
-                                  const ServingInputsOf& inputs_of) {
+                                  const ServingInputsOf& inputs_of, bool ranges) {
   ServingComparison comparison{.definition = definition};
-  for (const PublishedServing& row : rows) comparison.rows.push_back(compare_row(row, definition, inputs_of));
+  comparison.rows = compare_rows(definition, rows, inputs_of, ranges);
   comparison.summaries = summaries_of_sets(comparison.rows);
   for (const ServingDemand& demand : definition.demands)
     comparison.demands.push_back(

@@ -16,7 +16,7 @@ namespace plumbline::calibrate {
 
 // A published number with its prediction. The roofline reads all weights and the cache at the datasheet's memory
 // bandwidth once a step, and computes a prompt at the datasheet's peak.
-struct ServingFigure {
+struct ComparedFigure {
   std::string name;  // "step", "TPOT" (s), "tokens/s" (of a GPU)
   double published = 0, predicted = 0, roofline = 0;
   std::optional<PredictedRange> range;
@@ -28,7 +28,7 @@ struct ComparedServing {  // a row with its prediction
   PublishedServing row;
   std::vector<std::string> lacking;   // columns without which there is no plan
   std::optional<model::Error> error;  // why there is no prediction, where there is a plan
-  std::vector<ServingFigure> figures;
+  std::vector<ComparedFigure> figures;
 };
 
 struct ServingSummary {  // of one figure over some rows
@@ -67,8 +67,9 @@ struct ServingComparison {
 using ServingInputsOf = std::function<model::Result<sim::Inputs>(const model::Plan&, const std::string& profile,
                                                                  const std::string& held_out)>;
 
-// Compares all rows. One whose plan is infeasible or wrong has its error; the others go on.
+// Compares all rows, on all cores. One whose plan is infeasible or wrong has its error; the others go on. `inputs_of`
+// is called on one thread at a time. Ranges take most of the time.
 ServingComparison compare_serving(const ServingCase& definition, const std::vector<PublishedServing>& rows,
-                                  const ServingInputsOf& inputs_of);
+                                  const ServingInputsOf& inputs_of, bool ranges = false);
 
 }  // namespace plumbline::calibrate

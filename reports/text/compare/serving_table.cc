@@ -11,16 +11,16 @@
 namespace plumbline::reports {
 namespace {
 
+using calibrate::ComparedFigure;
 using calibrate::ComparedServing;
 using calibrate::ServingComparison;
-using calibrate::ServingFigure;
 
 constexpr std::size_t most_listed = 40;  // rows of a set
 
 std::string signed_percent(double share) { return fmt::format("{:+.1f}%", share * 100); }
 
 // Milliseconds, or tokens per second.
-std::string figure_text(const ServingFigure& figure, double value) {
+std::string figure_text(const ComparedFigure& figure, double value) {
   return figure.name == "tokens/s" ? number(value) : fmt::format("{} ms", number(value * 1e3));
 }
 
@@ -34,7 +34,7 @@ std::string deployment_text(const calibrate::PublishedServing& row) {
 }
 
 void add_row(const ComparedServing& row, Table& table) {
-  for (const ServingFigure& figure : row.figures)
+  for (const ComparedFigure& figure : row.figures)
     table.add(
         {row.row.id, row.row.model, deployment_text(row.row), figure.name, figure_text(figure, figure.published),
          figure_text(figure, figure.predicted),
