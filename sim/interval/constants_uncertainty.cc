@@ -42,10 +42,13 @@ struct Family {
   std::string_view prefix, source;
   bool serving = false;  // plays a part only where a model is served
 };
+// What engines differ in and no other constant of theirs explains.
+constexpr std::string_view engine = "engine";
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
     {"collective.custom.", "link and collective constants", true},
     {"exchange.low_latency.", "all-to-all constants", true},
+    {"serving.engine_factor", engine, true},
     {"serving.", "host", true},
     {"cached_attention.", "attention constants", true},
     {"gemm.", "GEMM constants"},
@@ -61,9 +64,6 @@ constexpr Family families[] = {
     {"overlap.", "link and collective constants"},
     {"exchange.", "all-to-all constants"},
     {"host.", "host"},
-    {"serving.step", "host"},
-    {"serving.request", "host"},
-    {"serving.gap", "host"},
 };
 
 // Returns whether a constant counts or names something, so that it is exact.
@@ -78,6 +78,7 @@ bool is_known(const Parameter& constant, const model::ConstantRange& range) {
 std::string measurement_of_source(std::string_view source, const Inputs& inputs) {
   using enum model::CostFamily;
   if (source == "host") return "launches of your software on one of your hosts";
+  if (source == engine) return "a step of your engine at one batch";
   if (source == "software stack") return std::string(step_measurement);
   if (source == "GEMM constants") return measurement_of(gemm, inputs);
   if (source == "attention constants") return measurement_of(attention, inputs);
@@ -102,7 +103,8 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
     return std::nullopt;
   const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
   if (uncertainty <= 0) return std::nullopt;
-  const std::string source(constant.stack.empty() ? family->source : "software stack");
+  const bool named = constant.stack.empty() || family->source == engine;
+  const std::string source(named ? family->source : "software stack");
   return Uncertain{index,
                    std::log1p(uncertainty),
                    {.key = fmt::format("{}={} {}: {}", constant.name, constant.value, constant.unit, constant.source),

@@ -21,8 +21,6 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr char engine_factor[] = "serving.engine_factor";
-
 // The rows of the fullest rank's experts over the mean: 1.15 to 1.3 where every expert has one copy, less where copies
 // of the popular ones balance them (assumed, from the loads of public serving benchmarks; docs/serving.md).
 constexpr Spread single_copies{1.15, 1.22, 1.3}, with_copies{1.0, 1.08, 1.2};
@@ -42,12 +40,6 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
                    }});
 }
 
-// What engines differ in and no other constant explains counts to them, not to their stacks.
-void name_engine(const Inputs&, std::vector<Uncertainty>& found) {
-  for (Uncertainty& one : found)
-    if (one.key.starts_with(engine_factor)) one.source = "engine";
-}
-
 // What an interval is of.
 struct Rates {
   double tpot_s = 0, ttft_s = 0, tokens_per_s_per_gpu = 0;
@@ -65,7 +57,7 @@ class ChangedServing {
     keys.concurrency = std::max<std::int64_t>(1, std::llround(concurrency));
     keys.max_ttft_s = keys.max_tpot_s = std::nullopt;
     inputs_.passes = std::make_shared<PassGraphs>();
-    inputs_.routing = std::make_shared<RoutingMemo>();
+    if (!inputs_.routing) inputs_.routing = std::make_shared<RoutingMemo>();
   }
   const Inputs& inputs() const { return inputs_; }
 
@@ -109,8 +101,8 @@ class ChangedServing {
 // block of them needs one prediction.
 model::Result<std::vector<double>> gradient_of(const ChangedServing& deployment, double tpot_s,
                                                const std::vector<Uncertainty>& uncertainties) {
-  constexpr std::size_t block = 8;
-  constexpr double no_effect = 1e-4;
+  constexpr std::size_t block = 16;
+  constexpr double no_effect = 5e-4;
   std::vector<InputChange> blocks((uncertainties.size() + block - 1) / block);
   for (std::size_t u = 0; u < uncertainties.size(); ++u) uncertainties[u].apply(1, blocks[u / block]);
   const auto together = TRY(deployment.of(blocks));
@@ -152,7 +144,7 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
   const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
   Drawn drawn;
   add_shapes(deployment.inputs(), TRY(deployment.shapes()), drawn.uncertainties);
-  for (const auto add : {add_constants, add_expert_load, name_engine}) add(deployment.inputs(), drawn.uncertainties);
+  for (const auto add : {add_constants, add_expert_load}) add(deployment.inputs(), drawn.uncertainties);
   std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
     return options.without.contains(one.source) || options.without.contains(one.key);
   });
