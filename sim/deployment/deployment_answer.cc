@@ -69,9 +69,9 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
     const auto& given = limit(best->on.inputs.plan.inference);
     if (!given || shortest <= *given) return;
     sentences.push_back(
-        fmt::format("the shortest {} is {:.4g} s, with one request in flight, by {} on {} {} GPUs: {} "
+        fmt::format("the shortest {} is {:.4g} ms, with one request in flight, by {} on {} {} GPUs: {} "
                     "= {:.4g} is below it",
-                    what, shortest, deployment_words(found.plan), best->on.gpus, best->on.cluster, key, *given));
+                    what, shortest * 1e3, deployment_words(found.plan), best->on.gpus, best->on.cluster, key, *given));
   };
   closest(
       &DeploymentSearchResult::shortest_tpot, [](const auto& result) { return result.tpot_s; },

@@ -30,9 +30,16 @@ constexpr double seconds_per_hour = 3600, seconds_per_day = 86400;
 constexpr const char* weights_rule = "memory: weights alone exceed the GPU";
 constexpr const char* slow_prefill_rule =
     "prefill: other pools compute more tokens/s per GPU within inference.max_ttft_s";
+constexpr const char* no_prefill_rule = "prefill: no pool computes a prompt within inference.max_ttft_s";
 constexpr const char* slow_rule = "limits: TPOT or TTFT is longer than the plan allows";
 constexpr const char* waiting_rule = "requests: some of inference.concurrency would wait for memory or for prefill";
 constexpr const char* no_split_rule = "GPUs: too few for an instance of each pool";
+
+// Batches are bisected until they meet a limit but for rounding.
+bool exceeds(double found, const std::optional<double>& limit) {
+  constexpr double rounding = 1e-9;
+  return limit && found > *limit * (1 + rounding);
+}
 
 double billed_gpus(const Plan& plan) { return static_cast<double>(plan.cluster.gpus); }
 
@@ -97,7 +104,7 @@ class DeploymentSearch {
       }
     }
     rank();
-    TRY(add_frontier());
+    add_frontier();
     if (result_.best.empty() && result_.complete) TRY(find_closest());
     result_.removed = removed_.take();
     return std::move(result_);
@@ -162,15 +169,16 @@ class DeploymentSearch {
     result_.space += all * all;
     removed_.add(weights_rule, all * all - fit * fit);
     const std::vector<PrefillPool> prefill = TRY(prefill_pools());
-    removed_.add(slow_prefill_rule, fit * (fit - prefill.size()));
+    removed_.add(prefill.empty() ? no_prefill_rule : slow_prefill_rule, fit * (fit - prefill.size()));
+    for (const model::Instance& shape : shapes_) {
+      const model::Instance& first = prefill.empty() ? shape : prefill.front().shape;
+      const auto splits = pool_splits(inputs_.plan, first, shape);
+      if (!splits.empty()) use_two_pools(plans_.emplace_back(base_), first, shape, splits.front());
+    }
     if (prefill.empty()) return {};
     const auto outcomes = decide(fit * prefill.size(), [&](std::size_t i) {
       return best_split(prefill[i % prefill.size()], shapes_[i / prefill.size()]);
     });
-    for (const model::Instance& shape : shapes_) {
-      const auto splits = pool_splits(inputs_.plan, prefill.front().shape, shape);
-      if (!splits.empty()) use_two_pools(plans_.emplace_back(base_), prefill.front().shape, shape, splits.front());
-    }
     return keep(outcomes);
   }
 
@@ -263,12 +271,12 @@ class DeploymentSearch {
     const auto value = value_of(plan, *result, goal_);
     const auto broken = broken_limits(plan, *result, goal_);
     const auto& keys = plan.inference;
-    const bool fast = (!keys.max_tpot_s || result->tpot_s <= *keys.max_tpot_s) &&
-                      (!keys.max_ttft_s || result->ttft_unloaded_s <= *keys.max_ttft_s);
-    if (!fast || waits(plan, *result)) {
-      outcome.rule = fast ? waiting_rule : slow_rule;
+    const bool slow = exceeds(result->tpot_s, keys.max_tpot_s) || exceeds(result->ttft_unloaded_s, keys.max_ttft_s);
+    if (slow || waits(plan, *result)) {
+      outcome.rule = slow ? slow_rule : waiting_rule;
       return outcome;
     }
+    result->constants.clear();  // thousands of deployments are kept until they are ranked
     outcome.deployment = RankedDeployment{plan, std::move(*result), value.value_or(0), broken.empty()};
     return outcome;
   }
@@ -316,27 +324,26 @@ class DeploymentSearch {
     result_.best.assign(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(kept));
   }
 
-  Result<void> add_frontier() {
+  void add_frontier() {
     std::vector<std::optional<Result<std::vector<model::ServingPoint>>>> frontiers(found_.size());
     tbb::parallel_for(std::size_t{0}, found_.size(), [&](std::size_t i) {
       if (!stopped()) frontiers[i] = predictor_.frontier(found_[i].plan);
     });
-    std::vector<DeploymentPoint> points;
+    std::vector<std::pair<model::ServingPoint, std::size_t>> points;  // with the place of their deployment
     for (std::size_t i = 0; i < found_.size(); ++i) {
       if (!frontiers[i] || !*frontiers[i]) continue;
-      for (const model::ServingPoint& point : **frontiers[i]) points.push_back({point, found_[i].plan});
+      for (const model::ServingPoint& point : **frontiers[i]) points.emplace_back(point, i);
     }
-    std::ranges::stable_sort(points, {}, [](const DeploymentPoint& one) {
-      return std::pair(one.point.tpot_s, -one.point.output_tokens_per_s_per_gpu);
+    std::ranges::stable_sort(points, {}, [](const auto& one) {
+      return std::pair(one.first.tpot_s, -one.first.output_tokens_per_s_per_gpu);
     });
     double most = 0;
-    for (DeploymentPoint& one : points) {
-      if (one.point.output_tokens_per_s_per_gpu <= most) continue;
-      most = one.point.output_tokens_per_s_per_gpu;
-      one.plan.inference.concurrency = static_cast<std::int64_t>(one.point.concurrency);
-      result_.frontier.push_back(std::move(one));
+    for (const auto& [point, place] : points) {
+      if (point.output_tokens_per_s_per_gpu <= most) continue;
+      most = point.output_tokens_per_s_per_gpu;
+      DeploymentPoint& one = result_.frontier.emplace_back(point, found_[place].plan);
+      one.plan.inference.concurrency = static_cast<std::int64_t>(point.concurrency);
     }
-    return {};
   }
 
   Result<void> find_closest() {
@@ -387,17 +394,20 @@ bool better(Objective objective, double value, double other) {
 std::vector<std::string> broken_limits(const Plan& plan, const ServingResult& result, const DeploymentGoal& goal) {
   const auto& keys = plan.inference;
   std::vector<std::string> broken;
-  const auto check = [&](const std::optional<double>& found, const std::optional<double>& limit, bool most,
-                         fmt::format_string<const double&, const double&> words) {
-    if (found && limit && (most ? *found > *limit : *found < *limit))
-      broken.push_back(fmt::format(words, *found, *limit));
+  const auto add = [&](bool is_broken, fmt::format_string<const double&, const double&> words, const double found,
+                       const std::optional<double>& limit) {
+    if (is_broken) broken.push_back(fmt::format(words, found, *limit));
   };
-  check(result.tpot_s, keys.max_tpot_s, true, "a TPOT of {:.4g} s over inference.max_tpot_s = {:.4g}");
-  check(result.ttft_unloaded_s, keys.max_ttft_s, true, "a TTFT of {:.4g} s over inference.max_ttft_s = {:.4g}");
-  check(result.output_tokens_per_s * seconds_per_day, keys.demand_output_tokens_per_day, false,
-        "{:.4g} output tokens a day below inference.demand_output_tokens_per_day = {:.4g}");
-  const auto price = goal.usd_per_gpu_hour ? std::optional(*goal.usd_per_gpu_hour * billed_gpus(plan)) : std::nullopt;
-  check(price, goal.most_usd_per_hour, true, "{:.4g} USD an hour over --budget {:.4g}");
+  add(exceeds(result.tpot_s, keys.max_tpot_s), "a TPOT of {:.4g} s over inference.max_tpot_s = {:.4g}", result.tpot_s,
+      keys.max_tpot_s);
+  add(exceeds(result.ttft_unloaded_s, keys.max_ttft_s), "a TTFT of {:.4g} s over inference.max_ttft_s = {:.4g}",
+      result.ttft_unloaded_s, keys.max_ttft_s);
+  const double tokens = result.output_tokens_per_s * seconds_per_day;
+  add(tokens < keys.demand_output_tokens_per_day.value_or(0),
+      "{:.4g} output tokens a day below inference.demand_output_tokens_per_day = {:.4g}", tokens,
+      keys.demand_output_tokens_per_day);
+  const double usd = goal.usd_per_gpu_hour.value_or(0) * billed_gpus(plan);
+  add(exceeds(usd, goal.most_usd_per_hour), "{:.4g} USD an hour over --budget {:.4g}", usd, goal.most_usd_per_hour);
   return broken;
 }
 

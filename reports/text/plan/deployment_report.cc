@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "reports/charts/line_chart.h"
 #include "reports/text/format.h"
@@ -149,14 +150,17 @@ std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
 std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
   std::string notes;
   if (!answer.overrides.empty()) notes += paragraph(fmt::format("--set {}.", fmt::join(answer.overrides, " --set ")));
+  std::vector<std::string> listed;
   for (const sim::DeploymentOption& option : answer.options) {
+    for (const std::string& note : option.on.notes)
+      notes += paragraph(fmt::format("{}: {}.", option_name(option.on), note));
+    if (std::ranges::find(listed, option.on.cluster) != listed.end()) continue;
+    listed.push_back(option.on.cluster);
     const auto price = sim::price_of(option.on);
     notes += paragraph(price.value ? fmt::format("{}: {} USD a GPU-hour, {}, {}: {}.", option.on.cluster,
                                                  fixed(price.value->value, 2), option.on.inputs.plan.run.ownership,
                                                  model::to_string(price.value->kind), price.value->source)
                                    : fmt::format("{}: no price known: {}.", option.on.cluster, price.missing));
-    for (const std::string& note : option.on.notes)
-      notes += paragraph(fmt::format("{}: {}.", option_name(option.on), note));
   }
   if (!answer.order.empty())
     for (const std::string& note : answer.best(0).result.notes) notes += paragraph(note);
@@ -168,9 +172,13 @@ std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
 std::string why_none(const sim::DeploymentOption& option) {
   if (option.on.error) return model::to_string(*option.on.error);
   if (!option.search.complete) return "stopped before any was found";
+  // A rule with an example is about a deployment that was predicted, and failed last.
   const auto& removed = option.search.removed;
-  const auto most = std::ranges::max_element(removed, {}, &sim::Removed::plans);
-  return most == removed.end() ? "not looked at" : removed_words(*most);
+  const auto last = std::ranges::max_element(
+      removed, {}, [](const sim::Removed& one) { return std::pair(!one.example.empty(), one.plans); });
+  return last == removed.end() ? "not looked at" : removed_words(*last);
+}, &sim::Removed::plans);
+return most == removed.end() ? "not looked at" : removed_words(*most);
 }
 
 std::string deployment_text(const sim::DeploymentAnswer& answer, bool color) {

