@@ -98,9 +98,9 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
   const auto family = std::ranges::find_if(
       families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
   const auto range = model::constant_range(constant);
-  if (family == std::end(families) || (family->serving && !inputs.plan.inference.given) || !range ||
-      is_known(constant, *range))
-    return std::nullopt;
+  if (family == std::end(families) || !range || is_known(constant, *range)) return std::nullopt;
+  const bool serving = family->serving || constant.name.find("small_m_") != std::string::npos;
+  if (serving && !inputs.plan.inference.given) return std::nullopt;
   const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
   if (uncertainty <= 0) return std::nullopt;
   const bool named = constant.stack.empty() || family->source == engine;
