@@ -172,13 +172,11 @@ std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
 std::string why_none(const sim::DeploymentOption& option) {
   if (option.on.error) return model::to_string(*option.on.error);
   if (!option.search.complete) return "stopped before any was found";
-  // A rule with an example is about a deployment that was predicted, and failed last.
+  // A rule with an example is about a deployment that was predicted.
   const auto& removed = option.search.removed;
   const auto last = std::ranges::max_element(
       removed, {}, [](const sim::Removed& one) { return std::pair(!one.example.empty(), one.plans); });
   return last == removed.end() ? "not looked at" : removed_words(*last);
-}, &sim::Removed::plans);
-return most == removed.end() ? "not looked at" : removed_words(*most);
 }
 
 std::string deployment_text(const sim::DeploymentAnswer& answer, bool color) {
