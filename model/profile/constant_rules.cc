@@ -148,6 +148,13 @@ const std::vector<ConstantRule>& constant_rules() {
   return rules;
 }
 
+bool is_of_serving(std::string_view name) {
+  constexpr std::string_view families[] = {"serving.",           "cached_attention.", "residual.cached_attention",
+                                           "collective.custom.", "residual.small_",   "exchange.low_latency."};
+  return name.find("small_m_") != std::string_view::npos ||
+         std::ranges::any_of(families, [&](std::string_view family) { return name.starts_with(family); });
+}
+
 std::optional<ConstantRange> constant_range(const Parameter& constant) {
   const std::vector<const ConstantRule*> rules = rules_of(constant.name);
   const auto unit = si_unit(constant.unit);

@@ -33,6 +33,9 @@ const std::vector<ConstantRule>& constant_rules();
 // or unit.
 std::optional<ConstantRange> constant_range(const Parameter& constant);
 
+// Returns whether a constant plays a part only where a model is served.
+bool is_of_serving(std::string_view name);
+
 // Returns nothing for a constant that a profile may have. Else it returns an input error whose key is the constant's
 // name, without a file: an unknown name (with the nearest one), an unknown unit or one of another dimension, a value
 // out of range or not finite.

@@ -40,17 +40,14 @@ double usual_uncertainty(model::Evidence kind) {
 
 struct Family {
   std::string_view prefix, source;
-  bool serving = false;  // plays a part only where a model is served
 };
 // What engines differ in and no other constant of theirs explains.
 constexpr std::string_view engine = "engine";
 // Constants with other prefixes have no part in the time of a step, or uncertainties of their own (add_silicon()).
 constexpr Family families[] = {
-    {"collective.custom.", "link and collective constants", true},
-    {"exchange.low_latency.", "all-to-all constants", true},
-    {"serving.engine_factor", engine, true},
-    {"serving.", "host", true},
-    {"cached_attention.", "attention constants", true},
+    {"serving.engine_factor", engine},
+    {"serving.", "host"},
+    {"cached_attention.", "attention constants"},
     {"gemm.", "GEMM constants"},
     {"attention.", "attention constants"},
     {"memory.", "memory-bound constants"},
@@ -99,8 +96,7 @@ std::optional<Uncertain> uncertain(const Inputs& inputs, std::size_t index) {
       families, [&](const Family& one) { return std::string_view(constant.name).starts_with(one.prefix); });
   const auto range = model::constant_range(constant);
   if (family == std::end(families) || !range || is_known(constant, *range)) return std::nullopt;
-  const bool serving = family->serving || constant.name.find("small_m_") != std::string::npos;
-  if (serving && !inputs.plan.inference.given) return std::nullopt;
+  if (model::is_of_serving(constant.name) && !inputs.plan.inference.given) return std::nullopt;
   const double uncertainty = constant.relative_uncertainty.value_or(usual_uncertainty(constant.kind));
   if (uncertainty <= 0) return std::nullopt;
   const bool named = constant.stack.empty() || family->source == engine;

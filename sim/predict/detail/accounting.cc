@@ -6,6 +6,8 @@
 #include <numeric>
 #include <optional>
 
+#include "model/profile/constant_rules.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -237,6 +239,7 @@ std::vector<model::ProvenanceEntry> StepAccounting::provenance() const {
   std::vector<model::ProvenanceEntry> entries;
   const auto& parameters = work_.costs->profile->profile.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (model::is_of_serving(parameters[i].name)) continue;
     const auto index = static_cast<std::int32_t>(i);
     double seconds = 0;
     if (const auto found = sum.constants.find(index); found != sum.constants.end())

@@ -14,6 +14,15 @@ std::string error_of(const std::string& name, double value, const std::string& u
   return checked ? "" : to_string(checked.error());
 }
 
+TEST(ConstantRules, TellConstantsOfServingApart) {
+  for (const char* name : {"serving.step", "cached_attention.latent_bf16.start", "gemm.fp8.grouped_small_m_rate",
+                           "collective.custom.vllm.most_bytes", "exchange.low_latency.deepep-2025-06.combine.start",
+                           "residual.small_gemm", "residual.cached_attention"})
+    EXPECT_TRUE(is_of_serving(name)) << name;
+  for (const char* name : {"exchange.combine.start", "gemm.fp8.k_time", "collective.launch", "residual.attention"})
+    EXPECT_FALSE(is_of_serving(name)) << name;
+}
+
 TEST(ConstantRules, AllowWhatIsInRange) {
   EXPECT_EQ(error_of("gemm.fp8_tensor_weight_gradient.k_time", 3.2, "ns"), "");
   EXPECT_EQ(error_of("attention.forward.pair_time", 3, "fs"), "");
