@@ -207,7 +207,7 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.sequence = instance.tensor > 1 && !c.inference.shared_tokens;
   const bool low_latency = shape.kind == Kind::decode && !reduces && instance.expert > 1;
   c.dispatcher = low_latency ? model::Dispatcher::low_latency : model::dispatcher_of(plan);
-  if (reduces) c.dispatcher = model::Dispatcher::allgather;
+  if (reduces || instance.expert == 1) c.dispatcher = model::Dispatcher::allgather;
   c.inference.masked_experts = low_latency;
   return c;
 }

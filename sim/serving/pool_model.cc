@@ -25,6 +25,14 @@ using model::ServingBound;
 // The tokens that a rank of a pool for prefill computes in a pass (DeepSeek, profile-data, prefill: 16K per GPU).
 constexpr double prefill_batch = 16384;
 
+constexpr double most_read = 65536;  // tokens of cached prefixes
+
+// Returns the seconds of a pass's kernels on its slowest stage, less some.
+double on_slowest_stage(const PassTime& time, double less) {
+  const double host = time.by[static_cast<std::size_t>(StepPart::host)].seconds.sum();
+  return (time.seconds - host - less) * time.longest / time.seconds;
+}
+
 bool has_experts(BlockKind kind) { return kind == BlockKind::moe_layer || kind == BlockKind::windowed_moe_layer; }
 
 StepPart step_part(BlockPart part) {
@@ -250,11 +258,8 @@ double PoolModel::requests_per_rank() const { return most_requests(memory_.space
 double PoolModel::linear_seconds(double tokens) const {
   const auto at = [this](std::int64_t count) {
     return linear_.find(count, [&] {
-      PassShape shape = prompt_shape(1);
-      shape.new_tokens = count;
-      PassTime time = pass(shape);
-      const double kernels = time.seconds - time[StepPart::host].seconds.sum();
-      return (kernels - time.core_attention) * time.longest / time.seconds;
+      const PassTime time = pass({.kind = Kind::prefill, .requests = 1, .new_tokens = count});
+      return on_slowest_stage(time, time.core_attention);
     });
   };
   const Between b = between(std::max(1.0, tokens));
@@ -264,7 +269,7 @@ double PoolModel::linear_seconds(double tokens) const {
 
 double PoolModel::added_seconds(double batch, double prompts) const {
   const double rows = batch * static_cast<double>(decode_shape(1).new_tokens);
-  return linear_seconds(rows + prompts * tokens_of_chunk()) - linear_seconds(rows) + prompts * core_of_prompt_;
+  return linear_seconds(rows + prompts * tokens_of_chunk()) - linear_seconds(rows) + prompts * rest_of_prompt_;
 }
 
 // Requests are divided over as many groups as stages, which follow each other through them.
@@ -308,18 +313,21 @@ std::vector<std::int32_t> PoolModel::constants(double batch) const {
   return {all.begin(), all.end()};
 }
 
-// A pass takes as many prompts as fit in a chunk, or a part of one.
+// A pass takes as many prompts as fit in a chunk, or a part of one. What it reads of a cached prefix is bounded, too
+// (vLLM, vllm/v1/attention/backends/mla/common.py: a workspace of 64K tokens).
 void PoolModel::find_prefill() {
   const double computed = std::max(1.0, computed_tokens(request_.input, plan_.inference.prefix_hit_rate));
   const auto stated = static_cast<double>(plan_.inference.chunked_prefill_tokens);
   chunk_ = kind_ == model::PoolKind::prefill || stated == 0 ? std::max(stated, prefill_batch) : stated;
   chunks_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(computed / chunk_)));
-  prefill_shape_ = prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(chunk_ / computed)));
+  const double most = computed < request_.input ? most_read / request_.input : chunk_;
+  prefill_shape_ =
+      prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(chunk_ / computed, most))));
   prefill_.time = pass(prefill_shape_);
   prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
   prefill_.launches = launch_seconds(prompt_shape(1));
   const PassTime alone = pass(prompt_shape(1));
-  core_of_prompt_ = alone.core_attention * alone.longest / alone.seconds;
+  rest_of_prompt_ = on_slowest_stage(alone, 0) - linear_seconds(tokens_of_chunk());
   prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
 }
 

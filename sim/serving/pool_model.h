@@ -145,7 +145,7 @@ class PoolModel {
   PrefillPass prefill_;
   double prompt_seconds_ = 0;
   PoolMemory memory_;
-  double core_of_prompt_ = 0;  // seconds of attention in a pass of one prompt
+  double rest_of_prompt_ = 0;  // seconds of a pass of one prompt besides linear_seconds(): attention, a cached prefix
   mutable model::Memo<std::int64_t, std::shared_ptr<const PassTime>> steps_;
   mutable model::Memo<std::int64_t, double> linear_;  // by tokens
 };
