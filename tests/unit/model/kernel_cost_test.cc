@@ -534,8 +534,8 @@ TEST_F(KernelTimes, OnlyExpertsWithRowsAreRead) {
     std::get<MatmulAttributes>(op.attributes).groups_hit = experts;
     return cost.time(graph, op, {.sms = 132}).seconds;
   };
-  const double fixed = 6e-6;  // the start and the gap
-  EXPECT_NEAR((hit(4) - fixed) / (hit(2) - fixed), 2, 0.05);
+  const double fixed = 6e-6;                                 // the start and the gap
+  EXPECT_NEAR((hit(4) - fixed) / (hit(2) - fixed), 2, 0.1);  // the rows are the same
   EXPECT_EQ(hit(0), hit(static_cast<double>(graph.tensor(op.reads[1]).shape[0].size)));
 }
 
