@@ -17,6 +17,8 @@ std::string serving_svg(const ServingReport& report) {
   LineChart::Series within{"within the limits", {}}, beyond{"beyond the limits", {}};
   for (const model::ServingPoint& point : result.frontier) {
     LineChart::Series& series = point.within_limits ? within : beyond;
+    if (!point.within_limits && beyond.points.empty() && !within.points.empty())
+      beyond.points.push_back(within.points.back());  // the line goes on
     series.points.push_back({1 / point.tpot_s, point.output_tokens_per_s_per_gpu});
   }
   if (beyond.points.empty()) within.name = "";

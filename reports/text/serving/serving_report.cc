@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 
@@ -15,6 +17,17 @@ std::string lengths(const model::Plan::Inference& keys) {
                                        grouped(static_cast<double>(keys.output_tokens)));
   if (keys.prefix_hit_rate > 0) text += fmt::format(", {} of the input cached", percent(keys.prefix_hit_rate));
   return text;
+}
+
+// A latent has no heads that tensor parallelism could divide.
+std::string latent_sentence(const ServingReport& report) {
+  std::int64_t copies = 1;
+  for (const model::ServingPool& pool : report.result.pools) copies = std::max(copies, pool.tensor);
+  if (copies == 1 || report.inputs.architecture.attention != model::AttentionKind::multi_head_latent) return "";
+  return fmt::format(
+      "Tensor parallelism does not divide a latent cache: each of {} ranks holds that of all of its requests. "
+      "Attention data parallelism (inference.attention_data) stores it once.",
+      copies);
 }
 
 }  // namespace
@@ -38,6 +51,7 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
                     "acceptance of {}.",
                     keys.speculative_tokens, keys.speculative_tokens == 1 ? "token" : "tokens",
                     fixed(result.tokens_per_step, 2), percent(keys.acceptance)));
+  if (const std::string latent = latent_sentence(report); !latent.empty()) sentences.push_back(latent);
   sentences.insert(sentences.end(), result.notes.begin(), result.notes.end());
   if (!result.constants.empty())
     sentences.push_back(fmt::format("Constants of the answer: {}.", evidence_counts(result.constants)));

@@ -104,6 +104,14 @@ TEST(ServingReport, TextHasTheAnswerFirstThenItsParts) {
     EXPECT_THAT(text, Not(HasSubstr(part)));
 }
 
+TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
+  Example example;
+  example.inputs.architecture.attention = model::AttentionKind::multi_head_latent;
+  EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("latent")));
+  example.result.pools[0].tensor = 8;
+  EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("each of 8 ranks holds"));
+}
+
 TEST(ServingReport, PublishedFiguresAreRatiosWithReasons) {
   const std::string text = serving_text(Example().report(), {});
   EXPECT_THAT(text, HasSubstr("0.78"));  // 1440 / 1850
