@@ -34,8 +34,13 @@ Result<void> read_limits(const SearchArguments& arguments, sim::PlanAnswer& answ
   return {};
 }
 
-// Checks that a limit or an objective can be evaluated for at least one option.
+// Checks that the plan trains a model, and that a limit or an objective can be evaluated for at least one option.
 Result<void> check_answerable(const sim::PlanAnswer& answer) {
+  if (std::ranges::any_of(answer.options, [](const sim::ClusterOption& option) {
+        return !option.error && option.inputs.plan.batch.global_batch_size == 0;
+      }))
+    return wrong_input("--objective", "the plan has no [batch]: it serves a model and does not train it",
+                       "give throughput, latency or tokens-per-dollar");
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
