@@ -134,6 +134,8 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   const auto host = TRY(model::HostCost::make(holds->profile, inputs.cluster, inputs.plan));
   std::shared_ptr<PassCosts> costs(new PassCosts(inputs, std::move(holds), kernels, host));
   costs->kernels_.use(inputs.shapes);
+  model::ConstantReader reader(costs->profile_->profile);
+  if (const auto mixes = reader.find("serving.mixed_chunks")) costs->mixes_prompts_ = mixes->value > 0;
   return std::shared_ptr<const PassCosts>(std::move(costs));
 }
 

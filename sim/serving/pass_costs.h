@@ -104,6 +104,8 @@ class PassCosts {
   // to one whose kernels the host launches one by one in `launches` seconds; 0: as a graph, where the engine has them.
   double engine_seconds(double device, double launches, double requests) const;
 
+  // Returns whether the engine computes prompts in the steps of requests that decode.
+  bool mixes_prompts() const { return mixes_prompts_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
   // or the profile does not say what they cost.
   bool weights_only(model::Precision weights) const;
@@ -124,6 +126,7 @@ class PassCosts {
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
   model::HostCost host_;
+  bool mixes_prompts_ = true;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
 };

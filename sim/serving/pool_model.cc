@@ -253,23 +253,37 @@ PoolModel::Between PoolModel::between(double requests) {
 
 double PoolModel::requests_per_rank() const { return most_requests(memory_.space, memory_.bytes_per_request); }
 
-// Returns the seconds of the kernels of a pass over that many tokens, attention over keys and values and the engine
-// left out, on the slowest stage.
-double PoolModel::linear_seconds(double tokens) const {
+// Of the slowest stage.
+PoolModel::Linear PoolModel::linear(double tokens) const {
   const auto at = [this](std::int64_t count) {
     return linear_.find(count, [&] {
-      const PassTime time = pass({.kind = Kind::prefill, .requests = 1, .new_tokens = count});
-      return on_slowest_stage(time, time.core_attention);
+      PassTime time = pass({.kind = Kind::prefill, .requests = 1, .new_tokens = count});
+      double experts = 0;
+      if (instance_.expert > 1)
+        for (const StepPart part : {StepPart::dispatch, StepPart::mlp, StepPart::combine})
+          experts += time[part].seconds.sum() * time.longest / time.seconds;
+      return Linear{on_slowest_stage(time, time.core_attention) - experts, experts};
     });
   };
   const Between b = between(std::max(1.0, tokens));
-  const double below = at(b.below);
-  return b.share == 0 ? below : below + b.share * (at(b.above) - below);
+  const Linear below = at(b.below);
+  if (b.share == 0) return below;
+  const Linear above = at(b.above);
+  return {below.own + b.share * (above.own - below.own), below.experts + b.share * (above.experts - below.experts)};
 }
 
-double PoolModel::added_seconds(double batch, double prompts) const {
+double PoolModel::linear_seconds(double tokens, double tokens_of_experts) const {
+  return linear(tokens).own + linear(tokens_of_experts).experts;
+}
+
+double PoolModel::added_seconds(double batch, double prompts, double share) const {
+  const double added = prompts * tokens_of_chunk(), rest = prompts * rest_of_prompt_;
+  if (!costs_.mixes_prompts()) {
+    const double alone = linear_seconds(added, share * added) + rest;
+    return alone + costs_.engine_seconds(alone, launch_seconds(prompt_shape(1)), prompts);
+  }
   const double rows = batch * static_cast<double>(decode_shape(1).new_tokens);
-  return linear_seconds(rows + prompts * tokens_of_chunk()) - linear_seconds(rows) + prompts * rest_of_prompt_;
+  return linear_seconds(rows + added, rows + share * added) - linear_seconds(rows, rows) + rest;
 }
 
 // Requests are divided over as many groups as stages, which follow each other through them.
@@ -327,8 +341,11 @@ void PoolModel::find_prefill() {
   prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
   prefill_.launches = launch_seconds(prompt_shape(1));
   const PassTime alone = pass(prompt_shape(1));
-  rest_of_prompt_ = on_slowest_stage(alone, 0) - linear_seconds(tokens_of_chunk());
-  prompt_seconds_ = alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest;
+  const double tokens = tokens_of_chunk(), kernels = on_slowest_stage(alone, 0);
+  rest_of_prompt_ = kernels - linear_seconds(tokens, tokens);
+  const double share = 1 / static_cast<double>(instance_.attention_data);
+  const double lone = (linear_seconds(tokens, share * tokens) + rest_of_prompt_) / kernels;
+  prompt_seconds_ = lone * (alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest);
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {

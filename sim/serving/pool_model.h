@@ -83,9 +83,10 @@ class PoolModel {
   // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }
-  // Returns the seconds by which `prompts` prompts, or chunks of them, lengthen a decode step of `batch` requests:
-  // their GEMMs have rows of both, and read weights once.
-  double added_seconds(double batch, double prompts) const;
+  // Returns the seconds by which `prompts` prompts, or chunks of them, on a `share` of the ranks lengthen a decode step
+  // of `batch` requests on each. GEMMs have rows of both and read weights once where the engine computes them in one
+  // step. Ranks that share experts wait for each other.
+  double added_seconds(double batch, double prompts, double share) const;
   double tokens_of_chunk() const { return static_cast<double>(prompt_shape(1).new_tokens); }  // of one prompt
   double prompt_seconds() const { return prompt_seconds_; }
   // Returns the constants of the profile that steps of about `batch` requests depend on.
@@ -123,7 +124,11 @@ class PoolModel {
   PassTime pass(const PassShape& shape) const;
   double launch_seconds(const PassShape& shape) const;
   std::shared_ptr<const PassTime> at(std::int64_t requests) const;
-  double linear_seconds(double tokens) const;
+  struct Linear {  // seconds of a pass besides attention over keys and values: a rank's own, and of shared experts
+    double own = 0, experts = 0;
+  };
+  Linear linear(double tokens) const;
+  double linear_seconds(double tokens, double tokens_of_experts) const;
   struct Between {
     std::int64_t below, above;
     double share;  // of `above`
@@ -145,9 +150,9 @@ class PoolModel {
   PrefillPass prefill_;
   double prompt_seconds_ = 0;
   PoolMemory memory_;
-  double rest_of_prompt_ = 0;  // seconds of a pass of one prompt besides linear_seconds(): attention, a cached prefix
+  double rest_of_prompt_ = 0;  // seconds of a pass of one prompt besides linear(): attention, a cached prefix
   mutable model::Memo<std::int64_t, std::shared_ptr<const PassTime>> steps_;
-  mutable model::Memo<std::int64_t, double> linear_;  // by tokens
+  mutable model::Memo<std::int64_t, Linear> linear_;  // by tokens
 };
 
 }  // namespace plumbline::sim

@@ -39,20 +39,23 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
   most_ = in_flight(most_batch_);
 }
 
-// Where prompts join decode steps, those that arrive during one are computed in the next, at least one at a time.
+// Where prompts may follow each decode step, those that arrive during one do, on each rank that has some. Ranks that
+// share experts wait for those that have one.
 double Deployment::prefill_share(double batch) const {
   if (disaggregated()) return 0;
   const PoolModel& model = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = model.request().output;
   if (!chunked_) return sim::prefill_share(of_rank, computed_, output, model.prefill_seconds_per_token());
-  const double tokens = model.tokens_of_chunk(),
-               arrive = of_rank * model.tokens_per_step() / output * computed_ / tokens;
+  const double tokens = model.tokens_of_chunk();
+  const double arrive = of_rank * model.tokens_per_step() / output * computed_ / tokens;  // on a rank in a step
   const double prompts = std::clamp(arrive, 1.0, std::max(1.0, model.chunk_tokens() / tokens));
-  return sim::prefill_share(of_rank, computed_, output, model.added_seconds(of_rank, prompts) / (prompts * tokens));
+  const double share = std::clamp(arrive, 1 / static_cast<double>(model.instance().attention_data), 1.0);  // of ranks
+  return sim::prefill_share(of_rank, computed_, output,
+                            model.added_seconds(of_rank, prompts, share) / (share * prompts * tokens));
 }
 
 double Deployment::launch_share(double batch) const {
-  if (disaggregated() || !chunked_) return 0;
+  if (disaggregated() || !chunked_ || !decode_.model->costs().mixes_prompts()) return 0;
   const PoolModel& model = *decode_.model;
   const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
   const double passes = per_rank / model.request().output * tokens * model.chunks();
@@ -72,7 +75,7 @@ double Deployment::worst_step(double batch) const {
   const PoolModel& model = *decode_.model;
   if (!chunked_) return step + model.prefill().time.seconds;
   return step +
-         model.added_seconds(batch / decode_.ranks(), std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()));
+         model.added_seconds(batch / decode_.ranks(), std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()), 1);
 }
 
 double Deployment::prefill_requests_per_s() const {
