@@ -1,6 +1,7 @@
 // The constants of a profile as the cost functions of kernels use them.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -92,25 +93,21 @@ KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_v
 // memory-bound kernels; without ones for groups, those of single GEMMs. The divided inner dimensions of many groups
 // follow one another, so that groups have no k_time.
 void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name, GemmKind& kind) const {
-  const auto read = [&](std::string_view prefix, const SmallGemmKind& otherwise) {
-    const auto own = [&](std::string_view what, const Constant& fallback) {
-      return reader.find(fmt::format("gemm.{}.{}small_m_{}", name, prefix, what)).value_or(fallback);
-    };
-    SmallGemmKind small = {.form = {},
-                           .start = own("start", otherwise.start),
-                           .bandwidth = own("bandwidth", otherwise.bandwidth),
-                           .k_time = prefix.empty() ? own("k_time", otherwise.k_time) : Constant{},
-                           .rate = own("rate", otherwise.rate)};
-    small.form = {small.start.value, small.bandwidth.value, small.k_time.value, small.rate.value};
-    return small;
+  const auto own = [&](std::string_view what, const Constant& otherwise) {
+    return reader.find(fmt::format("gemm.{}.{}", name, what)).value_or(otherwise);
+  };
+  const double tile = std::min(SmallGemmConstants{}.tile, kind.form.tile_m);  // of CPUs it is one row
+  const auto small = [tile](const Constant& start, const Constant& bandwidth, const Constant& k_time,
+                            const Constant& rate) -> SmallGemmKind {
+    return {{start.value, bandwidth.value, k_time.value, rate.value, tile}, start, bandwidth, k_time, rate};
   };
   const double rate = 2 * kind.form.tile_m * kind.form.tile_n * static_cast<double>(device_sms_) / kind.k_time.value;
-  kind.small = read("", {.form = {},
-                         .start = kind.ramp,
-                         .bandwidth = reader.require("memory.default.bandwidth"),
-                         .k_time = {},
-                         .rate = {kind.k_time.index, rate}});
-  kind.grouped_small = read("grouped_", kind.small);
+  kind.small =
+      small(own("small_m_start", kind.ramp), own("small_m_bandwidth", reader.require("memory.default.bandwidth")),
+            own("small_m_k_time", {}), own("small_m_rate", {kind.k_time.index, rate}));
+  kind.grouped_small =
+      small(own("grouped_small_m_start", kind.small.start), own("grouped_small_m_bandwidth", kind.small.bandwidth), {},
+            own("grouped_small_m_rate", kind.small.rate));
 }
 
 // Every profile has the times of BF16, FP32 and FP8 in both directions. The other formats run as FP8 where it has none

@@ -59,14 +59,13 @@ double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, d
   return gemm_core(constants, work, sms).total();
 }
 
-double small_gemm_padded_rows(double m, double spread) {
-  constexpr double tile = 64;
+double small_gemm_padded_rows(double m, double spread, double tile) {
   const double low = m * (1 - spread) / tile, high = m * (1 + spread) / tile;
   return tile * (high > low ? (sum_of_ceil(high) - sum_of_ceil(low)) / (high - low) : std::ceil(high));
 }
 
 SmallGemmSeconds small_gemm_core(const SmallGemmConstants& c, const GemmWork& work, double share) {
-  const double padded = small_gemm_padded_rows(work.m, work.row_spread);
+  const double padded = small_gemm_padded_rows(work.m, work.row_spread, c.tile);
   SmallGemmSeconds seconds{.inner = work.k * c.k_time,
                            .tiles = 2 * work.groups * padded * work.n * work.k / (c.rate * share)};
   const double compute = seconds.inner + seconds.tiles, memory = work.bytes() / c.bandwidth;

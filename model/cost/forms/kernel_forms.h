@@ -56,11 +56,12 @@ struct SmallGemmConstants {
   double bandwidth = 0;  // B/s of operands and results
   double k_time = 0;     // s per element of the inner dimension, which no division of it among SMs avoids
   double rate = 0;       // FLOP/s of all SMs, over rows in whole tiles
+  double tile = 64;      // rows of a tile, the least that tensor cores of Hopper multiply
 };
 
-// Returns the rows in whole tiles of 64, the least that tensor cores of Hopper multiply: on average over groups whose
-// rows are spread evenly over m (1 - spread) to m (1 + spread).
-double small_gemm_padded_rows(double m, double spread);
+// Returns the rows in whole tiles: on average over groups whose rows are spread evenly over m (1 - spread) to
+// m (1 + spread).
+double small_gemm_padded_rows(double m, double spread, double tile);
 
 // The seconds of a launch without its start, by cause.
 struct SmallGemmSeconds {

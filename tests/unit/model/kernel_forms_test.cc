@@ -59,7 +59,7 @@ TEST(GemmForm, LongKernelsDroop) {
 }
 
 // 128 x 7168 by 7168 x 4096 in FP8 at 2.8 TB/s and 800 TFLOP/s, after 2.5 us: (128 x 7168 + 4096 x 7168) + 2 x 128 x
-// 4096 bytes take 11.19 us and the products 9.40 us, of which the longer one alone gives 13.69 us.
+// 4096 bytes take 11.19 us and the FLOPs 9.40 us, of which the longer one alone gives 13.69 us.
 TEST(SmallGemmForm, IsBoundByBytesOrProducts) {
   const GemmWork work{.m = 128, .n = 4096, .k = 7168, .operand_bytes = 1};
   SmallGemmConstants c{.start = 2.5e-6, .bandwidth = 2.8e12, .rate = 1e21};
@@ -86,15 +86,16 @@ TEST(SmallGemmForm, HasARidge) {
 }
 
 TEST(SmallGemmForm, RowsFillTilesOf64) {
-  EXPECT_EQ(small_gemm_padded_rows(1, 0), 64);
-  EXPECT_EQ(small_gemm_padded_rows(64, 0), 64);
-  EXPECT_EQ(small_gemm_padded_rows(65, 0), 128);
+  EXPECT_EQ(small_gemm_padded_rows(1, 0, 64), 64);
+  EXPECT_EQ(small_gemm_padded_rows(64, 0, 64), 64);
+  EXPECT_EQ(small_gemm_padded_rows(65, 0, 64), 128);
   // Of 45 to 83 rows half the groups have a tile, half of them two.
-  EXPECT_NEAR(small_gemm_padded_rows(64, 0.3), 96, 1e-9);
-  EXPECT_NEAR(small_gemm_padded_rows(32, 0.3), 64, 1e-9);
+  EXPECT_NEAR(small_gemm_padded_rows(64, 0.3, 64), 96, 1e-9);
+  EXPECT_NEAR(small_gemm_padded_rows(32, 0.3, 64), 64, 1e-9);
+  EXPECT_EQ(small_gemm_padded_rows(3, 0, 1), 3);  // of a CPU
   double before = 0;
   for (double m = 1; m < 1000; m *= 1.07) {
-    const double padded = small_gemm_padded_rows(m, std::min(1.0, std::sqrt(3 / m)));
+    const double padded = small_gemm_padded_rows(m, std::min(1.0, std::sqrt(3 / m)), 64);
     EXPECT_GE(padded, std::max(before, m));
     before = padded;
   }
