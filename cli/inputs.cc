@@ -14,6 +14,7 @@
 #include "calibrate/residuals/left_estimate.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/load_case.h"
+#include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"

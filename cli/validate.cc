@@ -12,6 +12,7 @@
 #include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
+#include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_comparison.h"
 #include "cli/data.h"

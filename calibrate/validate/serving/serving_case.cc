@@ -155,10 +155,6 @@ model::Result<ServingPlan> serving_plan(const PublishedServing& row, const Servi
   if (!row.kv_cache.empty()) changes.push_back("inference.kv_cache=" + in_quotes(row.kv_cache));
   if (!hardware->device.empty()) changes.push_back("cluster.device=" + in_quotes(hardware->device));
   if (!hardware->profile.empty()) changes.push_back("cluster.profile=" + in_quotes(hardware->profile));
-  // What is left to compute of a prompt is about a token.
-  if (row.phase == ServingPhase::decode)
-    changes.push_back(
-        fmt::format("inference.prefix_hit_rate={:.6f}", 1 - 1 / static_cast<double>(number("input_tokens"))));
   const auto concurrency = row.numbers.find("concurrency");
   changes.push_back(
       fmt::format("inference.concurrency={}", concurrency == row.numbers.end() ? 0 : concurrency->second));

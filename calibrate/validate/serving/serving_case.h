@@ -66,8 +66,8 @@ struct ServingPlan {
   std::string profile;
 };
 
-// Returns the plan of a row, which must lack nothing. The plan of a decode row has its prompts cached. Input errors
-// name the row: hardware or a model that the case does not list, a plan key that does not exist.
+// Returns the plan of a row, which must lack nothing. Input errors name the row: hardware or a model that the case does
+// not list, a plan key that does not exist.
 model::Result<ServingPlan> serving_plan(const PublishedServing& row, const ServingCase& definition);
 
 }  // namespace plumbline::calibrate
