@@ -51,6 +51,7 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"reports/html/html.h", "what `plumbline simulate --html` writes"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
+    {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
     {"sim/search/search.h", "the search, for whoever plans"},
     {"sim/whatif/power_span.h", "how sure a step under a power limit is, for whoever states one"},
     {"topologies/nccl_topology.h", "what `plumbline import` reads"},
