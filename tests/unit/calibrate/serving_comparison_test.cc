@@ -116,7 +116,7 @@ TEST_F(ServingCases, ErrorsAreThoseOfThePredictions) {
   ASSERT_EQ(compared.demands.size(), 1U);
   EXPECT_TRUE(compared.demands[0].holds());
   EXPECT_FALSE(compared.demands[0].reaches_aim());
-  ASSERT_EQ(compared.orders.size(), 2U);  // of the set and of all
+  ASSERT_EQ(compared.orders.size(), 1U);
   EXPECT_EQ(compared.orders[0].rows, 2U);
 }
 
