@@ -15,7 +15,8 @@ using calibrate::ComparedFigure;
 using calibrate::ComparedServing;
 using calibrate::ServingComparison;
 
-constexpr std::size_t most_listed = 40;  // rows of a set
+constexpr std::size_t most_listed = 12;  // rows of a set
+constexpr std::size_t most_named = 4;    // rows of a note
 
 std::string signed_percent(double share) { return fmt::format("{:+.1f}%", share * 100); }
 
@@ -24,27 +25,22 @@ std::string figure_text(const ComparedFigure& figure, double value) {
   return figure.name == "tokens/s" ? number(value) : fmt::format("{} ms", number(value * 1e3));
 }
 
-std::string deployment_text(const calibrate::PublishedServing& row) {
-  const auto of = [&](const char* column) {
-    const auto found = row.numbers.find(column);
-    return found == row.numbers.end() ? std::string("?") : fmt::format("{}", found->second);
-  };
-  return fmt::format("{} {}, TP{} EP{}, {}+{}", of("gpus"), row.hardware, of("tensor"), of("expert"),
-                     of("input_tokens"), of("output_tokens"));
+std::string gpus_text(const calibrate::PublishedServing& row) {
+  const auto found = row.numbers.find("gpus");
+  return fmt::format("{} {}", found == row.numbers.end() ? "?" : fmt::format("{}", found->second), row.hardware);
 }
 
 void add_row(const ComparedServing& row, Table& table) {
   for (const ComparedFigure& figure : row.figures)
-    table.add(
-        {row.row.id, row.row.model, deployment_text(row.row), figure.name, figure_text(figure, figure.published),
-         figure_text(figure, figure.predicted),
-         row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published) : signed_percent(figure.error()),
-         signed_percent(figure.roofline / figure.published - 1)});
+    table.add({row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
+               figure_text(figure, figure.predicted),
+               row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published)
+                               : signed_percent(figure.error())});
 }
 
 // Returns the rows of sets that are short enough; the others have their summary.
 std::string rows_table(const ServingComparison& comparison) {
-  Table table("row | model | deployment | figure | >published | >predicted | >error | >roofline");
+  Table table("row | model | GPUs | figure | >published | >predicted | >error");
   for (const ComparedServing& row : comparison.rows) {
     const auto of_set = std::ranges::count_if(
         comparison.rows, [&](const ComparedServing& other) { return other.row.set == row.row.set; });
@@ -54,7 +50,7 @@ std::string rows_table(const ServingComparison& comparison) {
 }
 
 std::string sets_table(const ServingComparison& comparison) {
-  Table table("set | figure | >rows | >median | >largest | >bias | >median of the roofline | >in 80 % interval");
+  Table table("set | figure | >rows | >median | >largest | >bias | >roofline | >in 80 %");
   const auto add = [&](const calibrate::ServingSummary& summary) {
     const calibrate::StepErrors& errors = summary.prediction;
     table.add({summary.name, summary.figure, fmt::format("{}", errors.rows),
@@ -63,22 +59,27 @@ std::string sets_table(const ServingComparison& comparison) {
                summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-"});
   };
   for (const calibrate::ServingSummary& summary : comparison.summaries) add(summary);
-  for (const calibrate::ComparedServingDemand& demand : comparison.demands)
-    if (demand.summary.prediction.rows > 0) add(demand.summary);
   return table.to_string();
 }
 
+// Returns what rows of a demand are off by, what is wanted, and how many of them their interval holds.
 std::string demands_text(const ServingComparison& comparison) {
   std::string out;
   for (const calibrate::ComparedServingDemand& row : comparison.demands) {
-    const auto& errors = row.summary.prediction;
-    const std::string wanted = row.demand.aim ? fmt::format("wanted are {}", percent(*row.demand.aim)) : "";
-    const std::string limit = row.demand.limit ? fmt::format(", tolerated {}", percent(*row.demand.limit)) : "";
-    out += paragraph(fmt::format("{}: {}{}: {}.", row.demand.name, wanted, limit,
-                                 errors.rows == 0    ? "no prediction"
-                                 : !row.holds()      ? "EXCEEDED"
-                                 : row.reaches_aim() ? "within"
-                                                     : "short of aim"));
+    const auto& [name, figure, errors, roofline, interval] = row.summary;
+    if (errors.rows == 0) {
+      out += paragraph(fmt::format("{}: no prediction.", row.demand.name));
+      continue;
+    }
+    std::string text = fmt::format("{}: off by {:.1f} %", row.demand.name, errors.median_absolute * 100);
+    if (errors.rows > 1) text += fmt::format(" in the median of {}", errors.rows);
+    if (row.demand.aim) text += fmt::format(", wanted are {}", percent(*row.demand.aim));
+    if (row.demand.limit) text += fmt::format(", tolerated {}", percent(*row.demand.limit));
+    text += !row.holds() ? ": EXCEEDED." : row.reaches_aim() ? ": within." : ": short of aim.";
+    if (interval.rows > 1)
+      text += fmt::format(" The 80 % interval holds {:.0f} % of the rows; its half width is {:.0f} %.",
+                          interval.coverage * 100, interval.half_width * 100);
+    out += paragraph(text);
   }
   return out;
 }
@@ -110,7 +111,13 @@ std::string reasons_text(const ServingComparison& comparison) {
       for (const std::string& missing : row.row.missing) note(fmt::format("Not modelled: {}", missing), row.row.id);
   }
   std::string out;
-  for (const auto& [text, ids] : notes) out += paragraph(fmt::format("{}: {}", text, fmt::join(ids, ", ")));
+  for (const auto& [text, ids] : notes) {
+    const std::vector<std::string> named(ids.begin(),
+                                         ids.begin() + static_cast<std::ptrdiff_t>(std::min(ids.size(), most_named)));
+    const std::size_t others = ids.size() - named.size();
+    out += paragraph(
+        fmt::format("{}: {}{}", text, fmt::join(named, ", "), others > 0 ? fmt::format(" and {} more", others) : ""));
+  }
   return out;
 }
 
@@ -118,9 +125,11 @@ std::string reasons_text(const ServingComparison& comparison) {
 
 std::string serving_table(const ServingComparison& comparison) {
   return fmt::format(
-      "{}\n\n{}\nErrors by set; rows that are averages over a time are ratios, in no set:\n{}\n{}\n{}\n{}\n{}",
-      comparison.definition.name, rows_table(comparison), sets_table(comparison), demands_text(comparison),
-      parallel_text(comparison), reasons_text(comparison),
+      "{}\n\n{}\n{}{}\n{}\n{}\n{}\n{}", comparison.definition.name, rows_table(comparison),
+      paragraph(
+          "Errors by set, and how many of its rows the 80 % interval holds; rows that are averages over a time are "
+          "ratios, in no set:"),
+      sets_table(comparison), demands_text(comparison), parallel_text(comparison), reasons_text(comparison),
       paragraph("roofline: weights and cache once through the memory, and prompts at the dense peak of the weights' "
                 "format, by datasheets."));
 }
