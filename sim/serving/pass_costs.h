@@ -107,7 +107,7 @@ class PassCosts {
   // Returns whether the engine computes prompts in the steps of requests that decode.
   bool mixes_prompts() const { return mixes_prompts_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
-  // or the profile does not say what they cost.
+  // or the profile does not state what they cost.
   bool weights_only(model::Precision weights) const;
 
   const model::DeviceProfile& profile() const { return *profile_; }

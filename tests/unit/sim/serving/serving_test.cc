@@ -8,6 +8,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "sim/predict/memos.h"
 #include "sim/serving/pool_model.h"
 #include "tests/support/serving_inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -185,6 +186,18 @@ TEST(Serving, PromptsShareTheWeightsOfADecodeStep) {
       served(llama_node, "h100", {"inference.concurrency=4", "inference.chunked_prefill_tokens=0"});
   EXPECT_LT(joined.tpot_s, apart.tpot_s);
   EXPECT_GT(joined.tpot_s, joined.decode_step_s);
+}
+
+// Of eight ranks that share experts, one with a prompt delays the others: less than a prompt on each would, but by more
+// than an eighth of it.
+TEST(Serving, RanksThatShareExpertsWaitForPromptsOfOthers) {
+  Inputs inputs = serving_inputs(deepseek_decode_unit, "h800");
+  inputs.routing = std::make_shared<RoutingMemo>();
+  const auto costs = PassCosts::make(inputs).value();
+  const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+  const double everywhere = pool->added_seconds(64, 1, 1), on_one_of_eight = pool->added_seconds(64, 1, 0.125);
+  EXPECT_LT(on_one_of_eight, everywhere);
+  EXPECT_GT(on_one_of_eight, 2 * everywhere / 8);
 }
 
 TEST(Serving, StagesOfAPipelineFollowEachOther) {
