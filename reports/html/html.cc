@@ -19,8 +19,9 @@ namespace {
 
 std::string lead_sentences(const model::StepResult& result, const model::Plan& plan) {
   const double tokens = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
-  std::string text = fmt::format("One training step on {} takes <b>{}</b> and learns from {} tokens.",
-                                 escape_html(hardware(plan, result.device)), duration(result.step.time_s), scaled(tokens));
+  std::string text =
+      fmt::format("One training step on {} takes <b>{}</b> and learns from {} tokens.",
+                  escape_html(hardware(plan, result.device)), duration(result.step.time_s), scaled(tokens));
   if (result.run) {
     text += fmt::format(" Training on {} tokens takes <b>{} days</b> and {} GPU-hours", scaled(result.run->tokens),
                         fixed(result.run->days, 1), scaled(result.run->gpu_hours));

@@ -182,7 +182,7 @@ struct ServingPredictor::Memos {
   model::Result<double> concurrency(const model::Plan& plan, const Deployment& deployment) const;
   void add_money(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
                  model::ServingResult& result) const;
-  void add_demand(const model::Plan& plan, model::ServingResult& result) const;
+  void add_demand(const model::Plan& plan, const Deployment& deployment, model::ServingResult& result) const;
   void add_constants(const Deployment& deployment, const ServingState& state, model::ServingResult& result) const;
   void add_notes(const model::Plan& plan, const Deployment& deployment, const ServingState& state,
                  model::ServingResult& result) const;
@@ -293,13 +293,20 @@ void ServingPredictor::Memos::add_money(const model::Plan& plan, const Deploymen
   result.usd_per_million_tokens_all_in = usd(price, all, result.output_tokens_per_s);
 }
 
-void ServingPredictor::Memos::add_demand(const model::Plan& plan, model::ServingResult& result) const {
+// Pools of their own have as many GPUs as their phase of the demand keeps busy, whatever the plan's ratio.
+void ServingPredictor::Memos::add_demand(const model::Plan& plan, const Deployment& deployment,
+                                         model::ServingResult& result) const {
   if (!plan.inference.demand_output_tokens_per_day) return;
-  const double units = units_for(*plan.inference.demand_output_tokens_per_day, result.output_tokens_per_s);
-  result.demand_prefill_gpus = units * static_cast<double>(result.prefill_gpus);
-  result.demand_decode_gpus = units * static_cast<double>(result.decode_gpus);
-  result.demand_gpus = *result.demand_decode_gpus;
-  if (plan.inference.disaggregated) *result.demand_gpus += *result.demand_prefill_gpus;
+  const double demand = *plan.inference.demand_output_tokens_per_day;
+  if (!deployment.disaggregated()) {
+    result.demand_gpus = units_for(demand, result.output_tokens_per_s_per_gpu);
+    return;
+  }
+  const MeanRequest& request = deployment.decode().model->request();
+  const double computed = computed_tokens(request.input, plan.inference.prefix_hit_rate) / request.output;
+  result.demand_prefill_gpus = units_for(demand * computed, result.prefill_tokens_per_s_per_gpu);
+  result.demand_decode_gpus = units_for(demand, result.batch_per_gpu / result.tpot_s);
+  result.demand_gpus = *result.demand_prefill_gpus + *result.demand_decode_gpus;
 }
 
 void ServingPredictor::Memos::add_constants(const Deployment& deployment, const ServingState& state,
@@ -372,7 +379,7 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
       result.pools.back().kv_capacity_tokens * static_cast<double>(deployment.decode().instances);
   result.bound_by = bound_of(deployment, state);
   memos_->add_money(plan, deployment, state, result);
-  memos_->add_demand(plan, result);
+  memos_->add_demand(plan, deployment, result);
   memos_->add_constants(deployment, state, result);
   memos_->add_notes(plan, deployment, state, result);
   return result;

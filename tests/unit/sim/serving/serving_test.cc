@@ -143,6 +143,17 @@ TEST(Serving, PoolsOfEqualDegreesHaveTransfersOfTheirOwn) {
   EXPECT_GT(r.output_tokens_per_s, 0);
 }
 
+TEST(Serving, DemandOfPoolsFollowsFromTheRateOfEach) {
+  const ServingResult r = served(deepseek_decode_unit, "h800",
+                                 {"cluster.gpus=288", "inference.disaggregated=true",
+                                  "inference.prefix_hit_rate=0.5625", "inference.demand_output_tokens_per_day=168e9"});
+  // An output token has 4383 / 1211 input tokens, of which 43.75 % are computed.
+  const double computed = 168e9 * 4383 / 1211 * 0.4375;
+  EXPECT_NEAR(*r.demand_prefill_gpus * r.prefill_tokens_per_s_per_gpu * 86400, computed, 1);
+  EXPECT_NEAR(*r.demand_decode_gpus * r.batch_per_gpu / r.tpot_s * 86400, 168e9, 1);
+  EXPECT_DOUBLE_EQ(*r.demand_gpus, *r.demand_prefill_gpus + *r.demand_decode_gpus);
+}
+
 TEST(Serving, DemandAndPricesFollowFromRates) {
   const ServingResult r =
       served(llama_node, "h100", {"inference.demand_output_tokens_per_day=1e9", "run.price_usd_per_gpu_hour=2.0"});
