@@ -23,10 +23,14 @@ double deviation(const Matrix& value) { return std::min(0.4, 1.6 / std::sqrt(sta
 // Returns a model's blocks for a pass of inference over two requests.
 std::vector<Graph> inference_blocks(const TinyModel& model, model::LayerContext context,
                                     const model::InferencePass& pass) {
+  constexpr std::int64_t whole = 8;  // FP8 GEMMs of a GPU need rows that are a multiple of it
+  const bool aligned = context.tokens % whole == 0;
   context.inference = pass;
   context.inference.requests = 2;
-  context.inference.cache_rows = most_cached_tokens + pass.new_tokens;
-  context.tokens = context.inference.requests * pass.new_tokens;
+  if (aligned) context.inference.new_tokens = whole;
+  const std::int64_t fresh = context.inference.new_tokens;
+  context.inference.cache_rows = aligned ? 2 * whole : most_cached_tokens + fresh;
+  context.tokens = context.inference.requests * fresh;
   std::vector<Graph> graphs;
   for (const model::BlockKind kind : model.blocks)
     if (kind != model::BlockKind::multi_token_prediction) graphs.push_back(make_block(kind, context));

@@ -103,6 +103,27 @@ TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
     EXPECT_TRUE(entry.path().filename().string().starts_with("step-")) << entry.path();
 }
 
+TEST(RunCommand, GeneratesWithWhatItTrained) {
+  const TemporaryDirectory folder;
+  const std::string saved = " --checkpoint " + (folder.path() / "saved").string();
+  run("--steps 2" + saved);
+  const std::string serving =
+      " --set parallelism.pipeline=1 --set parallelism.expert=2 --set inference.engine=plumbline "
+      "--set inference.attention_data=2 --set inference.concurrency=4 "
+      "--set inference.input_tokens=6 --set inference.weights=fp32 --set inference.kv_cache=fp32";
+  const json first = run("--generate 5 --temperature 1 --seed 3 --clock cpu" + saved + serving);
+  const json second = run("--generate 5 --temperature 1 --seed 3" + saved + serving);
+  EXPECT_EQ(first["generation"]["requests"].size(), 4U);
+  EXPECT_EQ(first["generation"]["requests"], second["generation"]["requests"]);
+  EXPECT_EQ(first["generation"]["requests"][0]["output"].size(), 5U);
+  EXPECT_EQ(first["generation"]["decode_s"].size(), 4U);
+  EXPECT_GT(first["serving"]["tpot_s"].get<double>(), 0);
+  EXPECT_GT(first["serving"]["predicted"]["tpot_s"].get<double>(), 0);
+  const CommandResult refused = plumbline("run " + small_training_plan() + " --generate 5");
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_NE(refused.errors.find("--checkpoint DIR"), std::string::npos) << refused.errors;
+}
+
 TEST(RunCommand, WritesABoardOfEveryStep) {
   const TemporaryDirectory folder;
   const json result = run("--steps 4 --tensorboard " + folder.path().string());

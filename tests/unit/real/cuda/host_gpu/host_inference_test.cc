@@ -28,8 +28,8 @@ class HostInference : public testing::Test {
 };
 
 // A matrix in FP32.
-struct Values {
-  Values(std::int64_t rows_, std::int64_t columns_, std::uint64_t seed = 0)
+struct Fp32Matrix {
+  Fp32Matrix(std::int64_t rows_, std::int64_t columns_, std::uint64_t seed = 0)
       : rows(rows_), columns(columns_), data(static_cast<std::size_t>(rows_ * columns_)) {
     for (std::size_t i = 0; i < data.size() && seed > 0; ++i) data[i] = real::cuda::random_normal(seed, i);
   }
@@ -42,25 +42,26 @@ struct Values {
   std::vector<float> data;
 };
 
-struct Shape {
+struct CacheShape {
   std::int64_t heads, key_heads, key_dim, value_dim, fresh, window;
   bool latent, alibi;
 };
 
-class CachedAttention : public HostInference, public testing::WithParamInterface<Shape> {};
+class CachedAttention : public HostInference, public testing::WithParamInterface<CacheShape> {};
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttention,
-                         testing::Values(Shape{4, 2, 24, 40, 1, 0, false, false}, Shape{2, 2, 8, 8, 3, 5, false, true},
-                                         Shape{3, 1, 72, 64, 2, 0, true, false},
-                                         Shape{2, 1, 330, 300, 1, 0, true, false}));
+                         testing::Values(CacheShape{4, 2, 24, 40, 1, 0, false, false},
+                                         CacheShape{2, 2, 8, 8, 3, 5, false, true},
+                                         CacheShape{3, 1, 72, 64, 2, 0, true, false},
+                                         CacheShape{2, 1, 330, 300, 1, 0, true, false}));
 
 TEST_P(CachedAttention, SeesTheKeysOfItsRequestUpToItsOwn) {
-  const Shape s = GetParam();
+  const CacheShape s = GetParam();
   constexpr std::int64_t requests = 3, held = 60;
   const std::vector<std::int32_t> lengths = {0, 9, 50};
-  Values q(requests * s.fresh, s.heads * s.key_dim, 1), keys(requests * held, s.key_heads * s.key_dim, 2),
+  Fp32Matrix q(requests * s.fresh, s.heads * s.key_dim, 1), keys(requests * held, s.key_heads * s.key_dim, 2),
       values(requests * held, s.key_heads * s.value_dim, 3), o(requests * s.fresh, s.heads * s.value_dim);
-  const Values& seen_values = s.latent ? keys : values;
+  const Fp32Matrix& seen_values = s.latent ? keys : values;
   const float scale = 1 / std::sqrt(static_cast<float>(s.key_dim));
   finish(real::cuda::cached_attention({q.view(),
                                        keys.view(),
@@ -104,8 +105,8 @@ TEST_P(CachedAttention, SeesTheKeysOfItsRequestUpToItsOwn) {
 TEST_F(HostInference, NewRowsStandBehindEarlierOnes) {
   constexpr std::int64_t requests = 2, held = 7, fresh = 2;
   const std::vector<std::int32_t> lengths = {0, 5};
-  Values rows(requests * fresh, 3, 1), cache(requests * held, 8, 2);
-  const Values before = cache;
+  Fp32Matrix rows(requests * fresh, 3, 1), cache(requests * held, 8, 2);
+  const Fp32Matrix before = cache;
   finish(real::cuda::append_rows({lengths.data(), requests, fresh}, rows.view(), cache.view(), 4, stream_));
   for (std::int64_t row = 0; row < cache.rows; ++row)
     for (std::int64_t column = 0; column < cache.columns; ++column) {
@@ -117,7 +118,7 @@ TEST_F(HostInference, NewRowsStandBehindEarlierOnes) {
 
 TEST_F(HostInference, EachHeadHasAMatrixAndKeepsItsLastColumns) {
   constexpr std::int64_t heads = 3, in = 5, out = 6, copied = 2;
-  Values x(4, heads * (in + copied), 1), w(heads * out, in, 2), y(4, heads * (out + copied));
+  Fp32Matrix x(4, heads * (in + copied), 1), w(heads * out, in, 2), y(4, heads * (out + copied));
   finish(real::cuda::head_matmul(x.view(), w.view(), y.view(), heads, copied, stream_));
   for (std::int64_t row = 0; row < x.rows; ++row)
     for (std::int64_t head = 0; head < heads; ++head) {
@@ -132,7 +133,7 @@ TEST_F(HostInference, EachHeadHasAMatrixAndKeepsItsLastColumns) {
 }
 
 TEST_F(HostInference, TheLastTokenOfEachRequestIsTaken) {
-  Values x(6, 5, 1), y(2, 5);
+  Fp32Matrix x(6, 5, 1), y(2, 5);
   finish(real::cuda::last_rows(x.view(), 3, y.view(), stream_));
   for (std::int64_t column = 0; column < 5; ++column) {
     EXPECT_EQ(y.at(0, column), x.at(2, column));
@@ -143,7 +144,7 @@ TEST_F(HostInference, TheLastTokenOfEachRequestIsTaken) {
 // Two parts of the vocabulary stand below each other; the first of equal logits wins.
 TEST_F(HostInference, TheLikeliestTokenIsTaken) {
   constexpr std::int64_t tokens = 3, part = 200;
-  Values logits(2 * tokens, part, 1);
+  Fp32Matrix logits(2 * tokens, part, 1);
   logits.data[0 * part + 7] = logits.data[0 * part + 150] = 50;
   logits.data[(tokens + 1) * part + 9] = 50;
   logits.data[2 * part + 199] = logits.data[(tokens + 2) * part + 0] = 50;
@@ -156,7 +157,7 @@ TEST_F(HostInference, TheLikeliestTokenIsTaken) {
 TEST_F(HostInference, DrawnTokensFollowTheirProbabilities) {
   constexpr std::int64_t tokens = 4000;
   const std::vector<double> wanted = {0.1, 0.2, 0.3, 0.4};
-  Values logits(tokens, 4);
+  Fp32Matrix logits(tokens, 4);
   for (std::size_t i = 0; i < logits.data.size(); ++i) logits.data[i] = static_cast<float>(2 * std::log(wanted[i % 4]));
   std::vector<std::int32_t> ids(tokens), again(tokens), others(tokens);
   finish(real::cuda::sample(logits.view(), {2, 5, 0}, ids.data(), tokens, stream_));
