@@ -29,7 +29,8 @@ struct ServeArguments {
 model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const ServeArguments& arguments,
                                                                        const model::Plan& plan) {
   if (!arguments.plan.overrides.empty()) return {};
-  auto figures = TRY(calibrate::load_example_figures(TRY(data_folder()) + "/published/serving/examples.csv"));
+  const auto data = TRY(data_folder());
+  auto figures = TRY(calibrate::load_example_figures(data + "/published/serving/examples.csv"));
   const std::string name = std::filesystem::path(plan.file).stem().string();
   std::erase_if(figures, [&](const calibrate::ExampleFigure& figure) { return figure.plan != name; });
   return figures;
