@@ -45,6 +45,7 @@ std::optional<Format> format_of(model::DataType type) {
     case model::DataType::mxfp8:
     case model::DataType::nvfp4:
     case model::DataType::mxfp4:
+    case model::DataType::int6:
       return std::nullopt;
   }
   return std::nullopt;
