@@ -51,8 +51,8 @@ class KernelCost {
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
   // operands and results, of a pass of inference at their rate for few rows where that is higher; attention at what its
-  // pairs take on every SM, without rows, tail and the reading of keys; attention over caches reads and computes without
-  // anything else. Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its
+  // pairs take on every SM, without rows, tail and the reading of keys; attention over caches reads and computes
+  // without anything else. Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its
   // constant. A measured operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all
   // conditions with a clock of at most 1
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs

@@ -14,8 +14,7 @@ struct Visibility {
   Index query_heads = 1;
 
   // Takes the attributes of any attention.
-  explicit Visibility(const auto& a)
-      : window(a.window), alibi(a.alibi), query_heads(a.query_heads) {}
+  explicit Visibility(const auto& a) : window(a.window), alibi(a.alibi), query_heads(a.query_heads) {}
 
   // Returns the first key that query t of a sequence attends to; the last is t itself.
   Index first_key(Index t) const { return window > 0 ? std::max<Index>(0, t - window + 1) : 0; }
