@@ -69,7 +69,8 @@ class InputsReader {
  public:
   // For serving, the stack is that of inference.engine in place of the one with which the model was trained. A plan
   // without [inference] is served with its defaults.
-  explicit InputsReader(Purpose purpose = Purpose::training) : purpose_(purpose) {}
+  InputsReader() = default;
+  explicit InputsReader(Purpose purpose) : purpose_(purpose) {}
 
   // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the
   // plan's, else the profile's: the plan has its settings, the profile its constants. An override is
@@ -103,7 +104,7 @@ class InputsReader {
   model::Result<topologies::Topology> topology_of(const model::Plan& plan,
                                                   const std::vector<model::ConstantChange>& changes);
 
-  Purpose purpose_;
+  Purpose purpose_ = Purpose::training;
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation
