@@ -73,7 +73,7 @@ TEST(SmallGemmForm, IsBoundByBytesOrProducts) {
   EXPECT_NEAR(small_gemm_core(c, work, 1).inner, 7.168e-6, 1e-15);
 }
 
-// The rows at which products take as long as the weights: rate x bytes of a weight / (2 x bandwidth).
+// The rows at which FLOPs take as long as the weights: rate x bytes of a weight / (2 x bandwidth).
 TEST(SmallGemmForm, HasARidge) {
   const auto ridge = [](double rate, double bandwidth, double weight_bytes) {
     const SmallGemmConstants bytes{.bandwidth = bandwidth, .rate = 1e30}, products{.bandwidth = 1e30, .rate = rate};
