@@ -29,16 +29,16 @@ constexpr double most_read = 65536;  // tokens of cached prefixes
 
 // Returns the seconds of a pass's kernels on its slowest stage, less some.
 double on_slowest_stage(const PassTime& time, double less) {
-  const double host = time.by[static_cast<std::size_t>(StepPart::host)].seconds.sum();
+  const double host = time.by[static_cast<std::size_t>(PassPart::host)].seconds.sum();
   return (time.seconds - host - less) * time.longest / time.seconds;
 }
 
 bool has_experts(BlockKind kind) { return kind == BlockKind::moe_layer || kind == BlockKind::windowed_moe_layer; }
 
-StepPart step_part(BlockPart part) {
-  static constexpr std::array<StepPart, BlockCost::parts> parts = {
-      StepPart::embedding,      StepPart::attention, StepPart::attention, StepPart::collectives, StepPart::dispatch,
-      StepPart::shared_experts, StepPart::mlp,       StepPart::combine,   StepPart::head};
+PassPart pass_part(BlockPart part) {
+  static constexpr std::array<PassPart, BlockCost::parts> parts = {
+      PassPart::embedding,      PassPart::attention, PassPart::attention, PassPart::collectives, PassPart::dispatch,
+      PassPart::shared_experts, PassPart::mlp,       PassPart::combine,   PassPart::head};
   return parts[static_cast<std::size_t>(part)];
 }
 
@@ -50,7 +50,7 @@ LayerSeconds seconds_of(const BlockCost& cost) {
 PassTime in_order(const BlockCost& cost) {
   PassTime time;
   for (std::size_t i = 0; i < BlockCost::parts; ++i)
-    time[step_part(static_cast<BlockPart>(i))].seconds += cost.seconds[i];
+    time[pass_part(static_cast<BlockPart>(i))].seconds += cost.seconds[i];
   time.seconds = cost.sum().sum();
   time.core_attention = cost.core_attention;
   return time;
@@ -65,7 +65,7 @@ PassTime overlapped(const BlockCost& cost, bool decodes) {
       (decodes ? overlapped_decode_layer(s) : overlapped_prefill_layer(s)) + 2 * cost[BlockPart::collectives].sum();
   const double sent = 2 * (s.dispatch + s.combine);
   const double visible = sent > 0 ? std::max(0.0, (whole - (time.seconds - sent)) / sent) : 0;
-  for (const StepPart part : {StepPart::dispatch, StepPart::combine}) {
+  for (const PassPart part : {PassPart::dispatch, PassPart::combine}) {
     time[part].hidden = (1 - visible) * time[part].seconds.sum();
     time[part].seconds = time[part].seconds * visible;
   }
@@ -73,7 +73,7 @@ PassTime overlapped(const BlockCost& cost, bool decodes) {
   return time;
 }
 
-PassTime as_part(const PassTime& whole, StepPart part) {
+PassTime as_part(const PassTime& whole, PassPart part) {
   PassTime time;
   for (const PassTime::Part& one : whole.by) {
     time[part].seconds += one.seconds;
@@ -85,7 +85,7 @@ PassTime as_part(const PassTime& whole, StepPart part) {
 
 }  // namespace
 
-std::string_view to_string(StepPart part) {
+std::string_view to_string(PassPart part) {
   static constexpr std::array<std::string_view, PassTime::parts> names = {
       "embedding",  "attention", "dispatch",    "shared experts", "MLP", "combine",
       "all-reduce", "head",      "speculation", "pipeline",       "host"};
@@ -209,23 +209,24 @@ PassTime PoolModel::pass(const PassShape& shape) const {
   if (shape.kind == Kind::decode && drafts_) {
     PassShape draft = shape;
     draft.new_tokens = 1;
-    const PassTime one = as_part(in_order(*block(draft, BlockKind::multi_token_prediction)), StepPart::speculation);
+    const PassTime one = as_part(in_order(*block(draft, BlockKind::multi_token_prediction)), PassPart::speculation);
     time += one * static_cast<double>(plan_.inference.speculative_tokens);
     longest += one.seconds * static_cast<double>(plan_.inference.speculative_tokens);
   }
   if (instance_.pipeline > 1) {
     const auto tokens = static_cast<double>(shape.requests * shape.new_tokens);
     const double sent = costs_.message_seconds(*transfers_, tokens);
-    time[StepPart::pipeline].seconds.add(ServingBound::links, sent * static_cast<double>(instance_.pipeline));
+    time[PassPart::pipeline].seconds.add(ServingBound::links, sent * static_cast<double>(instance_.pipeline));
     time.seconds += sent * static_cast<double>(instance_.pipeline);
     longest += sent;
   }
   // Lengths of prompts differ from pass to pass, so that no graph of them is kept.
   const double launches = shape.kind == Kind::prefill ? launch_seconds(shape) : 0;
-  const double host = costs_.engine_seconds(time.seconds, launches, static_cast<double>(shape.requests));
-  time[StepPart::host].seconds.add(ServingBound::host, host);
+  const auto requests = static_cast<double>(shape.requests);
+  const double host = costs_.engine_seconds(time.seconds, launches, requests);
+  time[PassPart::host].seconds.add(ServingBound::host, host);
   time.seconds += host;
-  time.longest = longest + host;
+  time.longest = longest + costs_.engine_seconds(longest, launches, requests);
   return time;
 }
 
@@ -260,7 +261,7 @@ PoolModel::Linear PoolModel::linear(double tokens) const {
       PassTime time = pass({.kind = Kind::prefill, .requests = 1, .new_tokens = count});
       double experts = 0;
       if (instance_.expert > 1)
-        for (const StepPart part : {StepPart::dispatch, StepPart::mlp, StepPart::combine})
+        for (const PassPart part : {PassPart::dispatch, PassPart::mlp, PassPart::combine})
           experts += time[part].seconds.sum() * time.longest / time.seconds;
       return Linear{on_slowest_stage(time, time.core_attention) - experts, experts};
     });
@@ -308,7 +309,7 @@ PassTime PoolModel::step(double batch) const {
   time += *at(b.above) * b.share;
   const double waits = groups * time.longest - time.seconds;
   if (waits > 0) {
-    time[StepPart::pipeline].seconds.add(ServingBound::latency, waits);
+    time[PassPart::pipeline].seconds.add(ServingBound::latency, waits);
     time.seconds += waits;
   }
   return time;

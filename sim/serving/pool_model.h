@@ -16,7 +16,7 @@
 
 namespace plumbline::sim {
 
-enum class StepPart : std::uint8_t {
+enum class PassPart : std::uint8_t {
   embedding,
   attention,
   dispatch,
@@ -29,7 +29,7 @@ enum class StepPart : std::uint8_t {
   pipeline,
   host
 };
-std::string_view to_string(StepPart part);
+std::string_view to_string(PassPart part);
 
 // A pass of an instance through all of its stages, or a mean of such.
 struct PassTime {
@@ -38,11 +38,11 @@ struct PassTime {
     BoundSeconds seconds;  // on the critical path
     double hidden = 0;     // seconds that run while another part does
   };
-  std::array<Part, parts> by{};     // [StepPart]
+  std::array<Part, parts> by{};     // [PassPart]
   double seconds = 0, longest = 0;  // of all parts; of the slowest stage, after which the next pass can follow
   double core_attention = 0;        // of the seconds, in kernels over keys and values
 
-  Part& operator[](StepPart part) { return by[static_cast<std::size_t>(part)]; }
+  Part& operator[](PassPart part) { return by[static_cast<std::size_t>(part)]; }
   BoundSeconds bounds() const;  // of all parts
   PassTime& operator+=(const PassTime& other);
   friend PassTime operator*(PassTime time, double factor);

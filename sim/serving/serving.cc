@@ -119,7 +119,7 @@ model::ServingPool pool_of(const Deployment::Pool& pool, const PassTime& time, d
     const PassTime::Part& part = time.by[i];
     if (part.seconds.sum() + part.hidden == 0) continue;
     result.parts.push_back(
-        {std::string(to_string(static_cast<StepPart>(i))), part.seconds.sum(), part.hidden, part.seconds.largest()});
+        {std::string(to_string(static_cast<PassPart>(i))), part.seconds.sum(), part.hidden, part.seconds.largest()});
   }
   result.weights_bytes = memory.weights;
   result.reserve_bytes = memory.reserve;

@@ -46,13 +46,13 @@ double predicted(const model::Profile& by, const model::ClusterShape& cluster, c
   return cost.all_to_all(graph, op).alone;
 }
 
-struct Errors {
+struct LatencyErrors {
   double median = 0, largest = 0;
 };
 
 // Returns the errors on the rows of a software on several nodes.
-Errors errors(const std::string& name, double nvlink, const std::string& version, const std::vector<ExchangeRow>& rows,
-              const std::string& software) {
+LatencyErrors errors(const std::string& name, double nvlink, const std::string& version,
+                     const std::vector<ExchangeRow>& rows, const std::string& software) {
   std::vector<double> found;
   const model::Profile by = profile(name);
   for (const ExchangeRow& row : rows)
@@ -66,21 +66,21 @@ Errors errors(const std::string& name, double nvlink, const std::string& version
 
 TEST(LowLatency, WhatDeepepPrintedOfItsVersions) {
   const auto rows = calibrate::load_printed_exchange_rows(shipped("calibrate/published/deepep.csv")).value();
-  const Errors first = errors("h800", 200e9, "deepep-2025-02", rows, "DeepEP 2025-02-25 H800");
+  const LatencyErrors first = errors("h800", 200e9, "deepep-2025-02", rows, "DeepEP 2025-02-25 H800");
   EXPECT_LT(first.median, 0.02);
   EXPECT_LT(first.largest, 0.06);
-  const Errors second = errors("h800", 200e9, "deepep-2025-06", rows, "DeepEP 2025-06-05 H800");
+  const LatencyErrors second = errors("h800", 200e9, "deepep-2025-06", rows, "DeepEP 2025-06-05 H800");
   EXPECT_LT(second.median, 0.03);
   EXPECT_LT(second.largest, 0.10);
   // NVSHMEM and NCCL, 64 ranks 20 % apart from 32.
-  const Errors backends = errors("h100", 450e9, "deepep-2025-02", rows, "DeepEP N");
+  const LatencyErrors backends = errors("h100", 450e9, "deepep-2025-02", rows, "DeepEP N");
   EXPECT_LT(backends.median, 0.05);
   EXPECT_LT(backends.largest, 0.20);
 }
 
 TEST(LowLatency, TheTableOfSeveralNodes) {
   const auto rows = calibrate::load_exchange_rows(shipped("calibrate/published/components/h100/exchange.csv")).value();
-  const Errors table = errors("h100", 450e9, "deepep-2025-06", rows, "DeepEP LL");
+  const LatencyErrors table = errors("h100", 450e9, "deepep-2025-06", rows, "DeepEP LL");
   EXPECT_LT(table.median, 0.03);
   EXPECT_LT(table.largest, 0.20);
 }

@@ -18,7 +18,7 @@ namespace {
 const std::string columns =
     "id,set,model,hardware,phase,engine,gpus,tensor,attention_data,expert,weights,kv_cache,concurrency,input_tokens,"
     "output_tokens,step_ms,tpot_ms,tokens_per_s_per_gpu,plan,missing\n";
-const std::string case_text = R"(name = "ours"
+const std::string serving_case_text = R"(name = "ours"
 deployments = ["rows"]
 [[hardware]]
 name = "H100"
@@ -39,7 +39,7 @@ class ServingCases : public testing::Test {
  protected:
   const tests::TemporaryDirectory folder_;
 
-  ServingCase load(const std::string& text = case_text) const {
+  ServingCase load(const std::string& text = serving_case_text) const {
     return load_serving_case(folder_.write("case.toml", text).string()).value();
   }
   std::vector<PublishedServing> rows(const std::string& text) const {
@@ -56,10 +56,10 @@ class ServingCases : public testing::Test {
 };
 
 TEST_F(ServingCases, AreDistinguishedFromOtherCases) {
-  EXPECT_TRUE(is_serving_case(folder_.write("case.toml", case_text).string()));
+  EXPECT_TRUE(is_serving_case(folder_.write("case.toml", serving_case_text).string()));
   EXPECT_FALSE(is_serving_case(tests::shipped("calibrate/cases/components.toml")));
   EXPECT_FALSE(is_serving_case("no-such-file.toml"));
-  std::string wrong = case_text;
+  std::string wrong = serving_case_text;
   wrong.replace(wrong.find("TPOT"), 4, "TTFT");
   const std::string path = folder_.write("wrong.toml", wrong).string();
   const auto refused = load_serving_case(path);

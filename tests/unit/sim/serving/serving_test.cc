@@ -222,6 +222,19 @@ TEST(Serving, StagesOfAPipelineFollowEachOther) {
   EXPECT_EQ(many.pools[0].instances, 1);
 }
 
+// What an engine adds to a pass is divided over its stages: prefill on four of them slows by the factor, not by four
+// times as much.
+TEST(Serving, EnginesSlowEachStageByTheirFactor) {
+  Inputs inputs = serving_inputs(llama_node, "h100", {"parallelism.tensor=2", "parallelism.pipeline=4"});
+  const auto rate = [&inputs](double factor) {
+    auto constants = model::load_profile(tests::shipped("calibrate/profiles/h100.toml"))->parameters();
+    constants.push_back({"serving.engine_factor", factor, "1", model::Evidence::assumed, "this test"});
+    inputs.profile = model::Profile("with a factor", "", std::move(constants), inputs.profile.devices());
+    return ServingPredictor(inputs).predict(inputs.plan).value().prefill_tokens_per_s_per_gpu;
+  };
+  EXPECT_NEAR(rate(1) / rate(1.1), 1.1, 0.01);
+}
+
 // A faster memory, a faster network or more of both never make a step slower.
 TEST(Serving, FasterHardwareIsNeverSlower) {
   const Inputs base = serving_inputs(deepseek_decode_unit, "h800");
