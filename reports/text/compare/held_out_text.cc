@@ -33,7 +33,7 @@ std::string held_out_text(const std::string& gpu, const std::vector<calibrate::H
 }
 
 std::string component_table(const calibrate::ComponentComparison& comparison) {
-  Table table("profile | family | >rows | >median % | >p90 % | >goal, p90 | | >roofline | >p90");
+  Table table("profile | family | >rows | >median % | >p90 % | >goal, p90 | | >roofline");
   for (const calibrate::ComponentErrors& errors : comparison.profiles)
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       if (!of.table.empty()) continue;
@@ -43,14 +43,14 @@ std::string component_table(const calibrate::ComponentComparison& comparison) {
                  goal == nullptr    ? ""
                  : goal->met_by(of) ? "met"
                                     : "missed",
-                 error_percent(of.roofline_median), error_percent(of.roofline_p90)});
+                 error_percent(of.roofline_median)});
     }
   return fmt::format(
       "{}\n{}{}", comparison.definition.name, table.to_string(),
       paragraph("median and p90: of |predicted / measured - 1| on shapes that the fits left out, with the "
                 "constants of the profile and what belongs to the software alone (its launches, its "
-                "quantizing kernels, its rate where several were measured); roofline: the same of "
-                "datasheet peaks"));
+                "quantizing kernels, its rate where several were measured); roofline: the median "
+                "of the same of datasheet peaks"));
 }
 
 }  // namespace plumbline::reports
