@@ -104,6 +104,7 @@ std::string script_text(const Plan& plan, const Given& given, const std::vector<
 
 // Returns the plan without what a script cannot hold: another model file is named, and stated phases are no keys.
 Plan comparable(Plan plan) {
+  plan.inference = {};
   plan.model = {};
   plan.model.config = "model";
   plan.run.phases.clear();
@@ -146,6 +147,7 @@ Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape) 
   const std::vector<std::string> lost = lost_keys(plan, back.plan);
   ExportedScript out{script_text(plan, given, lost), {}};
   for (const std::string& key : lost) out.notes.push_back(fmt::format("no argument of Megatron sets {}", key));
+  if (plan.inference.given) out.notes.emplace_back("[inference] is left out: Megatron trains");
   if (!plan.run.phases.empty()) out.notes.push_back("phases that are stated, not predicted, are left out");
   note_model(shape, back.shape, out.notes);
   return out;

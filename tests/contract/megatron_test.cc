@@ -30,6 +30,7 @@ using tests::shipped;
 // Returns all keys as text, without those that a script cannot contain.
 std::string keys_of(Plan plan) {
   plan.model = {};
+  plan.inference = {};
   plan.run.phases.clear();
   return to_toml(plan);
 }
