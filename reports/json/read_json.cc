@@ -207,6 +207,7 @@ void read_plan(Reader& reader, model::Plan& plan) {
     for (const auto& [key, value] : keys->items())
       if (key != "config") plan.model.overrides.try_emplace(key);
   }
+  plan.inference.given = reader.object("plan.inference") != nullptr;
   model::visit_fields(plan,
                       [&](std::string_view key, auto& field) { reader.read(fmt::format("plan.{}", key), field); });
 }
