@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <ranges>
 #include <utility>
 
 namespace plumbline::model {
@@ -11,7 +13,8 @@ namespace plumbline::model {
 namespace {
 
 using enum UnitDimension;
-constexpr auto units = std::to_array<std::pair<std::string_view, SiUnit>>({
+using NamedUnit = std::pair<std::string_view, SiUnit>;
+constexpr auto units = std::to_array<NamedUnit>({
     {"1", {count, 1}},
     {"s", {seconds, 1}},
     {"ms", {seconds, 1e-3}},
@@ -54,12 +57,9 @@ std::string_view to_string(UnitDimension dimension) {
 }
 
 Result<SiUnit> si_unit(std::string_view unit) {
-  std::string known;
-  for (const auto& [name, value] : units) {
-    if (name == unit) return value;
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", name);
-  }
-  return wrong_input("", fmt::format("unknown unit '{}'", unit), fmt::format("known units: {}", known));
+  if (const auto found = std::ranges::find(units, unit, &NamedUnit::first); found != units.end()) return found->second;
+  return wrong_input("", fmt::format("unknown unit '{}'", unit),
+                     fmt::format("known units: {}", fmt::join(units | std::views::keys, ", ")));
 }
 
 Result<std::int64_t> parse_binary_size(std::string_view text, std::string key) {
