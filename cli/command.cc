@@ -13,8 +13,8 @@
 
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "cli/version.h"
 #include "cli/world.h"
-#include "model/base/version.h"
 
 namespace plumbline::cli {
 
@@ -36,7 +36,7 @@ bool color() {
 
 int command(int argc, char** argv, const World& world) {
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
-  app.set_version_flag("--version", std::string(model::version));
+  app.set_version_flag("--version", version_text, "Print version, revision and features, then exit");
   app.require_subcommand(1);
   int exit_code = 0;
   add_plan(app, exit_code, world);

@@ -1,28 +1,32 @@
-# The installed C++ library: static libraries, headers as they are included in the tree, a package for find_package.
-include(CMakePackageConfigHelpers)
+# Packages, made by ./dev package: for Debian the command with its data and documentation (plumbline) and the C++ library
+# (libplumbline-dev), and a tarball of the component "portable", which brings its libraries along.
+install(DIRECTORY docs TYPE DOC)
+install(FILES README.md CHANGELOG.md TYPE DOC)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(DIRECTORY docs TYPE DOC COMPONENT portable EXCLUDE_FROM_ALL)
+install(FILES README.md CHANGELOG.md LICENSE TYPE DOC COMPONENT portable EXCLUDE_FROM_ALL)
 
-set(plumbline_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/plumbline)
-set(plumbline_data_folder ${CMAKE_INSTALL_DATADIR}/plumbline)
-
-foreach(name model topologies sim calibrate reports)
-  add_library(plumbline::${name} ALIAS plumbline_${name})
-  set_target_properties(plumbline_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS plumbline_${name} EXPORT plumblineTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.h
-       ${PROJECT_SOURCE_DIR}/${name}/*.def)
-  list(FILTER headers EXCLUDE REGEX "/detail/")
-  foreach(header IN LISTS headers)
-    get_filename_component(folder ${header} DIRECTORY)
-    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/plumbline/${folder})
-  endforeach()
-endforeach()
-# The headers are C++20; all other libraries are built on this one.
-target_compile_features(plumbline_model INTERFACE cxx_std_20)
-
-install(EXPORT plumblineTargets NAMESPACE plumbline:: DESTINATION ${plumbline_package_folder})
-configure_package_config_file(cmake/plumblineConfig.cmake.in ${PROJECT_BINARY_DIR}/plumblineConfig.cmake
-  INSTALL_DESTINATION ${plumbline_package_folder} PATH_VARS plumbline_data_folder)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/plumblineConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/plumblineConfig.cmake ${PROJECT_BINARY_DIR}/plumblineConfigVersion.cmake
-  DESTINATION ${plumbline_package_folder})
-install(FILES examples/library/CMakeLists.txt examples/library/main.cc DESTINATION ${plumbline_data_folder}/examples/library)
+set(CPACK_PACKAGE_VENDOR "the plumbline contributors")
+set(CPACK_PACKAGE_CONTACT "the plumbline contributors <plumbline@localhost>")
+set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_COMPONENTS_ALL command library)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME plumbline)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
+set(CPACK_COMPONENT_COMMAND_DESCRIPTION "${PROJECT_DESCRIPTION}
+ The command, its Python module, the shipped plans, models, clusters and cost
+ profiles, and the documentation.")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "python3-pandas, python3-matplotlib")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libplumbline-dev)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
+set(CPACK_COMPONENT_LIBRARY_DESCRIPTION "${PROJECT_DESCRIPTION} (C++ library)
+ Static libraries, headers and a CMake package.")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "plumbline (= ${PROJECT_VERSION}), libsimgrid-dev, libfmt-dev, libpugixml-dev, \
+libsimdjson-dev, libtbb-dev, libexpected-dev, libtomlplusplus-dev, zlib1g-dev")
+include(CPack)

@@ -5,9 +5,10 @@ find_library(PLUMBLINE_SIMGRID_LIBRARY simgrid)
 find_program(PLUMBLINE_SMPIRUN smpirun)
 mark_as_advanced(PLUMBLINE_SMPI_INCLUDE PLUMBLINE_SIMGRID_LIBRARY PLUMBLINE_SMPIRUN)
 set(PLUMBLINE_SMPI OFF)
-set(PLUMBLINE_SMPI_STATE "no simulated MPI (SimGrid's SMPI was not found, or sanitizers are on)")
-# Sanitizers follow neither its stacks nor its copies of the program.
-if(PLUMBLINE_SMPI_INCLUDE AND PLUMBLINE_SIMGRID_LIBRARY AND PLUMBLINE_SMPIRUN AND NOT PLUMBLINE_SANITIZE)
+set(PLUMBLINE_SMPI_STATE "no simulated MPI (SimGrid's SMPI was not found, or is not to be linked)")
+# Sanitizers follow neither its stacks nor its copies of the program; a static SimGrid in it would be a second one.
+if(PLUMBLINE_SMPI_INCLUDE AND PLUMBLINE_SIMGRID_LIBRARY AND PLUMBLINE_SMPIRUN AND NOT PLUMBLINE_SANITIZE
+   AND NOT PLUMBLINE_SIMGRID_ARCHIVE)
   set(PLUMBLINE_SMPI ON)
   set(PLUMBLINE_SMPI_STATE "simulated MPI (SMPI)")
 endif()

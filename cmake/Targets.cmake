@@ -1,5 +1,7 @@
 # Settings and helpers that every folder uses, and that need nothing but CMake.
 include(GNUInstallDirs)
+# What is installed belongs to the command unless it names the component "library" (C++) or "portable".
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME command)
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
