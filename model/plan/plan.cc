@@ -4,7 +4,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,6 +15,7 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/routing/files.h"
 
@@ -28,6 +28,7 @@ struct Document {
   std::string file;
   std::set<std::string, std::less<>> overridden;
   std::vector<std::string> keys = plan_keys();  // all keys that a plan may have
+  std::vector<GivenAlias> aliases = {};         // those that set keys when the others are read
 };
 
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
@@ -235,14 +236,9 @@ std::optional<Error> read_phases(const Document& document, const std::string& li
 }
 
 std::optional<Error> read_all_phases(const Document& document, Plan& plan) {
-  const auto stated = [](RunPhase& phase, auto&& visit) {
-    visit("name", phase.name);
-    visit("gpu_hours", phase.gpu_hours);
-    visit("source", phase.source);
-  };
-  if (auto error = read_phases(document, "run.phase", plan.run.phases, stated)) return error;
-  return read_phases(document, "campaign.phase", plan.campaign.phases,
-                     [](CampaignPhaseKeys& phase, auto&& visit) { visit_phase(phase, visit); });
+  const auto visit = [](auto& phase, auto&& visitor) { visit_phase(phase, visitor); };
+  if (auto error = read_phases(document, "run.phase", plan.run.phases, visit)) return error;
+  return read_phases(document, "campaign.phase", plan.campaign.phases, visit);
 }
 
 // Checks the keys of a table of the plan, which may have tables of its own.
@@ -276,10 +272,8 @@ std::optional<Error> unknown_keys(const Document& document) {
 }
 
 std::optional<Error> missing_keys(const Document& document) {
-  constexpr std::array required = {"model.config",          "cluster.topology",       "cluster.gpus",
-                                   "batch.sequence_length", "batch.micro_batch_size", "batch.global_batch_size"};
   const bool serves = document.root.contains("inference") && !document.root.contains("batch");
-  for (const std::string_view key : required) {
+  for (const std::string_view key : required_plan_keys) {
     if (document.root.at_path(key) || (serves && key.starts_with("batch."))) continue;
     const std::size_t dot = key.find('.');
     return Error{ErrorKind::input, "required key is missing",
@@ -287,6 +281,65 @@ std::optional<Error> missing_keys(const Document& document) {
                  std::string(key), fmt::format("add '{} = ...' under [{}]", key.substr(dot + 1), key.substr(0, dot))};
   }
   return std::nullopt;
+}
+
+// Returns a value as text, a list with x between its items; "" of other values.
+std::string alias_value(const toml::node& node) {
+  if (const auto* text = node.as_string()) return **text;
+  if (const auto* number = node.as_integer()) return fmt::format("{}", **number);
+  if (const auto* flag = node.as_boolean()) return **flag ? "true" : "false";
+  std::string text;
+  if (const toml::array* items = node.as_array())
+    for (const toml::node& item : *items) text += (text.empty() ? "" : "x") + alias_value(item);
+  return text;
+}
+
+// Moves an alias out of its section. Keys that it sets must not be given next to it.
+std::optional<Error> take_alias(Document& document, const std::string& name, toml::table& section) {
+  const std::string leaf = name.substr(name.rfind('.') + 1);
+  const toml::node& node = *section.get(leaf);
+  const auto twice = [&](std::string_view other) {
+    return located(document, name, node.source(),
+                   problem(fmt::format("{} is given too, and both set the same", other), "leave one of them out"));
+  };
+  const std::vector<std::string> targets = alias_targets(name);
+  for (const std::string& target : targets)
+    if (document.root.at_path(target)) return twice(target);
+  for (const GivenAlias& other : document.aliases)
+    if (alias_targets(other.name) == targets && !complete_each_other(name, other.name)) return twice(other.name);
+  const std::string_view key = renamed_key(name);
+  if (key.empty())
+    document.aliases.push_back({name, alias_value(node), {document.file, line_of(node.source()), ""}});
+  else
+    section.insert_or_assign(key.substr(key.rfind('.') + 1), node);
+  section.erase(leaf);
+  return std::nullopt;
+}
+
+std::optional<Error> take_aliases(Document& document) {
+  for (auto&& [section, node] : document.root) {
+    toml::table* table = node.as_table();
+    std::vector<std::string> names;
+    for (const auto& [key, value] : table == nullptr ? toml::table{} : *table) {
+      const std::string dotted = fmt::format("{}.{}", section.str(), key.str());
+      if (alias_name(dotted) == dotted) names.push_back(dotted);
+    }
+    for (const std::string& name : names)
+      if (auto error = take_alias(document, name, *table)) return error;
+  }
+  return std::nullopt;
+}
+
+// Records an alias of the command line in place of what the file gives for the same keys.
+void override_alias(Document& document, const std::string& name, const toml::node& value) {
+  const std::vector<std::string> targets = alias_targets(name);
+  for (const std::string& target : targets)
+    if (toml::table* section = document.root.at_path(plan_section(target)).as_table())
+      section->erase(target.substr(target.rfind('.') + 1));
+  std::erase_if(document.aliases, [&](const GivenAlias& other) {
+    return alias_targets(other.name) == targets && !complete_each_other(name, other.name);
+  });
+  document.aliases.push_back({name, alias_value(value), {"--set", 0, ""}});
 }
 
 // Parses the value of an override: TOML, or a bare word, which is a string.
@@ -303,7 +356,7 @@ Result<toml::table> parse_override_value(const std::string& text) {
 
 std::optional<Error> apply_override(Document& document, const std::string& text) {
   const std::size_t equals = text.find('=');
-  const std::string key = text.substr(0, equals);
+  std::string key = text.substr(0, equals);
   if (equals == std::string::npos || key.empty()) {
     return Error{ErrorKind::input,
                  fmt::format("expected KEY=VALUE, found '{}'", text),
@@ -312,12 +365,19 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
                  "",
                  "for example --set parallelism.pipeline=8"};
   }
+  const std::string alias = alias_name(key);
+  const std::string_view renamed = renamed_key(alias);
+  if (!alias.empty()) key = renamed.empty() ? alias : renamed;
   document.overridden.insert(key);
-  if (std::ranges::find(document.keys, key) == document.keys.end()) {
+  if (alias.empty() && std::ranges::find(document.keys, key) == document.keys.end()) {
     return located(document, key, {}, problem("unknown key", plan_key_hint(key)));
   }
   auto value = parse_override_value(text.substr(equals + 1));
   if (!value) return located(document, key, {}, value.error());
+  if (!alias.empty() && renamed.empty()) {
+    override_alias(document, alias, *value->get("value"));
+    return std::nullopt;
+  }
   const std::string_view section = plan_section(key);
   toml::table* table = &document.root;
   for (const std::string_view name : split(section, '.'))
@@ -386,6 +446,7 @@ Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& 
 
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {
   auto document = TRY(parse_plan(text, path));
+  if (const auto error = take_aliases(document)) return tl::unexpected(*error);
   if (const auto error = unknown_keys(document)) return tl::unexpected(*error);
   for (const std::string& change : overrides) {
     if (const auto error = apply_override(document, change)) return tl::unexpected(*error);
@@ -395,6 +456,7 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   plan.file = path;
   plan.inference.given = document.root.contains("inference");
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
+  if (const auto error = apply_aliases(document.aliases, plan)) return tl::unexpected(*error);
   if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));
   return plan;

@@ -62,7 +62,10 @@ std::vector<std::string> plan_sections() {
 }
 
 std::string plan_key_hint(std::string_view dotted) {
-  const std::vector<std::string> keys = plan_keys();
+  std::vector<std::string> keys = plan_keys();
+#define PLAN_ALIAS(NAME, ...) keys.emplace_back(NAME);
+#define RENAMED_KEY PLAN_ALIAS
+#include "model/plan/plan_keys.def"
   std::string section(section_of(dotted));
   const bool has_leaf = section.size() < dotted.size();
   const std::string nearest_section = nearest_name(section, plan_sections());

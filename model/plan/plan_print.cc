@@ -2,49 +2,15 @@
 // ones that are not set.
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
-#include <vector>
 
-#include "model/base/text.h"
+#include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {
-
-std::string text_of(const std::string& value) { return toml_string(value); }
-std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
-// Returns the shortest digits that read back to the same double, marked as a TOML float.
-std::string text_of(double value) {
-  const std::string digits = fmt::format("{}", value);
-  return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits;
-}
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(Precision value) { return toml_string(to_string(value)); }
-std::string text_of(const ConfigValue& value) {
-  return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
-}
-
-template <class T>
-std::string text_of(const std::vector<T>& values) {
-  std::string text;
-  for (const T& value : values) text += (text.empty() ? "" : ", ") + text_of(value);
-  return "[" + text + "]";
-}
-
-std::string text_of(const StageLayers& layers) {
-  return layers.counts.empty() && layers.balanced ? toml_string("balanced") : text_of(layers.counts);
-}
-
-std::string text_of(const TierShares& shares) {
-  std::string text;
-  for (const auto& [tier, share] : shares)
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", tier, text_of(share));
-  return "{ " + text + " }";
-}
 
 template <class T>
 std::string line_of(std::string_view name, const T& value) {
@@ -73,14 +39,14 @@ std::string to_toml(const Plan& plan) {
       line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
     text += line;
   });
-  for (const RunPhase& phase : plan.run.phases) {
-    text += "\n[[run.phase]]\n" + line_of("name", phase.name) + line_of("gpu_hours", phase.gpu_hours) +
-            line_of("source", phase.source);
-  }
-  for (const CampaignPhaseKeys& phase : plan.campaign.phases) {
-    text += "\n[[campaign.phase]]\n";
-    visit_phase(phase, [&](std::string_view key, const auto& field) { text += line_of(key, field); });
-  }
+  const auto print_phases = [&text](std::string_view list, const auto& phases) {
+    for (const auto& phase : phases) {
+      text += fmt::format("\n[[{}]]\n", list);
+      visit_phase(phase, [&text](std::string_view key, const auto& field) { text += line_of(key, field); });
+    }
+  };
+  print_phases("run.phase", plan.run.phases);
+  print_phases("campaign.phase", plan.campaign.phases);
   return text;
 }
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,16 +21,47 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::array<std::string_view, 12> keys_with_zero = {
-    "routing.imbalance",       "routing.skew",
-    "routing.correlation",     "run.price_usd_per_gpu_hour",
-    "input.bytes_per_token",   "run.phase.gpu_hours",
-    "offload.activations",     "run.electricity_usd_per_kwh",
-    "cluster.speed_deviation", "cluster.jitter",
-    "cluster.background",      "inference.prefix_hit_rate"};  // besides those of [campaign]
-constexpr double most_imbalance = 1000;                       // that of a million ranks
-constexpr double most_skew = 10;                              // beyond it every token chooses the same experts
-constexpr double most_deviation = 1;                          // of speeds and times, over their mean
+constexpr double no_limit = std::numeric_limits<double>::infinity();
+
+// The range of a key that is a number.
+struct NumberRange {
+  std::string_view key;
+  double least = 0;
+  bool with_least = true;
+  double most = no_limit;
+  bool with_most = true;
+  std::string_view hint = {};  // to values outside of it; "": what the limits imply
+};
+constexpr NumberRange number_ranges[] = {
+    {"cluster.speed_deviation", 0, true, 1, true, "a deviation is a share: 0.005 is 0.5 %"},
+    {"cluster.jitter", 0, true, 1, true, "a deviation is a share: 0.005 is 0.5 %"},
+    {"cluster.background", 0, true, 1, false, "others take a share and leave the rest"},
+    {"offload.activations", 0, true, 1, true, "1 offloads all of them"},
+    {"routing.imbalance", 0, true, 1000, true,  // that of a million ranks
+     "rows of n ranks vary by at most the square root of n - 1 times their mean"},
+    {"routing.skew", 0, true, 10, true, "1: experts differ as much as the logits of one token"},
+    {"routing.correlation", 0, true, 1, true, "1: all micro-batches prefer the same experts"},
+    {"input.bytes_per_token"},
+    {"campaign.phase.share", 0, false, 1, true, "shares are of run.tokens"},
+    {"campaign.phase.", 0, false},
+    {"campaign.storage_gbps", 0, false},
+    {"campaign."},
+    {"inference.prefix_hit_rate", 0, true, 1, false, "the last token of a prompt is always computed"},
+    {"inference.expert_imbalance", 1, true, no_limit, true, "1: every rank has the same rows"},
+    {"inference.acceptance", 0, false, 1, true, "a share, such as 0.9"},
+    {"inference.memory_share", 0, false, 1, true, "a share, such as 0.9"},
+    {"run.goodput", 0, false, 1, true, "1: no second is lost"},
+    {"run.price_usd_per_gpu_hour"},
+    {"run.utilisation", 0, false, 1, true, "1: the GPUs work around the clock"},
+    {"run.pue", 1, true, no_limit, true, "power of the building over that of the machines"},
+    {"run.electricity_usd_per_kwh"},
+    {"run.phase.gpu_hours"},
+    {"", 0, false}};  // all others
+
+// Returns the range of the first entry that begins the key.
+const NumberRange& number_range(std::string_view key) {
+  return *std::ranges::find_if(number_ranges, [&](const NumberRange& range) { return key.starts_with(range.key); });
+}
 
 std::optional<Error> refuse(std::string message, std::string hint) {
   Error error;
@@ -38,13 +70,15 @@ std::optional<Error> refuse(std::string message, std::string hint) {
   return error;
 }
 
-struct Range {
-  std::int64_t least;
-  std::int64_t most;
-};
+std::optional<Error> check_word(std::string_view value, const std::vector<std::string>& words) {
+  if (std::ranges::find(words, value) != words.end()) return std::nullopt;
+  return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
+}
+
+}  // namespace
 
 // The upper limits keep the product of three degrees, and of a batch and a sequence, within 64 bits.
-Range range_of(std::string_view key) {
+IntegerRange integer_range(std::string_view key) {
   if (key == "parallelism.zero_stage" || key == "search.zero_stage") return {0, 3};
   if (key == "parallelism.shard_group" || key == "overlap.prefetch" || key == "overlap.collective_sms")
     return {0, 1'000'000};
@@ -60,19 +94,44 @@ Range range_of(std::string_view key) {
   return {1, 1'000'000'000};
 }
 
-std::optional<Error> check_word(std::string_view value, const std::vector<std::string>& words) {
-  if (std::ranges::find(words, value) != words.end()) return std::nullopt;
-  return refuse(fmt::format("unknown word '{}'", value), choice_hint(value, words));
+std::vector<std::string> plan_words(std::string_view key) {
+  if (key == "attention.kernel") return attention_kernels();
+  if (key == "schedule.kind" || key == "search.schedule") {
+    std::vector<std::string> names;
+    for (const ScheduleKind* kind : schedule_kinds()) names.emplace_back(kind->name());
+    return names;
+  }
+  static const std::map<std::string_view, std::vector<std::string>> words = {
+      {"cluster.fleet", {"healthy", "stragglers"}},
+      {"parallelism.context_method", {"ring", "all-gather"}},
+      {"schedule.layers_per_stage", {"even", "balanced"}},
+      {"precision.scaling", {"current", "delayed"}},
+      {"precision.weight_cast", {"micro_batch", "step"}},
+      {"optimizer.ema", {"none", "host"}},
+      {"optimizer.gradient_copy", {"none", "fp32"}},
+      {"loss.kernel", {"fused", "unfused"}},
+      {"recompute.policy", {"none", "selective", "full"}},
+      {"recompute.operators", {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"}},
+      {"overlap.sm_policy", {"static", "none", "dynamic"}},
+      {"routing.balancing", {"none", "auxiliary", "bias"}},
+      {"stack.dispatcher", {"deepep", "hybridep", "alltoall", "allgather"}},
+      {"search.recompute", {"none", "selective", "mlp", "moe", "half", "full", "given"}},
+      {"search.split", {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"}},
+      {"campaign.checkpoint", {"synchronous", "asynchronous", "neighbour"}},
+      {"campaign.checkpoint_storage", {"parallel", "ssd"}},
+      {"inference.kv_cache", {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"}},
+      {"run.goodput", {"campaign"}},
+      {"run.ownership", {"rent", "purchase"}}};
+  const auto found = words.find(key);
+  return found == words.end() ? std::vector<std::string>() : found->second;
 }
 
-// Returns the allowed words of the keys that take lists of words.
-std::vector<std::string> words_of(std::string_view key) {
-  if (key == "search.recompute") return {"none", "selective", "mlp", "moe", "half", "full", "given"};
-  if (key == "search.split") return {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"};
-  return {"rmsnorm", "mla_up_projection", "swiglu", "core_attention", "mlp", "moe"};
+std::string number_range_text(std::string_view key) {
+  const NumberRange& range = number_range(key);
+  const std::string least = fmt::format("{}{:g}", range.with_least ? "at least " : "above ", range.least);
+  if (range.most == no_limit) return least;
+  return fmt::format("{}, {}{:g}", least, range.with_most ? "at most " : "below ", range.most);
 }
-
-}  // namespace
 
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices) {
   const std::string nearest = nearest_name(found, choices);
@@ -81,7 +140,7 @@ std::string choice_hint(std::string_view found, const std::vector<std::string>& 
 }
 
 std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) {
-  const Range range = range_of(key);
+  const IntegerRange range = integer_range(key);
   if (value < range.least) {
     return refuse(fmt::format("must be at least {}, found {}", range.least, value),
                   key == "parallelism.zero_stage" ? "0 replicates everything, 1 to 3 shard more and more"
@@ -96,78 +155,35 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
 }
 
 std::optional<Error> check_plan_value(std::string_view key, double value) {
-  const bool may_be_zero = (key.starts_with("campaign.") && !key.starts_with("campaign.phase.")) ||
-                           std::ranges::find(keys_with_zero, key) != keys_with_zero.end();
+  const NumberRange& range = number_range(key);
   if (!std::isfinite(value)) return refuse("must be a finite number", "");
-  if (value < 0 || (value == 0 && !may_be_zero)) {
-    return refuse(fmt::format("must {}, found {}", may_be_zero ? "not be negative" : "be greater than 0", value),
-                  may_be_zero ? "0 switches it off" : "leave the key out for its default");
+  if (value < range.least || (value == range.least && !range.with_least)) {
+    if (range.least > 0)
+      return refuse(fmt::format("must be at least {:g}, found {}", range.least, value), std::string(range.hint));
+    return refuse(fmt::format("must {}, found {}", range.with_least ? "not be negative" : "be greater than 0", value),
+                  range.with_least ? "0 switches it off" : "leave the key out for its default");
   }
-  if (key == "cluster.background" && value >= 1)
-    return refuse(fmt::format("must be below 1, found {}", value), "others take a share and leave the rest");
-  if (key == "offload.activations" && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "1 offloads all of them");
-  if (key == "routing.imbalance" && value > most_imbalance)
-    return refuse(fmt::format("must be at most {}, found {}", most_imbalance, value),
-                  "rows of n ranks vary by at most the square root of n - 1 times their mean");
-  if (key == "routing.correlation" && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "1: all micro-batches prefer the same experts");
-  if (key == "routing.skew" && value > most_skew)
-    return refuse(fmt::format("must be at most {}, found {}", most_skew, value),
-                  "1: experts differ as much as the logits of one token");
-  if ((key == "cluster.speed_deviation" || key == "cluster.jitter") && value > most_deviation)
-    return refuse(fmt::format("must be at most {}, found {}", most_deviation, value),
-                  "a deviation is a share: 0.005 is 0.5 %");
-  if (key == "inference.prefix_hit_rate" && value >= 1)
-    return refuse(fmt::format("must be below 1, found {}", value), "the last token of a prompt is always computed");
-  if ((key == "inference.acceptance" || key == "inference.memory_share") && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "a share, such as 0.9");
-  if (key == "inference.expert_imbalance" && value < 1)
-    return refuse(fmt::format("must be at least 1, found {}", value), "1: every rank has the same rows");
-  if (key == "run.goodput" && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "1: no second is lost");
-  if (key == "campaign.phase.share" && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "shares are of run.tokens");
-  if (key == "campaign.storage_gbps" && value == 0) return refuse("must be greater than 0, found 0", "in Gb/s");
-  if (key == "run.utilisation" && value > 1)
-    return refuse(fmt::format("must be at most 1, found {}", value), "1: the GPUs work around the clock");
-  if (key == "run.pue" && value < 1)
-    return refuse(fmt::format("must be at least 1, found {}", value),
-                  "power of the building over that of the machines");
+  if (value > range.most || (value == range.most && !range.with_most))
+    return refuse(fmt::format("must be {} {:g}, found {}", range.with_most ? "at most" : "below", range.most, value),
+                  std::string(range.hint));
   return std::nullopt;
 }
 
 std::optional<Error> check_plan_value(std::string_view key, const std::string& value) {
   if (value.empty()) return refuse("must not be empty", "");
-  if (key == "recompute.policy") return check_word(value, {"none", "selective", "full"});
-  if (key == "parallelism.context_method") return check_word(value, {"ring", "all-gather"});
-  if (key == "attention.kernel") return check_word(value, attention_kernels());
-  if (key == "loss.kernel") return check_word(value, {"fused", "unfused"});
-  if (key == "precision.scaling") return check_word(value, {"current", "delayed"});
-  if (key == "precision.weight_cast") return check_word(value, {"micro_batch", "step"});
-  if (key == "overlap.sm_policy") return check_word(value, {"static", "none", "dynamic"});
-  if (key == "stack.dispatcher") return check_word(value, {"deepep", "hybridep", "alltoall", "allgather"});
-  if (key == "schedule.layers_per_stage") return check_word(value, {"even", "balanced"});
-  if (key == "routing.balancing") return check_word(value, {"none", "auxiliary", "bias"});
-  if (key == "optimizer.ema") return check_word(value, {"none", "host"});
-  if (key == "optimizer.gradient_copy") return check_word(value, {"none", "fp32"});
-  if (key == "cluster.fleet") return check_word(value, {"healthy", "stragglers"});
-  if (key == "campaign.checkpoint") return check_word(value, {"synchronous", "asynchronous", "neighbour"});
-  if (key == "campaign.checkpoint_storage") return check_word(value, {"parallel", "ssd"});
   if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
     return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
-  if (key == "inference.kv_cache") return check_word(value, {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"});
-  if (key == "run.ownership") return check_word(value, {"rent", "purchase"});
   if (key == "schedule.kind") {
     const auto kind = find_schedule(value);
-    if (!kind) return refuse(kind.error().message, kind.error().hint);
+    return kind ? std::nullopt : refuse(kind.error().message, kind.error().hint);
   }
-  return std::nullopt;
+  const std::vector<std::string> words = plan_words(key);
+  return words.empty() ? std::nullopt : check_word(value, words);
 }
 
 std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& value) {
   if (key != "run.goodput") return std::nullopt;
-  if (const auto* word = std::get_if<std::string>(&value)) return check_word(*word, {"campaign"});
+  if (const auto* word = std::get_if<std::string>(&value)) return check_word(*word, plan_words(key));
   if (std::holds_alternative<bool>(value)) return refuse("expected a number or \"campaign\"", "a share, such as 0.9");
   return check_plan_value(key, *number_of(value));
 }
@@ -180,7 +196,7 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<st
 }
 
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values) {
-  const std::vector<std::string> words = words_of(key);
+  const std::vector<std::string> words = plan_words(key);
   for (const std::string& value : values) {
     auto error = key == "search.schedule" ? check_plan_value("schedule.kind", value) : check_word(value, words);
     if (error) return error;

@@ -2,6 +2,7 @@
 // must divide which.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,24 @@ inline std::optional<Error> check_plan_value(std::string_view, bool) { return st
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
 // Keys of the model are checked when the model is read.
 std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& value);
+
+// The keys without which there is no plan; those of [batch] may be missing where there is an [inference].
+inline constexpr std::array<std::string_view, 6> required_plan_keys = {
+    "model.config",          "cluster.topology",       "cluster.gpus",
+    "batch.sequence_length", "batch.micro_batch_size", "batch.global_batch_size"};
+
+// The range of a key that is a whole number.
+struct IntegerRange {
+  std::int64_t least;
+  std::int64_t most;
+};
+IntegerRange integer_range(std::string_view key);
+
+// Returns the range of a key that is a number: "at least 0, below 1".
+std::string number_range_text(std::string_view key);
+
+// Returns the words that a key takes; none where it takes any text or no text at all.
+std::vector<std::string> plan_words(std::string_view key);
 
 // Returns "did you mean 'x'? one of a, b, c"; the question is left out when no choice is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);

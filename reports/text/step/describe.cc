@@ -16,6 +16,19 @@ using model::Evidence;
 constexpr std::array kinds = {Evidence::measured, Evidence::fitted, Evidence::published, Evidence::datasheet,
                               Evidence::assumed};
 
+// Returns ", FSDP over 128", ", HSDP of 2 x 64" (replicas and ranks of a group), ", ZeRO-1"; empty where all is
+// replicated.
+std::string sharding_words(const model::Plan& plan) {
+  const auto& degrees = plan.parallelism;
+  if (degrees.zero_stage == 0) return "";
+  const std::int64_t blocks = degrees.tensor * degrees.pipeline;
+  const std::int64_t ranks = blocks > 0 ? plan.cluster.gpus / blocks : 0;
+  const std::int64_t group = degrees.shard_group == 0 ? ranks : degrees.shard_group;
+  if (degrees.zero_stage < 3) return fmt::format(", ZeRO-{}", degrees.zero_stage);
+  if (group == ranks) return fmt::format(", FSDP over {}", ranks);
+  return fmt::format(", HSDP of {} x {}", ranks / group, group);
+}
+
 }  // namespace
 
 std::string_view describe(model::OpType type) {
@@ -73,7 +86,7 @@ std::string parallelism(const model::Plan& plan) {
   degree("data", per_replica > 0 ? plan.cluster.gpus / per_replica : 0);
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.balanced) text += fmt::format(", layers balanced {}", fmt::join(layers.counts, " "));
-  if (degrees.zero_stage > 0) text += fmt::format(", ZeRO-{}", degrees.zero_stage);
+  text += sharding_words(plan);
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }
 
