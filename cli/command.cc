@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <sstream>
 #include <string>
 
+#include "cli/detail/help_format.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "cli/version.h"
@@ -34,9 +36,25 @@ bool color() {
   return isatty(STDOUT_FILENO) != 0 && (off == nullptr || *off == '\0');
 }
 
+namespace {
+
+// Takes --wide out of the arguments, which every verb has; returns how many are left.
+int take_wide(int argc, char** argv) {
+  char** const end =
+      std::remove_if(argv + 1, argv + argc, [](const char* word) { return std::strcmp(word, "--wide") == 0; });
+  if (end != argv + argc) ::setenv("PLUMBLINE_WIDE", "1", 1);
+  return static_cast<int>(end - argv);
+}
+
+}  // namespace
+
 int command(int argc, char** argv, const World& world) {
+  if (argc > 1) argc = take_wide(argc, argv);
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
+  app.formatter(help_formatter());
   app.set_version_flag("--version", version_text, "Print version, revision and features, then exit");
+  app.add_flag("--wide")->description(
+      "Print tables as wide as they are, before or after the verb (default: 80 columns)");
   app.require_subcommand(1);
   int exit_code = 0;
   add_plan(app, exit_code, world);

@@ -92,9 +92,12 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
   using Text = model::Result<std::string>;
   write(arguments.json, [&]() -> Text { return reports::result_comparison_json(comparison); });
   write(arguments.svg, [&]() -> Text { return reports::result_comparison_svg(comparison); });
-  write(arguments.trace,
-        [&] { return reports::result_comparison_trace(comparison, arguments.trace.ends_with(".gz")); });
-  return done;
+  TRY(done);
+  if (arguments.trace.empty()) return {};
+  const auto subjects = TRY(reports::trace_subjects(comparison));
+  return write_output(arguments.trace, [&](const PieceSink& sink) {
+    return reports::write_trace(subjects, {source_revision(), arguments.trace.ends_with(".gz"), {}}, sink);
+  });
 }
 
 model::Result<int> show_steps(const CompareArguments& arguments) {

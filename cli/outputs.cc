@@ -21,12 +21,20 @@ model::Failure failure(const std::string& path, int code) {
   return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)));
 }
 
+PieceSink into(std::FILE* file) {
+  return [file](std::string_view piece) { return std::fwrite(piece.data(), 1, piece.size(), file) == piece.size(); };
+}
+
+PieceWriter whole(const std::string& content) {
+  return [&content](const PieceSink& sink) { return sink(content); };
+}
+
 // Returns 0 or the errno of the failure.
-int write_all(const fs::path& path, const std::string& content) {
+int write_all(const fs::path& path, const PieceWriter& writer) {
   errno = 0;
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (file == nullptr) return errno;
-  const bool written = std::fwrite(content.data(), 1, content.size(), file) == content.size();
+  const bool written = writer(into(file));
   const int write_code = written ? 0 : errno;
   const bool closed = std::fclose(file) == 0;
   return written ? (closed ? 0 : errno) : write_code;
@@ -34,17 +42,21 @@ int write_all(const fs::path& path, const std::string& content) {
 
 std::string temporary_name(const fs::path& target) { return fmt::format("{}.tmp-{}", target.string(), ::getpid()); }
 
-int print(const std::string& content) {
+int print(const PieceWriter& writer) {
   errno = 0;
-  const bool written = std::fwrite(content.data(), 1, content.size(), stdout) == content.size();
+  const bool written = writer(into(stdout));
   return written && std::fflush(stdout) == 0 ? 0 : errno;
 }
 
 }  // namespace
 
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content) {
+  return write_output(path_or_dash, whole(content));
+}
+
+model::Result<void> write_output(const std::string& path_or_dash, const PieceWriter& writer) {
   if (path_or_dash == "-") {
-    if (const int code = print(content); code != 0) return failure("stdout", code);
+    if (const int code = print(writer); code != 0) return failure("stdout", code);
     return {};
   }
   std::error_code ignored;
@@ -53,11 +65,11 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
   if (target.empty()) target = path_or_dash;
   if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    if (const int code = write_all(target, content); code != 0) return failure(path_or_dash, code);
+    if (const int code = write_all(target, writer); code != 0) return failure(path_or_dash, code);
     return {};
   }
   const fs::path temporary = temporary_name(target);
-  int code = write_all(temporary, content);
+  int code = write_all(temporary, writer);
   if (code == 0) {
     std::error_code renamed;
     fs::rename(temporary, target, renamed);
@@ -72,7 +84,7 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
 
 model::Result<void> write_new_file(const std::string& path, const std::string& content) {
   const fs::path temporary = temporary_name(path);
-  int code = write_all(temporary, content);
+  int code = write_all(temporary, whole(content));
   std::error_code status;
   if (code == 0) {
     fs::create_hard_link(temporary, path, status);  // unlike a rename, it fails where the name is taken
@@ -123,7 +135,11 @@ model::Result<void> Outputs::check() const {
 model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
   for (const Form& form : forms) {
     if (!given(form.option)) continue;
-    TRY(write_output(paths_.at(form.option), form.content()));
+    const std::string& path = paths_.at(form.option);
+    if (form.pieces)
+      TRY(write_output(path, form.pieces));
+    else
+      TRY(write_output(path, form.content()));
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "model/base/error.h"
 
@@ -14,6 +15,12 @@ namespace plumbline::cli {
 // Writes to a file, or to stdout for "-". A file is written under a temporary name in its folder and then renamed, so
 // that an interrupted run leaves no partial file. Fails (input) when the folder is missing or not writable.
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content);
+
+// Does the same with a content that is never whole in memory: `writer` gives its pieces, in order, to its argument,
+// until that returns false.
+using PieceSink = std::function<bool(std::string_view piece)>;
+using PieceWriter = std::function<bool(const PieceSink&)>;
+model::Result<void> write_output(const std::string& path_or_dash, const PieceWriter& writer);
 
 // Writes a file that must not exist, under a temporary name that becomes its own only if nothing has it.
 model::Result<void> write_new_file(const std::string& path, const std::string& content);
@@ -40,6 +47,7 @@ class Outputs {
   struct Form {
     std::string option;
     std::function<std::string()> content;  // called only when the option is given
+    PieceWriter pieces = {};               // instead of content
   };
 
   Outputs() = default;

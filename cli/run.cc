@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/data.h"
+#include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
@@ -74,6 +76,7 @@ Result<void> check_values(const RunArguments& a) {
 Result<int> run(const RunArguments& arguments, const World& world) {
   TRY(check_run_arguments(arguments));
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
   if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
   if (arguments.generate.tokens > 0) return generate_on_host(arguments, inputs, world);
   return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
@@ -152,6 +155,8 @@ Result<void> check_run_arguments(const RunArguments& arguments) {
   TRY(check_backend(arguments));
   TRY(check_values(arguments));
   TRY(check_generate_arguments(arguments));
+  if (!arguments.trace_ranks.empty() && arguments.trace.empty())
+    return wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
   const real::RunOptions& options = arguments.options;
   if (options.resume && options.checkpoint.empty())
     return wrong_input("--resume", "there is no folder to resume from", "name it with --checkpoint DIR");
@@ -173,6 +178,7 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
       ->capture_default_str();
   verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
   verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
+  add_trace_ranks(*verb, arguments->trace_ranks, "pipeline ranks only");
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
   verb->add_option("--expert-loads", arguments->expert_loads,
                    "Write the rows of experts by layer in the last step as CSV, a file for routing.load_file");
@@ -266,6 +272,15 @@ Result<void> write_loads(const RunArguments& arguments, const sim::Inputs& input
                                               result.progress.step, inputs.plan.file, now_in_utc())}));
 }
 
+Result<void> write_trace_file(const RunArguments& arguments, const sim::Inputs& inputs,
+                              const real::MeasuredStep& step) {
+  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
+  return write_output(arguments.trace, [&](const PieceSink& sink) {
+    return reports::write_trace({{"", &step.timeline, {}, step.result.fidelity, model::to_toml(inputs.plan)}},
+                                {source_revision(), arguments.trace.ends_with(".gz"), ranks}, sink);
+  });
+}
+
 }  // namespace
 
 model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& inputs, const real::RunResult& result,
@@ -287,8 +302,7 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
     report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
   const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
   if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::to_json(step, inputs.plan, report, timeline)));
-  if (!arguments.trace.empty())
-    TRY(write_output(arguments.trace, reports::to_trace(timeline, {}, arguments.trace.ends_with(".gz"))));
+  if (!arguments.trace.empty()) TRY(write_trace_file(arguments, inputs, result.step));
   if (!arguments.expert_loads.empty()) TRY(write_loads(arguments, inputs, training));
   if (arguments.json == "-" || arguments.trace == "-" || arguments.expert_loads == "-") return 0;
   return printed(reports::training_summary(step, inputs.plan, report));

@@ -13,6 +13,7 @@
 
 #include "calibrate/ledger/ledger.h"
 #include "cli/data.h"
+#include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
@@ -42,6 +43,7 @@ struct SimulateArguments {
   std::vector<std::string> degrade;
   bool no_interval = false;
   sim::IntervalOptions interval;
+  std::string trace_ranks;
   std::optional<std::string> record;  // a folder or a file
   std::optional<std::int64_t> seeds;  // of --fidelity cluster
   bool kernels = false;
@@ -59,10 +61,14 @@ std::vector<reports::Comparison> published(const SimulateArguments& arguments, c
 model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& inputs, const sim::Simulation& simulation,
                                 const std::vector<reports::Comparison>& comparisons) {
   const auto& [result, timeline, names] = std::tie(simulation.result, simulation.timeline, simulation.rank_names);
+  const auto trace = [&](const PieceSink& sink) {
+    return reports::write_trace({{"", &timeline, names, result.fidelity, model::to_toml(inputs.plan)}},
+                                {source_revision(), outputs.compressed("--trace"), {}}, sink);
+  };
   return outputs.write(
       {{"--json", [&] { return reports::to_json(result, inputs.plan); }},
        {"--csv", [&] { return reports::to_csv(result); }},
-       {"--trace", [&] { return reports::to_trace(timeline, names, outputs.compressed("--trace")); }},
+       {"--trace", {}, trace},
        {"--html", [&] { return reports::to_html(result, inputs.plan, timeline, names, comparisons); }}});
 }
 
@@ -133,6 +139,11 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
   if (!cluster && (arguments.seeds || arguments.kernels))
     return model::wrong_input(arguments.seeds ? "--seeds" : "--kernels", "fleets are drawn for whole clusters only",
                               "add --fidelity cluster");
+  if (fidelity == sim::Fidelity::closed_form && arguments.outputs.given("--trace"))
+    return model::wrong_input("--trace", "the closed form has no timeline", "--fidelity step");
+  if (!arguments.trace_ranks.empty() && (!arguments.outputs.given("--trace") || arguments.outputs.given("--html")))
+    return model::wrong_input("--trace-ranks", "ranks are chosen for a trace, a page shows all",
+                              "give --trace FILE, and --html in a run of its own");
   if (cluster && !arguments.degrade.empty())
     return model::wrong_input("--degrade", "links change on the network of --fidelity step",
                               "leave out --fidelity cluster, or --degrade");
@@ -148,7 +159,10 @@ sim::IntervalOptions interval_options(const SimulateArguments& arguments, sim::F
 
 model::Result<sim::Simulation> simulated(const SimulateArguments& arguments, const sim::Inputs& inputs,
                                          sim::Fidelity fidelity, const std::vector<sim::NamedLinkChange>& changes) {
-  const bool record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
+  sim::Recording record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
+  const std::int64_t ranks =
+      fidelity == sim::Fidelity::cluster ? inputs.plan.cluster.gpus : inputs.plan.parallelism.pipeline;
+  if (!arguments.trace_ranks.empty()) record = sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
   if (fidelity == sim::Fidelity::step) return sim::simulate_on_network(inputs, record, changes);
   if (fidelity == sim::Fidelity::closed_form) return sim::simulate(inputs, fidelity, record);
   sim::ClusterOptions options{.by_kernels = arguments.kernels, .record = record};
@@ -197,6 +211,8 @@ void add_simulate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--csv", "Write the result as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--trace", "Write a trace for Perfetto (compressed when it ends in .gz)");
   arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  add_trace_ranks(*verb, arguments->trace_ranks,
+                  "pipeline ranks only (with --fidelity cluster: GPUs), with the kernels of all of their slots");
   verb->add_flag("--every-link", arguments->every_link,
                  "Simulate all links of each expert group, not only those of one representative GPU");
   verb->add_option(
@@ -225,6 +241,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
       "  plumbline simulate examples/deepseek-v3-2048xh800.toml\n"
       "  plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form --json -\n"
       "  plumbline simulate deepseek-v3-2048xh800 --set overlap.communication_sms=24 --trace step.json.gz\n"
+      "  plumbline simulate deepseek-v3-2048xh800 --trace rank3.json.gz --trace-ranks 3\n"
       "  plumbline simulate deepseek-v3-2048xh800 --fidelity cluster --seeds 4\n"
       "  plumbline simulate my-plan.toml --record");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });

@@ -40,7 +40,7 @@ Result<sim::Simulation> simulated(const sim::Inputs& inputs, const SubjectReques
   return shared.predictors.with(inputs, [&](sim::Predictor& predictor) {
     if (request.fidelity == sim::Fidelity::step)
       return sim::simulate_on_network(predictor, inputs.plan, request.timelines);
-    return predictor.simulate(inputs.plan, {.fidelity = request.fidelity, .record_timeline = request.timelines});
+    return predictor.simulate(inputs.plan, {.fidelity = request.fidelity, .record = request.timelines});
   });
 }
 

@@ -21,6 +21,7 @@
 #include "real/cuda/measure/case_machine.h"
 #include "real/measure/case_file.h"
 #include "real/measure/kernel_case/case_sweep.h"
+#include "reports/text/table.h"
 #include "topologies/device.h"
 
 namespace plumbline::cli {
@@ -107,7 +108,7 @@ std::string bound_of(const Subject& subject, double floor, const model::Device& 
 std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
                           const MeasureArguments& arguments) {
   const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
-  std::string table = fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", "GFLOP", "MB", "floor us", "bound", "case");
+  reports::Table table(">GFLOP | >MB | >floor us | bound | case");
   const std::optional<double> budget = arguments.budget_s();
   double floors = 0, seconds = 0;
   std::size_t listed = 0;
@@ -117,8 +118,8 @@ std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
     const double needed = floor >= 0 ? real::estimated_seconds(value, floor, arguments.samples) : 0;
     if (budget && seconds + needed > *budget) continue;
     const double bytes = is_collective(value) ? 0 : subject.bytes;
-    table += fmt::format("{:>10} {:>10} {:>10}  {:<7} {}\n", quantity(subject.flops * 1e-9), quantity(bytes * 1e-6),
-                         quantity(floor * 1e6), bound_of(subject, floor, device), to_line(value));
+    table.add({quantity(subject.flops * 1e-9), quantity(bytes * 1e-6), quantity(floor * 1e6),
+               bound_of(subject, floor, device), to_line(value)});
     floors += std::max(floor, 0.0);
     seconds += needed;
     ++listed;
@@ -126,10 +127,10 @@ std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
   const std::string passed_over =
       listed < cases.size() ? fmt::format("; {} more would not end within the budget", cases.size() - listed) : "";
   const auto whole = static_cast<long>(std::ceil(seconds));
-  return table + fmt::format(
-                     "{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring takes about "
-                     "{}:{:02} min{}\n",
-                     listed, floors * 1e3, arguments.device, whole / 60, whole % 60, passed_over);
+  return table.to_string() +
+         reports::wrapped(fmt::format("{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring "
+                                      "takes about {}:{:02} min{}",
+                                      listed, floors * 1e3, arguments.device, whole / 60, whole % 60, passed_over));
 }
 
 Result<int> dry_run(const MeasureArguments& arguments, const model::Device& device) {

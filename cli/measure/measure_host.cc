@@ -154,7 +154,7 @@ std::string host_cases_table(const std::vector<Workload>& workloads) {
 }  // namespace
 
 std::string cases_table(const std::vector<Subject>& subjects) {
-  reports::Table table("op | phase | format | shape | >cores | during | >GFLOP | >MB | name", 2, reports::wide_table);
+  reports::Table table("op | phase | format | shape | >cores | during | >GFLOP | >MB | name");
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
     shape.shape = subject.shape;

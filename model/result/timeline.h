@@ -1,6 +1,8 @@
 // A timeline records what ran when: spans on tracks, for predicted and measured steps and for traces of kernels.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -26,6 +28,10 @@ inline bool on_host_link(Stream stream) { return stream == Stream::to_host || st
 // Values of Span::depth: a slot of the schedule (F, B, FB ...), a phase of it (attn(F) ...), a kernel.
 inline constexpr std::uint8_t slot_depth = 0, phase_depth = 1, kernel_depth = 2;
 
+// What a span computes. `both`: a slot that overlaps a forward and a backward chunk. Input gradients include weight
+// gradients where those have no kernels of their own.
+enum class Direction : std::uint8_t { none, forward, backward, input_gradient, weight_gradient, both };
+
 struct Span {
   std::uint32_t name = 0;  // index into Timeline::names, e.g. "attn(F)"
   std::int32_t rank = 0;   // pipeline rank
@@ -37,6 +43,12 @@ struct Span {
   std::uint8_t depth = 0;
   std::int32_t kernel = -1;      // index into Timeline::kernels, -1 when none
   std::int32_t layer_pair = -1;  // s where forward layer s overlaps with backward layer n - 1 - s, else -1
+  Direction direction = Direction::none;
+  std::int32_t stage = -1;  // pipeline stage, of a slot with two chunks the forward one's; -1: none, or unknown
+  std::int32_t chunk = -1;  // the rank's model chunk (virtual stage) that is this stage; -1: as above
+  std::int32_t overlapped_stage = -1, overlapped_micro_batch = -1;  // the backward chunk of a slot with two
+  std::int32_t peer = -1;                                           // pipeline rank that a message goes to
+  std::int32_t work = -1;                                           // index into Timeline::works, -1: none
 
   std::int64_t end_ps() const { return start_ps + duration_ps; }
 };
@@ -54,6 +66,26 @@ struct Kernel {
   std::int64_t gap_ps = 0;      // launch gap after it, in which its stream is busy; not part of its span
 };
 
+// The work of a span, shared by those that repeat it.
+struct SpanWork {
+  std::string class_name;  // of operators, "gemm"; empty: of several classes
+  double flops = 0;        // of GEMMs and causal attention; 0: none
+  double bytes = 0;        // read and written in memory, or sent by the GPU; 0: not known
+};
+
+// Quantities of a rank over time. A sample holds until the next one.
+struct Counter {
+  static constexpr std::size_t most_series = 4;
+  struct Sample {
+    std::int64_t time_ps = 0;
+    std::array<double, most_series> values{};  // of the first series.size() series
+  };
+  std::int32_t rank = 0;
+  std::string name;                 // with its unit: "memory (bytes)"
+  std::vector<std::string> series;  // "activations", "temporary", ...
+  std::vector<Sample> samples;      // in order of time
+};
+
 struct Timeline {
   std::vector<std::string> names;
   std::vector<Span> spans;  // ordered by (rank, stream, depth, start)
@@ -61,6 +93,12 @@ struct Timeline {
   std::int64_t end_ps = 0;
   std::vector<Kernel> kernels;   // filled for a kernel trace, empty for steps
   std::int32_t layer_pairs = 0;  // in an overlapped pair of chunks of a kernel trace; 0: none, or unknown
+  std::vector<SpanWork> works;
+  std::vector<std::vector<std::int32_t>> stage_layers;  // model layers of each stage; empty: not known
+  // Where ranks are GPUs of a cluster: the number of each, and how many a pipeline rank has. Empty: pipeline ranks.
+  std::vector<std::int32_t> gpus;
+  std::int32_t replicas = 1;
+  std::vector<Counter> counters;
 };
 
 // Collects spans under their names.

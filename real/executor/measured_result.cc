@@ -209,9 +209,16 @@ std::string to_text(const RankMeasurement& measurement) {
                   measurement.timeline.spans.size(), measurement.class_seconds.size(), measurement.memory_bytes);
   for (const std::string& name : measurement.timeline.names) text += name + "\n";
   for (const Span& s : measurement.timeline.spans)
-    text += fmt::format("{} {} {} {} {} {} {} {}\n", s.name, s.rank, static_cast<int>(s.stream), s.layer, s.micro_batch,
-                        s.start_ps, s.duration_ps, static_cast<int>(s.depth));
+    text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}\n", s.name, s.rank, static_cast<int>(s.stream),
+                        s.layer, s.micro_batch, s.start_ps, s.duration_ps, static_cast<int>(s.depth),
+                        static_cast<int>(s.direction), s.stage, s.chunk, s.overlapped_stage, s.overlapped_micro_batch,
+                        s.peer, s.work);
   for (const auto& [name, seconds] : measurement.class_seconds) text += fmt::format("{} {}\n", seconds, name);
+  text += fmt::format("{} {}\n", measurement.timeline.works.size(), measurement.timeline.stage_layers.size());
+  for (const model::SpanWork& work : measurement.timeline.works)
+    text += fmt::format("{} {} {}\n", work.flops, work.bytes, work.class_name);
+  for (const auto& layers : measurement.timeline.stage_layers)
+    text += fmt::format("{} {}\n", layers.size(), fmt::join(layers, " "));
   return text + fmt::format("{}\n", measurement.timeline.end_ps);
 }
 
@@ -226,9 +233,11 @@ model::Result<RankMeasurement> rank_measurement(const std::string& text) {
   for (std::string& name : timeline.names) std::getline(in, name);
   timeline.spans.resize(spans);
   for (Span& s : timeline.spans) {
-    int stream = 0, depth = 0;
-    in >> s.name >> s.rank >> stream >> s.layer >> s.micro_batch >> s.start_ps >> s.duration_ps >> depth;
+    int stream = 0, depth = 0, direction = 0;
+    in >> s.name >> s.rank >> stream >> s.layer >> s.micro_batch >> s.start_ps >> s.duration_ps >> depth >> direction >>
+        s.stage >> s.chunk >> s.overlapped_stage >> s.overlapped_micro_batch >> s.peer >> s.work;
     s.stream = static_cast<Stream>(stream);
+    s.direction = static_cast<model::Direction>(direction);
     s.depth = static_cast<std::uint8_t>(depth);
     timeline.ranks = std::max(timeline.ranks, s.rank + 1);
   }
@@ -237,6 +246,21 @@ model::Result<RankMeasurement> rank_measurement(const std::string& text) {
     in >> seconds;
     in.ignore();
     std::getline(in, name);
+  }
+  std::size_t works = 0, stages = 0;
+  in >> works >> stages;
+  timeline.works.resize(works);
+  for (model::SpanWork& work : timeline.works) {
+    in >> work.flops >> work.bytes;
+    in.ignore();
+    std::getline(in, work.class_name);
+  }
+  timeline.stage_layers.resize(stages);
+  for (auto& layers : timeline.stage_layers) {
+    std::size_t count = 0;
+    in >> count;
+    layers.resize(count);
+    for (std::int32_t& layer : layers) in >> layer;
   }
   in >> timeline.end_ps;
   if (!in) return infeasible("a rank's measurements cannot be read", "run the same version of plumbline on all ranks");

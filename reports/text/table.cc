@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 #include <numeric>
 #include <utility>
 
@@ -11,7 +12,7 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::size_t gap = 2;
-constexpr std::size_t narrowest = 8;  // a wrapped column stays readable
+constexpr std::size_t longest_word = 24;  // longer words may be cut where a table has no other place
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -22,6 +23,16 @@ std::size_t bytes_of(std::string_view text, std::size_t count) {
     if (starts_code_point(text[i]) && seen++ == count) return i;
   }
   return text.size();
+}
+
+std::size_t widest_word(std::string_view text) {
+  std::size_t widest = 0;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    widest = std::max(widest, code_points(word));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+  }
+  return widest;
 }
 
 void trim_right(std::string& line) { line.erase(line.find_last_not_of(' ') + 1); }
@@ -60,11 +71,15 @@ std::vector<std::string> wrap(std::string_view text, std::size_t width) {
   return lines;
 }
 
-Table::Table(std::string_view titles, std::size_t indent, std::size_t width)
-    : Table(columns_of(titles), indent, width) {}
+std::size_t text_width() {
+  const char* wide = std::getenv("PLUMBLINE_WIDE");
+  constexpr std::size_t unlimited = 1'000'000;
+  return wide != nullptr && *wide != '\0' ? unlimited : terminal_width;
+}
 
-Table::Table(std::vector<Column> columns, std::size_t indent, std::size_t width)
-    : columns_(std::move(columns)), indent_(indent), width_(width) {}
+Table::Table(std::string_view titles, std::size_t indent) : Table(columns_of(titles), indent) {}
+
+Table::Table(std::vector<Column> columns, std::size_t indent) : columns_(std::move(columns)), indent_(indent) {}
 
 void Table::add(std::vector<std::string> cells) {
   assert(cells.size() <= columns_.size());
@@ -74,41 +89,89 @@ void Table::add(std::vector<std::string> cells) {
 
 void Table::add_rule() { rows_.emplace_back(); }
 
-std::vector<std::size_t> Table::widths() const {
-  std::vector<std::size_t> widths;
-  for (const Column& column : columns_) widths.push_back(code_points(column.title));
-  for (const Row& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], code_points(row[i]));
-  }
-  const auto total = [&] {
-    return indent_ + std::accumulate(widths.begin(), widths.end(), gap * (columns_.size() - 1));
-  };
-  while (total() > width_) {
-    std::size_t* widest = nullptr;
-    for (std::size_t i = 0; i < widths.size(); ++i) {
-      const bool may_shrink = columns_[i].align == Align::left && widths[i] > narrowest;
-      if (may_shrink && (widest == nullptr || widths[i] > *widest)) widest = &widths[i];
+std::vector<Table::Widths> Table::widths() const {
+  std::vector<Widths> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const Column& column = columns_[i];
+    Widths& width = widths.emplace_back(Widths{code_points(column.title), widest_word(column.title)});
+    for (const Row& row : rows_) {
+      if (row.empty()) continue;
+      width.natural = std::max(width.natural, code_points(row[i]));
+      const std::size_t needed =
+          column.align == Align::right ? code_points(row[i]) : std::min(longest_word, widest_word(row[i]));
+      width.least = std::max(width.least, needed);
     }
-    if (widest == nullptr) break;
-    --*widest;
   }
   return widths;
 }
 
-void Table::append_row(std::string& out, const Row& row, const std::vector<std::size_t>& widths) const {
+bool Table::fits(const Block& block) const {
+  return std::accumulate(block.widths.begin(), block.widths.end(), indent_ + gap * (block.widths.size() - 1)) <=
+         text_width();
+}
+
+// Left-aligned columns shrink first, the widest first, then titles.
+void Table::shrink(Block& block, const std::vector<Widths>& widths) const {
+  for (const Align align : {Align::left, Align::right}) {
+    while (!fits(block)) {
+      std::size_t* widest = nullptr;
+      for (std::size_t i = 0; i < block.columns.size(); ++i) {
+        const std::size_t column = block.columns[i];
+        const bool may_shrink = columns_[column].align == align && block.widths[i] > widths[column].least;
+        if (may_shrink && (widest == nullptr || block.widths[i] > *widest)) widest = &block.widths[i];
+      }
+      if (widest == nullptr) break;
+      --*widest;
+    }
+  }
+}
+
+std::vector<Table::Block> Table::blocks() const {
+  const std::vector<Widths> widths = this->widths();
+  Block all;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    all.columns.push_back(i);
+    all.widths.push_back(widths[i].natural);
+  }
+  shrink(all, widths);
+  if (fits(all)) return {all};
+  std::vector<Block> blocks;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (!blocks.empty()) {
+      Block with = blocks.back();
+      with.columns.push_back(i);
+      with.widths.push_back(widths[i].least);
+      if (fits(with)) {
+        blocks.back() = std::move(with);
+        continue;
+      }
+    }
+    Block& next = blocks.emplace_back();
+    if (i > 0) next = {{0}, {widths[0].least}};
+    next.columns.push_back(i);
+    next.widths.push_back(widths[i].least);
+  }
+  for (Block& block : blocks) {
+    for (std::size_t i = 0; i < block.columns.size(); ++i) block.widths[i] = widths[block.columns[i]].natural;
+    shrink(block, widths);
+  }
+  return blocks;
+}
+
+void Table::append_row(std::string& out, const Row& row, const Block& block) const {
   std::vector<std::vector<std::string>> cells;
   std::size_t height = 1;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    cells.push_back(wrap(row[i], std::max<std::size_t>(widths[i], 1)));
+  for (std::size_t i = 0; i < block.columns.size(); ++i) {
+    cells.push_back(wrap(row[block.columns[i]], std::max<std::size_t>(block.widths[i], 1)));
     height = std::max(height, cells.back().size());
   }
   for (std::size_t line_index = 0; line_index < height; ++line_index) {
     std::string line(indent_, ' ');
-    for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t i = 0; i < block.columns.size(); ++i) {
       if (i > 0) line.append(gap, ' ');
       const std::string cell = line_index < cells[i].size() ? cells[i][line_index] : "";
-      const std::string padding(widths[i] - std::min(widths[i], code_points(cell)), ' ');
-      line += columns_[i].align == Align::right ? padding + cell : cell + padding;
+      const std::string padding(block.widths[i] - std::min(block.widths[i], code_points(cell)), ' ');
+      line += columns_[block.columns[i]].align == Align::right ? padding + cell : cell + padding;
     }
     trim_right(line);
     out += line + '\n';
@@ -116,16 +179,16 @@ void Table::append_row(std::string& out, const Row& row, const std::vector<std::
 }
 
 std::string Table::to_string() const {
-  const std::vector<std::size_t> column_widths = widths();
-  Row titles, rule;
-  for (std::size_t i = 0; i < columns_.size(); ++i) {
-    titles.push_back(columns_[i].title);
-    rule.emplace_back(column_widths[i], '-');
-  }
   std::string out;
-  append_row(out, titles, column_widths);
-  append_row(out, rule, column_widths);
-  for (const Row& row : rows_) append_row(out, row.empty() ? rule : row, column_widths);
+  for (const Block& block : blocks()) {
+    Row titles, rule(columns_.size());
+    for (const Column& column : columns_) titles.push_back(column.title);
+    for (std::size_t i = 0; i < block.columns.size(); ++i) rule[block.columns[i]] = std::string(block.widths[i], '-');
+    if (!out.empty()) out += '\n';
+    append_row(out, titles, block);
+    append_row(out, rule, block);
+    for (const Row& row : rows_) append_row(out, row.empty() ? rule : row, block);
+  }
   return out;
 }
 

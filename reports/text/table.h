@@ -9,7 +9,10 @@
 namespace plumbline::reports {
 
 inline constexpr std::size_t terminal_width = 80;
-inline constexpr std::size_t wide_table = 160;  // where long names would wrap, which is harder to read
+
+// Returns the columns that a table or a drawing may take: those of a terminal, or any number where the environment has
+// PLUMBLINE_WIDE, which --wide sets.
+std::size_t text_width();
 
 enum class Align { left, right };
 
@@ -22,12 +25,12 @@ struct Column {
 std::vector<Column> columns_of(std::string_view titles);
 
 // A table with columns two spaces apart and a rule below the header; no line ends in spaces. When the columns are wider
-// than the limit, the widest left-aligned ones shrink and their cells wrap at spaces. Numbers (right-aligned) are never
-// cut, so that a table of many number columns may still be wider.
+// than text_width(), cells of left-aligned ones wrap at spaces, then titles of others. Where that is not enough the
+// table continues below itself, with its first column again. Numbers (right-aligned) are never cut.
 class Table {
  public:
-  explicit Table(std::string_view titles, std::size_t indent = 2, std::size_t width = terminal_width);
-  explicit Table(std::vector<Column> columns, std::size_t indent = 2, std::size_t width = terminal_width);
+  explicit Table(std::string_view titles, std::size_t indent = 2);
+  explicit Table(std::vector<Column> columns, std::size_t indent = 2);
 
   void add(std::vector<std::string> cells);  // missing cells are empty; more cells than columns assert
   void add_rule();                           // a rule across all columns, e.g. before totals
@@ -35,13 +38,21 @@ class Table {
 
  private:
   using Row = std::vector<std::string>;  // an empty row stands for a rule
-  std::vector<std::size_t> widths() const;
-  void append_row(std::string& out, const Row& row, const std::vector<std::size_t>& widths) const;
+  struct Block {                         // columns that are printed together
+    std::vector<std::size_t> columns, widths;
+  };
+  struct Widths {  // of a column: with nothing wrapped, and the least
+    std::size_t natural = 0, least = 0;
+  };
+  std::vector<Widths> widths() const;
+  bool fits(const Block& block) const;
+  void shrink(Block& block, const std::vector<Widths>& widths) const;
+  std::vector<Block> blocks() const;
+  void append_row(std::string& out, const Row& row, const Block& block) const;
 
   std::vector<Column> columns_;
   std::vector<Row> rows_;
   std::size_t indent_;
-  std::size_t width_;
 };
 
 // A table with a heading above it (may be empty) and sentences below it, for outputs that print it and that draw a page

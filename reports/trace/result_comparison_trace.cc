@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/plan/plan.h"
 #include "reports/text/compare/result_comparison.h"
-#include "reports/trace/trace.h"
 
 namespace plumbline::reports {
 
@@ -34,13 +34,14 @@ std::string label_of(const model::ResultComparison& comparison, const model::Com
 
 }  // namespace
 
-Result<std::string> result_comparison_trace(const model::ResultComparison& comparison, bool gzip) {
+Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison) {
   std::vector<TraceSubject> subjects;
   for (const model::ComparisonSubject& subject : comparison.subjects) {
     if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
-    subjects.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names});
+    subjects.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names, subject.result->fidelity,
+                        model::to_toml(subject.plan)});
   }
-  return to_trace(subjects, gzip);
+  return subjects;
 }
 
 }  // namespace plumbline::reports

@@ -3,12 +3,15 @@
 #include <fmt/compile.h>
 #include <fmt/format.h>
 
-#include <array>
-#include <iterator>
-#include <optional>
+#include <algorithm>
+#include <cstdint>
+#include <set>
 
+#include "model/base/version.h"
 #include "reports/text/format.h"
-#include "reports/trace/detail/gzip.h"
+#include "reports/trace/detail/flows.h"
+#include "reports/trace/detail/slices.h"
+#include "reports/trace/detail/trace_output.h"
 
 namespace plumbline::reports {
 namespace {
@@ -17,154 +20,182 @@ using model::Span;
 using model::Stream;
 using model::Timeline;
 
-constexpr std::size_t piece_bytes = 1 << 16;
-constexpr std::array<std::string_view, 9> track_names = {"slots",           "compute",    "communication",
-                                                         "weight gradient", "collective", "to host",
-                                                         "from host",       "pipeline",   "optimizer"};
-
-std::size_t track_of(const Span& span) {
-  if (span.depth == 0 && span.stream == Stream::compute) return 0;
-  return 1 + static_cast<std::size_t>(span.stream);
+// A rank's number outside: of the pipeline, or of a GPU of a cluster.
+std::int32_t number_of(const Timeline& timeline, std::int32_t rank) {
+  return timeline.gpus.empty() ? rank : timeline.gpus[static_cast<std::size_t>(rank)];
 }
 
-void append(fmt::memory_buffer& out, std::string_view text) { out.append(text.data(), text.data() + text.size()); }
-
-// Buffers text and passes it to the sink in pieces, compressed or not.
-class Output {
+// One timeline of a file.
+class SubjectWriter {
  public:
-  Output(const Sink& sink, bool gzip) : sink_(sink) {
-    if (gzip) gzip_.emplace(sink);
+  SubjectWriter(TraceOutput& output, const TraceSubject& subject, std::int64_t index, std::int64_t subjects,
+                const std::vector<std::int32_t>& wanted)
+      : output_(output), subject_(subject), timeline_(*subject.timeline), index_(index), subjects_(subjects) {
+    used_.resize(static_cast<std::size_t>(timeline_.ranks));
+    for (const Span& span : timeline_.spans) {
+      const bool shown = wanted.empty() || std::ranges::find(wanted, number_of(timeline_, span.rank)) != wanted.end();
+      if (shown) used_[static_cast<std::size_t>(span.rank)].insert(track_of(span));
+    }
   }
-  fmt::memory_buffer& buffer() { return buffer_; }
-  fmt::memory_buffer& next_event() {
-    append(buffer_, events_++ == 0 ? "\n" : ",\n");
-    return buffer_;
+
+  const Timeline& timeline() const { return timeline_; }
+  bool shows(std::int32_t rank) const {
+    return rank >= 0 && rank < timeline_.ranks && !used_[static_cast<std::size_t>(rank)].empty();
   }
-  bool drain_if_full() { return buffer_.size() < piece_bytes || drain(); }
-  bool finish() { return drain() && (!gzip_ || gzip_->finish()); }
+
+  // Adds name and order of a rank's process and of those tracks that have a span, and the step.
+  bool add_rank(std::int32_t rank) {
+    if (!shows(rank)) return true;
+    const auto given = static_cast<std::size_t>(rank);
+    const std::string name =
+        given < subject_.rank_names.size() ? subject_.rank_names[given] : fmt::format("rank {}", rank);
+    add_metadata("process_name", rank, 0,
+                 fmt::format(R"("name":"{}{}{}")", escape_json(subject_.label), subject_.label.empty() ? "" : " ",
+                             escape_json(name)));
+    add_metadata("process_sort_index", rank, 0, fmt::format(R"("sort_index":{})", process(rank)));
+    add_track(rank, 0);
+    for (const std::size_t track : used_[given]) add_track(rank, track);
+    const std::int64_t end_ns = timeline_.end_ps / 1000;
+    output_.next_event();
+    fmt::format_to(
+        output_.end(),
+        FMT_COMPILE(
+            R"({{"ph":"X","cat":"user_annotation","name":"ProfilerStep#0","pid":{},"tid":0,"ts":0,"dur":{}.{:03}}})"),
+        process(rank), end_ns / 1000, end_ns % 1000);
+    return output_.drain_if_full();
+  }
+
+  bool add_spans() {
+    Slices slices(timeline_);
+    for (const Span& span : timeline_.spans) {
+      if (!shows(span.rank)) continue;
+      slices.add(output_, span, process(span.rank));
+      if (!output_.drain_if_full()) return false;
+    }
+    return true;
+  }
+
+  bool add_counters() {
+    for (const model::Counter& counter : timeline_.counters) {
+      if (!shows(counter.rank)) continue;
+      for (const model::Counter::Sample& sample : counter.samples) {
+        const std::int64_t time_ns = sample.time_ps / 1000;
+        output_.next_event();
+        fmt::format_to(output_.end(), FMT_COMPILE(R"({{"ph":"C","name":"{}","pid":{},"ts":{}.{:03},"args":{{)"),
+                       counter.name, process(counter.rank), time_ns / 1000, time_ns % 1000);
+        for (std::size_t series = 0; series < counter.series.size(); ++series)
+          fmt::format_to(output_.end(), FMT_COMPILE(R"("{}":{:.0f},)"), counter.series[series], sample.values[series]);
+        output_.end_members();
+        output_.add("}");
+        if (!output_.drain_if_full()) return false;
+      }
+    }
+    return true;
+  }
+
+  // Ids of arrows count on over all subjects.
+  bool add_flows(std::int64_t& id) {
+    const Flows flows(timeline_);
+    for (const Span& span : timeline_.spans) {
+      const Span* head = shows(span.rank) ? flows.head(span) : nullptr;
+      if (head == nullptr || !shows(head->rank)) continue;
+      const bool message = span.stream == Stream::pipeline;
+      const std::string_view name = message ? "message" : "tokens";
+      const SliceTime tail = slice_time(span);
+      add_flow_end("s", name, id, span, message ? tail.start_ns : tail.end_ns - 1, "");
+      add_flow_end("f", name, id++, *head, slice_time(*head).start_ns, R"(,"bp":"e")");
+      if (!output_.drain_if_full()) return false;
+    }
+    return true;
+  }
 
  private:
-  bool drain() {
-    const std::string_view piece(buffer_.data(), buffer_.size());
-    const bool ok = gzip_ ? gzip_->write(piece) : sink_(piece);
-    buffer_.clear();
-    return ok;
+  std::int64_t process(std::int32_t rank) const { return rank * subjects_ + index_; }
+
+  void add_metadata(std::string_view kind, std::int32_t rank, std::size_t track, std::string_view argument) {
+    output_.next_event();
+    fmt::format_to(output_.end(), FMT_COMPILE(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})"), kind,
+                   process(rank), track, argument);
   }
 
-  const Sink& sink_;
-  std::optional<Gzip> gzip_;
-  fmt::memory_buffer buffer_;
-  std::size_t events_ = 0;
+  void add_track(std::int32_t rank, std::size_t track) {
+    add_metadata("thread_name", rank, track, fmt::format(R"("name":"{}")", track_name(track)));
+    add_metadata("thread_sort_index", rank, track, fmt::format(R"("sort_index":{})", track));
+  }
+
+  void add_flow_end(std::string_view phase, std::string_view name, std::int64_t id, const Span& span,
+                    std::int64_t time_ns, std::string_view more) {
+    output_.next_event();
+    fmt::format_to(output_.end(),
+                   FMT_COMPILE(R"({{"ph":"{}","cat":"flow","name":"{}","id":{},"pid":{},"tid":{},"ts":{}.{:03}{}}})"),
+                   phase, name, id, process(span.rank), track_of(span), time_ns / 1000, time_ns % 1000, more);
+  }
+
+  TraceOutput& output_;
+  const TraceSubject& subject_;
+  const Timeline& timeline_;
+  std::int64_t index_, subjects_;
+  std::vector<std::set<std::size_t>> used_;  // [rank]: its tracks; none: it is not written
 };
 
-void append_metadata(Output& output, std::string_view kind, std::int64_t process, std::size_t thread,
-                     std::string_view argument) {
-  fmt::format_to(std::back_inserter(output.next_event()),
-                 FMT_COMPILE(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{{}}}}})"), kind, process, thread,
-                 argument);
+// A file of a single rank has its number, as profilers write it.
+void add_distributed_info(TraceOutput& output, const std::vector<SubjectWriter>& writers) {
+  std::set<std::int32_t> ranks;
+  for (const SubjectWriter& writer : writers)
+    for (std::int32_t rank = 0; rank < writer.timeline().ranks; ++rank)
+      if (writer.shows(rank)) ranks.insert(number_of(writer.timeline(), rank));
+  output.add(R"("distributedInfo":{"backend":"nccl",)");
+  if (ranks.size() == 1) fmt::format_to(output.end(), R"("rank":{},)", *ranks.begin());
+  if (!writers.empty() && writers.front().timeline().gpus.empty())
+    fmt::format_to(output.end(), R"("world_size":{},)", writers.front().timeline().ranks);
+  output.end_members();
 }
 
-using Tracks = std::array<bool, track_names.size()>;
-
-Tracks tracks_of(const Timeline& timeline) {
-  Tracks used{};
-  for (const Span& span : timeline.spans) used[track_of(span)] = true;
-  return used;
-}
-
-std::string process_name(const TraceSubject& subject, std::int32_t rank) {
-  const auto index = static_cast<std::size_t>(rank);
-  const std::string name = index < subject.rank_names.size() ? subject.rank_names[index] : fmt::format("rank {}", rank);
-  return subject.label.empty() ? name : subject.label + " " + name;
-}
-
-// The position of a timeline's processes among those of all timelines.
-struct ProcessOrder {
-  std::int64_t subject = 0, subjects = 1;
-  std::int64_t process(std::int32_t rank) const { return rank * subjects + subject; }
-};
-
-// Writes name and order of the process and of those tracks that have a span.
-void append_names(Output& output, const TraceSubject& subject, const ProcessOrder& order, const Tracks& used,
-                  std::int32_t rank) {
-  const std::int64_t process = order.process(rank);
-  append_metadata(output, "process_name", process, 0,
-                  fmt::format(R"("name":"{}")", escape_json(process_name(subject, rank))));
-  append_metadata(output, "process_sort_index", process, 0, fmt::format(R"("sort_index":{})", process));
-  for (std::size_t track = 0; track < used.size(); ++track) {
-    if (!used[track]) continue;
-    append_metadata(output, "thread_name", process, track + 1, fmt::format(R"("name":"{}")", track_names[track]));
-    append_metadata(output, "thread_sort_index", process, track + 1, fmt::format(R"("sort_index":{})", track));
+void add_other_data(TraceOutput& output, const std::vector<TraceSubject>& subjects, const std::string& revision) {
+  const auto subject = [&](const TraceSubject& one) {
+    const Timeline& timeline = *one.timeline;
+    fmt::format_to(output.end(), R"("fidelity":"{}","ranks":"{}","plan":"{}")", escape_json(one.fidelity),
+                   timeline.gpus.empty() ? "of the pipeline" : "GPUs", escape_json(one.plan));
+  };
+  fmt::format_to(output.end(), R"(,"otherData":{{"version":"{}","revision":"{}",)", model::version,
+                 escape_json(revision));
+  if (subjects.size() == 1) {
+    subject(subjects.front());
+  } else {
+    output.add(R"("subjects":[)");
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      fmt::format_to(output.end(), R"({}{{"label":"{}",)", i == 0 ? "" : ",", escape_json(subjects[i].label));
+      subject(subjects[i]);
+      output.add("}");
+    }
+    output.add("]");
   }
-}
-
-void append_span(fmt::memory_buffer& out, const Span& span, std::string_view name, std::int64_t process) {
-  constexpr std::int64_t ps_per_ns = 1000;
-  const std::int64_t start = span.start_ps / ps_per_ns;
-  const std::int64_t length = (span.start_ps + span.duration_ps) / ps_per_ns - start;
-  const auto end = std::back_inserter(out);
-  fmt::format_to(end, FMT_COMPILE(R"({{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03})"), name,
-                 process, track_of(span) + 1, start / 1000, start % 1000, length / 1000, length % 1000);
-  if (span.layer >= 0 && span.micro_batch >= 0) {
-    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"layer":{},"micro_batch":{}}})"), span.layer, span.micro_batch);
-  } else if (span.layer >= 0) {
-    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"layer":{}}})"), span.layer);
-  } else if (span.micro_batch >= 0) {
-    fmt::format_to(end, FMT_COMPILE(R"(,"args":{{"micro_batch":{}}})"), span.micro_batch);
-  }
-  out.push_back('}');
-}
-
-bool append_spans(Output& output, const Timeline& timeline, const ProcessOrder& order) {
-  std::vector<std::string> names;
-  names.reserve(timeline.names.size());
-  for (const std::string& name : timeline.names) names.push_back(escape_json(name));
-  for (const Span& span : timeline.spans) {
-    append_span(output.next_event(), span, names[span.name], order.process(span.rank));
-    if (!output.drain_if_full()) return false;
-  }
-  return true;
-}
-
-std::string collected(const std::function<bool(const Sink&)>& write) {
-  std::string text;
-  write([&text](std::string_view piece) {
-    text += piece;
-    return true;
-  });
-  return text;
+  output.add("}");
 }
 
 }  // namespace
 
-bool write_trace(const std::vector<TraceSubject>& subjects, bool gzip, const Sink& sink) {
-  Output output(sink, gzip);
-  append(output.buffer(), "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
-  const auto count = static_cast<std::int64_t>(subjects.size());
-  for (std::int64_t i = 0; i < count; ++i) {
-    const TraceSubject& subject = subjects[static_cast<std::size_t>(i)];
-    const Tracks used = tracks_of(*subject.timeline);
-    for (std::int32_t rank = 0; rank < subject.timeline->ranks; ++rank) {
-      append_names(output, subject, {i, count}, used, rank);
-      if (!output.drain_if_full()) return false;
-    }
+bool write_trace(const std::vector<TraceSubject>& subjects, const TraceOptions& options, const Sink& sink) {
+  TraceOutput output(sink, options.gzip);
+  std::vector<SubjectWriter> writers;
+  std::int32_t ranks = 0;
+  for (const TraceSubject& subject : subjects) {
+    writers.emplace_back(output, subject, static_cast<std::int64_t>(writers.size()),
+                         static_cast<std::int64_t>(subjects.size()), options.ranks);
+    ranks = std::max(ranks, subject.timeline->ranks);
   }
-  for (std::int64_t i = 0; i < count; ++i)
-    if (!append_spans(output, *subjects[static_cast<std::size_t>(i)].timeline, {i, count})) return false;
-  append(output.buffer(), "\n]}\n");
+  fmt::format_to(output.end(), R"({{"schemaVersion":{},"displayTimeUnit":"ms",)", model::schema);
+  add_distributed_info(output, writers);
+  add_other_data(output, subjects, options.revision);
+  output.add(R"(,"traceEvents":[)");
+  std::int64_t flow = 0;
+  for (std::int32_t rank = 0; rank < ranks; ++rank)
+    for (SubjectWriter& writer : writers)
+      if (!writer.add_rank(rank)) return false;
+  for (SubjectWriter& writer : writers)
+    if (!writer.add_spans() || !writer.add_counters() || !writer.add_flows(flow)) return false;
+  output.add("\n]}\n");
   return output.finish();
-}
-
-std::string to_trace(const std::vector<TraceSubject>& subjects, bool gzip) {
-  return collected([&](const Sink& sink) { return write_trace(subjects, gzip, sink); });
-}
-
-bool write_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip, const Sink& sink) {
-  return write_trace({{"", &timeline, rank_names}}, gzip, sink);
-}
-
-std::string to_trace(const Timeline& timeline, const std::vector<std::string>& rank_names, bool gzip) {
-  return to_trace({{"", &timeline, rank_names}}, gzip);
 }
 
 }  // namespace plumbline::reports

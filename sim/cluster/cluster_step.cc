@@ -106,12 +106,12 @@ class ClusterStep {
   // Runs one kind of step for all seeds and returns the mean over seeds and replicas.
   model::Result<Execution> run(const ExecutionInput& of_one_gpu) {
     ExecutionInput input = without_waits(of_one_gpu);
-    const bool record = std::exchange(input.record, false);
+    const Recording record = std::exchange(input.record, false);
     const double jitter = draw_.kernel_jitter(input);
     ClusterRuns runs;
     TRY(run_even(input, runs));
     Execution mean = TRY(run_drawn(input, jitter, runs));
-    if (record) mean.timeline = TRY(run_sample(std::move(input), jitter, runs));
+    if (record.on) mean.timeline = TRY(run_sample(std::move(input), record, jitter, runs));
     if (runs_)
       runs_->blend_with(runs, reducing_share_);
     else
@@ -127,6 +127,7 @@ class ClusterStep {
       names.push_back(
           fmt::format("{}, replica {}{}", simulation.rank_names[one.gpu / replicas_], one.gpu % replicas_, one.what));
     simulation.rank_names = std::move(names);
+    if (!options_.record.ranks.empty()) return;
     simulation.sample = fmt::format(
         "{} of {} GPUs: of each pipeline rank the first replica, and those that compute longest and at the "
         "median, as many as fit",
@@ -218,12 +219,15 @@ class ClusterStep {
   }
 
   // Runs the first fleet again and records some of its GPUs.
-  model::Result<model::Timeline> run_sample(ExecutionInput input, double jitter, const ClusterRuns& runs) {
-    sample_ = sampled_gpus(runs.compute, input.program->schedule.ranks.size(), replicas_);
+  model::Result<model::Timeline> run_sample(ExecutionInput input, const Recording& record, double jitter,
+                                            const ClusterRuns& runs) {
+    for (const std::int32_t gpu : record.ranks) sample_.push_back({gpu, ""});
+    if (sample_.empty()) sample_ = sampled_gpus(runs.compute, input.program->schedule.ranks.size(), replicas_);
     FleetDraw::Drawn drawn = TRY(draw_.draw(options_.seed, causes_, jitter));
-    for (const SampledGpu& one : sample_) drawn.fleet.recorded.push_back(one.gpu);
     input.fleet = &drawn.fleet;
-    input.record = true;
+    input.record = record;
+    input.record.ranks.clear();
+    for (const SampledGpu& one : sample_) input.record.ranks.push_back(one.gpu);
     return TRY(execute(input)).timeline;
   }
 
@@ -284,7 +288,7 @@ model::Result<Simulation> simulate_cluster(const Inputs& inputs, const ClusterOp
   ClusterStep step(inputs, options);
   auto simulation =
       TRY(predictor.simulate(inputs.plan, {.fidelity = Fidelity::cluster,
-                                           .record_timeline = options.record,
+                                           .record = options.record,
                                            .execute = [&](const ExecutionInput& input) { return step.run(input); }}));
   simulation.result.cluster = step.spread(simulation.result.step);
   step.name_sample(simulation);

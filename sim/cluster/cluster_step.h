@@ -7,6 +7,7 @@
 #include "model/base/error.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/simulation.h"
+#include "sim/step/recording.h"
 
 namespace plumbline::sim {
 
@@ -17,7 +18,7 @@ struct ClusterOptions {
   std::int64_t seeds = 8;
   std::uint64_t seed = 1;   // of the first
   bool by_kernels = false;  // segment by segment instead of whole slots
-  bool record = false;      // the timeline of a sample of GPUs in the first seed
+  Recording record;         // the timeline of these GPUs in the first seed, or of a sample
   // What is drawn.
   bool slow_ranks = true, jitter = true, imbalance = true;
 };

@@ -16,6 +16,7 @@
 #include "sim/campaign/predicted_run.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
+#include "sim/predict/detail/memory_power_counters.h"
 #include "sim/predict/detail/parts_cache.h"
 #include "sim/predict/detail/result_guard.h"
 
@@ -110,6 +111,7 @@ class Predictor::Parts {
     simulation.rank_names = rank_names(whole.schedule);
     simulation.events = execution.events;
     simulation.timeline = std::move(execution.timeline);
+    if (options.record.on) add_memory_and_power(work_, whole, result.memory, simulation.timeline);
     return simulation;
   }
 
@@ -191,7 +193,7 @@ class Predictor::Parts {
   model::Result<Execution> run_events(const model::StepProgram& program, const SimulationOptions& options) {
     TRY(check_countable(predicted(), run_step(work_, true, false).step_end));
     ExecutionInput input = execution_input(program, true);
-    input.record = options.record_timeline;
+    input.record = options.record;
     const auto run = [&](const ExecutionInput& one) { return options.execute ? options.execute(one) : execute(one); };
     model::Result<Execution> reducing = options.loop == nullptr ? run(input) : execute(input, *options.loop);
     if (!reducing || reducing_share() == 1) return reducing;

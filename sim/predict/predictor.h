@@ -15,6 +15,7 @@
 #include "sim/network/step_links.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/simulation.h"
+#include "sim/step/recording.h"
 
 namespace plumbline::sim {
 
@@ -69,7 +70,7 @@ class Predictor {
 
   struct SimulationOptions {
     Fidelity fidelity = Fidelity::step;
-    bool record_timeline = false;
+    Recording record;
     Loop* loop = nullptr;  // as in events()
     // Runs the events of the step instead, any number of times, and returns an execution of one GPU per pipeline rank.
     // Called once, or twice where only some steps reduce gradients: then for those first.

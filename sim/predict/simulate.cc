@@ -60,26 +60,25 @@ model::Result<topologies::Background> mean_load(const Inputs& inputs) {
   return topologies::Background{.leaf = meter.seconds().leaf / seconds, .spine = meter.seconds().spine / seconds};
 }
 
-model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline) {
-  return Predictor(inputs).simulate(inputs.plan, {.fidelity = fidelity, .record_timeline = record_timeline});
+model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, const Recording& record) {
+  return Predictor(inputs).simulate(inputs.plan, {.fidelity = fidelity, .record = record});
 }
 
-model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_timeline,
+model::Result<Simulation> simulate_on_network(const Inputs& inputs, const Recording& record,
                                               const std::vector<NamedLinkChange>& changes) {
   assert(inputs.fabric && "a network needs wiring");
   Predictor predictor(inputs);
-  return simulate_on_network(predictor, inputs.plan, record_timeline, changes);
+  return simulate_on_network(predictor, inputs.plan, record, changes);
 }
 
-model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, bool record_timeline,
+model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, const Recording& record,
                                               const std::vector<NamedLinkChange>& changes) {
   const auto links = TRY(predictor.links(plan));
   const topologies::Fabric& fabric = (links)->fabric();
   auto network = TRY(SimGridNetwork::make(fabric.links()));
   SimGridLoop loop(network);
   TRY(apply(changes, fabric, loop));
-  auto simulation =
-      predictor.simulate(plan, {.fidelity = Fidelity::step, .record_timeline = record_timeline, .loop = &loop});
+  auto simulation = predictor.simulate(plan, {.fidelity = Fidelity::step, .record = record, .loop = &loop});
   if (!loop.failures().empty()) {
     const FlowFailure& first = loop.failures().front();
     return model::infeasible("--degrade",

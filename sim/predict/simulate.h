@@ -9,6 +9,7 @@
 #include "model/plan/plan.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/simulation.h"
+#include "sim/step/recording.h"
 
 namespace plumbline::sim {
 
@@ -16,7 +17,7 @@ class Predictor;
 
 // Simulates a step on the heap loop, where each transfer runs as if alone on its links. A plan that does not fit in
 // memory is simulated all the same; result.memory.fits is then false.
-model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, bool record_timeline);
+model::Result<Simulation> simulate(const Inputs& inputs, Fidelity fidelity, const Recording& record);
 
 // A change of the bandwidth of links during a step, which moves no route. What holds from the start belongs into
 // FabricShape::factors.
@@ -28,10 +29,10 @@ struct NamedLinkChange {
 
 // Simulates a step on the SimGrid loop, where concurrent transfers share links. Requires inputs.fabric. Errors: those
 // of simulate() and SimGridNetwork, an unknown link, and a link that failed during a transfer (infeasible).
-model::Result<Simulation> simulate_on_network(const Inputs& inputs, bool record_timeline,
+model::Result<Simulation> simulate_on_network(const Inputs& inputs, const Recording& record,
                                               const std::vector<NamedLinkChange>& changes = {});
 // Does the same with a predictor whose inputs have wiring.
-model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, bool record_timeline,
+model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, const Recording& record,
                                               const std::vector<NamedLinkChange>& changes = {});
 
 // Returns what the steps of a plan take of the links of other jobs on its leaves: the seconds in which a pipeline

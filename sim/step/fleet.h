@@ -31,7 +31,6 @@ struct Fleet {
   // Every slot runs segment by segment from its GPU's own start. Else slots that no data-parallel collective overlaps
   // are evaluated at once for all GPUs that wait for each other in them, and others start with the last of these GPUs.
   bool by_kernels = false;
-  std::vector<std::int32_t> recorded;  // GPUs of the timeline, ascending, where one is recorded; empty: all
 };
 
 }  // namespace plumbline::sim

@@ -39,7 +39,7 @@ class Executor final : public GpuListener, public Handler {
       : input_(input),
         fleet_(input.fleet == nullptr ? one_gpu_per_rank() : *input.fleet),
         replicas_(static_cast<std::int32_t>(fleet_.replicas)),
-        whole_slots_(!shared && !input.record && !fleet_.by_kernels),
+        whole_slots_(!shared && !input.record.on && !fleet_.by_kernels),
         program_(*input.program),
         batched_(program_.schedule.point_to_point == PointToPoint::batched),
         loop_(loop),
@@ -63,7 +63,9 @@ class Executor final : public GpuListener, public Handler {
     paths_.resize(input.links == nullptr ? 1 : ranks);
     for (auto& paths : paths_) paths.resize(program_.templates.size());
     for (std::size_t r = 0; r < ranks; ++r) rank_groups_.push_back(links_of_groups(input, r));
-    if (input.record) recorder_.emplace(program_, input.template_times, fleet_);
+    if (input.record.on)
+      recorder_.emplace(program_, input.template_times, input.record, input.fleet,
+                        Recorder::Hardware{input.device_sms, input.collective_sms, input.links});
   }
 
   model::Result<Execution> run() {
@@ -287,7 +289,7 @@ class Executor final : public GpuListener, public Handler {
   }
 
   void message_arrived(const Messages::Arrival& arrival) {
-    if (recorder_) recorder_->message(arrival.sender, arrival.forward, arrival.micro_batch, arrival.start, arrival.end);
+    if (recorder_) recorder_->message(arrival);
     try_start(arrival.receiver);
     try_start(arrival.sender);
   }
@@ -307,10 +309,16 @@ class Executor final : public GpuListener, public Handler {
 
   void collective_ended(const Collectives::Run& run) {
     for (const std::int32_t gpu : run.gpus) {
-      const bool reduces = run.kind == Collectives::Kind::reduce;
-      if (recorder_) recorder_->optimizer(gpu, reduces ? "reduce gradients" : "gather parameters", run.start, run.end);
+      if (recorder_) recorder_->collective(gpu, run, load_of(run));
       gpus_[static_cast<std::size_t>(gpu)].model.wake();
     }
+  }
+
+  const WireLoad& load_of(const Collectives::Run& run) const {
+    const UnitTiming& unit =
+        input_.optimizers[static_cast<std::size_t>(run.stage)].units[static_cast<std::size_t>(run.unit)];
+    if (run.kind == Collectives::Kind::gather) return unit.gather_load;
+    return input_.synchronize ? unit.reduce_load : unit.local_load;
   }
 
   double optimizer_step() {

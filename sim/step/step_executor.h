@@ -13,6 +13,7 @@
 #include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 #include "sim/step/fleet.h"
+#include "sim/step/recording.h"
 #include "sim/step/segment_time.h"
 #include "sim/step/step_end.h"
 #include "sim/step/template_run.h"
@@ -33,7 +34,7 @@ struct ExecutionInput {
   bool synchronize = true;                  // gradients are reduced in this step
   std::int64_t collective_sms = 0;          // held by reductions and gathers
   double collective_slowdown = 1;           // factor on their time while the GPU computes
-  bool record = false;                      // fill the timeline
+  Recording record;                         // what fills the timeline
   const Fleet* fleet = nullptr;             // every GPU; nullptr: one GPU for each pipeline rank
 };
 

@@ -49,10 +49,11 @@ std::string slots_text(const TimelineSummary& summary) {
 
 std::string chunk_heading(const ChunkComparisonOutput& output) {
   const TimelineComparison& c = output.comparison.times;
-  std::string text =
-      fmt::format("predicted  {}, profile {}: chunk {}\n", output.plan_name, output.profile, slots_text(c.predicted));
-  text +=
-      fmt::format("measured   {}: {} kernels, chunk {}\n\n", output.chunk_path, output.kernels, slots_text(c.measured));
+  std::string text = wrapped(
+      fmt::format("predicted  {}, profile {}: chunk {}", output.plan_name, output.profile, slots_text(c.predicted)));
+  text += wrapped(fmt::format("measured   {}: {} kernels, chunk {}", output.chunk_path, output.kernels,
+                              slots_text(c.measured))) +
+          "\n";
   if (!c.same_slots) {
     return text + wrapped(
                       "The two do not run the same layers, or the measurement does not name which kernel belongs to "

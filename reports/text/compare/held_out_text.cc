@@ -18,7 +18,7 @@ std::string goal_text(const calibrate::ComponentGoal& goal) {
 std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables) {
   const auto summaries = calibrate::summaries(tables);
   if (summaries.empty()) return "";
-  Table table(fmt::format("{} | >fitted | >held out | >median % | >p90 % | >roofline | >p90", gpu), 2, wide_table);
+  Table table(fmt::format("{} | >fitted | >held out | >median % | >p90 % | >roofline | >p90", gpu));
   for (const calibrate::HeldOutSummary& family : summaries) {
     if (!family.table.empty()) continue;
     const auto add = [&](const std::string& name, const calibrate::HeldOutSummary& of) {

@@ -26,8 +26,7 @@ double share_of(const IntervalScore& score, std::size_t tenth) {
 std::string tenth_name(std::size_t tenth) { return fmt::format("{}-{} %", tenth * 10, tenth * 10 + 10); }
 
 std::string scores_table(const IntervalScores& scores) {
-  Table table("set | >rows | >in P10-P90 | >half-width | >pinball | >of an MFU | >mean absolute | >bias", 2,
-              wide_table);
+  Table table("set | >rows | >in P10-P90 | >half-width | >pinball | >of an MFU | >mean absolute | >bias");
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.step;
     if (score.rows == 0) continue;
@@ -56,7 +55,7 @@ std::string tenths_bars(const IntervalScore& all) {
 }
 
 std::string memory_scores(const IntervalScores& scores) {
-  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias | >fits, Brier", 2, wide_table);
+  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias | >fits, Brier");
   bool any = false;
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.memory;

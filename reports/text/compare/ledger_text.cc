@@ -39,8 +39,8 @@ constexpr std::string_view titles = "entry | >P10 .. P50 .. P90 | >measured | | 
 }  // namespace
 
 std::string ledger_table(const std::vector<LedgerEntry>& entries) {
-  Table times(titles, 2, wide_table), peaks(titles, 2, wide_table);
-  Table open("entry | predicted | >P10 .. P50 .. P90", 2, wide_table);
+  Table times(titles), peaks(titles);
+  Table open("entry | predicted | >P10 .. P50 .. P90");
   std::size_t measured = 0, inside = 0, with_peak = 0;
   for (const LedgerEntry& entry : entries) {
     if (!entry.measured) {

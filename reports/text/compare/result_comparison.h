@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "model/base/error.h"
 #include "model/result/comparison.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::reports {
 
@@ -24,9 +26,9 @@ std::string result_comparison_json(const model::ResultComparison& comparison);
 // Returns an SVG document with a waterfall for each difference.
 std::string result_comparison_svg(const model::ResultComparison& comparison);
 
-// Returns a Chrome trace (reports/trace/trace.h) of all subjects with their processes in the order of ranks. A
-// predicted and a measured step are labelled "predicted rank 0 (...)" and "measured rank 0"; others by the subjects'
-// names. An input error names the subject that has no timeline.
-model::Result<std::string> result_comparison_trace(const model::ResultComparison& comparison, bool gzip);
+// Returns what a trace of all subjects consists of, with references to the comparison. A predicted and a measured step
+// are labelled "predicted rank 0 (...)" and "measured rank 0"; others by the subjects' names. An input error names the
+// subject that has no timeline.
+model::Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison);
 
 }  // namespace plumbline::reports

@@ -132,7 +132,7 @@ void add_memory_errors(const model::ResultComparison& comparison, Table& table) 
 std::string side_by_side(const model::ResultComparison& comparison) {
   std::vector<Column> columns = {{""}};
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
-  Table table(columns, 2, wide_table);
+  Table table(columns);
   const std::vector<Quantity> rows = quantities();
   add_quantity(comparison, rows.front(), table);
   add_changes(comparison, table);
@@ -204,8 +204,7 @@ std::string waterfall_text(const model::ResultComparison::Difference& difference
                {subject_letter(difference.from), right},
                {subject_letter(difference.to), right},
                {"change", right},
-               {std::string(half_difference_bar, ' ') + "|"}},
-              2, wide_table);
+               {std::string(half_difference_bar, ' ') + "|"}});
   for (const WaterfallRow& row : waterfall.rows)
     table.add({row.name, seconds(row.from_s), seconds(row.to_s), change(row.change_s()), bar(row.change_s(), largest)});
   table.add_rule();

@@ -83,7 +83,7 @@ std::string profiles_table(const calibrate::EvaluatedCase& evaluated) {
 std::string intervals_table(const calibrate::EvaluatedCase& evaluated) {
   std::vector<Column> columns = {{"figure"}, {"published", Align::right}};
   for (const std::string& profile : evaluated.definition.profiles) columns.push_back({profile, Align::right});
-  Table table(columns, 2, wide_table);
+  Table table(columns);
   bool any = false;
   for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
     std::vector<std::string> cells = {label(row.figure), number(row.figure.value)};

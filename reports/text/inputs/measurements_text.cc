@@ -97,7 +97,7 @@ std::string op_table(const Measurements& all, const std::string& device_name, co
   }
   std::vector<Column> chosen;
   for (const std::size_t i : used) chosen.push_back(columns[i]);
-  Table table(chosen, 2, wide_table);
+  Table table(chosen);
   for (std::vector<std::string>& row : rows) {
     std::vector<std::string> cells;
     for (const std::size_t i : used) cells.push_back(std::move(row[i]));
@@ -154,7 +154,7 @@ std::string heading(const Measurements& all, const std::string& name, const mode
 }
 
 std::string failures_text(const Measurements& all) {
-  Table table("failed | reason", 2, wide_table);
+  Table table("failed | reason");
   bool any = false;
   for (const Failure& failure : all.failures) {
     const bool made_good = std::ranges::any_of(all.values, [&](const Measurement& m) {
@@ -268,8 +268,7 @@ std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& ba
 }
 
 std::string card_text(const calibrate::CardComparison& comparison) {
-  constexpr std::size_t width = 110;
-  Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "), 2, width);
+  Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "));
   std::vector<std::string> slower, faster;
   for (const calibrate::ComparedFamily& family : comparison.families) {
     table.add({family.name, fmt::format("{}", family.records), fixed(family.median, 3), fixed(family.low, 3),

@@ -84,8 +84,9 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
       shape.nics > shape.gpus_per_node
           ? fmt::format("{} NICs of {} for each GPU", shape.nics / shape.gpus_per_node, rate(shape.nic_bandwidth))
           : fmt::format("{} per NIC", rate(shape.nic_bandwidth));
-  return out + bottom + "   " + under.substr(0, under.find_last_not_of(' ') + 1) + "\n   " + row(gpus, bars) + nics +
-         '\n';
+  const std::string lines = row(gpus, bars);
+  return out + bottom + "   " + under.substr(0, under.find_last_not_of(' ') + 1) + "\n   " +
+         lines.substr(0, lines.find_last_not_of(' ') + 1) + "   " + nics + '\n';
 }
 
 std::string draw_fabric(const Fabric& fabric) {
@@ -116,7 +117,7 @@ std::string draw_fabric(const Fabric& fabric) {
 }
 
 std::string links_table(const Fabric& fabric) {
-  Table table("links | >count | >each | >together", 2, 100);
+  Table table("links | >count | >each | >together");
   for (const topologies::LinkGroup& group : topologies::inventory(fabric)) {
     const double together = static_cast<double>(group.count) * group.bandwidth;
     table.add({std::string(to_string(group.kind)), grouped(static_cast<double>(group.count)), rate(group.bandwidth),

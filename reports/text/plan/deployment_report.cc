@@ -13,7 +13,6 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t deployment_table_width = 200;
 constexpr const char* deployment_columns =
     "> | prefill | decode | >P:D GPUs | >chunk | >in flight | >batch/GPU | >TPOT | >TTFT | >tokens/s/GPU | >USD/M out "
     "| "
@@ -87,8 +86,7 @@ std::vector<Cell> joined(std::vector<Cell> front, const std::vector<Cell>& rest)
 
 std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
   Table table(
-      joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))), 2,
-      deployment_table_width);
+      joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& on = answer.options[answer.order[i]].on;
     table.add(joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), whole(on.gpus)},
@@ -99,7 +97,7 @@ std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
 
 std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) {
   const sim::DeploymentOption& option = answer.first();
-  Table table(columns_of(deployment_columns), 2, deployment_table_width);
+  Table table(columns_of(deployment_columns));
   for (std::size_t i = 0; i < option.search.best.size(); ++i)
     table.add(joined({fmt::format("{}", i + 1)},
                      deployment_cells(option.search.best[i], option.search.best.front(), answer)));
@@ -114,8 +112,7 @@ std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
   constexpr std::size_t most = 12;
   const auto& frontier = answer.first().search.frontier;
   if (frontier.empty()) return "";
-  Table table("  >tokens/s/user | >tokens/s/GPU | >TPOT | >TTFT | >in flight | deployment | ", 2,
-              deployment_table_width);
+  Table table("  >tokens/s/user | >tokens/s/GPU | >TPOT | >TTFT | >in flight | deployment | ");
   const std::size_t shown = std::min(most, frontier.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const sim::DeploymentPoint& one = frontier[shown == 1 ? 0 : i * (frontier.size() - 1) / (shown - 1)];

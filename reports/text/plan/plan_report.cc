@@ -131,7 +131,6 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
   return notes.empty() ? "" : heading("What it rests on", style) + notes;
 }
 
-constexpr std::size_t break_even_width = 120;
 constexpr std::size_t most_rules = 6;  // per option
 
 std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
@@ -146,8 +145,7 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
                {"10-90 %", right},
                {"+-", right},
                {"best with", right},
-               {"measured", right}},
-              2, break_even_width);
+               {"measured", right}});
   const auto text = [&](double value) { return money ? scaled(value) : number(value); };
   std::string families;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {

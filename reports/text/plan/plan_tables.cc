@@ -12,8 +12,6 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t plan_table_width = 260;
-
 std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
 
 std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
@@ -110,8 +108,7 @@ std::string option_remark(const sim::PlanAnswer& answer, std::size_t place) {
 }  // namespace
 
 std::string options_table(const sim::PlanAnswer& answer, Style style) {
-  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), plan_columns(answer.limits)), 2,
-              plan_table_width);
+  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), plan_columns(answer.limits)));
   const auto best = sim::measure(answer.best(0).cost, answer.objective);
   std::string reasons;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
@@ -134,7 +131,7 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
 
 std::string plans_table(const sim::PlanAnswer& answer, Style style) {
   const sim::ClusterOption& option = answer.first();
-  Table table(with(columns_of(">"), plan_columns(answer.limits)), 2, plan_table_width);
+  Table table(with(columns_of(">"), plan_columns(answer.limits)));
   std::string reasons;
   for (std::size_t i = 0; i < option.plans.size(); ++i) {
     const sim::RankedPlan& row = option.plans[i];

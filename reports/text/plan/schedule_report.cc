@@ -17,7 +17,6 @@ using model::ScheduleOp;
 using model::ScheduleShape;
 
 // Wide enough that names of schedules do not wrap, even next to numbers of many digits.
-constexpr std::size_t comparison_width = 110;
 constexpr std::array op_types = {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB};
 
 std::string field(std::int32_t value) { return value < 0 ? std::string() : fmt::format("{}", value); }
@@ -35,7 +34,7 @@ std::string heading(const model::CostedSchedule& output) {
   } else {
     text += fmt::format("costs per stage from {},", output.costs.file);
   }
-  return text + fmt::format(" p2p={:.6g}\n\n", output.costs.uniform.p2p);
+  return wrapped(text + fmt::format(" p2p={:.6g}", output.costs.uniform.p2p)) + "\n";
 }
 
 std::string rank_table(const model::CostedSchedule& output) {
@@ -79,11 +78,11 @@ double over_bound(const model::ComparedSchedule& row) { return std::max(0.0, row
 
 std::string heading(const model::ScheduleShape& shape, const model::CostTable& costs) {
   std::string text = fmt::format(
-      "{} ranks, {} micro-batches, the same work in every schedule; interleaved: {} chunks per rank\n"
+      "{} ranks, {} micro-batches, the same work in every schedule;\ninterleaved: {} chunks per rank\n"
       "a full stage costs ",
       shape.ranks, shape.micro_batches, shape.virtual_stages);
   if (!costs.stages.empty()) {
-    return text + fmt::format("what {} lists, a message {:.6g}\n\n", costs.file, costs.uniform.p2p);
+    return text + fmt::format("what\n{}\nlists, a message {:.6g}\n\n", costs.file, costs.uniform.p2p);
   }
   const model::ScheduleCosts& c = costs.uniform;
   return text + fmt::format("F={:.6g} B={:.6g} I={:.6g} W={:.6g} FB={:.6g}, a message {:.6g}\n\n", c.F, c.B, c.I, c.W,
@@ -128,7 +127,7 @@ std::string schedule_svg(const model::CostedSchedule& output) { return picture_s
 
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs) {
-  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >p2p | >bound | >over", 2, comparison_width);
+  Table table("schedule | >makespan | >bubble | >worst | >peak | >copies | >p2p | >bound | >over");
   const auto digits = [](double value) { return fmt::format("{:.5g}", value); };
   const auto short_number = [](double value) { return fmt::format("{:.4g}", value); };
   bool any = false;
@@ -146,8 +145,10 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
 bubble, worst  idle of the average and of the worst rank, % of the makespan
 peak           activations of the fullest rank, in micro-batches of a full stage
 copies         of the parameters in the pipeline
-p2p            what point-to-point adds to the makespan, in messages; needs p2p above 0
-bound, over    no order of these ops on these ranks is shorter; the makespan above it, in %
+p2p            what point-to-point adds to the makespan, in messages; needs p2p
+               above 0
+bound, over    no order of these ops on these ranks is shorter; the makespan
+               above it, in %
 )";
 }
 

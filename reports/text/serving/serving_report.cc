@@ -61,7 +61,7 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
 
 std::string serving_text(const ServingReport& report, Style style) {
   std::string out;
-  for (const std::string& line : serving_head(report)) out += (out.empty() ? bold(line, style) : line) + "\n";
+  for (const std::string& line : serving_head(report)) out += out.empty() ? bold(line, style) + "\n" : wrapped(line);
   for (const TitledTable& table : serving_tables(report)) out += section(table, style);
   out += heading("What it rests on", style);
   for (const std::string& sentence : serving_sentences(report)) out += paragraph(sentence);

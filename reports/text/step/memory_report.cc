@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::size_t most_ranks = 16;
 constexpr std::size_t most_changes = 8;
-constexpr std::size_t memory_table_width = 100;
 
 // Returns the ranks to print, in rank order: all of them, or those with the highest peaks.
 std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
@@ -54,7 +53,7 @@ std::string allocator(const model::Memory& memory) {
       gigabytes(fullest->high_bytes)));
 }
 
-constexpr std::size_t plot_width = 88, plot_height = 18;
+constexpr std::size_t plot_width = 72, plot_height = 18;
 
 // Items from the bottom up; those that stay allocated come first.
 using Item = std::pair<char, std::string_view>;
@@ -92,8 +91,7 @@ std::vector<const model::MemoryLevel*> columns_of(const std::vector<model::Memor
 
 std::string memory_summary(const model::Memory& memory, Style style) {
   std::string out = heading("Memory per pipeline rank at its fullest moment (GB = 1e9 bytes)", style);
-  Table table(">rank | stages | >params | >grads | >optim. | >activ. | >temp. | >comm. | >reserve | >peak | >free | ",
-              2, memory_table_width);
+  Table table(">rank | stages | >params | >grads | >optim. | >activ. | >temp. | >comm. | >reserve | >peak | >free | ");
   const auto ranks = shown_ranks(memory);
   for (const model::RankMemory& rank : ranks) {
     const bool over = rank.peak_bytes > memory.capacity_bytes;
@@ -121,7 +119,7 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
            paragraph(fmt::format("Closest: {}, which needs {} GB of {} GB.", fmt::join(advice.closest->settings, ", "),
                                  gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
   }
-  Table table("--set | >peak", 2, memory_table_width);
+  Table table("--set | >peak");
   const std::size_t shown = std::min(advice.fitting.size(), most_changes);
   for (std::size_t i = 0; i < shown; ++i) table.add(row(advice.fitting[i]));
   out += table.to_string();

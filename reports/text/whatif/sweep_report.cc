@@ -97,7 +97,7 @@ std::string table(const sim::SweepResult& result) {
     columns.push_back({result.grid.short_name(axis), result.grid.axes()[axis].numeric() ? right : left});
   for (const Metric& metric : shown_metrics) columns.push_back({metric.title, right});
   columns.push_back({""});
-  Table table(columns, 2, wide_table);
+  Table table(columns);
   for (const std::size_t point : shown) {
     std::vector<std::string> row;
     for (std::size_t axis = 0; axis < result.grid.axes().size(); ++axis)

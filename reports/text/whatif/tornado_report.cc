@@ -13,7 +13,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t half_bar = 16;  // characters for the widest side
+constexpr std::size_t half_bar = 8;  // characters for the widest side
 constexpr std::array<std::string_view, sim::tornado_metrics.size()> titles = {"Step time", "Cost of the run"};
 constexpr std::size_t lower = 2, higher = 1;  // series colours of reports/charts/chart_frame.h
 
@@ -53,8 +53,7 @@ std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
                {"most", right},
                {"at", right},
                {"width", right},
-               {std::string(half_bar, ' ') + "|"}},
-              2, wide_table);
+               {std::string(half_bar, ' ') + "|"}});
   for (const sim::TornadoRow* row : rows) {
     const sim::TornadoSpan& span = *row->spans[metric];
     table.add({row->input.name, amount(metric, span.least), setting_name(*row, span.least_setting),

@@ -105,8 +105,9 @@ void Messages::handle(std::uint32_t code, std::uint64_t argument) {
   }
   arrived_[argument] = 1;
   const std::size_t micro_batches = static_cast<std::size_t>(micro_batches_);
-  const std::size_t place = argument / micro_batches / static_cast<std::size_t>(stages_ * directions_);
-  on_arrival_({message.sender, message.receiver, place % 2 == 1, static_cast<std::int32_t>(argument % micro_batches),
+  const auto place = static_cast<std::int32_t>(argument / micro_batches);  // without its micro-batch
+  on_arrival_({message.sender, message.receiver, place / (stages_ * directions_) % 2 == 1,
+               place / stages_ % directions_, place % stages_, static_cast<std::int32_t>(argument % micro_batches),
                message.start, message.end});
 }
 

@@ -20,7 +20,7 @@ class Messages final : public Handler {
   struct Arrival {
     std::int32_t sender, receiver;
     bool forward;
-    std::int32_t micro_batch;
+    std::int32_t direction, stage, micro_batch;
     Time start, end;
   };
   using OnArrival = std::function<void(const Arrival&)>;

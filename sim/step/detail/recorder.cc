@@ -24,51 +24,68 @@ std::size_t representative_op(const std::vector<model::ScheduleOp>& ops) {
 }  // namespace
 
 Recorder::Recorder(const model::StepProgram& program, const std::vector<std::vector<SegmentTime>>& template_times,
-                   const Fleet& fleet)
-    : program_(program), template_times_(template_times), fleet_(fleet) {
-  for (const auto& ops : program.schedule.ranks) kernel_op_.push_back(representative_op(ops));
+                   const Recording& recording, const Fleet* fleet, const Hardware& hardware)
+    : program_(program),
+      template_times_(template_times),
+      recording_(recording),
+      of_gpus_(fleet != nullptr && !recording.ranks.empty()),
+      replicas_(fleet == nullptr ? 1 : fleet->replicas),
+      hardware_(hardware),
+      labels_(program_),
+      loads_(hardware.sms) {
+  for (const auto& ops : program_.schedule.ranks) kernel_op_.push_back(representative_op(ops));
 }
 
 std::int32_t Recorder::track_of(std::int32_t gpu) const {
-  if (fleet_.recorded.empty()) return gpu;
-  const auto place = std::ranges::lower_bound(fleet_.recorded, gpu);
-  return place != fleet_.recorded.end() && *place == gpu ? static_cast<std::int32_t>(place - fleet_.recorded.begin())
-                                                         : -1;
+  if (recording_.ranks.empty()) return gpu;
+  const auto place = std::ranges::lower_bound(recording_.ranks, gpu);
+  if (place == recording_.ranks.end() || *place != gpu) return -1;
+  return of_gpus_ ? static_cast<std::int32_t>(place - recording_.ranks.begin()) : gpu;
+}
+
+void Recorder::add(Span place, std::int32_t track, const std::string& name, std::uint8_t depth, Time start, Time end) {
+  place.rank = track;
+  timeline_.add(place, name, depth, start, end);
 }
 
 void Recorder::slot(std::int32_t gpu, std::size_t op, Time start, Time end) {
   const std::int32_t track = track_of(gpu);
   if (track < 0) return;
-  const model::ScheduleOp& o = program_.schedule.ranks[rank_of(gpu)][op];
-  timeline_.add({.rank = track, .micro_batch = o.f_mb >= 0 ? o.f_mb : o.b_mb}, std::string(to_string(o.type)),
-                model::slot_depth, start, end);
+  const std::size_t rank = rank_of(gpu);
+  add(labels_.slot(rank, op), track, std::string(to_string(program_.schedule.ranks[rank][op].type)), model::slot_depth,
+      start, end);
 }
 
 void Recorder::segment(std::int32_t gpu, std::size_t op, std::uint32_t index, const SegmentRun& run) {
   const std::int32_t track = track_of(gpu);
   if (track < 0) return;
   const std::size_t rank = rank_of(gpu);
-  const bool shows_kernels = kernel_op_[rank] == op;
-  const model::ScheduleOp& o = program_.schedule.ranks[rank][op];
+  const bool shows_kernels = recording_.every_kernel || kernel_op_[rank] == op;
   const std::uint16_t slot = program_.slot_templates[rank][op];
   const model::Segment& s = program_.templates[slot].segments[index];
-  const model::Stage& stage = program_.stages[s.forward_side ? o.f_stage : o.b_stage];
-  const Span place{.rank = track,
-                   .stream = s.stream,
-                   .layer = stage.layers[s.block_of_stage],
-                   .micro_batch = s.forward_side ? o.f_mb : o.b_mb};
-  timeline_.add(place, model::span_name(s.section, s.phase), phase_depth, run.start, run.end);
-  if (s.stream == Stream::communication) {
-    if (run.transfer > run.arrival) timeline_.add(place, "notify", kernel_depth, run.arrival, run.transfer);
-    if (shows_kernels) timeline_.add(place, "transfer", kernel_depth, run.transfer, run.end);
+  const SegmentTime& time = template_times_[slot][index];
+  const Span place = labels_.segment(rank, op, index, time.network_bytes + time.node_bytes);
+  add(place, track, model::span_name(s.section, s.phase), phase_depth, run.start, run.end);
+  const bool waits = s.stream == Stream::communication;
+  const Time sends_from = waits ? run.transfer : run.start;
+  if (time.network_bytes + time.node_bytes > 0)
+    loads_.add(track, sends_from, run.end, {.network_bytes = time.network_bytes, .node_bytes = time.node_bytes});
+  if (waits) loads_.add(track, run.arrival, run.end, {.communication_sms = time.held});
+  if (s.stream == Stream::compute || s.stream == Stream::weight_gradient)
+    loads_.add(track, run.start, run.end, {.kernels = 1});
+  if (waits) {
+    if (run.transfer > run.arrival) add(place, track, "notify", kernel_depth, run.arrival, run.transfer);
+    if (shows_kernels) add(place, track, "transfer", kernel_depth, run.transfer, run.end);
   } else if (shows_kernels) {
-    kernels(s, template_times_[slot][index], run, place);
+    kernels(op, index, run, place, track);
   }
 }
 
 // Adds the kernels of a segment, which advances as one event, in proportion to their times.
-void Recorder::kernels(const model::Segment& segment, const SegmentTime& time, const SegmentRun& run,
-                       const Span& place) {
+void Recorder::kernels(std::size_t op, std::uint32_t index, const SegmentRun& run, Span place, std::int32_t track) {
+  const std::uint16_t slot = program_.slot_templates[static_cast<std::size_t>(place.rank)][op];
+  const model::Segment& segment = program_.templates[slot].segments[index];
+  const SegmentTime& time = template_times_[slot][index];
   const double total = std::accumulate(time.kernels.begin(), time.kernels.end(), 0.0);
   if (total <= 0) return;
   double before = 0;
@@ -76,29 +93,62 @@ void Recorder::kernels(const model::Segment& segment, const SegmentTime& time, c
   for (std::size_t i = 0; i < segment.operators.size(); ++i) {
     before += time.kernels[i];
     const Time end = run.start + std::llround(static_cast<double>(run.end - run.start) * std::min(1.0, before / total));
-    timeline_.add(place, program_.blocks[segment.block].operators[segment.operators[i]].name, kernel_depth, start, end);
+    add(labels_.kernel(place, op, index, i), track, program_.blocks[segment.block].operators[segment.operators[i]].name,
+        kernel_depth, start, end);
     start = end;
   }
 }
 
-void Recorder::message(std::int32_t gpu, bool forward, std::int32_t micro_batch, Time start, Time end) {
-  const std::int32_t track = track_of(gpu);
+void Recorder::message(const Messages::Arrival& arrival) {
+  const std::int32_t track = track_of(arrival.sender);
   if (track < 0) return;
-  timeline_.add({.rank = track, .stream = Stream::pipeline, .micro_batch = micro_batch},
-                forward ? "send activation" : "send gradient", phase_depth, start, end);
+  const Span place = labels_.message(rank_of(arrival.sender), {.send = true,
+                                                               .forward = arrival.forward,
+                                                               .peer = track_of(arrival.receiver),
+                                                               .direction = arrival.direction,
+                                                               .stage = arrival.stage,
+                                                               .micro_batch = arrival.micro_batch});
+  if (hardware_.links != nullptr) {
+    const Footprint& route = hardware_.links->message(static_cast<std::int32_t>(rank_of(arrival.sender)),
+                                                      static_cast<std::int32_t>(rank_of(arrival.receiver)));
+    const auto& links = hardware_.links->fabric().links();
+    const double bytes = program_.stage_message.value();
+    const bool leaves = std::ranges::any_of(
+        route, [&](const Crossing& one) { return links[one.link].kind == topologies::LinkKind::nic_up; });
+    loads_.add(track, arrival.start, arrival.end,
+               {.network_bytes = leaves ? bytes : 0, .node_bytes = leaves ? 0 : bytes});
+  }
+  add(place, track, arrival.forward ? "send activation" : "send gradient", phase_depth, arrival.start, arrival.end);
+}
+
+void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const WireLoad& load) {
+  const std::int32_t track = track_of(gpu);
+  if (track < 0 || run.end <= run.start) return;
+  const bool reduces = run.kind == Collectives::Kind::reduce;
+  const std::string name(reduces ? model::reduce_gradients : model::gather_parameters);
+  add(labels_.outside_slots(rank_of(gpu), name, run.stage, load.network_bytes + load.node_bytes), track, name,
+      phase_depth, run.start, run.end);
+  loads_.add(track, run.start, run.end,
+             {.communication_sms = hardware_.collective_sms,
+              .network_bytes = load.network_bytes,
+              .node_bytes = load.node_bytes});
 }
 
 void Recorder::optimizer(std::int32_t gpu, const std::string& text, Time start, Time end) {
   const std::int32_t track = track_of(gpu);
-  if (track >= 0 && end > start)
-    timeline_.add({.rank = track, .stream = Stream::optimizer}, text, phase_depth, start, end);
+  if (track < 0 || end <= start) return;
+  add(labels_.outside_slots(rank_of(gpu), text), track, text, phase_depth, start, end);
 }
 
 model::Timeline Recorder::finish(Time end) {
   model::Timeline timeline = timeline_.finish();
-  const std::size_t gpus = program_.schedule.ranks.size() * static_cast<std::size_t>(fleet_.replicas);
-  timeline.ranks = static_cast<std::int32_t>(fleet_.recorded.empty() ? gpus : fleet_.recorded.size());
+  const std::size_t gpus = program_.schedule.ranks.size() * static_cast<std::size_t>(replicas_);
+  timeline.ranks = static_cast<std::int32_t>(of_gpus_ ? recording_.ranks.size() : gpus);
+  if (of_gpus_) timeline.gpus = recording_.ranks;
+  timeline.replicas = static_cast<std::int32_t>(replicas_);
   timeline.end_ps = end;
+  labels_.describe(timeline);
+  timeline.counters = loads_.finish();
   return timeline;
 }
 

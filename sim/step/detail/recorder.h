@@ -1,41 +1,60 @@
-// Turns the events of GPUs into the spans of a timeline: slots, phases, barriers, and kernels of one pair per rank.
+// Turns the events of GPUs into the spans of a timeline: slots, phases, barriers, kernels; and into counters of SMs and
+// links.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "model/program/program.h"
+#include "model/program/span_labels.h"
 #include "model/result/timeline.h"
 #include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
+#include "sim/network/step_links.h"
+#include "sim/step/detail/data_parallel_runner.h"
+#include "sim/step/detail/load_counters.h"
+#include "sim/step/detail/messages.h"
 #include "sim/step/fleet.h"
+#include "sim/step/recording.h"
 #include "sim/step/segment_time.h"
 
 namespace plumbline::sim {
 
 class Recorder {
  public:
-  // All arguments must outlive the recorder. A rank of the timeline is a recorded GPU of the fleet.
+  struct Hardware {
+    std::int64_t sms = 0, collective_sms = 0;  // of the device, held by a collective of data parallelism; 0: unknown
+    const StepLinks* links = nullptr;          // may be null
+  };
+  // All arguments must outlive the recorder. Without a fleet ranks of the timeline are those of the pipeline, else the
+  // recorded GPUs in ascending order.
   Recorder(const model::StepProgram& program, const std::vector<std::vector<SegmentTime>>& template_times,
-           const Fleet& fleet);
+           const Recording& recording, const Fleet* fleet, const Hardware& hardware);
 
   void slot(std::int32_t gpu, std::size_t op, Time start, Time end);
   void segment(std::int32_t gpu, std::size_t op, std::uint32_t segment, const SegmentRun& run);
-  void message(std::int32_t gpu, bool forward, std::int32_t micro_batch, Time start, Time end);
+  void message(const Messages::Arrival& arrival);
+  void collective(std::int32_t gpu, const Collectives::Run& run, const WireLoad& load);
   void optimizer(std::int32_t gpu, const std::string& name, Time start, Time end);
 
   model::Timeline finish(Time end);
 
  private:
-  void kernels(const model::Segment& segment, const SegmentTime& time, const SegmentRun& run, const model::Span& place);
+  void kernels(std::size_t op, std::uint32_t segment, const SegmentRun& run, model::Span place, std::int32_t track);
+  void add(model::Span place, std::int32_t track, const std::string& name, std::uint8_t depth, Time start, Time end);
   std::int32_t track_of(std::int32_t gpu) const;  // -1: it is not recorded
-  std::size_t rank_of(std::int32_t gpu) const { return static_cast<std::size_t>(gpu / fleet_.replicas); }
+  std::size_t rank_of(std::int32_t gpu) const { return static_cast<std::size_t>(gpu / replicas_); }
 
   const model::StepProgram& program_;
   const std::vector<std::vector<SegmentTime>>& template_times_;
-  const Fleet& fleet_;
+  const Recording& recording_;
+  bool of_gpus_;  // of a fleet
+  std::int64_t replicas_;
+  Hardware hardware_;
+  model::SpanLabels labels_;
+  LoadCounters loads_;
   model::TimelineWriter timeline_;
-  std::vector<std::size_t> kernel_op_;  // per pipeline rank: the op whose kernels are shown
+  std::vector<std::size_t> kernel_op_;  // per pipeline rank: the op whose kernels are shown, unless those of all are
 };
 
 }  // namespace plumbline::sim

@@ -102,9 +102,15 @@ TEST(CompareMeasured, JsonHoldsTheSame) {
 }
 
 TEST(CompareMeasured, OneTraceHoldsBothStepsRankByRank) {
-  const auto text = result_comparison_trace(comparison({predicted(), measured()}), false);
-  ASSERT_TRUE(text) << model::to_string(text.error());
-  const auto trace = Json::parse(*text);
+  const model::ResultComparison both = comparison({predicted(), measured()});
+  const auto subjects = trace_subjects(both);
+  ASSERT_TRUE(subjects) << model::to_string(subjects.error());
+  std::string text;
+  write_trace(*subjects, {}, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  });
+  const auto trace = Json::parse(text);
   std::map<int, std::string> processes;
   std::map<int, std::size_t> spans;
   for (const Json& event : trace["traceEvents"]) {
@@ -126,7 +132,7 @@ TEST(CompareMeasured, AStoredPredictionHasNoTimeline) {
   model::ComparisonSubject stored = predicted();
   stored.origin = "result";
   stored.timeline = {};
-  const auto trace = result_comparison_trace(comparison({stored, measured()}), false);
+  const auto trace = trace_subjects(comparison({stored, measured()}));
   ASSERT_FALSE(trace);
   EXPECT_THAT(model::to_string(trace.error()), HasSubstr("'plan' has no timeline"));
 }

@@ -35,6 +35,20 @@ std::string gunzip(const std::string& packed) {
   return output;
 }
 
+// Returns a trace as one text.
+std::string text_of(const std::vector<TraceSubject>& subjects, const TraceOptions& options = {}) {
+  std::string text;
+  EXPECT_TRUE(write_trace(subjects, options, [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  }));
+  return text;
+}
+
+std::string text_of(const model::Timeline& timeline, const std::vector<std::string>& names, bool gzip = false) {
+  return text_of({{"", &timeline, names, "step", "[model]\nconfig = \"m.json\"\n"}}, {"abc", gzip, {}});
+}
+
 struct Slice {
   std::int64_t start_ns, end_ns;
 };
@@ -53,7 +67,7 @@ std::map<std::pair<int, int>, std::vector<Slice>> tracks_of(const Json& trace) {
 }
 
 TEST(Trace, NamesProcessesAndTracks) {
-  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
+  const Json trace = Json::parse(text_of(support::example_timeline(), support::example_rank_names()));
   std::map<int, std::string> processes;
   std::map<std::pair<int, int>, std::string> threads;
   for (const Json& event : trace["traceEvents"]) {
@@ -64,7 +78,7 @@ TEST(Trace, NamesProcessesAndTracks) {
   EXPECT_EQ(processes[3], "rank 3 (stages 3, 12)");
   std::set<std::string> names;
   for (const auto& [track, slices] : tracks_of(trace)) names.insert(threads.at(track));
-  EXPECT_EQ(names, (std::set<std::string>{"slots", "compute", "communication"}));
+  EXPECT_EQ(names, (std::set<std::string>{"step", "slots", "compute", "communication"}));
 }
 
 TEST(Trace, HoldsEverySpanExactly) {
@@ -73,10 +87,14 @@ TEST(Trace, HoldsEverySpanExactly) {
   timeline.ranks = 1;
   // 1.234567890 s and 0.000999 us, in picoseconds: cut to whole nanoseconds at both ends.
   timeline.spans = {{0, 0, model::Stream::pipeline, -1, 7, 1'234'567'890'999, 2'002, 0}};
-  const std::string text = to_trace(timeline, {}, false);
+  const std::string text = text_of(timeline, {});
   // start 1234567890.999 ns -> 1234567890; end ..893.001 -> ..893; length 3 ns = 0.003 us.
-  EXPECT_NE(text.find(R"("tid":8,"ts":1234567.890,"dur":0.003,"args":{"micro_batch":7}})"), std::string::npos) << text;
-  EXPECT_EQ(Json::parse(text)["traceEvents"].back()["name"], "a \"b\"\\c");
+  EXPECT_NE(
+      text.find(
+          R"("tid":8,"ts":1234567.890,"dur":0.003,"args":{"micro_batch":7,"device":0,"stream":8,"correlation":1}})"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(Json::parse(text)["traceEvents"].back()["name"], "ncclKernel: a \"b\"\\c");
 }
 
 // Returns the number of slices.
@@ -98,17 +116,17 @@ std::size_t expect_nested(const Json& trace) {
 }
 
 TEST(Trace, SlicesOfATrackNestOrAreDisjoint) {
-  const Json trace = Json::parse(to_trace(support::example_timeline(), support::example_rank_names(), false));
-  EXPECT_EQ(expect_nested(trace), support::example_timeline().spans.size());
+  const Json trace = Json::parse(text_of(support::example_timeline(), support::example_rank_names()));
+  EXPECT_EQ(expect_nested(trace), support::example_timeline().spans.size() + support::example_ranks);
 }
 
 TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
   // 6,000 pairs on 16 ranks have about 300,000 spans, so that many pieces pass through the compressor.
   const auto timeline = support::example_timeline(6000);
   const auto names = support::example_rank_names();
-  const std::string packed = to_trace(timeline, names, true);
-  EXPECT_EQ(gunzip(packed), to_trace(timeline, names, false));
-  EXPECT_EQ(packed, to_trace(timeline, names, true));
+  const std::string packed = text_of(timeline, names, true);
+  EXPECT_EQ(gunzip(packed), text_of(timeline, names));
+  EXPECT_EQ(packed, text_of(timeline, names, true));
   // Bytes 4 to 7 of a gzip header are the time stamp (RFC 1952).
   EXPECT_EQ(packed.substr(4, 4), std::string(4, '\0'));
 }
@@ -116,7 +134,8 @@ TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
 TEST(Trace, StopsWhenTheSinkDoes) {
   std::size_t pieces = 0;
   const auto refuse = [&pieces](std::string_view) { return ++pieces < 2; };
-  EXPECT_FALSE(write_trace(support::example_timeline(2000), {}, false, refuse));
+  const auto timeline = support::example_timeline(2000);
+  EXPECT_FALSE(write_trace({{"", &timeline, {}, "", ""}}, {}, refuse));
   EXPECT_EQ(pieces, 2u);
 }
 
@@ -124,7 +143,7 @@ TEST(Trace, TracksAreAdjacentAndNest) {
   const auto timeline = support::example_timeline();
   model::Timeline short_one = support::example_timeline(3);
   const Json trace = Json::parse(
-      to_trace({{"predicted", &timeline, support::example_rank_names()}, {"measured", &short_one, {}}}, false));
+      text_of({{"predicted", &timeline, support::example_rank_names(), "", ""}, {"measured", &short_one, {}, "", ""}}));
   std::map<int, std::string> processes;
   std::map<int, std::size_t> slices;
   for (const Json& event : trace["traceEvents"]) {
@@ -133,12 +152,14 @@ TEST(Trace, TracksAreAdjacentAndNest) {
   }
   EXPECT_EQ(processes[6], "predicted rank 3 (stages 3, 12)");
   EXPECT_EQ(processes[7], "measured rank 3");
-  EXPECT_EQ(slices[0], timeline.spans.size());
-  EXPECT_EQ(slices[1], short_one.spans.size());
-  EXPECT_EQ(expect_nested(trace), timeline.spans.size() + short_one.spans.size());
+  EXPECT_EQ(slices[0], timeline.spans.size() + support::example_ranks);
+  EXPECT_EQ(slices[1], short_one.spans.size() + support::example_ranks);
+  EXPECT_EQ(expect_nested(trace), timeline.spans.size() + short_one.spans.size() + 2 * support::example_ranks);
 }
 
-TEST(Trace, AnEmptyTimelineIsAValidTrace) { EXPECT_TRUE(Json::parse(to_trace({}, {}, false))["traceEvents"].empty()); }
+TEST(Trace, AnEmptyTimelineIsAValidTrace) {
+  EXPECT_TRUE(Json::parse(text_of(model::Timeline(), {}))["traceEvents"].empty());
+}
 
 }  // namespace
 }  // namespace plumbline::reports
