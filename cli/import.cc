@@ -34,11 +34,12 @@ namespace fs = std::filesystem;
 namespace megatron = model::megatron;
 
 struct ImportArguments {
-  std::vector<std::string> files;  // several of component tables, else one
-  std::string file, out;           // file: the first
-  std::string classes;             // of kernels; empty: the shipped ones
-  std::optional<int> device;       // of a trace with several
-  std::string revision;            // of component tables
+  std::vector<std::string> files;    // several of component tables, else one
+  std::string file, out;             // file: the first
+  std::string classes;               // of kernels; empty: the shipped ones
+  std::optional<int> device;         // of a trace with several
+  std::optional<std::int64_t> step;  // of a trace with several
+  std::string revision;              // of component tables
   // Options of a launch script:
   std::string model;                     // shipped or a path; empty: the script's own
   std::string topology;                  // empty: h100-dgx
@@ -51,20 +52,25 @@ void print_what_was_taken(const calibrate::ImportedChunk& imported) {
   const auto pieces = imported.kernels + imported.copies;
   fmt::print(stderr, "device {}: kernels {}, copies and memory sets {}; with a phase {} of {}\n", imported.device,
              imported.kernels, imported.copies, imported.with_phase, pieces);
+  for (const std::string& finding : imported.findings) fmt::print(stderr, "{}\n", finding);
   if (imported.with_phase == 0)
-    fmt::print(stderr, "no annotation names a phase: record with torch.profiler.record_function around the passes\n");
+    fmt::print(stderr, "no kernel has a phase: record with torch.profiler.record_function around the passes\n");
   if (imported.found.size() < 2) return;
   fmt::print(stderr, "kernels by device (--device takes another one): {}\n",
              calibrate::describe_devices(imported.found));
 }
 
-void list_unknown(const std::vector<calibrate::UnknownKernel>& unknown, const std::string& classes) {
+void list_unknown(const calibrate::ImportedChunk& imported, const std::string& classes) {
   constexpr std::size_t most_listed = 10, widest_name = 100;
+  constexpr double percent = 100, ps_per_s = 1e12;
+  const std::vector<calibrate::UnknownKernel>& unknown = imported.unknown;
   if (unknown.empty()) return;
-  double seconds = 0;
+  double seconds = 0, all = 0;
   for (const calibrate::UnknownKernel& kernel : unknown) seconds += kernel.seconds;
-  fmt::print(stderr, "kernel names without a class: {}, {} in all; the longest:\n", unknown.size(),
-             reports::duration(seconds));
+  for (const model::Span& span : imported.timeline.spans)
+    if (span.kernel >= 0) all += static_cast<double>(span.duration_ps) / ps_per_s;
+  fmt::print(stderr, "kernel names without a class: {}, {} in all, {:.1f} % of the kernels' time; the longest:\n",
+             unknown.size(), reports::duration(seconds), all > 0 ? percent * seconds / all : 0);
   reports::Table table(">time | >count | kernel");
   for (std::size_t i = 0; i < std::min(unknown.size(), most_listed); ++i)
     table.add({reports::duration(unknown[i].seconds), std::to_string(unknown[i].count),
@@ -78,13 +84,14 @@ model::Result<void> import_kineto_trace(const ImportArguments& arguments) {
   const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
   const auto imported = [&] {
     ProgressBar bar("reading " + arguments.file);
-    return calibrate::import_kineto(arguments.file, classes,
-                                    {arguments.device, [&](auto done, auto total) { bar.update(done, total); }});
+    return calibrate::import_kineto(
+        arguments.file, classes,
+        {arguments.device, [&](auto done, auto total) { bar.update(done, total); }, arguments.step});
   }();
   if (!imported) return tl::unexpected(imported.error());
   TRY(write_output(arguments.out, calibrate::to_csv(imported->timeline, imported->comments)));
   print_what_was_taken(*imported);
-  list_unknown(imported->unknown, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
+  list_unknown(*imported, arguments.classes.empty() ? "share/plumbline/kernels.toml" : arguments.classes);
   return {};
 }
 
@@ -241,6 +248,8 @@ void add_import(CLI::App& root, int& exit_code) {
       ->required();
   verb->add_option("--device", options->arguments.device,
                    "kineto: the GPU to take from a trace of several (default: the one with most kernels)");
+  verb->add_option("--step", options->arguments.step,
+                   "kineto: the step to take from a trace of several (default: the one of median length)");
   verb->add_option("--classes", options->arguments.classes,
                    "kineto: classes of kernels by name (default: the shipped kernels.toml)");
   verb->add_option("--model", options->arguments.model,

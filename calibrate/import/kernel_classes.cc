@@ -9,6 +9,7 @@
 #include <regex>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
@@ -21,12 +22,43 @@ using Names = std::vector<std::string>;
 // A limit, as deep recursion of std::regex on a very long name would overflow the stack. The significant part of a
 // kernel name comes first.
 constexpr std::size_t longest_match = 1024;
+constexpr std::size_t longest_pattern = 256;  // also a limit on the depth of its groups
 
 #ifdef __GLIBCXX__  // its default takes time that is exponential in the name for patterns such as (a+)+b
 constexpr auto regex_options = std::regex::ECMAScript | std::regex_constants::__polynomial;
 #else
 constexpr auto regex_options = std::regex::ECMAScript | std::regex::optimize;
 #endif
+
+// Whether a quantifier stands at the position.
+bool repeats_at(std::string_view pattern, std::size_t at) {
+  return at < pattern.size() && (pattern[at] == '*' || pattern[at] == '+' || pattern[at] == '{');
+}
+
+// Whether a pattern repeats a group that contains a repetition, as (a+)+ does: matchers that backtrack take time that
+// is exponential in the name for it.
+bool nests_repetitions(std::string_view pattern) {
+  std::vector<bool> repeated(1);  // of the pattern and of each open group: whether it contains a repetition
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    bool inner = false;
+    if (pattern[i] == '(') {
+      repeated.push_back(false);
+      continue;
+    }
+    if (pattern[i] == ')' && repeated.size() > 1) {
+      inner = repeated.back();
+      repeated.pop_back();
+    } else if (pattern[i] == '\\') {
+      ++i;
+    } else if (pattern[i] == '[') {
+      for (++i; i < pattern.size() && pattern[i] != ']'; ++i) i += pattern[i] == '\\' ? 1 : 0;
+    }
+    const bool again = repeats_at(pattern, i + 1);
+    if (inner && again) return true;
+    repeated.back() = repeated.back() || inner || again;
+  }
+  return false;
+}
 
 // A pattern without special characters is searched as plain text, which is much faster.
 class Pattern {
@@ -69,6 +101,7 @@ struct KernelClasses::State {
   Names rows;
   std::vector<Rule<KernelClass>> classes;
   std::vector<Rule<PhaseAnnotation>> phases;
+  std::vector<std::regex> layers;  // whose only group is the number
 };
 
 namespace {
@@ -79,10 +112,11 @@ class ClassesReader {
   explicit ClassesReader(const std::string& path) : path_(path) {}
 
   model::Result<KernelClasses> read(const toml::table& root) {
-    check_keys(root, {"rows", "class", "phase"}, "");
+    check_keys(root, {"rows", "class", "phase", "layer"}, "");
     state_->rows = texts(root, "rows", "rows");
     for_each(root, "class", [this](const toml::table& table) { read_class(table); });
     for_each(root, "phase", [this](const toml::table& table) { read_phase(table); });
+    if (root.contains("layer")) for_each(root, "layer", [this](const toml::table& table) { read_layer(table); });
     if (error_) return tl::unexpected(*error_);
     return KernelClasses(std::move(state_));
   }
@@ -122,9 +156,31 @@ class ClassesReader {
     state_->phases.push_back(std::move(rule));
   }
 
+  void read_layer(const toml::table& table) {
+    check_keys(table, {"patterns"}, "layer.");
+    patterns(table, "layer.patterns");  // checks them
+    if (error_) return;
+    for (const std::string& text : texts(table, "patterns", "layer.patterns")) {
+      std::regex pattern(text, regex_options | std::regex::icase);
+      if (pattern.mark_count() != 1)
+        fail(table, "layer.patterns", fmt::format("'{}' has not one group", text), "the group is the layer's number");
+      state_->layers.push_back(std::move(pattern));
+    }
+  }
+
   std::vector<Pattern> patterns(const toml::table& table, std::string_view key) {
     std::vector<Pattern> result;
     for (const std::string& pattern : texts(table, "patterns", key)) {
+      if (pattern.size() > longest_pattern) {
+        fail(table, key, fmt::format("a pattern has more than {} characters", longest_pattern),
+             "split it into several");
+        return result;
+      }
+      if (nests_repetitions(pattern)) {
+        fail(table, key, fmt::format("'{}' repeats a group that repeats already", pattern),
+             "its time can be exponential in a name: write [A-Za-z_:]* for ([A-Za-z_]+::)*");
+        return result;
+      }
       try {
         result.emplace_back(pattern);
       } catch (const std::regex_error&) {
@@ -202,6 +258,16 @@ std::string_view KernelClasses::compare_row(std::string_view class_name) const {
 
 const PhaseAnnotation* KernelClasses::annotation(std::string_view name) const {
   return first_match(state_->phases, name);
+}
+
+std::optional<int> KernelClasses::layer(std::string_view annotation) const {
+  annotation = annotation.substr(0, longest_match);
+  for (const std::regex& pattern : state_->layers) {
+    std::cmatch match;
+    if (std::regex_search(annotation.begin(), annotation.end(), match, pattern))
+      return model::parse_number<int>(std::string_view(match[1].first, static_cast<std::size_t>(match[1].length())));
+  }
+  return std::nullopt;
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {

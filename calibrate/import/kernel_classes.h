@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ class KernelClasses {  // the patterns of names that determine classes and phase
   std::string_view compare_row(std::string_view class_name) const;
   // Returns the phase of an annotation; nullptr when no pattern matches its name.
   const PhaseAnnotation* annotation(std::string_view name) const;
+  // Returns the number of the layer that an annotation names: 3 of "FSDP::pre_forward (layers.3)".
+  std::optional<int> layer(std::string_view annotation) const;
 
  private:
   std::unique_ptr<const State> state_;

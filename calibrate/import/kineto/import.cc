@@ -3,14 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/detail/phases.h"
+#include "calibrate/import/kineto/detail/gaps.h"
+#include "calibrate/import/kineto/detail/places.h"
+#include "calibrate/import/kineto/detail/shapes.h"
+#include "calibrate/import/kineto/detail/steps.h"
 #include "calibrate/import/kineto/detail/trace_reader.h"
+#include "model/base/text.h"
+#include "model/result/timeline_summary.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -71,12 +78,37 @@ class ClassNames {
   std::unordered_map<std::uint32_t, const KernelClass*> known_;
 };
 
-std::string note_of(const Trace& trace, const GpuWork& work, const WorkPhase& phase) {
+bool is_gemm_class(std::string_view class_name) { return class_name.find("gemm") != std::string_view::npos; }
+
+// What was found about each piece of work of the imported step.
+struct Evidences {
+  std::vector<std::string_view> classes;  // "" where no pattern matches
+  Places places;
+  std::vector<std::optional<GemmShape>> shapes;
+  std::vector<Wait> waits;
+};
+
+std::string note_of(const Trace& trace, const GpuWork& work, const Evidences& found, std::size_t i) {
+  constexpr double ns_per_us = 1000;
+  const Place& place = found.places[i];
   std::string note;
   const auto add = [&](std::string_view key, const auto& value) {
     note += fmt::format("{}{}={}", note.empty() ? "" : " ", key, value);
   };
-  if (phase.annotation != nullptr) add("section", as_word(trace.names.text(phase.name)));
+  if (place.section != 0) add("section", as_word(trace.names.text(place.section)));
+  if (place.section == 0 && place.optimizer) add("section", "optimizer");
+  if (place.pass >= 0) add("pass", place.pass);
+  if (place.recomputed) add("recomputed", 1);
+  if (const auto& shape = found.shapes[i]; shape && is_gemm_class(found.classes[i])) {
+    add("m", shape->m);
+    add("n", shape->n);
+    add("k", shape->k);
+    if (shape->groups > 1) add("groups", shape->groups);
+  }
+  if (const Wait& wait = found.waits[i]; wait.length_ns > 0) {
+    add("wait_us", static_cast<double>(wait.length_ns) / ns_per_us);
+    add("wait", wait.cause.empty() ? "unknown" : wait.cause);
+  }
   if (work.copy) {
     add("bytes", work.bytes);
   } else {
@@ -105,37 +137,163 @@ bool too_long(const Trace& trace, const std::vector<std::size_t>& indices) {
   });
 }
 
+// Returns the class of each piece; "" where no pattern matches its name.
+std::vector<std::string_view> classes_of(const Trace& trace, const std::vector<std::size_t>& work,
+                                         ClassNames& class_names) {
+  std::vector<std::string_view> classes;
+  for (const std::size_t i : work) {
+    const KernelClass* known = class_names.of(trace.work[i].name);
+    classes.push_back(known != nullptr ? std::string_view(known->name) : trace.work[i].copy ? copy_class : "");
+  }
+  return classes;
+}
+
+std::vector<bool> communicate(const std::vector<std::string_view>& names, const KernelClasses& classes) {
+  std::vector<bool> result;
+  for (const std::string_view name : names) result.push_back(model::is_communication(classes.compare_row(name)));
+  return result;
+}
+
 void fill(const Trace& trace, const std::vector<std::size_t>& indices, const KernelClasses& classes,
-          ImportedChunk& result) {
-  const std::vector<WorkPhase> phases = phases_of(trace, indices, classes);
+          const Evidences& found, ImportedChunk& result) {
   const std::int64_t first_ns = trace.work[indices.front()].start_ns;
   std::vector<TracedKernel> kernels;
-  ClassNames class_names(trace, classes);
   std::unordered_map<std::uint32_t, UnknownKernel> unknown;
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const GpuWork& work = trace.work[indices[i]];
-    const KernelClass* known = class_names.of(work.name);
     TracedKernel& traced = kernels.emplace_back();
     model::Kernel& kernel = traced.kernel;
     kernel.queue = work.stream;
-    kernel.class_name = known != nullptr ? known->name : work.copy ? copy_class : other_class;
-    kernel.phase = phases[i].annotation == nullptr ? "" : phases[i].annotation->phase;
-    traced.layer = phases[i].layer;
+    kernel.class_name = found.classes[i].empty() ? other_class : found.classes[i];
+    kernel.phase = found.places[i].phase;
+    traced.layer = found.places[i].layer;
     traced.start_ps = (work.start_ns - first_ns) * ps_per_ns;
     traced.duration_ps = work.duration_ns * ps_per_ns;
     kernel.grid = work.grid;
-    kernel.note = note_of(trace, work, phases[i]);
-    if (known == nullptr && !work.copy) {
+    kernel.note = note_of(trace, work, found, i);
+    if (found.classes[i].empty()) {
       UnknownKernel& entry = unknown[work.name];
       entry.name = trace.names.text(work.name);
       entry.seconds += static_cast<double>(work.duration_ns) * nanosecond;
       ++entry.count;
     }
     ++(work.copy ? result.copies : result.kernels);
-    result.with_phase += phases[i].annotation == nullptr ? 0 : 1;
+    result.with_phase += kernel.phase.empty() ? 0 : 1;
   }
   result.timeline = kernel_timeline(std::move(kernels), classes);
   result.unknown = by_time(unknown);
+}
+
+// Formats the shares of the time of work by the evidence that `by` returns: "by annotation 96.3 %, unknown 3.7 %".
+template <class By>
+std::string shares(const Trace& trace, const std::vector<std::size_t>& work, const Places& places, const By& by) {
+  constexpr std::array<std::string_view, 4> names = {"unknown", "by order", "by autograd", "by annotation"};
+  constexpr double percent = 100;
+  std::array<double, names.size()> seconds{};
+  double all = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const auto duration = static_cast<double>(trace.work[work[i]].duration_ns);
+    seconds.at(static_cast<std::size_t>(by(places[i]))) += duration;
+    all += duration;
+  }
+  std::string text;
+  for (std::size_t i = names.size(); i-- > 0;)
+    if (seconds.at(i) > 0)
+      text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", names.at(i), percent * seconds.at(i) / all);
+  return text;
+}
+
+std::string describe_order(const OrderSummary& order) {
+  if (order.ambiguous)
+    return "attention alternates forward and backward: overlapped passes, or passes of one layer; order does not "
+           "decide it";
+  if (order.layers == 0) return "no attention kernel: order gives no layers";
+  return fmt::format("by order: {} layers in a pass, {} forward and {} backward passes{}{}", order.layers,
+                     order.forward_passes, order.backward_passes, order.recomputes ? ", forward recomputed" : "",
+                     order.regular ? "" : "; the passes differ in length, so layers are those of attention only");
+}
+
+std::string describe_waits(const std::vector<Wait>& waits) {
+  constexpr double ns_per_ms = 1e6;
+  std::map<std::string_view, double> sums;
+  for (const Wait& wait : waits)
+    if (wait.length_ns > 0) sums[wait.cause] += static_cast<double>(wait.length_ns) / ns_per_ms;
+  std::vector<std::string> causes;
+  for (const auto& [cause, sum] : sums)
+    causes.push_back(fmt::format("{} {:.3f} ms", cause.empty() ? "unknown" : cause, sum));
+  return fmt::format("streams wait, summed over streams: {}", fmt::join(causes, ", "));
+}
+
+// Whether more than a fiftieth of the time has no phase or no layer.
+bool incomplete(const Trace& trace, const std::vector<std::size_t>& work, const Places& places) {
+  constexpr double tolerated = 0.02;
+  double all = 0, unknown = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    const auto duration = static_cast<double>(trace.work[work[i]].duration_ns);
+    all += duration;
+    if (!places[i].optimizer && (places[i].phase.empty() || places[i].layer < 0)) unknown += duration;
+  }
+  return unknown > tolerated * all;
+}
+
+// Returns what was found about the work of a step, and describes it.
+Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
+                  ClassNames& class_names, std::vector<std::string>& findings) {
+  Evidences found;
+  found.classes = classes_of(trace, work, class_names);
+  found.places = annotated_places(trace, work, classes);
+  place_by_autograd(trace, work, classes, found.places);
+  if (incomplete(trace, work, found.places))
+    findings.push_back(describe_order(place_by_order(trace, work, found.classes, found.places)));
+  const Places& places = found.places;
+  const auto by_phase = [](const Place& place) { return place.phase_by; };
+  const auto by_layer = [](const Place& place) { return place.layer_by; };
+  findings.push_back(fmt::format("phase of the kernels' time: {}", shares(trace, work, places, by_phase)));
+  findings.push_back(fmt::format("layer of the kernels' time: {}", shares(trace, work, places, by_layer)));
+  found.shapes = gemm_shapes(trace, work);
+  std::int64_t gemms = 0, shaped = 0;
+  for (std::size_t i = 0; i < work.size(); ++i) {
+    gemms += is_gemm_class(found.classes[i]) ? 1 : 0;
+    shaped += is_gemm_class(found.classes[i]) && found.shapes[i] ? 1 : 0;
+  }
+  if (gemms > 0)
+    findings.push_back(fmt::format("GEMMs with a shape: {} of {}{}", shaped, gemms,
+                                   shaped == 0 ? "; record_shapes=True of the profiler records them" : ""));
+  found.waits = waits_of(trace, work, communicate(found.classes, classes));
+  if (std::ranges::any_of(found.waits, [](const Wait& wait) { return wait.length_ns > 0; }))
+    findings.push_back(describe_waits(found.waits));
+  return found;
+}
+
+// Replaces the work by that of one step, where there are several.
+Result<std::vector<std::size_t>> one_step(const std::string& path, const Trace& trace, std::vector<std::size_t> work,
+                                          ClassNames& class_names, std::optional<std::int64_t> asked,
+                                          ImportedChunk& result) {
+  TraceSteps steps = steps_of(trace, work, classes_of(trace, work, class_names));
+  if (steps.found.empty() && !asked) return work;
+  const auto chosen = TRY(choose_step(path, steps, asked));
+  TraceStep& step = steps.found[chosen];
+  result.step = step.number;
+  std::size_t outside = work.size();
+  for (const TraceStep& other : steps.found) outside -= other.work.size();
+  result.findings.push_back(fmt::format("step {} of {} to {} (by {}), {:.3f} ms{}", step.number,
+                                        steps.found.front().number, steps.found.back().number,
+                                        steps.annotated ? "ProfilerStep#N" : "the ends of optimizers, counted from 0",
+                                        static_cast<double>(step.length_ns) / 1e6,
+                                        asked ? "" : ", the median of the whole ones; --step N takes another"));
+  if (outside > 0) result.findings.push_back(fmt::format("outside of all steps, left out: {} pieces of work", outside));
+  return std::move(step.work);
+}
+
+// Returns the rank that a file's name states: trace_rank3.json, rank-3.json.gz; -1: none.
+int rank_of_name(std::string_view path) {
+  const std::string_view file = path.substr(path.find_last_of('/') + 1);
+  std::size_t at = file.find("rank");
+  if (at == std::string_view::npos) return -1;
+  at = file.find_first_not_of("-_.", at + std::string_view("rank").size());
+  if (at == std::string_view::npos) return -1;
+  const std::size_t end = std::min(file.find_first_not_of("0123456789", at), file.size());
+  return model::parse_number<int>(file.substr(at, end - at)).value_or(-1);
 }
 
 std::vector<std::string> comments_of(const std::string& path, const Trace& trace, const ImportedChunk& result) {
@@ -150,15 +308,15 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
       fmt::format("device: {}{} (device {} of the trace)",
                   device == trace.devices.end() ? "not named" : device->second.name, sms, result.device)};
   if (!trace.name.empty()) lines.push_back(fmt::format("trace name: {}", trace.name));
-  if (trace.rank >= 0) lines.push_back(fmt::format("rank: {}", trace.rank));
+  if (result.rank >= 0)
+    lines.push_back(fmt::format("rank: {}{}", result.rank, trace.rank < 0 ? " (of the file's name)" : ""));
   if (trace.world_size > 0) lines.push_back(fmt::format("world size: {}", trace.world_size));
   lines.push_back(fmt::format(
       "events: {} read; {} kernels ({} classified, {} unclassified) and {} copies and memory "
       "sets kept, {} of them with a phase",
       trace.events, result.kernels, result.kernels - unclassified, unclassified, result.copies, result.with_phase));
-  lines.emplace_back(
-      "start_us counts from the first GPU event of the device; phase and layer (occurrence) come from "
-      "annotations, empty and -1 where there is none.");
+  lines.insert(lines.end(), result.findings.begin(), result.findings.end());
+  lines.emplace_back("start_us counts from the first GPU event; phase is empty and layer -1 where nothing shows them.");
   // Names from the trace must not contain line breaks.
   for (std::string& line : lines)
     std::ranges::replace_if(
@@ -181,10 +339,14 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   result.found = kernels_by_device(trace);
   const auto device = TRY(choose_device(path, trace, result.found, options.device));
   result.device = device;
-  const std::vector<std::size_t> indices = work_of(trace, device);
-  if (too_long(trace, indices))
+  result.rank = trace.rank >= 0 ? trace.rank : rank_of_name(path);
+  if (!trace.cut.empty()) result.findings.push_back(fmt::format("{}; what is complete is imported", trace.cut));
+  std::vector<std::size_t> all = work_of(trace, device);
+  if (too_long(trace, all))
     return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", device));
-  fill(trace, indices, classes, result);
+  ClassNames class_names(trace, classes);
+  const auto indices = TRY(one_step(path, trace, std::move(all), class_names, options.step, result));
+  fill(trace, indices, classes, examine(trace, indices, classes, class_names, result.findings), result);
   result.comments = comments_of(path, trace, result);
   return result;
 }

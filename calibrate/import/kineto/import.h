@@ -15,8 +15,9 @@
 namespace plumbline::calibrate {
 
 struct ImportOptions {
-  std::optional<int> device;  // default: the device with the most kernels
-  Progress progress;          // may be empty
+  std::optional<int> device;         // default: the device with the most kernels
+  Progress progress;                 // may be empty
+  std::optional<std::int64_t> step;  // default: of the steps that are whole, the one of median length
 };
 
 // A kernel that no pattern of the classes matches.
@@ -26,18 +27,25 @@ struct UnknownKernel {
   std::int64_t count = 0;
 };
 
-// The kernels of one device of a trace.
+// The kernels of one device of a trace, of one step where the trace has several.
 struct ImportedChunk {
   model::Timeline timeline;           // its kernels in order of start, then stream
   std::vector<std::string> comments;  // for to_csv: the origin and how many kernels have a class and a phase
+  // Sentences about what was recognized and by which evidence, and what was not; part of the comments.
+  std::vector<std::string> findings;
+  std::optional<std::int64_t> step;   // the imported one, where the trace has several
+  int rank = -1;                      // of the trace or its file's name; -1: unknown
   int device = 0;                     // the imported device
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first
 };
 
-// Imports a trace. Input errors: those of read_trace; a trace without GPU kernels; a device without any, or with more
-// than 46 days of them.
+// Imports a trace. A kernel's phase and layer come from annotations, autograd or the order of kernels, in this order;
+// what none of them shows stays unknown. Notes hold section=, pass= (of a chunk in its direction, from 0),
+// recomputed=1, m= n= k= groups= of a GEMM whose operator recorded its shapes, and wait_us= with wait= (host,
+// communication, dependency) where the stream paused for longer than a launch gap. Input errors: those of read_trace; a
+// trace without GPU kernels; a device without any, or with more than 46 days of them; a step that is not there.
 model::Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses& classes,
                                            const ImportOptions& options);
 

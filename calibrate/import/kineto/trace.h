@@ -61,6 +61,15 @@ struct Annotation {  // a named range on a CPU thread or a GPU stream
   int device = 0, stream = 0;  // of a GPU annotation
 };
 
+// An operator on a CPU thread: one that autograd records, one that multiplies matrices, or a step of the backward.
+struct Operation {
+  std::int64_t start_ns = 0, end_ns = 0;
+  std::int64_t sequence = -1;  // equal for a forward operator and its gradient; -1: none
+  std::uint32_t name = 0;
+  std::uint32_t dims = 0;  // name of its shapes as in the file, "[[4096, 7168], [7168, 512]]"; 0: not recorded
+  std::uint32_t thread = 0;
+};
+
 struct TraceDevice {
   std::string name;
   int sms = 0;  // 0: unknown
@@ -70,9 +79,11 @@ struct Trace {
   Names names, threads;
   std::vector<GpuWork> work;
   std::vector<LaunchCall> launches;
-  std::vector<Annotation> annotations, gpu_annotations;
+  std::vector<Annotation> annotations, gpu_annotations, modules;  // modules: calls of "nn.Module: Block_3"
+  std::vector<Operation> operations;
   std::uint64_t events = 0;  // all events read, of any kind
 
+  std::string cut;                     // where the file ends early, as a sentence; empty: it is complete
   std::string name;                    // the profiler's name of the file, without folders; may be empty
   std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
   int rank = -1, world_size = 0;       // -1 and 0: unknown

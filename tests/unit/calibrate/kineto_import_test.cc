@@ -117,7 +117,7 @@ TEST(KinetoImport, InnermostKnownAnnotationAroundTheLaunchGivesThePhase) {
                          .kernel(gemm_kernel, 7, "304", "1", 4)
                          .kernel(gemm_kernel, 7, "305", "1", 5)
                          .kernel(gemm_kernel, 7, "306", "1", 99);  // without a launch
-  EXPECT_THAT(phases(trace), ElementsAre("F 0", "W 0", "F 0", " -1", "F 0", " -1"));
+  EXPECT_THAT(phases(trace), ElementsAre("F -1", "W 0", "F -1", " -1", "F -1", " -1"));
 }
 
 TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
@@ -127,7 +127,7 @@ TEST(KinetoImport, AnnotationsOfTheGpuCountWhereNoLaunchDoes) {
                          .kernel(gemm_kernel, 7, "100", "20")
                          .kernel(gemm_kernel, 20, "100", "20")
                          .kernel(gemm_kernel, 20, "140", "20");
-  EXPECT_THAT(phases(trace), ElementsAre("B 0", " -1", "B 0"));
+  EXPECT_THAT(phases(trace), ElementsAre("B -1", " -1", "B -1"));
 }
 
 TEST(KinetoImport, OccurrencesNumberTheLayersBackwardsWhereTheChunkGoesBackwards) {

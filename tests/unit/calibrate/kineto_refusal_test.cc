@@ -52,8 +52,8 @@ TEST_F(KinetoRefusal, GivesTheReason) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "the file is empty"},
       {" \n\t", "nothing but blanks"},
-      {"[{\"ph\": \"X\"}]", "not a JSON object: it begins with '['"},
-      {"ELF", "not a JSON object: it begins with 'E'"},
+      {"[{\"ph\": \"X\"}]", "no GPU kernel among the 1 events"},
+      {"ELF", "neither a JSON object nor an array: it begins with 'E'"},
       {"{}", "JSON without traceEvents"},
       {R"({"name": "a package", "list": [1, {"traceEvents": []}]})", "JSON without traceEvents"},
       {R"({"traceEvents": {"a": 1}})", "JSON without traceEvents"},
@@ -85,25 +85,40 @@ TEST_F(KinetoRefusal, MissingFilesAndFolders) {
   EXPECT_EQ(folder.error().message, "is a folder, not a file");
 }
 
+// What is complete is imported, with the place of the cut; a text without a complete kernel is refused.
 TEST_F(KinetoRefusal, TextCutOffAnywhere) {
   const std::string text = sample();
   ASSERT_TRUE(import_text(text)) << reason(text);
-  const std::size_t last_brace = text.rfind('}');
-  for (std::size_t length = 0; length <= last_brace; ++length)
-    EXPECT_FALSE(import_text(text.substr(0, length))) << length;
-  EXPECT_THAT(reason(text.substr(0, last_brace)), HasSubstr("the JSON ends early, at byte"));
-  EXPECT_THAT(reason(text.substr(0, text.find("gemm"))), HasSubstr("behind 3 complete events"));
+  const std::size_t last_brace = text.rfind('}'), kernel_end = text.find("}}", text.find("gemm")) + 2;
+  for (std::size_t length = 0; length <= last_brace; ++length) {
+    const auto imported = import_text(text.substr(0, length));
+    EXPECT_EQ(imported.has_value(), length >= kernel_end) << length;
+    if (imported) {
+      EXPECT_THAT(imported->findings.front(), HasSubstr("the JSON ends early, at byte"));
+    }
+  }
+  EXPECT_THAT(reason(text.substr(0, text.find("traceEvents"))), HasSubstr("behind 0 complete events"));
 }
 
 TEST_F(KinetoRefusal, GzipCutOffOrChangedAnywhere) {
   const std::string packed = gzipped(sample());
   ASSERT_TRUE(import_text(packed));
-  for (std::size_t length = 0; length < packed.size(); ++length)
-    EXPECT_FALSE(import_text(packed.substr(0, length))) << length;
-  EXPECT_THAT(reason(packed.substr(0, packed.size() / 2)), HasSubstr("the gzip stream is cut off"));
+  for (std::size_t length = 0; length < packed.size(); ++length) {
+    if (const auto imported = import_text(packed.substr(0, length))) {
+      EXPECT_THAT(imported->findings.front(), HasSubstr("the gzip stream is cut off")) << length;
+    }
+  }
+  EXPECT_FALSE(import_text(packed.substr(0, packed.size() / 4)));
   std::string changed = packed;
   changed[packed.size() - 6] = static_cast<char>(changed[packed.size() - 6] ^ 1);  // in the checksum
   EXPECT_THAT(reason(changed), HasSubstr("the gzip stream is damaged"));
+}
+
+TEST_F(KinetoRefusal, BareArrayIsRead) {
+  const std::string kernel = R"({"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 2})";
+  EXPECT_EQ(reason("[" + kernel + "]"), "imported");
+  EXPECT_EQ(reason("[" + kernel + ",\n" + kernel + "\n"), "imported");  // writers may leave the bracket out
+  EXPECT_THAT(reason("[" + kernel + "] x"), HasSubstr("is not expected there"));
 }
 
 TEST_F(KinetoRefusal, RandomDamageNeverCrashes) {

@@ -30,7 +30,7 @@ struct ByteSource::State {
   std::array<unsigned char, 1 << 16> raw{};  // bytes of the file, still compressed
   std::size_t raw_at = 0, raw_end = 0;
   z_stream stream{};
-  bool gzip = false;
+  bool gzip = false, cut = false;
   bool finished = false;  // past the last gzip member
 
   State() = default;
@@ -66,10 +66,10 @@ struct ByteSource::State {
     stream.avail_out = static_cast<uInt>(capacity);
     while (!finished && stream.avail_out == capacity) {
       TRY(refill());
-      if (raw_at == raw_end)
-        return model::wrong_input_at(path, 0, "",
-                                     fmt::format("the gzip stream is cut off; {} bytes of text were read", text_bytes),
-                                     "copy the file again; it is not complete");
+      if (raw_at == raw_end) {
+        cut = true;
+        return std::size_t{0};
+      }
       stream.next_in = raw.data() + raw_at;
       stream.avail_in = static_cast<uInt>(raw_end - raw_at);
       const int status = inflate(&stream, Z_NO_FLUSH);
@@ -127,6 +127,7 @@ model::Result<std::size_t> ByteSource::read(char* to, std::size_t capacity) {
   return state_->gzip ? state_->read_gzip(to, capacity) : state_->read_plain(to, capacity);
 }
 
+bool ByteSource::cut() const { return state_->cut; }
 std::uint64_t ByteSource::file_position() const { return state_->position; }
 std::uint64_t ByteSource::file_size() const { return state_->size; }
 

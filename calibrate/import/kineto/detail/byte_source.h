@@ -18,10 +18,12 @@ class ByteSource {
   ByteSource(ByteSource&& other) noexcept;
   ByteSource& operator=(ByteSource&& other) noexcept;
 
-  // Reads up to `capacity` bytes of text, inflated where the file is gzip, and returns their number; 0 at the end.
-  // Fails (input) when the compressed stream is damaged or cut off, or the file cannot be read.
+  // Reads up to `capacity` bytes of text, inflated where the file is gzip, and returns their number; 0 at the end,
+  // which may be that of a gzip stream that is cut off. Fails (input) when the stream is damaged, or the file cannot be
+  // read.
   model::Result<std::size_t> read(char* to, std::size_t capacity);
 
+  bool cut() const;                     // whether the end of a gzip stream is missing
   std::uint64_t file_position() const;  // bytes of the file read so far, for progress
   std::uint64_t file_size() const;      // 0 when unknown (a pipe)
 

@@ -22,6 +22,14 @@ bool launches(string_view name) {
   return has("Launch") || has("Memcpy") || has("Memset");
 }
 
+constexpr string_view module_prefix = "nn.Module: ";
+
+// Whether an operator multiplies matrices: aten::addmm, aten::_scaled_mm, aten::linear, _LayerNormLinear.
+bool multiplies(string_view name) {
+  const auto has = [&](string_view word) { return name.find(word) != string_view::npos; };
+  return has("mm") || has("matmul") || has("inear") || has("einsum");
+}
+
 int clamped(std::int64_t value) {
   return static_cast<int>(std::clamp<std::int64_t>(value, 0, std::numeric_limits<int>::max()));
 }
@@ -34,6 +42,8 @@ Category category_of(string_view cat) {
   if (cat == "gpu_memcpy" || cat == "gpu_memset" || cat == "Memcpy" || cat == "Memset") return Category::copy;
   if (cat == "gpu_user_annotation") return Category::gpu_annotation;
   if (cat == "user_annotation") return Category::annotation;
+  if (cat == "cpu_op" || cat == "Operator") return Category::operation;
+  if (cat == "python_function") return Category::python;
   if (cat == "cuda_runtime" || cat == "cuda_driver" || cat == "hip_runtime" || cat == "Runtime") return Category::call;
   return Category::unneeded;
 }
@@ -55,15 +65,18 @@ std::string EventKeeper::keep(const Event& event) {
     keep_call(event);
     return problem_;
   }
+  if (event.category == Category::python && !event.name.starts_with(module_prefix)) return problem_;
   const auto start = nanoseconds(event.ts), duration = nanoseconds(event.dur);
+  const bool evidence = event.category == Category::operation || event.category == Category::python;
+  if (evidence && (!start || !duration || *duration < 0)) return problem_;  // the kernels do not depend on it
   if (!start) {
     bad_time("ts", event.ts);
   } else if (!duration) {
     bad_time("dur", event.dur);
   } else if (*duration < 0) {
     problem_ = fmt::format("its duration is negative: {} us", event.dur);
-  } else if (event.category == Category::annotation) {
-    trace_.annotations.push_back({*start, *start + *duration, trace_.names.number(event.name), thread_of(event), 0, 0});
+  } else if (evidence || event.category == Category::annotation) {
+    keep_range(event, *start, *start + *duration);
   } else {
     keep_work(event, *start, *duration);
   }
@@ -88,6 +101,19 @@ void EventKeeper::keep_work(const Event& event, std::int64_t start_ns, std::int6
   work.shared_bytes = clamped(given.shared);
   work.copy = event.category == Category::copy;
   trace_.work.push_back(work);
+}
+
+// Keeps what spans a time of a CPU thread.
+void EventKeeper::keep_range(const Event& event, std::int64_t start_ns, std::int64_t end_ns) {
+  if (event.category == Category::operation) {
+    const string_view dims = multiplies(event.name) ? event.arguments.dims : string_view();
+    if (event.arguments.sequence < 0 && dims.empty()) return;
+    trace_.operations.push_back({start_ns, end_ns, event.arguments.sequence, trace_.names.number(event.name),
+                                 trace_.names.number(dims), thread_of(event)});
+    return;
+  }
+  auto& ranges = event.category == Category::python ? trace_.modules : trace_.annotations;
+  ranges.push_back({start_ns, end_ns, trace_.names.number(event.name), thread_of(event), 0, 0});
 }
 
 void EventKeeper::keep_call(const Event& event) {

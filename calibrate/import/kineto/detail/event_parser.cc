@@ -63,6 +63,12 @@ simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments)
       arguments.registers = number().value_or(0);
     } else if (key == "shared memory") {
       arguments.shared = number().value_or(0);
+    } else if (key == "Sequence number") {
+      arguments.sequence = number().value_or(-1);
+    } else if (key == "Input Dims") {
+      ondemand::array shapes;
+      if (item.get_array().get(shapes) == simdjson::SUCCESS && shapes.raw_json().get(arguments.dims))
+        arguments.dims = {};
     } else if (key == "grid") {
       if (const auto error = product_of(item, arguments.grid)) return error;
     } else if (key == "block") {

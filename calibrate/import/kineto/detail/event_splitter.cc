@@ -43,8 +43,9 @@ Result<void> EventSplitter::feed(std::string_view piece) {
 Result<void> EventSplitter::finish() {
   if (state_ == State::start) return wrong("there is nothing but blanks in it", how_to_record());
   if (state_ != State::end) {
-    return wrong(fmt::format("the JSON ends early, at byte {} behind {} complete events", offset_, events_),
-                 "the profiler was interrupted, or the file is not complete");
+    cut_ = fmt::format("the JSON ends early, at byte {} behind {} complete events", offset_, events_);
+    if (!found_events_) return wrong(cut_, "the profiler was interrupted, or the file is not complete");
+    drop_open_event();
   }
   if (!found_events_) return wrong("JSON without traceEvents", how_to_record());
   return flush();
@@ -80,9 +81,12 @@ Result<std::size_t> EventSplitter::expect(std::string_view piece, std::size_t at
   } else if (in(after_value, first_key) && c == '}') {
     state_ = end;
   } else if (in(after_event, first_event) && c == ']') {
-    state_ = after_value;
+    state_ = bare_ ? end : after_value;
   } else if (in(start, start) && c == '{') {
     state_ = first_key;
+  } else if (in(start, start) && c == '[') {
+    bare_ = found_events_ = true;
+    state_ = first_event;
   } else if (in(colon, colon) && c == ':') {
     state_ = value;
   } else if (in(after_value, after_value) && c == ',') {
@@ -176,6 +180,13 @@ std::size_t EventSplitter::past_nested(std::string_view piece, std::size_t at, b
   return at;
 }
 
+// Removes an event that the text ends in.
+void EventSplitter::drop_open_event() {
+  if (state_ != State::event) return;
+  batch_.text.resize(event_start_ - 1);
+  batch_.offsets.pop_back();
+}
+
 Result<void> EventSplitter::end_event() {
   ++events_;
   return batch_.text.size() < batch_bytes ? Result<void>() : flush();
@@ -195,7 +206,8 @@ tl::unexpected<Error> EventSplitter::unexpected_character(char found, std::uint6
   const bool printable = found > ' ' && found < '\x7f';
   const std::string what =
       printable ? fmt::format("'{}'", found) : fmt::format("byte 0x{:02x}", +static_cast<unsigned char>(found));
-  if (state_ == State::start) return wrong(fmt::format("not a JSON object: it begins with {}", what), how_to_record());
+  if (state_ == State::start)
+    return wrong(fmt::format("neither a JSON object nor an array: it begins with {}", what), how_to_record());
   return wrong(fmt::format("not JSON: {} at byte {}, behind {} events, is not expected there", what, offset, events_),
                "the file is damaged, or no trace of the PyTorch profiler");
 }

@@ -1,6 +1,6 @@
-// Splits the text of a Chrome trace ({"key": value, ..., "traceEvents": [{...}, {...}]}) into its events as it is read.
-// It does not parse the events: only strings and brackets are followed. Batches of events go to a sink; small values of
-// other top-level keys are kept.
+// Splits the text of a Chrome trace into its events as it is read: {"key": value, ..., "traceEvents": [{...}, {...}]},
+// or the bare array [{...}, {...}]. It does not parse the events: only strings and brackets are followed. Batches of
+// events go to a sink; small values of other top-level keys are kept.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,12 @@ class EventSplitter {
 
   // Takes the next piece of text. Fails (input) where it cannot be a trace, naming the byte.
   model::Result<void> feed(std::string_view piece);
-  // Takes the end of the text and hands out the last batch. Fails (input) when the text ends early, naming where, or
-  // has no traceEvents.
+  // Takes the end of the text and hands out the last batch; of a text that ends early, the complete events. Fails
+  // (input) when there are no events to find: an empty text, one that ends before them, or one without traceEvents.
   model::Result<void> finish();
+
+  // Returns where the text ended early, as a sentence; empty when it is complete. Valid after finish().
+  const std::string& cut() const { return cut_; }
 
   // JSON values by top-level key; those over 1 MiB are left out.
   const std::map<std::string, std::string, std::less<>>& properties() const { return properties_; }
@@ -64,6 +67,7 @@ class EventSplitter {
   std::size_t past_nested(std::string_view piece, std::size_t at, bool stop_at_comma);
   bool begins_value(char c);
   void begin_event(std::uint64_t offset);
+  void drop_open_event();
   model::Result<void> end_event();
   model::Result<void> flush();
   tl::unexpected<model::Error> unexpected_character(char found, std::uint64_t offset) const;
@@ -79,7 +83,8 @@ class EventSplitter {
   bool escaped_ = false;
   bool found_events_ = false;
   std::size_t event_start_ = 0;  // in the batch's text
-  std::string key_, value_;
+  bool bare_ = false;            // the text is an array of events
+  std::string key_, value_, cut_;
   EventBatch batch_;
   std::map<std::string, std::string, std::less<>> properties_;
 };

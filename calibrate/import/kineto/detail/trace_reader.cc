@@ -68,6 +68,8 @@ model::Result<Trace> read_trace(const std::string& path, const Progress& progres
     if (progress) progress(source.file_position(), source.file_size());
   }
   TRY(splitter.finish());
+  trace.cut = splitter.cut();
+  if (source.cut()) trace.cut += trace.cut.empty() ? "the gzip stream is cut off" : ": the gzip stream is cut off";
   read_properties(splitter.properties(), trace);
   return trace;
 }

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/places.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+// The phase of each name, looked up once per name.
+class PhaseNames {
+ public:
+  PhaseNames(const Trace& trace, const KernelClasses& classes) : trace_(trace), classes_(classes) {}
+
+  const PhaseAnnotation* of(std::uint32_t name) {
+    const auto [found, fresh] = known_.try_emplace(name, nullptr);
+    if (fresh) found->second = classes_.annotation(trace_.names.text(name));
+    return found->second;
+  }
+
+ private:
+  const Trace& trace_;
+  const KernelClasses& classes_;
+  std::map<std::uint32_t, const PhaseAnnotation*> known_;
+};
+
+// The annotations with a phase, as places and the ranges that hold their indices.
+struct Labeled {
+  Places places;
+  std::vector<Range> ranges;
+};
+
+// Returns the annotations with a phase. `counted_on` returns the track on which occurrences of a name are counted;
+// equal layers have equal numbers only within one such track.
+template <class Track, class CountedOn>
+Labeled labeled(const std::vector<Annotation>& annotations, PhaseNames& names, const Track& track,
+                const CountedOn& counted_on) {
+  std::vector<const Annotation*> order;
+  for (const Annotation& annotation : annotations) {
+    if (names.of(annotation.name) != nullptr) order.push_back(&annotation);
+  }
+  std::ranges::stable_sort(order, {}, [](const Annotation* a) { return a->start_ns; });
+  std::map<std::pair<std::uint32_t, std::int64_t>, int> count;
+  Labeled result;
+  for (const Annotation* a : order) {
+    int& occurrence = count[{a->name, counted_on(*a)}];
+    result.ranges.push_back({a->start_ns, a->end_ns, track(*a), result.places.size()});
+    Place& place = result.places.emplace_back();
+    const PhaseAnnotation& meaning = *names.of(a->name);
+    place.phase = meaning.phase;
+    place.section = a->name;
+    place.phase_by = Evidence::annotation;
+    (meaning.section.empty() ? place.pass : place.layer) = occurrence;
+    if (place.layer >= 0) place.layer_by = Evidence::annotation;
+    ++occurrence;
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    Place& place = result.places[i];
+    if (place.layer >= 0 && names.of(order[i]->name)->descending)
+      place.layer = count.at({order[i]->name, counted_on(*order[i])}) - 1 - place.layer;
+  }
+  return result;
+}
+
+// Gives the work without a phase that of the range around its moment.
+void answer(Labeled labels, const std::vector<Moment>& moments, Places& places) {
+  const std::vector<std::size_t> found = innermost(std::move(labels.ranges), moments, places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (found[i] != no_range && places[i].phase.empty()) places[i] = labels.places[found[i]];
+}
+
+}  // namespace
+
+Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes) {
+  Places places(work.size());
+  PhaseNames names(trace, classes);
+  const auto together = [](const Annotation&) { return std::int64_t{0}; };
+  const auto thread = [](const Annotation& a) { return std::int64_t{a.thread}; };
+  const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
+
+  std::vector<Moment> launched = launch_moments(trace, work);
+  answer(labeled(trace.annotations, names, thread, together), launched, places);
+  // The trace repeats a GPU annotation on each stream that had work in it.
+  answer(labeled(trace.gpu_annotations, names, stream, stream), start_moments(trace, work), places);
+  // The last attempt treats all threads as one.
+  for (Moment& moment : launched) moment.track = 0;
+  answer(labeled(trace.annotations, names, together, together), launched, places);
+  return places;
+}
+
+}  // namespace plumbline::calibrate

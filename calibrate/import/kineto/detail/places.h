@@ -1,0 +1,59 @@
+// Assigns the GPU work of a trace to phases, layers and passes, by the evidence that the trace holds.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/import/kineto/trace.h"
+
+namespace plumbline::calibrate {
+
+// The evidence for a phase or a layer, the best last.
+enum class Evidence : std::uint8_t { none, order, autograd, annotation };
+
+// The place of a piece of GPU work in a step.
+struct Place {
+  std::string_view phase;     // "F", "B", "I", "W"; empty: unknown
+  std::uint32_t section = 0;  // name of the annotation with the phase; 0: none
+  int layer = -1;             // within its chunk, in model order; -1: unknown
+  int pass = -1;              // how-manieth pass of a chunk in this direction, from 0; -1: unknown
+  bool recomputed = false;    // a forward that runs again in the backward
+  bool optimizer = false;
+  Evidence phase_by = Evidence::none, layer_by = Evidence::none;
+};
+
+// Places of pieces of work, given as indices into trace.work, all of one device.
+using Places = std::vector<Place>;
+
+// Returns the places that annotations state. Of phases only annotations that match `classes` count, in order of
+// preference: the innermost one around the launch on the launching thread; one of the GPU around the work's start on
+// its stream; the innermost one around the launch on another thread (autograd runs a backward on its own thread while
+// the annotated one waits). Occurrences of a part of a layer, attn(F), count layers; those of whole passes count
+// passes.
+Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes);
+
+// Adds layers by named ranges around the launch: annotations with a layer's number, the time between FSDP's hooks
+// before and behind a layer, and calls of the module class of which several instances take the longest. Adds phases by
+// autograd: launches within autograd::engine::evaluate_function are backward and have the layer of the forward operator
+// with their sequence number; other operators that autograd records are forward.
+void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
+                       Places& places);
+
+// What the order of attention kernels shows about a step.
+struct OrderSummary {
+  int layers = 0;  // of a chunk; 0: not found
+  int forward_passes = 0, backward_passes = 0;
+  bool recomputes = false;
+  bool regular = false;    // the passes have as many layers each
+  bool ambiguous = false;  // forward and backward alternate layer by layer, as in overlapped passes
+};
+
+// Adds what is still unknown by order: attention kernels number the layers, what repeats between two of them is divided
+// where the kernels before the first attention end, and work on other streams belongs to what was launched before it.
+// `class_names` has the class of each piece, "" where it is unknown.
+OrderSummary place_by_order(const Trace& trace, const std::vector<std::size_t>& work,
+                            const std::vector<std::string_view>& class_names, Places& places);
+
+}  // namespace plumbline::calibrate

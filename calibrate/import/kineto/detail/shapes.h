@@ -1,0 +1,27 @@
+// Finds the shapes of GEMMs in the operators that launched them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/import/kineto/trace.h"
+
+namespace plumbline::calibrate {
+
+// m, n and k of D[m,n] = A[m,k] B[k,n], and how many of them: batches.
+struct GemmShape {
+  std::int64_t m = 0, n = 0, k = 0, groups = 1;
+};
+
+// Returns the shape that an operator with these "Input Dims" multiplies, "[[4096, 7168], [7168, 512]]"; nullopt where
+// its operands are no matrices. Of addmm and baddbmm the first input is added; those whose name has "inear" take B
+// transposed.
+std::optional<GemmShape> gemm_shape(std::string_view operation, std::string_view dims);
+
+// Returns the shape of the innermost operator around the launch of each piece of work that multiplies matrices.
+std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std::vector<std::size_t>& work);
+
+}  // namespace plumbline::calibrate

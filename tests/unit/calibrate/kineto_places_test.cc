@@ -1,0 +1,313 @@
+// Steps, phases and layers of traces: by annotations, by autograd, by order; shapes of GEMMs and causes of waits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "calibrate/chunk/chunk.h"
+#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/import/kineto/detail/shapes.h"
+#include "calibrate/import/kineto/import.h"
+#include "tests/support/kernel_classes.h"
+#include "tests/support/kineto_step.h"
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using tests::KinetoStep;
+
+model::Result<ImportedChunk> import_step(const std::string& text, const ImportOptions& options = {},
+                                         const std::string& name = "trace.json") {
+  const tests::TemporaryDirectory folder;
+  return import_kineto(folder.write(name, text), tests::shipped_kernel_classes(), options);
+}
+
+// The shares of the time of kernels with an expected phase that have it and its layer, and that have another.
+struct Matched {
+  double right = 0, wrong = 0;
+};
+
+Matched matched(const KinetoStep& step, const ImportedChunk& imported) {
+  const auto spans = kernel_spans(imported.timeline);
+  EXPECT_EQ(spans.size(), step.expected.size());
+  Matched result;
+  double all = 0;
+  for (std::size_t i = 0; i < std::min(spans.size(), step.expected.size()); ++i) {
+    const KinetoStep::Expected& wanted = step.expected[i];
+    const model::Kernel& kernel = imported.timeline.kernels[i];
+    if (wanted.phase.empty()) continue;
+    all += wanted.us;
+    const bool right = kernel.phase == wanted.phase && spans[i]->layer == wanted.layer;
+    const bool wrong = (!kernel.phase.empty() && kernel.phase != wanted.phase) ||
+                       (spans[i]->layer >= 0 && spans[i]->layer != wanted.layer);
+    result.right += right ? wanted.us : 0;
+    result.wrong += wrong ? wanted.us : 0;
+  }
+  return {result.right / all, result.wrong / all};
+}
+
+void expect_matched(const KinetoStep& step, const char* order) {
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  const Matched shares = matched(step, *imported);
+  EXPECT_GE(shares.right, 0.95) << order;
+  EXPECT_LE(shares.wrong, 0.01) << order;
+  EXPECT_THAT(imported->findings, Contains(HasSubstr(order)));
+}
+
+TEST(KinetoPlaces, GradientAccumulationByOrder) {
+  KinetoStep step;
+  for (int micro_batch = 0; micro_batch < 3; ++micro_batch)
+    step.forward_pass(4, true, true).backward_pass(4, true, true);
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
+}
+
+TEST(KinetoPlaces, OneForwardOneBackwardByOrder) {
+  KinetoStep step;
+  const auto forward = [&] { step.forward_pass(4, false, false); };
+  const auto backward = [&] { step.backward_pass(4, false, false); };
+  forward(), forward(), forward();  // warm-up of the second of four stages, with 6 micro-batches
+  for (int i = 0; i < 3; ++i) backward(), forward();
+  backward(), backward(), backward();
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 6 forward and 6 backward passes");
+}
+
+TEST(KinetoPlaces, InterleavedByOrder) {
+  KinetoStep step;
+  const auto forward = [&](bool first) { step.forward_pass(3, first, false); };
+  for (int i = 0; i < 5; ++i) forward(i < 4);
+  for (int i = 0; i < 3; ++i) {
+    step.backward_pass(3, false, false);
+    forward(false);
+  }
+  for (int i = 0; i < 5; ++i) step.backward_pass(3, i > 0, false);
+  expect_matched(step.optimizer(), "by order: 3 layers in a pass, 8 forward and 8 backward passes");
+}
+
+TEST(KinetoPlaces, AllForwardsFirstByOrder) {
+  KinetoStep step;
+  for (int i = 0; i < 3; ++i) step.forward_pass(4, true, false);
+  for (int i = 0; i < 3; ++i) step.backward_pass(4, true, false);
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
+}
+
+TEST(KinetoPlaces, RecomputationByOrder) {
+  KinetoStep step;
+  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true, true);
+  expect_matched(step.optimizer(), "2 backward passes, forward recomputed");
+  const auto imported = import_step(step.trace.json());
+  const auto recomputed = std::ranges::count_if(imported->timeline.kernels, [](const model::Kernel& kernel) {
+    return kernel.class_name == "attn_fwd" && note_value(kernel.note, "recomputed") == "1";
+  });
+  EXPECT_EQ(recomputed, 8);
+}
+
+TEST(KinetoPlaces, WeightGradientsThatWerePutOffByOrder) {
+  KinetoStep step;
+  for (int i = 0; i < 3; ++i) {
+    step.forward_pass(4, false, false).backward_pass(4, false, false);
+    for (int gemm = 0; gemm < 12; ++gemm) step.kernel("nvjet_tst_128x256_64x4_2x1_v_bz_coopA_NTN", 300, "W", -1);
+  }
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
+}
+
+TEST(KinetoPlaces, OverlappedPassesAreNotGuessed) {
+  KinetoStep step;
+  for (int i = 0; i < 4; ++i) step.forward(i).backward(3 - i);
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported);
+  EXPECT_EQ(matched(step, *imported).wrong, 0);
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("attention alternates forward and backward")));
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("unknown")));
+}
+
+// A step as FSDP2 and autograd record it: hooks around the layers, operators with sequence numbers.
+TEST(KinetoPlaces, HooksOfFsdpAndSequenceNumbersOfAutograd) {
+  KinetoStep step;
+  const auto text = [](double us) { return KinetoStep::text(us); };
+  const auto operation = [&](const std::string& name, double from, double to, int sequence, int thread) {
+    step.trace.other("{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"" + name + "\", \"pid\": 77, \"tid\": " +
+                     std::to_string(thread) + ", \"ts\": " + text(from) + ", \"dur\": " + text(to - from) +
+                     ", \"args\": {\"Sequence number\": " + std::to_string(sequence) + "}}");
+  };
+  for (int layer = 0; layer < 3; ++layer) {
+    const std::string name = "(layers." + std::to_string(layer) + ")";
+    const double start = step.launch_us();
+    step.forward(layer);
+    const double end = step.launch_us();
+    step.trace.annotation("FSDP::pre_forward " + name, text(start - 2), "1");
+    step.trace.annotation("FSDP::post_forward " + name, text(end - 2), "1");
+    operation("aten::mm", start - 0.5, end - 2.5, 100 + layer, 1);
+  }
+  step.thread = 2;
+  for (int layer = 2; layer >= 0; --layer) {
+    const double start = step.launch_us();
+    step.backward(layer);
+    operation("autograd::engine::evaluate_function: MmBackward0", start - 1, step.launch_us() - 1, 100 + layer, 2);
+  }
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  EXPECT_EQ(matched(step, *imported).right, 1);
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("phase of the kernels' time: by autograd 100.0 %")));
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("by annotation")));
+}
+
+TEST(KinetoPlaces, CallsOfModulesAreLayers) {
+  KinetoStep step;
+  step.trace.annotation("forward", "0", "100000");
+  for (int layer = 0; layer < 3; ++layer) {
+    const double start = step.launch_us();
+    step.forward(layer);
+    const auto module = [&](const std::string& name, double from, double to) {
+      step.trace.other("{\"ph\": \"X\", \"cat\": \"python_function\", \"name\": \"nn.Module: " + name +
+                       "\", \"pid\": 77, \"tid\": 1, \"ts\": " + KinetoStep::text(from) +
+                       ", \"dur\": " + KinetoStep::text(to - from) + ", \"args\": {}}");
+    };
+    module("Block_" + std::to_string(layer + 5), start - 1, step.launch_us() - 1);
+    module("Linear_" + std::to_string(layer), start, start + 10);
+  }
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported);
+  EXPECT_EQ(matched(step, *imported).right, 1);
+}
+
+// Three steps of different lengths, and the beginning of a fourth.
+KinetoStep several_steps(bool annotated) {
+  KinetoStep step;
+  for (int number = 0; number < 4; ++number) {
+    const double start = step.launch_us();
+    step.forward_pass(2, true, true).backward_pass(2, true, true);
+    if (number == 3) break;
+    step.optimizer().pause(number == 0 ? 500 : 100 * number);
+    if (annotated)
+      step.trace.annotation("ProfilerStep#" + std::to_string(number + 7), KinetoStep::text(start - 1),
+                            KinetoStep::text(step.launch_us() - start));
+  }
+  return step;
+}
+
+TEST(KinetoSteps, TheMedianOfTheWholeOnesOrTheOneAskedFor) {
+  const std::string text = several_steps(true).trace.json();
+  const auto imported = import_step(text);
+  ASSERT_TRUE(imported);
+  EXPECT_EQ(imported->step, 8);
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("step 8 of 7 to 9 (by ProfilerStep#N)")));
+  EXPECT_EQ(import_step(text, {.step = 9})->step, 9);
+  const auto missing = import_step(text, {.step = 3});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().key, "--step");
+  EXPECT_EQ(missing.error().hint, "steps: 7, 8, 9");
+}
+
+TEST(KinetoSteps, OptimizersEndStepsWithoutAnnotations) {
+  const auto imported = import_step(several_steps(false).trace.json(), {.step = 1});
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("step 1 of 0 to 3 (by the ends of optimizers, counted from 0)")));
+  KinetoStep one;
+  one.forward_pass(2, true, true).backward_pass(2, true, true).optimizer();
+  EXPECT_EQ(imported->timeline.kernels.size(), one.expected.size());
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("2 layers in a pass, 1 forward and 1 backward passes")));
+}
+
+TEST(KinetoSteps, RankOfTheFileWhereTheTraceHasNone) {
+  const std::string text = R"([{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 1}])";
+  EXPECT_EQ(import_step(text, {}, "trace_rank-12.json")->rank, 12);
+  EXPECT_EQ(import_step(text, {}, "trace.json")->rank, -1);
+}
+
+TEST(KinetoShapes, OfOperators) {
+  const auto text = [](const char* operation, const char* dims) {
+    const auto shape = gemm_shape(operation, dims);
+    return !shape ? ""
+                  : std::to_string(shape->m) + "x" + std::to_string(shape->n) + "x" + std::to_string(shape->k) +
+                        (shape->groups > 1 ? " g" + std::to_string(shape->groups) : "");
+  };
+  EXPECT_EQ(text("aten::mm", "[[4096, 7168], [7168, 512]]"), "4096x512x7168");
+  EXPECT_EQ(text("aten::addmm", "[[512], [4096, 7168], [7168, 512], [], []]"), "4096x512x7168");
+  EXPECT_EQ(text("aten::addmm", "[[4096, 512], [4096, 7168], [7168, 512], [], []]"), "4096x512x7168");
+  EXPECT_EQ(text("aten::bmm", "[[8, 128, 64], [8, 64, 32]]"), "128x32x64 g8");
+  EXPECT_EQ(text("aten::linear", "[[2, 4096, 7168], [512, 7168], []]"), "8192x512x7168");
+  EXPECT_EQ(text("_LayerNormLinear", "[[4096, 1, 7168], [7168], [], [1536, 7168]]"), "4096x1536x7168");
+  EXPECT_EQ(text("aten::matmul", "[[2, 4096, 7168], [7168, 512]]"), "8192x512x7168");
+  EXPECT_EQ(text("aten::mm", "[[4096, 7168], [512, 7168]]"), "");
+  EXPECT_EQ(text("aten::mm", "[[4096], []]"), "");
+  EXPECT_EQ(text("aten::mm", "nonsense"), "");
+}
+
+TEST(KinetoShapes, AreInTheNotesOfGemms) {
+  KinetoStep step;
+  step.trace.other(R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 77, "tid": 1, "ts": 5, "dur": 20, )"
+                   R"("args": {"External id": 3, "Input Dims": [[4096, 7168], [7168, 512]]}})");
+  step.kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", 100);
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported);
+  EXPECT_THAT(imported->timeline.kernels[0].note, HasSubstr("m=4096 n=512 k=7168 "));
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("GEMMs with a shape: 1 of 1")));
+}
+
+TEST(KinetoWaits, ForTheHostForCommunicationAndForAnotherStream) {
+  KinetoStep step;
+  const std::string kernel = "void at::native::vectorized_elementwise_kernel<4, x>(P)";
+  step.kernel(kernel, 10);
+  step.pause(500).host_to_now().kernel(kernel, 10);  // launched when the stream had been idle
+  step.kernel("ncclDevKernel_AllGather_RING_LL(P)", 300, "", -1, 20).kernel(kernel, 10);
+  step.kernel(kernel, 200, "", -1, 23).kernel(kernel, 10);
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported);
+  const auto cause = [&](std::size_t i) { return std::string(note_value(imported->timeline.kernels[i].note, "wait")); };
+  EXPECT_EQ(cause(1), "host");
+  EXPECT_EQ(cause(3), "communication");
+  EXPECT_EQ(cause(5), "dependency");
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("streams wait")));
+}
+
+TEST(KinetoDamage, ReorderedEventsGiveTheSame) {
+  KinetoStep step;
+  step.forward_pass(3, true, true).backward_pass(3, true, true);
+  const std::string text = step.trace.json();
+  const std::size_t begin = text.find("[\n  {") + 1, end = text.rfind("\n],");
+  std::vector<std::string> events;
+  for (std::size_t at = begin; at < end;) {
+    const std::size_t next = std::min(text.find(",\n  {", at + 1), end);
+    events.push_back(text.substr(at, next - at));
+    at = next + 1;
+  }
+  std::ranges::reverse(events);
+  std::string reordered = text.substr(0, begin);
+  for (std::size_t i = 0; i < events.size(); ++i) reordered += (i == 0 ? "" : ",") + events[i];
+  const auto first = import_step(text), second = import_step(reordered + text.substr(end));
+  ASSERT_TRUE(first && second) << model::to_string(second.error());
+  EXPECT_EQ(to_csv(second->timeline, {}), to_csv(first->timeline, {}));
+}
+
+TEST(KinetoDamage, ACutStepKeepsWhatItShows) {
+  KinetoStep step;
+  for (int i = 0; i < 3; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true);
+  const std::string text = step.trace.json();
+  const auto imported = import_step(text.substr(0, text.size() * 3 / 5));
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  EXPECT_THAT(imported->findings[0], HasSubstr("the JSON ends early, at byte"));
+  KinetoStep kept = step;
+  kept.expected.resize(imported->timeline.kernels.size());
+  EXPECT_GE(matched(kept, *imported).right, 0.9);
+  EXPECT_LE(matched(kept, *imported).wrong, 0.05);
+}
+
+TEST(KinetoDamage, RenamedKernelsAreListedAndNotGuessed) {
+  KinetoStep step;
+  step.attention = "my_own_attention";
+  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true);
+  const auto imported = import_step(step.trace.json());
+  ASSERT_TRUE(imported);
+  ASSERT_EQ(imported->unknown.size(), 1U);
+  EXPECT_EQ(imported->unknown[0].name, "my_own_attention");
+  EXPECT_EQ(imported->unknown[0].count, 8);
+}
+
+}  // namespace
+}  // namespace plumbline::calibrate
