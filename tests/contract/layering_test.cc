@@ -37,7 +37,7 @@ struct Confinement {
   std::string only_in;
 };
 const std::vector<Confinement> kConfined = {
-    {{"toml++/", "toml.hpp", "nlohmann/", "simdjson", "pugixml"}, "", ".cc"},
+    {{"toml++/", "toml.hpp", "nlohmann/", "simdjson", "pugixml", "yaml-cpp/"}, "", ".cc"},
     {{"cuda", "cublas", "cudnn", "cupti", "nccl", "nvml"}, "real/cuda/", ""},
     {{"simgrid/", "xbt/"}, "sim/network/", ".cc"},
     {{"sqlite3.h"}, "cli/tasks/", ".cc"},

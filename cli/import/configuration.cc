@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/data.h"
+#include "cli/import/import.h"
+#include "cli/inputs.h"
+#include "cli/outputs.h"
+#include "model/architecture/load_architecture.h"
+#include "model/base/text.h"
+#include "model/base/text_file.h"
+#include "model/configurations/import.h"
+#include "sim/predict/predictor.h"
+
+namespace plumbline::cli {
+namespace {
+
+namespace configurations = model::configurations;
+
+// Returns the options as keys of the plan.
+std::vector<std::string> overrides_of(const ImportArguments& arguments) {
+  std::vector<std::string> overrides = arguments.overrides;
+  const auto add = [&overrides](const char* key, const std::string& value) {
+    overrides.push_back(fmt::format("{}={}", key, value));
+  };
+  std::error_code ignored;
+  const bool own = std::filesystem::is_regular_file(arguments.model, ignored);
+  const std::string model = own ? std::filesystem::absolute(arguments.model, ignored).string() : arguments.model;
+  if (!model.empty()) add("model.config", model::toml_string(model));
+  if (!arguments.topology.empty()) add("cluster.topology", model::toml_string(arguments.topology));
+  if (arguments.gpus) add("cluster.gpus", std::to_string(*arguments.gpus));
+  return overrides;
+}
+
+model::Result<std::int64_t> layers_of(const std::string& config) {
+  return resolve_model("", config).and_then(model::load_architecture).map([](const auto& found) {
+    return found.layers;
+  });
+}
+
+void print_notes(const std::string& file, const configurations::ImportedConfiguration& imported) {
+  for (const configurations::Note& note : imported.notes)
+    fmt::print(stderr, "{}{}: {}\n", file, note.line > 0 ? fmt::format(":{}", note.line) : "", note.text);
+  if (imported.no_cost > 0)
+    fmt::print(stderr, "{}: {} key{} no cost\n", file, imported.no_cost,
+               imported.no_cost == 1 ? " changes" : "s change");
+}
+
+// Writes the model next to the plan, but over no other file.
+model::Result<void> write_config(const std::string& path, const std::string& json) {
+  const auto present = model::read_text_file(path);
+  if (present && *present == json) return {};
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return model::wrong_input(path, "is there already, and the file's model would replace it",
+                              "remove it, or name another plan with -o");
+  return write_new_file(path, json);
+}
+
+model::Result<void> refuse_own_input(const ImportArguments& arguments, const std::string& file) {
+  std::error_code ignored;
+  if (arguments.out == "-" || !std::filesystem::equivalent(arguments.out, file, ignored)) return {};
+  return model::wrong_input("--output", fmt::format("'{}' is the file that is read", arguments.out),
+                            "name another file for the plan");
+}
+
+model::Result<void> import_configuration_file(std::string_view format, const ImportArguments& arguments) {
+  TRY(refuse_own_input(arguments, arguments.file));
+  const auto& formats = configurations::configuration_formats();
+  const auto found = std::ranges::find(formats, format, &configurations::ConfigurationFormat::name);
+  const auto text = TRY(model::read_text_file(arguments.file));
+  const auto config = std::filesystem::path(arguments.out).replace_extension(".json");
+  const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
+  const auto imported = TRY(configurations::import_configuration(*found, text, arguments.file,
+                                                                 {overrides_of(arguments), adjacent, &layers_of}));
+  if (imported.config_json) {
+    TRY(write_config(config.string(), *imported.config_json));
+    fmt::print(stderr, "{}: the model as a config.json\n", config.string());
+  }
+  TRY(write_output(arguments.out, imported.toml));
+  print_notes(arguments.file, imported);
+  return {};
+}
+
+}  // namespace
+
+model::Result<void> import_torchtitan(const ImportArguments& arguments) {
+  return import_configuration_file("torchtitan", arguments);
+}
+model::Result<void> import_deepspeed(const ImportArguments& arguments) {
+  return import_configuration_file("deepspeed", arguments);
+}
+model::Result<void> import_accelerate(const ImportArguments& arguments) {
+  return import_configuration_file("accelerate", arguments);
+}
+model::Result<void> import_nemo(const ImportArguments& arguments) {
+  return import_configuration_file("nemo", arguments);
+}
+
+model::Result<void> import_hf(const ImportArguments& arguments) {
+  std::error_code ignored;
+  namespace fs = std::filesystem;
+  const fs::path given(arguments.file);
+  const std::string path = fs::is_directory(given, ignored) ? (given / "config.json").string() : arguments.file;
+  TRY(refuse_own_input(arguments, path));
+  if (!arguments.model.empty()) return model::wrong_input("--model", "the folder names the model");
+  if (!arguments.gpus &&
+      std::ranges::none_of(arguments.overrides, [](const auto& text) { return text.starts_with("cluster.gpus="); }))
+    return model::wrong_input("--gpus", "a model does not state on how many GPUs it trains", "for example --gpus 64");
+  const auto architecture = TRY(model::load_architecture(path));
+  const auto fits = [](const model::Plan& plan) -> model::Result<bool> {
+    const auto inputs = TRY(InputsReader().of_plan(plan));
+    return TRY(sim::Predictor(inputs).memory(inputs.plan)).fits;
+  };
+  const auto imported = TRY(configurations::starting_plan(fs::absolute(path, ignored).lexically_normal().string(), path,
+                                                          architecture, overrides_of(arguments), fits));
+  TRY(write_output(arguments.out, imported.toml));
+  print_notes(path, imported);
+  return {};
+}
+
+}  // namespace plumbline::cli

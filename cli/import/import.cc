@@ -1,0 +1,100 @@
+#include "cli/import/import.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+
+#include "cli/formats.h"
+#include "cli/outputs.h"
+#include "cli/verb.h"
+
+namespace plumbline::cli {
+namespace {
+
+// Every format that can be imported.
+constexpr Format<ImportArguments> import_formats[] = {
+    {"kineto", "a trace of the PyTorch profiler, .json or .json.gz, to a chunk measurement (.csv)",
+     &import_kineto_trace},
+    {"nccl-topology", "a topology dump of NCCL or RCCL (NCCL_TOPO_DUMP_FILE), .xml, to a topology file (.toml)",
+     &import_nccl_topology},
+    {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
+     &import_megatron},
+    {"torchtitan", "a train.toml of torchtitan to a plan (.toml)", &import_torchtitan},
+    {"deepspeed", "a ds_config.json of DeepSpeed to a plan; --model and --set batch.sequence_length=N add the model",
+     &import_deepspeed},
+    {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_accelerate},
+    {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml, to a plan", &import_nemo},
+    {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
+    {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
+    {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
+     &import_components},
+};
+
+std::string import_footer() {
+  return format_list<ImportArguments>(import_formats) +
+         "\nKernels that no class of the class file matches are listed on stderr; docs/measuring.md describes how\n"
+         "to record a trace and how to add a class.\n\n"
+         "Examples:\n"
+         "  plumbline import kineto trace.json.gz -o chunk.csv\n"
+         "  plumbline import megatron launch.sh --topology h100-dgx --define NNODES=16 -o plan.toml\n"
+         "  plumbline import megatron launch.sh --model deepseek-v3 --args \"--vocab-size 129280\" -o plan.toml\n"
+         "  plumbline import torchtitan train.toml --gpus 128 -o plan.toml\n"
+         "  plumbline import deepspeed ds_config.json --gpus 64 --model llama-3-8b --set batch.sequence_length=8192 -o "
+         "plan.toml\n"
+         "  plumbline import accelerate config.yaml --model qwen3-8b --set batch.sequence_length=4096 \\\n"
+         "      --set batch.micro_batch_size=1 -o plan.toml\n"
+         "  plumbline import nemo recipe.yaml -o plan.toml\n"
+         "  plumbline import hf models/Llama-3-8B --gpus 64 --topology h100-dgx -o plan.toml\n"
+         "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
+         "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
+         "  plumbline import nccl-topology node.xml -o my-cluster.toml\n"
+         "  plumbline import components gemm.csv attention.csv --revision 095f58a5 -o tables";
+}
+
+// Runs a format with its files.
+model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
+  arguments.file = arguments.files.front();
+  if (arguments.files.size() > 1 && format != "components")
+    return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
+                              "only 'import components' takes several");
+  if (!arguments.revision.empty() && format != "components")
+    return model::wrong_input("--revision", "only for 'import components'");
+  return run_format<ImportArguments>(import_formats, format, arguments);
+}
+
+}  // namespace
+
+void add_import(CLI::App& root, int& exit_code) {
+  CLI::App* verb = root.add_subcommand(
+      "import", "Convert files of other programs: traces, launch scripts, topologies, measurements");
+  struct Options {
+    std::string format;
+    ImportArguments arguments;
+  };
+  const auto options = std::make_shared<Options>();
+  verb->add_option("FORMAT", options->format, "Format of FILE, one of those below")->required();
+  verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
+  verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
+      ->required();
+  verb->add_option("--device", options->arguments.device,
+                   "kineto: the GPU to take from a trace of several (default: the one with most kernels)");
+  verb->add_option("--step", options->arguments.step,
+                   "kineto: the step to take from a trace of several (default: the one of median length)");
+  verb->add_option("--classes", options->arguments.classes,
+                   "kineto: classes of kernels by name (default: the shipped kernels.toml)");
+  verb->add_option("--model", options->arguments.model,
+                   "plans: a shipped model or a config.json (default: the one the file describes)");
+  verb->add_option("--topology", options->arguments.topology, "plans: the cluster (default: h100-dgx)");
+  verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it");
+  add_repeatable(*verb, "--define", options->arguments.definitions,
+                 "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
+  verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
+  add_repeatable(*verb, "--set", options->arguments.overrides, "plans: set a key of the plan (repeatable)");
+  verb->add_option("--revision", options->arguments.revision,
+                   "components: the commit of ai-dynamo/aiconfigurator that the tables are from");
+  verb->footer(import_footer());
+  verb->callback([options, &exit_code] { exit_code = exit_of(run_import(options->format, options->arguments)); });
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,41 @@
+// The arguments of `plumbline import` and its formats. Each reads arguments.file, writes arguments.out and prints to
+// stderr what was assumed or left out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::cli {
+
+struct ImportArguments {
+  std::vector<std::string> files;    // several of component tables, else one
+  std::string file, out;             // file: the first
+  std::string classes;               // of kernels; empty: the shipped ones
+  std::optional<int> device;         // of a trace with several
+  std::optional<std::int64_t> step;  // of a trace with several
+  std::string revision;              // of component tables
+  // Options of a launch script:
+  std::string model;                     // shipped or a path; empty: the script's own
+  std::string topology;                  // empty: h100-dgx
+  std::vector<std::string> definitions;  // NAME=VALUE of variables that the script does not set
+  std::string more_arguments;            // appended to the script's arguments
+  std::vector<std::string> overrides;    // of the plan
+  std::optional<std::int64_t> gpus;      // of a configuration that does not state them
+};
+
+model::Result<void> import_kineto_trace(const ImportArguments& arguments);
+model::Result<void> import_megatron(const ImportArguments& arguments);
+model::Result<void> import_torchtitan(const ImportArguments& arguments);
+model::Result<void> import_deepspeed(const ImportArguments& arguments);
+model::Result<void> import_accelerate(const ImportArguments& arguments);
+model::Result<void> import_nemo(const ImportArguments& arguments);
+model::Result<void> import_hf(const ImportArguments& arguments);
+model::Result<void> import_nccl_tests(const ImportArguments& arguments);
+model::Result<void> import_nccl_topology(const ImportArguments& arguments);
+model::Result<void> import_components(const ImportArguments& arguments);
+
+}  // namespace plumbline::cli

@@ -1,0 +1,237 @@
+// accelerate's config.yaml, as `accelerate config` writes it: names of accelerate/utils/dataclasses.py.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/configurations/detail/shared.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using enum Meaning;
+
+constexpr KeyRow accelerate_keys[] = {
+    {"num_processes", rule, "cluster.gpus", "of all machines"},
+    {"num_machines", rule, "parallelism.shard_group", "HYBRID_SHARD: GPUs of a machine"},
+    {"distributed_type", rule, "parallelism.zero_stage", "FSDP, DEEPSPEED, MEGATRON_LM; MULTI_GPU and NO: 0"},
+    {"mixed_precision", rule, "precision.gemm", "no: fp32, fp16, bf16, fp8: fp8_tensor"},
+    {"gradient_accumulation_steps", rule, "batch.global_batch_size", "with micro-batch and ranks"},
+    {"fsdp_config.fsdp_sharding_strategy", rule, "parallelism.zero_stage",
+     "FULL_SHARD, SHARD_GRAD_OP (no resharding): 3, HYBRID_SHARD: within a machine, NO_SHARD: 0"},
+    {"fsdp_config.fsdp_version", rule, "parallelism.reshard_after_forward", "2: fsdp_reshard_after_forward holds"},
+    {"fsdp_config.fsdp_reshard_after_forward", rule, "parallelism.reshard_after_forward", "true, false, or a strategy"},
+    {"fsdp_config.fsdp_offload_params", rule, "offload.optimizer", "parameters stay on the GPU"},
+    {"fsdp_config.fsdp_activation_checkpointing", rule, "recompute.policy", "true: full"},
+    {"fsdp_config.fsdp_backward_prefetch", rule, "overlap.prefetch", "BACKWARD_PRE (default): 1, else 0"},
+    {"parallelism_config.parallelism_config_dp_replicate_size", rule, "parallelism.shard_group", "HSDP: shards"},
+    {"parallelism_config.parallelism_config_dp_shard_size", rule, "parallelism.zero_stage", "above 1: 3"},
+    {"parallelism_config.parallelism_config_tp_size", value, "parallelism.tensor", "the value"},
+    {"parallelism_config.parallelism_config_cp_size", value, "parallelism.context", "the value"},
+    {"parallelism_config.parallelism_config_cp_comm_strategy", rule, "parallelism.context_method",
+     "allgather (default), alltoall: ring"},
+    {"parallelism_config.parallelism_config_sp_size", not_modeled, "", "set parallelism.context by hand"},
+    {"deepspeed_config.zero_stage", rule, "parallelism.zero_stage", "the value"},
+    {"deepspeed_config.gradient_accumulation_steps", rule, "batch.global_batch_size", "with micro-batch and ranks"},
+    {"deepspeed_config.gradient_clipping", rule, "optimizer.gradient_clipping", "above 0: true"},
+    {"deepspeed_config.offload_optimizer_device", rule, "offload.optimizer", "cpu; nvme is priced as cpu"},
+    {"deepspeed_config.offload_param_device", rule, "", "parameters stay on the GPU"},
+    {"deepspeed_config.deepspeed_config_file", rule, "", "refused: import deepspeed reads that file"},
+    {"megatron_lm_config.megatron_lm_tp_degree", rule, "parallelism.tensor", "the value"},
+    {"megatron_lm_config.megatron_lm_pp_degree", rule, "parallelism.pipeline", "the value"},
+    {"megatron_lm_config.megatron_lm_num_micro_batches", rule, "batch.global_batch_size", "with micro-batch and ranks"},
+    {"megatron_lm_config.megatron_lm_sequence_parallelism", rule, "parallelism.sequence", "with a tensor degree"},
+    {"megatron_lm_config.megatron_lm_recompute_activations", rule, "recompute.policy", "selective: core_attention"},
+    {"megatron_lm_config.megatron_lm_use_distributed_optimizer", rule, "parallelism.zero_stage", "1"},
+    {"megatron_lm_config.megatron_lm_gradient_clipping", rule, "optimizer.gradient_clipping", "above 0: true"},
+    {"dynamo_config.dynamo_backend", rule, "stack.name", "INDUCTOR: torchtitan-compile, else pytorch-fsdp-eager"},
+    {"dynamo_backend", rule, "stack.name", "the older name"},
+    {"fp8_config.backend", rule, "precision.scaling", "TE: delayed, AO: current; MSAMP as TE"},
+    {"fsdp_config.fsdp_auto_wrap_policy", rule, "", "units of layers: TRANSFORMER_BASED_WRAP"},
+    {"fsdp_config.fsdp_forward_prefetch", not_modeled, "", "overlap.prefetch holds for both passes"},
+    {"fsdp_config.fsdp_min_num_params", not_modeled, "", "a unit is a layer"},
+    {"fsdp_config.*", no_cost, "", ""},
+    {"deepspeed_config.*", no_cost, "", ""},
+    {"megatron_lm_config.*", no_cost, "", ""},
+    {"parallelism_config.*", no_cost, "", ""},
+    {"dynamo_config.*", no_cost, "", ""},
+    {"fp8_config.fp8_format", no_cost, "", ""},
+    {"fp8_config.*", no_cost, "", ""},
+    {"use_cpu", rule, "", "refused: no GPU takes part"},
+    {"compute_environment", no_cost, "", ""},
+    {"debug", not_modeled, "", "its checks of collectives are not priced"},
+    {"downcast_bf16", no_cost, "", ""},
+    {"enable_cpu_affinity", no_cost, "", ""},
+    {"gpu_ids", no_cost, "", ""},
+    {"machine_rank", no_cost, "", ""},
+    {"main_process_ip", no_cost, "", ""},
+    {"main_process_port", no_cost, "", ""},
+    {"main_training_function", no_cost, "", ""},
+    {"rdzv_backend", no_cost, "", ""},
+    {"same_network", no_cost, "", ""},
+    {"tpu_env", no_cost, "", ""},
+    {"tpu_use_cluster", no_cost, "", ""},
+    {"tpu_use_sudo", no_cost, "", ""},
+    {"commands", no_cost, "", ""},
+    {"command_file", no_cost, "", ""},
+    {"ipex_config.*", no_cost, "", ""},
+    {"mpirun_config.*", no_cost, "", ""},
+    {"tpu_name", no_cost, "", ""},
+    {"tpu_zone", no_cost, "", ""},
+};
+
+struct Strategy {
+  std::string_view name, number;
+  std::int64_t stage;
+  bool reshard, within_machine;
+};
+constexpr Strategy strategies[] = {{"FULL_SHARD", "1", 3, true, false},
+                                   {"SHARD_GRAD_OP", "2", 3, false, false},
+                                   {"NO_SHARD", "3", 0, true, false},
+                                   {"HYBRID_SHARD", "4", 3, true, true},
+                                   {"HYBRID_SHARD_ZERO2", "5", 3, false, true}};
+
+void read_strategy(Draft& draft) {
+  const std::string_view reshard_key = "fsdp_config.fsdp_reshard_after_forward";
+  const std::string_view strategy_key = "fsdp_config.fsdp_sharding_strategy";
+  const std::string reshard = draft.text(reshard_key).value_or("");
+  const bool is_flag = reshard == "true" || reshard == "false" || reshard == "True" || reshard == "False";
+  const std::string_view key = reshard.empty() || is_flag ? strategy_key : reshard_key;
+  const std::string name = draft.text(key).value_or("FULL_SHARD");
+  const auto* found =
+      std::ranges::find_if(strategies, [&](const Strategy& one) { return one.name == name || one.number == name; });
+  if (found == std::end(strategies)) {
+    std::vector<std::string> names;
+    for (const Strategy& one : strategies) names.emplace_back(one.name);
+    return draft.fail(key, fmt::format("'{}' is no sharding strategy", name), known_names(name, names));
+  }
+  const bool stated = draft.text(key).has_value();
+  draft.set("parallelism.zero_stage", found->stage, stated ? key : "FSDP");
+  if (found->stage == 3)
+    draft.set("parallelism.reshard_after_forward", is_flag ? draft.flag(reshard_key).value_or(true) : found->reshard,
+              is_flag  ? reshard_key
+              : stated ? key
+                       : "FSDP");
+  if (!found->within_machine) return;
+  const auto gpus = draft.value("cluster.gpus");
+  const std::int64_t machines = draft.integer("num_machines").value_or(1);
+  if (!gpus) return;
+  if (machines < 1 || *gpus % machines != 0)
+    return draft.fail("num_machines", fmt::format("does not divide {} GPUs", *gpus));
+  if (machines > 1) draft.set("parallelism.shard_group", *gpus / machines, strategy_key);
+}
+
+void read_fsdp(Draft& draft) {
+  read_strategy(draft);
+  const auto replicas = draft.integer("parallelism_config.parallelism_config_dp_replicate_size");
+  const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
+  if (shards && *shards <= 1 && draft.degree("context") == 1)
+    draft.set("parallelism.zero_stage", std::int64_t{0}, "parallelism_config.parallelism_config_dp_shard_size");
+  else if (replicas && *replicas > 1 && shards)
+    draft.set("parallelism.shard_group", *shards * draft.degree("context"),
+              "parallelism_config.parallelism_config_dp_replicate_size");
+  if (draft.flag("fsdp_config.fsdp_offload_params").value_or(false)) {
+    draft.set("offload.optimizer", true, "fsdp_config.fsdp_offload_params");
+    draft.not_modeled("fsdp_config.fsdp_offload_params", "parameters and gradients stay on the GPU");
+  }
+  const auto checkpointing = draft.flag("fsdp_config.fsdp_activation_checkpointing");
+  if (checkpointing)
+    draft.set("recompute.policy", *checkpointing ? "full" : "none", "fsdp_config.fsdp_activation_checkpointing");
+  const std::string_view prefetch = "fsdp_config.fsdp_backward_prefetch";
+  if (const auto word = draft.text(prefetch)) {
+    draft.set("overlap.prefetch", std::int64_t{*word == "BACKWARD_PRE" || *word == "1" ? 1 : 0}, prefetch);
+    if (*word == "BACKWARD_POST" || *word == "2")
+      draft.not_modeled(prefetch, "the next unit is gathered when it is needed");
+  }
+  const std::string wrap = draft.text("fsdp_config.fsdp_auto_wrap_policy").value_or("TRANSFORMER_BASED_WRAP");
+  if (wrap != "TRANSFORMER_BASED_WRAP") draft.not_modeled("fsdp_config.fsdp_auto_wrap_policy", "a unit is a layer");
+}
+
+void read_megatron(Draft& draft) {
+  const std::string prefix = "megatron_lm_config.megatron_lm_";
+  if (const auto tensor = draft.integer(prefix + "tp_degree"))
+    draft.set("parallelism.tensor", *tensor, prefix + "tp_degree");
+  if (const auto stages = draft.integer(prefix + "pp_degree"))
+    draft.set("parallelism.pipeline", *stages, prefix + "pp_degree");
+  if (draft.degree("tensor") > 1 && draft.flag(prefix + "sequence_parallelism").value_or(false))
+    draft.set("parallelism.sequence", true, prefix + "sequence_parallelism");
+  if (draft.flag(prefix + "use_distributed_optimizer").value_or(false))
+    draft.set("parallelism.zero_stage", std::int64_t{1}, prefix + "use_distributed_optimizer");
+  if (draft.flag(prefix + "recompute_activations").value_or(false)) {
+    draft.set("recompute.policy", "selective", prefix + "recompute_activations");
+    draft.set("recompute.operators", std::vector<std::string>{"core_attention"}, prefix + "recompute_activations");
+  }
+  const auto norm = draft.number(prefix + "gradient_clipping");
+  draft.set("optimizer.gradient_clipping", norm.value_or(1) > 0, prefix + "gradient_clipping");
+}
+
+void read_accelerate_precision(Draft& draft) {
+  const std::string word = draft.text("mixed_precision").value_or("no");
+  const bool none = word == "no" || word == "false" || word == "False";
+  if (word == "fp8") {
+    const std::string backend = draft.text("fp8_config.backend").value_or("TE");
+    set_precision(draft, Precision::fp8_tensor, "mixed_precision");
+    draft.set("precision.scaling", backend == "AO" ? "current" : "delayed", "fp8_config.backend");
+    if (backend != "TE" && backend != "AO")
+      draft.not_modeled("fp8_config.backend", "FP8 GEMMs as Transformer Engine's");
+  } else {
+    const auto named = parse_precision(word);
+    if (!none && !named) return draft.fail("mixed_precision", fmt::format("'{}' is none of no, fp16, bf16, fp8", word));
+    set_precision(draft, none ? Precision::fp32 : *named, "mixed_precision");
+  }
+}
+
+void accelerate_rules(const RuleInput& in) {
+  Draft& draft = in.draft;
+  if (draft.flag("use_cpu").value_or(false)) return draft.fail("use_cpu", "no GPU takes part");
+  if (const auto file = draft.text("deepspeed_config.deepspeed_config_file"))
+    return draft.fail(
+        "deepspeed_config.deepspeed_config_file", "the configuration is in another file",
+        fmt::format("plumbline import deepspeed {} --gpus {}", *file, draft.text("num_processes").value_or("N")));
+  if (const auto processes = draft.integer("num_processes")) draft.set("cluster.gpus", *processes, "num_processes");
+  const std::string type = draft.text("distributed_type").value_or("NO");
+  if (type == "FSDP") {
+    read_fsdp(draft);
+  } else if (type == "DEEPSPEED") {
+    read_zero(draft, {"deepspeed_config.zero_stage", "deepspeed_config.offload_optimizer_device",
+                      "deepspeed_config.offload_param_device", "deepspeed_config.gradient_clipping"});
+  } else if (type == "MEGATRON_LM") {
+    read_megatron(draft);
+  } else if (type == "MULTI_GPU" || type == "NO" || type == "MULTI_XPU") {
+    draft.set("parallelism.zero_stage", std::int64_t{0}, "distributed_type");
+  } else {
+    return draft.fail("distributed_type", fmt::format("'{}' is not supported", type),
+                      "FSDP, DEEPSPEED, MEGATRON_LM, MULTI_GPU, NO");
+  }
+  if (draft.degree("context") > 1)
+    draft.set("parallelism.context_method",
+              draft.text("parallelism_config.parallelism_config_cp_comm_strategy").value_or("allgather") == "alltoall"
+                  ? "ring"
+                  : "all-gather",
+              "parallelism_config.parallelism_config_cp_comm_strategy");
+  read_accelerate_precision(draft);
+  const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
+                                 : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"
+                                                         : "gradient_accumulation_steps";
+  read_batch(draft, {"", "", steps});
+  std::string backend =
+      draft.text("dynamo_config.dynamo_backend").value_or(draft.text("dynamo_backend").value_or("NO"));
+  const bool compiled = backend == "INDUCTOR" || backend == "inductor";
+  draft.assume("stack.name",
+               type == "MEGATRON_LM" ? "megatron-core-2025"
+               : compiled            ? "torchtitan-compile"
+                                     : "pytorch-fsdp-eager",
+               "the nearest stack");
+  draft.assume("recompute.policy", "none", "whether the model checkpoints activations is not in the file");
+}
+
+}  // namespace
+
+ConfigurationFormat accelerate() {
+  return {"accelerate", "accelerate", &read_yaml, {}, accelerate_keys, &accelerate_rules};
+}
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,39 @@
+// A configuration file of another program as a flat list of keys: "parallelism.tensor_parallel_degree" with its value
+// and line.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.h"
+
+namespace plumbline::model::configurations {
+
+struct Entry {
+  std::string key;                 // as the tables of keys name it: after the renames of the format
+  std::string written;             // as it stands in the file, dotted
+  std::string value;               // without quotes; empty for null and for lists
+  std::vector<std::string> items;  // of a list of scalars
+  int line = 0;
+  bool is_list = false;
+};
+
+// A prefix of keys and what the tables of keys have in its place.
+using Rename = std::pair<std::string_view, std::string_view>;
+
+struct Configuration {
+  std::string file;
+  std::vector<Entry> entries;  // in the order of the file
+
+  const Entry* find(std::string_view key) const;  // nullptr when the file does not have it
+};
+
+// Read a file's text; errors name `path` and the line. Keys in a list of tables are "callbacks[].name", and are written
+// "callbacks[0].name". Keys that are given twice are an error. Of YAML, aliases and merge keys are expanded, within
+// limits on depth and number of values; JSON is read as YAML, which contains it.
+Result<Configuration> read_toml(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
+Result<Configuration> read_yaml(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,42 @@
+// What several formats share: models by name, number formats, ZeRO, batches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/data_type.h"
+#include "model/configurations/draft.h"
+#include "model/configurations/format.h"
+
+namespace plumbline::model::configurations {
+
+// Returns the model of a flavor of torchtitan: "llama3" "8B". Nothing where it is unknown.
+std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
+// Returns "llama3 8B, 70B, 405B; qwen3 ...".
+std::string torchtitan_flavors();
+
+// Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
+void set_precision(Draft& draft, Precision gemm, std::string_view origin);
+
+// Returns the layers of each stage where embedding and head count as layers of the first and the last one; the first
+// stages have one more where they do not divide.
+std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stages, std::int64_t first,
+                                          std::int64_t last);
+
+// The keys of ZeRO that DeepSpeed and accelerate's own section for it have under other names.
+struct ZeroKeys {
+  std::string_view stage, optimizer_device, parameter_device, clipping;
+};
+void read_zero(Draft& draft, const ZeroKeys& keys);
+
+// Sets micro-batch and global batch from two or three of batch, micro-batch and accumulation by the data-parallel
+// degree; a contradiction is an error.
+struct BatchKeys {
+  std::string_view global, micro, accumulation;
+};
+void read_batch(Draft& draft, const BatchKeys& keys);
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,63 @@
+// A format of another program's configurations: its keys with their meaning, and its rules.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/configurations/configuration.h"
+#include "model/configurations/draft.h"
+#include "model/megatron/arguments.h"
+
+namespace plumbline::model::configurations {
+
+// A key of a file and its meaning, as of Megatron's arguments. A name that ends in ".*" is of all keys below.
+using KeyRow = megatron::Argument;
+using megatron::Meaning;
+
+// A model that a file names or describes: a shipped one, else a config.json.
+struct NamedModel {
+  std::string shipped;  // empty: config_json
+  std::string config_json;
+  std::int64_t layers = 0;
+};
+
+struct ConfigurationImport {
+  std::vector<std::string> overrides;  // of the plan, KEY=VALUE
+  std::string adjacent_config;         // name of the file for a model that is not shipped; empty: there is none
+  // Returns the layers of a model.config, wherever it lies.
+  std::function<Result<std::int64_t>(const std::string& config)> layers;
+};
+
+// A format's rules read the file through the draft and set the plan.
+struct RuleInput {
+  Draft& draft;
+  const ConfigurationImport& options;
+  std::optional<NamedModel>& model;  // of the file, where no option names another one
+
+  void use_model(NamedModel named) const;
+  // Returns the layers of the plan's model; nothing while there is none.
+  std::optional<std::int64_t> layers() const;
+};
+
+struct ConfigurationFormat {
+  std::string_view name;     // of `plumbline import`
+  std::string_view program;  // its name in prose
+  Result<Configuration> (*read)(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
+  std::vector<Rename> renames;  // older and other names of sections
+  std::span<const KeyRow> keys;
+  void (*rules)(const RuleInput& in);
+};
+
+// The formats, each in a source of its own.
+ConfigurationFormat torchtitan();
+ConfigurationFormat deepspeed();
+ConfigurationFormat accelerate();
+ConfigurationFormat nemo();
+
+}  // namespace plumbline::model::configurations

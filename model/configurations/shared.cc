@@ -1,0 +1,89 @@
+// What several formats have in common: number formats, ZeRO, and the arithmetic of batches.
+#include "model/configurations/detail/shared.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace plumbline::model::configurations {
+
+void set_precision(Draft& draft, Precision gemm, std::string_view origin) {
+  draft.set("precision.gemm", to_string(gemm), origin);
+  const bool plain = gemm == Precision::fp16 || gemm == Precision::fp32;
+  if (!plain) return;
+  draft.set("precision.dispatch", to_string(gemm), origin);
+  draft.set("precision.combine", to_string(gemm), origin);
+}
+
+std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stages, std::int64_t first,
+                                          std::int64_t last) {
+  const std::int64_t all = layers + first + last;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    std::int64_t count = all / stages + (stage < all % stages ? 1 : 0);
+    if (stage == 0) count -= first;
+    if (stage + 1 == stages) count -= last;
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+void read_zero(Draft& draft, const ZeroKeys& keys) {
+  if (const auto stage = draft.integer(keys.stage)) draft.set("parallelism.zero_stage", *stage, keys.stage);
+  const std::string device = draft.text(keys.optimizer_device).value_or("none");
+  if (device == "cpu" || device == "nvme") draft.set("offload.optimizer", true, keys.optimizer_device);
+  if (device == "nvme") draft.not_modeled(keys.optimizer_device, "states wait in host memory");
+  if (draft.text(keys.parameter_device).value_or("none") != "none")
+    draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
+  const auto norm = draft.number(keys.clipping);
+  draft.set("optimizer.gradient_clipping", norm && *norm > 0, norm ? keys.clipping : "none is stated");
+}
+
+void read_batch(Draft& draft, const BatchKeys& keys) {
+  const auto stated_micro = draft.integer(keys.micro), stated_global = draft.integer(keys.global);
+  if (stated_micro) draft.set("batch.micro_batch_size", *stated_micro, keys.micro);
+  if (stated_global) draft.set("batch.global_batch_size", *stated_global, keys.global);
+  const auto steps = draft.integer(keys.accumulation);
+  for (const auto& [key, number] :
+       {std::pair{keys.micro, stated_micro}, {keys.global, stated_global}, {keys.accumulation, steps}})
+    if (number && *number < 1) return draft.fail(key, fmt::format("{} is not above 0", *number));
+  auto micro = draft.value("batch.micro_batch_size");
+  const auto global = draft.value("batch.global_batch_size");
+  const std::int64_t others = draft.degree("tensor") * draft.degree("context") * draft.degree("pipeline");
+  if (!draft.given("cluster.gpus") && micro && global && steps && *global % (*micro * *steps) == 0)
+    draft.assume("cluster.gpus", *global / (*micro * *steps) * others,
+                 "the batch over micro-batch and accumulation, times the other degrees");
+  const auto gpus = draft.value("cluster.gpus");
+  const auto data = draft.data_parallel();
+  if (gpus && !data)
+    return draft.fail("", fmt::format("{} GPUs are no multiple of tensor x context x pipeline = {}", *gpus, others),
+                      "--gpus states the GPUs, --set parallelism.tensor=N a degree");
+  if (!data) return;
+  if (stated_micro && stated_global && steps && *stated_global != *stated_micro * *steps * *data)
+    return draft.fail(keys.global,
+                      fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks = {}",
+                                  *stated_global, *stated_micro, *steps, *data, *stated_micro * *steps * *data),
+                      fmt::format("correct one of them, or the GPUs ({} now) with --gpus", *gpus));
+  if (global && !micro) {
+    const std::int64_t shared = *data * steps.value_or(1);
+    if (*global % shared != 0)
+      return draft.fail(keys.global, fmt::format("{} does not divide by {} ranks x accumulation {}", *global, *data,
+                                                 steps.value_or(1)));
+    draft.set("batch.micro_batch_size", *global / shared,
+              fmt::format("batch over {} ranks and {} accumulations", *data, steps.value_or(1)));
+  }
+  const Entry* stated_steps = draft.configuration().find(keys.accumulation);
+  const bool open = stated_steps != nullptr && stated_steps->value == "auto";
+  if (micro && !global && !open) {
+    draft.set("batch.global_batch_size", *micro * steps.value_or(1) * *data,
+              fmt::format("micro-batch x {} accumulations x {} ranks", steps.value_or(1), *data));
+    if (!steps) draft.note(Note::Kind::assumed, "", "assumed: gradient_accumulation_steps = 1, the program's default");
+  }
+}
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,368 @@
+// torchtitan's train.toml: names and defaults of torchtitan/config/job_config.py (pytorch/torchtitan, 2024 to 2025).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/configurations/detail/shared.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using enum Meaning;
+
+constexpr KeyRow torchtitan_keys[] = {
+    {"model.name", rule, "model.config", "with the flavor"},
+    {"model.flavor", rule, "model.config", "a shipped model, else a config.json next to the plan"},
+    {"model.converters", rule, "precision.gemm", "float8, mx"},
+    {"training.local_batch_size", rule, "batch.micro_batch_size",
+     "default 8; in a pipeline the micro-batch is pipeline_parallel_microbatch_size"},
+    {"training.global_batch_size", rule, "batch.global_batch_size", "default: local batch times data-parallel degree"},
+    {"training.seq_len", rule, "batch.sequence_length", "default 2048"},
+    {"training.steps", rule, "run.tokens", "times global batch and sequence length"},
+    {"training.max_norm", rule, "optimizer.gradient_clipping", "above 0: true"},
+    {"training.enable_cpu_offload", rule, "offload.optimizer", "parameters and gradients stay on the GPU"},
+    {"training.mixed_precision_param", rule, "precision.gemm", "bfloat16, float32"},
+    {"training.mixed_precision_reduce", rule, "precision.gradient_reduce", "float32, bfloat16"},
+    {"parallelism.data_parallel_replicate_degree", rule, "parallelism.shard_group", "HSDP: GPUs over this"},
+    {"parallelism.data_parallel_shard_degree", rule, "parallelism.zero_stage", "3; 1 without context degree: DDP"},
+    {"parallelism.fsdp_reshard_after_forward", rule, "parallelism.reshard_after_forward",
+     "default: true without a pipeline"},
+    {"parallelism.tensor_parallel_degree", rule, "parallelism.tensor", "above 1 with parallelism.sequence"},
+    {"parallelism.enable_async_tensor_parallel", rule, "overlap.tensor", "where the model is compiled"},
+    {"parallelism.pipeline_parallel_degree", value, "parallelism.pipeline", "the value"},
+    {"parallelism.pipeline_parallel_schedule", rule, "schedule.kind", "names below"},
+    {"parallelism.pipeline_parallel_microbatch_size", rule, "batch.micro_batch_size", "in a pipeline; default 1"},
+    {"parallelism.pipeline_parallel_layers_per_stage", rule, "schedule.virtual_stages", "layers over it, over ranks"},
+    {"parallelism.pipeline_parallel_first_stage_less_layers", rule, "schedule.layers_per_stage", "default 1"},
+    {"parallelism.pipeline_parallel_last_stage_less_layers", rule, "schedule.layers_per_stage", "default 1"},
+    {"parallelism.context_parallel_degree", value, "parallelism.context", "the value"},
+    {"parallelism.context_parallel_rotate_method", rule, "parallelism.context_method",
+     "allgather (default): all-gather, alltoall: ring"},
+    {"parallelism.expert_parallel_degree", value, "parallelism.expert", "the value"},
+    {"parallelism.expert_tensor_parallel_degree", value, "parallelism.expert_tensor", "the value"},
+    {"parallelism.expert_parallel_comm_backend", rule, "stack.dispatcher",
+     "standard (default): alltoall; deepep, hybridep"},
+    {"activation_checkpoint.mode", rule, "recompute.policy", "default selective"},
+    {"activation_checkpoint.selective_ac_option", rule, "recompute.layers",
+     "op: norms, gates and their GEMMs; N (default 2): whole layers, one of N"},
+    {"compile.enable", rule, "stack.name", "with the model: torchtitan-compile, else pytorch-fsdp-eager"},
+    {"compile.components", rule, "stack.name", "default model and loss"},
+    {"quantize.linear.float8.recipe_name", rule, "precision.gemm", "tensorwise (default), rowwise: fp8_tensor"},
+    {"quantize.linear.mx.recipe_name", rule, "precision.gemm", "mxfp8, mxfp8_cublas: mxfp8"},
+    {"parallelism.pipeline_parallel_split_points", not_modeled, "", "layers are spread by the rule of torchtitan"},
+    {"parallelism.module_fqns_per_model_part", not_modeled, "", "layers are spread by the rule of torchtitan"},
+    {"parallelism.pipeline_parallel_schedule_csv", not_modeled, "", "schedule.kind has no table of actions"},
+    {"parallelism.enable_compiled_autograd", not_modeled, "", "launches of the backward pass are those of the stack"},
+    {"parallelism.disable_loss_parallel", not_modeled, "", "the head and its loss are divided by the tensor degree"},
+    {"parallelism.context_parallel_load_balancer", not_modeled, "", "every rank has the same share of attention"},
+    {"parallelism.pipeline_parallel_expert_parallel_overlap", rule, "schedule.kind",
+     "DualPipeV overlaps; false is not modelled"},
+    {"training.dtype", not_modeled, "", "master weights and optimizer states are FP32"},
+    {"training.deterministic", not_modeled, "", "kernels are those of the profile"},
+    {"debug.deterministic", not_modeled, "", "kernels are those of the profile"},
+    {"debug.*", no_cost, "", ""},
+    {"optimizer.name", rule, "", "AdamW and Adam are priced"},
+    {"optimizer.implementation", rule, "", "fused is priced"},
+    {"optimizer.early_step_in_backward", not_modeled, "", "the optimizer runs after the backward pass"},
+    {"activation_checkpoint.memory_budget", not_modeled, "", "set recompute.policy by hand"},
+    {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", no_cost, "", ""},
+    {"activation_checkpoint.*", no_cost, "", ""},
+    {"quantize.linear.float8.enable_fsdp_float8_all_gather", not_modeled, "", "parameters are gathered in BF16"},
+    {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", not_modeled, "", "scales are of each use"},
+    {"quantize.linear.float8.force_recompute_fp8_weight_in_bwd", no_cost, "", ""},
+    {"quantize.linear.float8.emulate", not_modeled, "", "FP8 GEMMs are those of the GPU"},
+    {"quantize.linear.float8.filter_fqns", rule, "", "output, router.gate, auto_filter_small_kn; others not modelled"},
+    {"quantize.linear.mx.filter_fqns", rule, "", "as for float8"},
+    {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", no_cost, "", ""},
+    {"quantize.grouped_mm.float8.fqns", rule, "", "experts follow precision.gemm"},
+    {"quantize.grouped_mm.mx.fqns", rule, "", "experts follow precision.gemm"},
+    {"quantize.grouped_mm.mx.recipe_name", no_cost, "", ""},
+    {"fault_tolerance.semi_sync_method", not_modeled, "", "replicas reduce every step"},
+    {"fault_tolerance.enable", not_modeled, "", "replicas are those of the mesh"},
+    {"fault_tolerance.*", no_cost, "", ""},
+    {"validation.enable", not_modeled, "", "only training steps are priced"},
+    {"validation.enabled", not_modeled, "", "only training steps are priced"},
+    {"validation.*", no_cost, "", ""},
+    {"checkpoint.*", no_cost, "", ""},
+    {"comm.mode", not_modeled, "", "collectives are NCCL's"},
+    {"comm.*", no_cost, "", ""},
+    {"compile.backend", no_cost, "", ""},
+    {"experimental.*", no_cost, "", ""},
+    {"job.*", no_cost, "", ""},
+    {"lr_scheduler.*", no_cost, "", ""},
+    {"memory_estimation.*", no_cost, "", ""},
+    {"metrics.*", no_cost, "", ""},
+    {"model.tokenizer_path", no_cost, "", ""},
+    {"model.hf_assets_path", no_cost, "", ""},
+    {"model.print_after_conversion", no_cost, "", ""},
+    {"optimizer.*", no_cost, "", ""},
+    {"profiling.*", no_cost, "", ""},
+    {"training.dataset", no_cost, "", ""},
+    {"training.dataset_path", no_cost, "", ""},
+    {"training.gc_debug", no_cost, "", ""},
+    {"training.gc_freq", no_cost, "", ""},
+    {"training.seed", no_cost, "", ""},
+    {"training.dataloader.*", no_cost, "", ""},
+    {"training.data_parallel_type", no_cost, "", ""},
+};
+
+struct TitanSchedule {
+  std::string_view name, kind;
+  std::int64_t chunks;    // of a rank, where no key decides
+  std::string_view note;  // what the prediction has otherwise
+};
+constexpr TitanSchedule titan_schedules[] = {
+    {"1F1B", "1f1b", 1, ""},
+    {"GPipe", "gpipe", 1, ""},
+    {"Interleaved1F1B", "interleaved", 2, ""},
+    {"ZBVZeroBubble", "zb-v", 2, ""},
+    {"DualPipeV", "dualpipev", 2, ""},
+    {"InterleavedZeroBubble", "interleaved", 2, "weight gradients are not apart: more bubbles than it has"},
+    {"LoopedBFS", "interleaved", 2, "micro-batches alternate between the directions: it keeps more activations"},
+};
+
+bool compiles_model(Draft& draft) {
+  if (!draft.flag("compile.enable").value_or(false)) return false;
+  const auto components = draft.list("compile.components");
+  return components.empty() || std::ranges::find(components, "model") != components.end();
+}
+
+void read_model(const RuleInput& in) {
+  Draft& draft = in.draft;
+  if (draft.given("model.config")) return;
+  const auto flavor = draft.text("model.flavor");
+  if (!flavor) return;
+  const std::string name = draft.text("model.name").value_or("llama3");
+  if (auto model = torchtitan_model(name, *flavor)) return in.use_model(std::move(*model));
+  draft.fail("model.flavor", fmt::format("'{}' of {} is no flavor of torchtitan that is known", *flavor, name),
+             fmt::format("known: {}; --model names another model", torchtitan_flavors()));
+}
+
+// Sets the GPUs where all degrees are stated, and what FSDP, HSDP and DDP are.
+void read_mesh(Draft& draft) {
+  const std::int64_t tensor = draft.integer("parallelism.tensor_parallel_degree").value_or(1);
+  draft.set("parallelism.tensor", tensor, "parallelism.tensor_parallel_degree");
+  if (draft.degree("tensor") > 1) draft.set("parallelism.sequence", true, "with tensor parallelism");
+  const std::int64_t replicas = draft.integer("parallelism.data_parallel_replicate_degree").value_or(1);
+  const std::int64_t shards = draft.integer("parallelism.data_parallel_shard_degree").value_or(-1);
+  const std::int64_t others = draft.degree("tensor") * draft.degree("context") * draft.degree("pipeline");
+  if (replicas < 1 || shards == 0 || shards < -1 || others < 1)
+    return draft.fail("parallelism.data_parallel_shard_degree", "degrees are at least 1, or -1 for what is left");
+  if (shards > 0 && !draft.given("cluster.gpus"))
+    draft.set("cluster.gpus", replicas * shards * others, "the product of the degrees");
+  const auto data = draft.data_parallel();
+  const auto gpus = draft.value("cluster.gpus");
+  if (gpus && (!data || *data % replicas != 0 || (shards > 0 && *data != replicas * shards)))
+    return draft.fail("parallelism.data_parallel_shard_degree",
+                      fmt::format("{} GPUs are not replicas {} x shards {} x tensor {} x context {} x pipeline {}",
+                                  *gpus, replicas, shards > 0 ? std::to_string(shards) : "(the rest)",
+                                  draft.degree("tensor"), draft.degree("context"), draft.degree("pipeline")),
+                      "the product of the degrees is the number of GPUs");
+  if (!data) return;
+  const std::int64_t sharded = *data / replicas * draft.degree("context");
+  if (sharded == 1) return draft.set("parallelism.zero_stage", std::int64_t{0}, "DDP: nothing is sharded");
+  draft.set("parallelism.zero_stage", std::int64_t{3}, fmt::format("FSDP over {}", sharded));
+  if (replicas > 1)
+    draft.set("parallelism.shard_group", sharded, fmt::format("HSDP: {} replicas of {} shards", replicas, sharded));
+  const std::string reshard = draft.text("parallelism.fsdp_reshard_after_forward").value_or("default");
+  const bool again = reshard == "always" || (reshard == "default" && draft.degree("pipeline") == 1);
+  draft.set("parallelism.reshard_after_forward", again, "parallelism.fsdp_reshard_after_forward");
+}
+
+void read_pipeline(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const std::int64_t ranks = draft.degree("pipeline");
+  if (ranks <= 1) return;
+  const std::string_view key = "parallelism.pipeline_parallel_schedule";
+  const std::string name = draft.text(key).value_or("1F1B");
+  const auto* known = std::ranges::find(titan_schedules, name, &TitanSchedule::name);
+  if (known == std::end(titan_schedules)) {
+    std::vector<std::string> names;
+    for (const TitanSchedule& one : titan_schedules) names.emplace_back(one.name);
+    return draft.fail(key, fmt::format("no schedule is known by the name '{}'", name), known_names(name, names));
+  }
+  draft.set("schedule.kind", known->kind, key);
+  if (!known->note.empty()) draft.not_modeled(key, known->note);
+  if (draft.text("parallelism.pipeline_parallel_expert_parallel_overlap") == "false" && name == "DualPipeV")
+    draft.not_modeled("parallelism.pipeline_parallel_expert_parallel_overlap", "DualPipeV's pairs overlap");
+  const auto layers = in.layers();
+  if (!layers) return;
+  const std::int64_t first = draft.integer("parallelism.pipeline_parallel_first_stage_less_layers").value_or(1);
+  const std::int64_t last = draft.integer("parallelism.pipeline_parallel_last_stage_less_layers").value_or(1);
+  const auto each = draft.integer("parallelism.pipeline_parallel_layers_per_stage");
+  std::int64_t chunks = known->chunks;
+  if (each && *each > 0) chunks = ((*layers + first + last + *each - 1) / *each + ranks - 1) / ranks;
+  if (each && chunks != known->chunks && known->kind != "interleaved")
+    return draft.fail("parallelism.pipeline_parallel_layers_per_stage",
+                      fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
+  if (known->kind == "interleaved") draft.set("schedule.virtual_stages", chunks, "stages of a rank");
+  const std::int64_t stages = ranks * chunks;
+  if (stages > *layers + first + last || first < 0 || last < 0)
+    return draft.fail("parallelism.pipeline_parallel_degree", fmt::format("{} stages for {} layers", stages, *layers));
+  draft.set("schedule.layers_per_stage", split_with_ends(*layers, stages, first, last),
+            "embedding and head count as layers of the ends");
+}
+
+void read_titan_batch(Draft& draft) {
+  const std::int64_t local = draft.integer("training.local_batch_size").value_or(8);
+  const std::int64_t length = draft.integer("training.seq_len").value_or(2048);
+  draft.set("batch.sequence_length", length, "training.seq_len");
+  const bool pipeline = draft.degree("pipeline") > 1;
+  const std::int64_t micro =
+      pipeline ? draft.integer("parallelism.pipeline_parallel_microbatch_size").value_or(1) : local;
+  draft.set("batch.micro_batch_size", micro,
+            pipeline ? "parallelism.pipeline_parallel_microbatch_size" : "training.local_batch_size");
+  if (local < 1 || micro < 1 || local % micro != 0)
+    return draft.fail("training.local_batch_size",
+                      fmt::format("{} is no multiple of the micro-batch of {}", local, micro));
+  const auto data = draft.data_parallel();
+  if (!data) return;
+  const std::int64_t once = local * *data;
+  const std::int64_t wanted = draft.integer("training.global_batch_size").value_or(-1);
+  const std::int64_t global = wanted > 0 ? wanted : once;
+  if (global % once != 0)
+    return draft.fail(
+        "training.global_batch_size",
+        fmt::format("{} is no multiple of local batch {} x data-parallel degree {} = {}", global, local, *data, once),
+        "gradients accumulate over whole local batches");
+  draft.set("batch.global_batch_size", global,
+            wanted > 0 ? "training.global_batch_size" : fmt::format("local batch {} x {} replicas", local, *data));
+  if (pipeline && global > once)
+    draft.not_modeled("training.global_batch_size", "the pipeline drains after each local batch, here once a step");
+  if (const auto steps = draft.integer("training.steps"); steps && *steps > 0)
+    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(global) * static_cast<double>(length),
+              "training.steps");
+}
+
+void read_recompute(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const std::string_view key = "activation_checkpoint.mode";
+  const auto mode = draft.text(key);
+  const std::string word = mode.value_or("selective");
+  if (word == "none" || word == "full") return draft.set("recompute.policy", word, key);
+  if (word != "selective") {
+    draft.set("recompute.policy", "none", key);
+    return draft.not_modeled(key, "nothing is recomputed");
+  }
+  const std::string_view option = "activation_checkpoint.selective_ac_option";
+  const std::string which = draft.text(option).value_or("2");
+  if (which == "op") {
+    draft.set("recompute.policy", "selective", key);
+    draft.set("recompute.operators", std::vector<std::string>{"mlp", "rmsnorm"}, option);
+    return draft.note(
+        Note::Kind::assumed, option,
+        "selective_ac_option = op: norms, gates and the GEMMs before them run again; torchtitan recomputes "
+        "every second GEMM, which is less");
+  }
+  const auto every = parse_number<std::int64_t>(which);
+  if (!every || *every < 1) return draft.fail(option, fmt::format("'{}' is neither op nor a number", which));
+  draft.set("recompute.policy", "full", key);
+  const auto layers = in.layers();
+  if (*every == 1 || !layers) return;
+  const std::int64_t stages = draft.degree("pipeline") * draft.value("schedule.virtual_stages").value_or(1);
+  draft.set("recompute.layers", *layers / stages / *every, fmt::format("one of {} layers of each stage", *every));
+}
+
+void read_filters(Draft& draft, std::string_view key) {
+  for (const std::string& name : draft.list(key)) {
+    if (name == "output" || name == "router.gate" || name == "lm_head" || name.starts_with("auto_filter")) continue;
+    return draft.not_modeled(key, "every linear layer of a block has precision.gemm");
+  }
+}
+
+void read_precision(Draft& draft) {
+  const std::string param = draft.text("training.mixed_precision_param").value_or("bfloat16");
+  const std::string reduce = draft.text("training.mixed_precision_reduce").value_or("float32");
+  Precision gemm = param == "float32" ? Precision::fp32 : Precision::bf16;
+  std::string_view origin = "training.mixed_precision_param";
+  for (const std::string& converter : draft.list("model.converters")) {
+    if (converter.find("mx") != std::string::npos)
+      gemm = Precision::mxfp8;
+    else if (converter.find("float8") != std::string::npos)
+      gemm = Precision::fp8_tensor;
+    else
+      draft.not_modeled("model.converters", "only float8 and mx change a GEMM");
+    origin = "model.converters";
+  }
+  if (gemm == Precision::fp8_tensor &&
+      draft.text("quantize.linear.float8.recipe_name").value_or("tensorwise") != "tensorwise")
+    draft.not_modeled("quantize.linear.float8.recipe_name", "a scale per tensor is priced");
+  if (gemm == Precision::fp8_tensor) read_filters(draft, "quantize.linear.float8.filter_fqns");
+  if (gemm == Precision::mxfp8) read_filters(draft, "quantize.linear.mx.filter_fqns");
+  set_precision(draft, gemm, origin);
+  draft.set("precision.gradients", "fp32", "gradients of sharded FP32 parameters");
+  draft.set("precision.gradient_reduce", reduce == "bfloat16" ? "bf16" : "fp32", "training.mixed_precision_reduce");
+}
+
+void read_rest(Draft& draft) {
+  const bool compiled = compiles_model(draft);
+  draft.set("stack.name", compiled ? "torchtitan-compile" : "pytorch-fsdp-eager", "compile.enable");
+  const std::string_view async = "parallelism.enable_async_tensor_parallel";
+  const bool asynchronous = draft.flag(async).value_or(false);
+  if (asynchronous && compiled) draft.set("overlap.tensor", draft.degree("tensor") > 1, async);
+  if (asynchronous && !compiled) draft.not_modeled(async, "it needs the compiled model, and is off without");
+  if (draft.degree("context") > 1) {
+    const std::string_view key = "parallelism.context_parallel_rotate_method";
+    draft.set("parallelism.context_method", draft.text(key).value_or("allgather") == "alltoall" ? "ring" : "all-gather",
+              key);
+  }
+  if (draft.degree("expert") > 1) {
+    const std::string_view key = "parallelism.expert_parallel_comm_backend";
+    std::string backend = draft.text(key).value_or("standard");
+    std::erase(backend, '_');
+    draft.set("stack.dispatcher", backend == "standard" ? "alltoall" : backend, key);
+  }
+  if (const auto norm = draft.number("training.max_norm"))
+    draft.set("optimizer.gradient_clipping", *norm > 0, "training.max_norm");
+  if (draft.flag("training.enable_cpu_offload").value_or(false)) {
+    draft.set("offload.optimizer", true, "training.enable_cpu_offload");
+    draft.not_modeled("training.enable_cpu_offload", "parameters and gradients stay on the GPU");
+  }
+  const std::string optimizer = draft.text("optimizer.name").value_or("AdamW");
+  if (optimizer != "AdamW" && optimizer != "Adam") draft.not_modeled("optimizer.name", "the optimizer is Adam");
+  if (draft.text("optimizer.implementation").value_or("fused") != "fused")
+    draft.not_modeled("optimizer.implementation", "the fused optimizer is priced");
+}
+
+void torchtitan_rules(const RuleInput& in) {
+  read_model(in);
+  read_mesh(in.draft);
+  read_pipeline(in);
+  read_titan_batch(in.draft);
+  read_recompute(in);
+  read_precision(in.draft);
+  read_rest(in.draft);
+}
+
+}  // namespace
+
+ConfigurationFormat torchtitan() {
+  return {"torchtitan",
+          "torchtitan",
+          &read_toml,
+          {{"training.batch_size", "training.local_batch_size"},
+           {"training.compile", "compile.enable"},
+           {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
+           {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},
+           {"training.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree"},
+           {"training.data_parallel_degree", "parallelism.data_parallel_shard_degree"},
+           {"experimental.pipeline_parallel_", "parallelism.pipeline_parallel_"},
+           {"experimental.context_parallel_", "parallelism.context_parallel_"},
+           {"experimental.enable_async_tensor_parallel", "parallelism.enable_async_tensor_parallel"},
+           {"experimental.enable_compiled_autograd", "parallelism.enable_compiled_autograd"},
+           {"float8.moe_fqns", "quantize.grouped_mm.float8.fqns"},
+           {"float8.", "quantize.linear.float8."},
+           {"mx.", "quantize.linear.mx."},
+           {"quantize.dense.", "quantize.linear."},
+           {"quantize.moe.", "quantize.grouped_mm."}},
+          torchtitan_keys,
+          &torchtitan_rules};
+}
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,139 @@
+// The models of torchtitan by name and flavor, with the dimensions of their registries
+// (torchtitan/models/*/__init__.py).
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/configurations/detail/shared.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+struct ShippedFlavor {
+  std::string_view model, flavor, shipped;
+  std::int64_t layers;
+};
+constexpr ShippedFlavor shipped_flavors[] = {
+    {"llama3", "8B", "llama-3-8b", 32},
+    {"llama3", "70B", "llama-3-70b", 80},
+    {"llama3", "405B", "llama-3-405b", 126},
+    {"llama4", "17bx16e", "llama-4-scout", 48},
+    {"llama4", "17bx128e", "llama-4-maverick", 48},
+    {"deepseek_v3", "16B", "deepseek-v2-lite", 27},
+    {"deepseek_v3", "236B", "deepseek-v2", 60},
+    {"qwen3", "8B", "qwen3-8b", 36},
+    {"qwen3", "32B", "qwen3-32b", 64},
+    {"qwen3", "30B-A3B", "qwen3-30b-a3b", 48},
+    {"qwen3", "235B-A22B", "qwen3-235b-a22b", 94},
+    {"gpt_oss", "20b", "gpt-oss-20b", 24},
+    {"gpt_oss", "120b", "gpt-oss-120b", 36},
+};
+
+// Dense models of grouped queries that are not shipped.
+struct DenseFlavor {
+  std::string_view model, flavor, type;
+  std::int64_t layers, hidden, heads, key_value_heads, head_dim, ffn, vocabulary;
+  double rope_theta;
+  bool tied;
+};
+constexpr DenseFlavor dense_flavors[] = {
+    {"llama3", "debugmodel", "llama", 6, 256, 16, 16, 16, 768, 2048, 500000, false},
+    {"qwen3", "0.6B", "qwen3", 28, 1024, 16, 8, 128, 3072, 151936, 1000000, true},
+    {"qwen3", "1.7B", "qwen3", 28, 2048, 16, 8, 128, 6144, 151936, 1000000, true},
+    {"qwen3", "4B", "qwen3", 36, 2560, 32, 8, 128, 9728, 151936, 1000000, true},
+    {"qwen3", "14B", "qwen3", 40, 5120, 40, 8, 128, 17408, 151936, 1000000, false},
+};
+
+// Latent attention and experts of deepseek_v3. torchtitan has no prediction modules.
+constexpr std::string_view deepseek_671b = R"({
+  "model_type": "deepseek_v3",
+  "num_hidden_layers": 61,
+  "hidden_size": 7168,
+  "intermediate_size": 18432,
+  "moe_intermediate_size": 2048,
+  "num_attention_heads": 128,
+  "num_key_value_heads": 128,
+  "q_lora_rank": 1536,
+  "kv_lora_rank": 512,
+  "qk_nope_head_dim": 128,
+  "qk_rope_head_dim": 64,
+  "v_head_dim": 128,
+  "n_routed_experts": 256,
+  "n_shared_experts": 1,
+  "num_experts_per_tok": 8,
+  "first_k_dense_replace": 3,
+  "moe_layer_freq": 1,
+  "n_group": 8,
+  "topk_group": 4,
+  "scoring_func": "sigmoid",
+  "norm_topk_prob": true,
+  "routed_scaling_factor": 2.5,
+  "num_nextn_predict_layers": 0,
+  "vocab_size": 129280,
+  "tie_word_embeddings": false
+}
+)";
+
+std::string config_of(const DenseFlavor& flavor) {
+  nlohmann::ordered_json json;
+  json["model_type"] = flavor.type;
+  json["num_hidden_layers"] = flavor.layers;
+  json["hidden_size"] = flavor.hidden;
+  json["intermediate_size"] = flavor.ffn;
+  json["num_attention_heads"] = flavor.heads;
+  json["num_key_value_heads"] = flavor.key_value_heads;
+  json["head_dim"] = flavor.head_dim;
+  json["rms_norm_eps"] = flavor.type == "llama" ? 1e-5 : 1e-6;
+  json["rope_theta"] = flavor.rope_theta;
+  json["tie_word_embeddings"] = flavor.tied;
+  json["vocab_size"] = flavor.vocabulary;
+  return json.dump(2) + "\n";
+}
+
+// Other attention kernels are flavors of their own: "8B_flex".
+std::string_view without_attention(std::string_view flavor) {
+  for (const std::string_view end : {"_flex_attn", "_varlen_attn", "_flex", "_varlen"})
+    if (flavor.ends_with(end)) return flavor.substr(0, flavor.size() - end.size());
+  return flavor;
+}
+
+bool same_name(std::string_view a, std::string_view b) {
+  const auto lower = [](char letter) { return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
+}  // namespace
+
+std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor) {
+  const std::string_view plain = without_attention(flavor);
+  for (const ShippedFlavor& one : shipped_flavors)
+    if (one.model == name && same_name(one.flavor, plain)) return NamedModel{std::string(one.shipped), "", one.layers};
+  for (const DenseFlavor& one : dense_flavors)
+    if (one.model == name && same_name(one.flavor, plain)) return NamedModel{"", config_of(one), one.layers};
+  if (name == "deepseek_v3" && same_name("671B", plain)) return NamedModel{"", std::string(deepseek_671b), 61};
+  return std::nullopt;
+}
+
+std::string torchtitan_flavors() {
+  std::string text, last;
+  const auto add = [&](std::string_view model, std::string_view flavor) {
+    text += fmt::format("{}{}{}",
+                        text.empty()    ? ""
+                        : model == last ? ", "
+                                        : "; ",
+                        model == last ? "" : fmt::format("{} ", model), flavor);
+    last = model;
+  };
+  for (const ShippedFlavor& one : shipped_flavors) {
+    add(one.model, one.flavor);
+    if (one.shipped == "deepseek-v2") add(one.model, "671B");
+  }
+  for (const DenseFlavor& one : dense_flavors) add(one.model, one.flavor);
+  return text;
+}
+
+}  // namespace plumbline::model::configurations

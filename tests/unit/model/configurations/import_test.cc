@@ -1,0 +1,369 @@
+#include "model/configurations/import.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "model/base/text_file.h"
+#include "model/megatron/model_shape.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string shipped(const std::string& path) { return std::string(PLUMBLINE_SOURCE_DIR) + "/" + path; }
+
+const ConfigurationFormat& format_of(const std::string& name) {
+  const auto& formats = configuration_formats();
+  return *std::ranges::find(formats, name, &ConfigurationFormat::name);
+}
+
+Result<ImportedConfiguration> import(const std::string& format, const std::string& text,
+                                     const std::vector<std::string>& overrides = {}) {
+  const auto layers = [](const std::string&) -> Result<std::int64_t> { return 32; };
+  return import_configuration(format_of(format), text, "file", {overrides, "plan.json", layers});
+}
+
+Result<ImportedConfiguration> import_file(const std::string& format, const std::string& name,
+                                          const std::vector<std::string>& overrides = {}) {
+  const auto text = read_text_file(shipped("tests/golden/inputs/configurations/" + name));
+  EXPECT_TRUE(text);
+  return import(format, text.value_or(""), overrides);
+}
+
+ImportedConfiguration read(Result<ImportedConfiguration> imported) {
+  EXPECT_TRUE(imported) << to_string(imported.error());
+  return imported.value_or(ImportedConfiguration());
+}
+
+std::string notes_of(const ImportedConfiguration& imported) {
+  std::string all;
+  for (const Note& note : imported.notes) all += note.text + "\n";
+  return all;
+}
+
+void expect_refusal(const Result<ImportedConfiguration>& imported, int line, const std::string& text) {
+  ASSERT_FALSE(imported) << text;
+  EXPECT_EQ(imported.error().line, line) << to_string(imported.error());
+  EXPECT_THAT(to_string(imported.error()), HasSubstr(text));
+}
+
+const std::string titan =
+    "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nlocal_batch_size = 4\nseq_len = 8192\n";
+
+TEST(Torchtitan, ShardsOverWhatTheOtherDegreesLeave) {
+  // 64 GPUs / tensor 2 = 32 data-parallel ranks, of which 2 replicate 16 shards.
+  const auto hsdp = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64"}));
+  EXPECT_EQ(hsdp.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(hsdp.plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(hsdp.plan.parallelism.shard_group, 16);
+  EXPECT_TRUE(hsdp.plan.parallelism.sequence);
+  EXPECT_TRUE(hsdp.plan.parallelism.reshard_after_forward);
+  EXPECT_TRUE(hsdp.plan.overlap.tensor);
+  EXPECT_EQ(hsdp.plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(hsdp.plan.precision.gradient_reduce, Precision::fp32);
+  EXPECT_EQ(hsdp.plan.batch.global_batch_size, 32);  // one sequence a rank
+  EXPECT_EQ(hsdp.plan.run.tokens, 1000.0 * 32 * 8192);
+  EXPECT_EQ(hsdp.plan.stack.name, "torchtitan-compile");
+  EXPECT_THAT(hsdp.plan.recompute.operators, ElementsAre("mlp", "rmsnorm"));
+  EXPECT_THAT(notes_of(hsdp), HasSubstr("enable_fsdp_float8_all_gather = true: not modelled"));
+  EXPECT_GT(hsdp.no_cost, 10);
+  EXPECT_FALSE(hsdp.config_json);
+}
+
+TEST(Torchtitan, PipelinesCountEmbeddingAndHeadAsLayers) {
+  const auto imported = read(import_file("torchtitan", "deepseek-v3-671b.toml"));
+  EXPECT_EQ(imported.plan.cluster.gpus, 512);  // 64 shards x 8 stages
+  EXPECT_EQ(imported.plan.schedule.kind, "interleaved");
+  EXPECT_EQ(imported.plan.schedule.virtual_stages, 2);
+  // 61 layers + 2 over 16 stages: 15 stages of 4 and one of 3, less one layer at each end.
+  EXPECT_THAT(imported.plan.schedule.layers_per_stage.counts,
+              ElementsAre(3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2));
+  EXPECT_EQ(imported.plan.batch.micro_batch_size, 1);
+  EXPECT_FALSE(imported.plan.parallelism.reshard_after_forward);
+  EXPECT_EQ(imported.plan.stack.dispatcher, "deepep");
+  EXPECT_EQ(imported.plan.stack.name, "pytorch-fsdp-eager") << "only the loss is compiled";
+  ASSERT_TRUE(imported.config_json);
+  EXPECT_EQ(imported.plan.model.config, "plan.json");
+}
+
+TEST(Torchtitan, ModesOfRecomputation) {
+  const auto of = [](const std::string& section) {
+    return read(import("torchtitan", titan + section, {"cluster.gpus=8"}));
+  };
+  EXPECT_EQ(of("[activation_checkpoint]\nmode = \"none\"\n").plan.recompute.policy, "none");
+  const auto silent = of("");
+  EXPECT_EQ(silent.plan.recompute.policy, "full") << "selective, every second layer";
+  EXPECT_EQ(silent.plan.recompute.layers, 16);
+  EXPECT_THAT(notes_of(silent), HasSubstr("torchtitan's default"));
+  EXPECT_EQ(of("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"\n").plan.recompute.layers,
+            10);
+  EXPECT_FALSE(of("[activation_checkpoint]\nmode = \"full\"\n").plan.recompute.layers);
+}
+
+TEST(Torchtitan, SchedulesAndOlderNames) {
+  const std::string pipeline = "[experimental]\npipeline_parallel_degree = 4\npipeline_parallel_schedule = ";
+  const auto of = [&](const std::string& name) {
+    return import("torchtitan", titan + pipeline + "\"" + name + "\"\n", {"cluster.gpus=32"});
+  };
+  for (const auto& [name, kind] : std::map<std::string, std::string>{{"1F1B", "1f1b"},
+                                                                     {"GPipe", "gpipe"},
+                                                                     {"Interleaved1F1B", "interleaved"},
+                                                                     {"ZBVZeroBubble", "zb-v"},
+                                                                     {"DualPipeV", "dualpipev"}})
+    EXPECT_EQ(read(of(name)).plan.schedule.kind, kind);
+  expect_refusal(of("Interleaved1F1"), 9, "did you mean 'Interleaved1F1B'?");
+  const auto ddp = read(import("torchtitan",
+                               "[model]\nflavor = \"8B\"\n[training]\nbatch_size = 2\nseq_len = 4096\ncompile = true\n"
+                               "tensor_parallel_degree = 8\n",
+                               {"cluster.gpus=8"}));
+  EXPECT_EQ(ddp.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(ddp.plan.parallelism.tensor, 8);
+  EXPECT_EQ(ddp.plan.batch.micro_batch_size, 2);
+  EXPECT_EQ(ddp.plan.stack.name, "torchtitan-compile");
+}
+
+TEST(Torchtitan, RefusesWhatContradictsItself) {
+  expect_refusal(import("torchtitan", titan), 0, "--gpus N");
+  expect_refusal(import("torchtitan", titan + "[parallelism]\ndata_parallel_shard_degree = 5\n", {"cluster.gpus=64"}),
+                 8, "64 GPUs are not replicas 1 x shards 5");
+  expect_refusal(import("torchtitan", titan + "global_batch_size = 100\n", {"cluster.gpus=8"}), 7,
+                 "no multiple of local batch 4");
+  expect_refusal(import("torchtitan", "[model]\nname = \"llama3\"\nflavor = \"9B\"\n", {"cluster.gpus=8"}), 3, "405B");
+  expect_refusal(import("torchtitan", titan + "[parallelism]\ntensor_parallel_degree = \"two\"\n", {"cluster.gpus=8"}),
+                 8, "is no number");
+  expect_refusal(import("torchtitan", "[model\n"), 1, "TOML");
+  const auto typo =
+      read(import("torchtitan", titan + "[parallelism]\ntensor_paralel_degree = 2\n", {"cluster.gpus=8"}));
+  EXPECT_THAT(notes_of(typo),
+              HasSubstr("unknown; it may change the cost (did you mean 'parallelism.tensor_parallel_degree'?)"));
+}
+
+const std::vector<std::string> model_and_length = {"model.config=llama-3-8b", "batch.sequence_length=4096"};
+
+std::vector<std::string> with(std::vector<std::string> overrides, const std::string& more) {
+  overrides.push_back(more);
+  return overrides;
+}
+
+TEST(DeepSpeed, StagesBucketsAndBatches) {
+  const auto zero2 = read(import_file("deepspeed", "zero2.json", model_and_length));
+  EXPECT_EQ(zero2.plan.cluster.gpus, 32);  // 1024 / (4 x 8)
+  EXPECT_EQ(zero2.plan.parallelism.zero_stage, 2);
+  EXPECT_TRUE(zero2.plan.offload.optimizer);
+  EXPECT_TRUE(zero2.plan.overlap.gradient_reduce);
+  EXPECT_EQ(zero2.plan.overlap.gradient_bucket_bytes, 1e9);  // 5e8 in BF16
+  EXPECT_EQ(zero2.plan.precision.gradients, Precision::bf16);
+  EXPECT_TRUE(zero2.plan.optimizer.gradient_clipping);
+  const auto derived = read(import("deepspeed", R"({"train_batch_size": 64, "fp16": {"enabled": true}})",
+                                   with(model_and_length, "cluster.gpus=16")));
+  EXPECT_EQ(derived.plan.batch.micro_batch_size, 4);
+  EXPECT_EQ(derived.plan.parallelism.zero_stage, 0);
+  EXPECT_EQ(derived.plan.precision.gradients, Precision::fp16);
+  EXPECT_FALSE(derived.plan.overlap.gradient_reduce);
+}
+
+TEST(DeepSpeed, RefusesBatchesThatContradict) {
+  expect_refusal(import_file("deepspeed", "zero2.json", with(model_and_length, "cluster.gpus=64")), 2,
+                 "1024 is not micro-batch 4 x accumulation 8 x 64 data-parallel ranks = 2048");
+  expect_refusal(import_file("deepspeed", "zero3-auto.json", with(model_and_length, "cluster.gpus=64")), 5, "auto");
+  expect_refusal(
+      import_file("deepspeed", "zero3-auto.json", {"precision.gemm=bf16"}), 0,
+      "does not state the model, the number of GPUs, the sequence length, the micro-batch, the global batch");
+  expect_refusal(
+      import("deepspeed", "{\"zero_optimization\": {\"stage\": 4}}", with(model_and_length, "cluster.gpus=8")), 0, "");
+  expect_refusal(import("deepspeed", "{\"a\": 1,\n \"a\": 2}"), 2, "given twice");
+  expect_refusal(import("deepspeed", "{\"a\": [}"), 1, "YAML or JSON");
+}
+
+TEST(Accelerate, ShardingStrategies) {
+  const std::vector<std::string> batch = {"model.config=qwen3-8b", "batch.sequence_length=4096",
+                                          "batch.micro_batch_size=2"};
+  const auto fsdp2 = read(import_file("accelerate", "fsdp2.yaml", batch));
+  EXPECT_EQ(fsdp2.plan.cluster.gpus, 32);
+  EXPECT_EQ(fsdp2.plan.parallelism.zero_stage, 3);
+  EXPECT_FALSE(fsdp2.plan.parallelism.reshard_after_forward);
+  EXPECT_EQ(fsdp2.plan.recompute.policy, "full");
+  EXPECT_EQ(fsdp2.plan.batch.global_batch_size, 64);
+  EXPECT_EQ(fsdp2.plan.stack.name, "torchtitan-compile");
+  const auto hybrid = read(import_file("accelerate", "hybrid-shard.yaml", batch));
+  EXPECT_EQ(hybrid.plan.parallelism.shard_group, 8);  // 16 GPUs of two machines
+  EXPECT_EQ(hybrid.plan.precision.gemm, Precision::fp16);
+  EXPECT_THAT(notes_of(hybrid), HasSubstr("SIZE_BASED_WRAP: not modelled"));
+  const auto of = [&](const std::string& strategy) {
+    return import(
+        "accelerate",
+        "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\nfsdp_config:\n  fsdp_sharding_strategy: " +
+            strategy + "\n",
+        batch);
+  };
+  EXPECT_EQ(read(of("NO_SHARD")).plan.parallelism.zero_stage, 0);
+  EXPECT_FALSE(read(of("SHARD_GRAD_OP")).plan.parallelism.reshard_after_forward);
+  expect_refusal(of("FULL_SHART"), 5, "did you mean 'FULL_SHARD'?");
+}
+
+TEST(Accelerate, DeepSpeedAndMegatronSections) {
+  const std::vector<std::string> batch = {"model.config=qwen3-8b", "batch.sequence_length=4096",
+                                          "batch.micro_batch_size=2"};
+  const auto zero =
+      read(import("accelerate",
+                  "distributed_type: DEEPSPEED\nnum_processes: 16\nmixed_precision: bf16\ndeepspeed_config:\n"
+                  "  zero_stage: 3\n  gradient_accumulation_steps: 4\n  offload_optimizer_device: cpu\n",
+                  batch));
+  EXPECT_EQ(zero.plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(zero.plan.batch.global_batch_size, 128);  // 2 x 4 x 16
+  EXPECT_TRUE(zero.plan.offload.optimizer);
+  const auto megatron =
+      read(import("accelerate",
+                  "distributed_type: MEGATRON_LM\nnum_processes: 16\nmixed_precision: bf16\nmegatron_lm_config:\n"
+                  "  megatron_lm_tp_degree: 2\n  megatron_lm_pp_degree: 2\n  megatron_lm_num_micro_batches: 4\n",
+                  batch));
+  EXPECT_EQ(megatron.plan.parallelism.pipeline, 2);
+  EXPECT_EQ(megatron.plan.batch.global_batch_size, 32);  // 2 x 4 x 16 / (2 x 2)
+  expect_refusal(
+      import("accelerate", "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: ds.json\n"), 3,
+      "import deepspeed ds.json");
+}
+
+TEST(Nemo, RecipesOfThreeGenerations) {
+  const auto two = read(import_file("nemo", "nemo-llama3-70b.yaml"));
+  EXPECT_EQ(two.plan.model.config, "llama-3-70b");
+  EXPECT_EQ(two.plan.cluster.gpus, 64);
+  EXPECT_EQ(two.plan.schedule.kind, "interleaved");
+  EXPECT_EQ(two.plan.schedule.virtual_stages, 5);
+  EXPECT_EQ(two.plan.parallelism.zero_stage, 1);
+  EXPECT_TRUE(two.plan.parallelism.sequence);
+  EXPECT_TRUE(two.plan.overlap.tensor);
+  EXPECT_EQ(two.plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(two.plan.overlap.gradient_bucket_bytes, 160e6);
+  EXPECT_EQ(two.plan.run.tokens, 1000.0 * 128 * 8192);
+  const auto one = read(import_file("nemo", "nemo-gpt.yaml"));
+  EXPECT_EQ(one.plan.cluster.gpus, 32);
+  EXPECT_EQ(one.plan.batch.sequence_length, 2048);
+  EXPECT_THAT(one.plan.recompute.operators, ElementsAre("core_attention"));
+  ASSERT_TRUE(one.config_json);
+  EXPECT_THAT(*one.config_json, HasSubstr("\"model_type\": \"llama\""));
+  EXPECT_THAT(*one.config_json, HasSubstr("\"vocab_size\": 50688"));  // 50257 up to a multiple of 128 x 4
+  EXPECT_THAT(*one.config_json, HasSubstr("\"max_position_embeddings\": 2048")) << "${.encoder_seq_length}";
+  const auto bridge = read(import_file("nemo", "bridge-override.yaml", {"cluster.gpus=32"}));
+  EXPECT_EQ(bridge.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(std::get<std::int64_t>(bridge.plan.model.overrides.at("num_hidden_layers")), 16);
+  EXPECT_EQ(bridge.plan.precision.gemm, Precision::mxfp8);
+  EXPECT_EQ(bridge.plan.batch.sequence_length, 8192);
+}
+
+TEST(Nemo, RefusesWhatHasNoModel) {
+  expect_refusal(
+      import("nemo", "trainer:\n  devices: 8\nmodel:\n  num_layers: 2\n  hidden_size: 64\n  num_attention_heads: 4\n"),
+      0, "vocab_size");
+  expect_refusal(import("nemo", "trainer:\n  devices: 8\n"), 0, "the model, the sequence length");
+}
+
+TEST(Configurations, HostileFilesAreRefused) {
+  expect_refusal(import("nemo", std::string(100'000, '[')), 1, "YAML");
+  std::string nested = "x: 1\n";
+  for (int depth = 0; depth < 80; ++depth)
+    nested = "a:\n" + [&] {
+      std::string out;
+      for (std::size_t at = 0; at < nested.size();) {
+        const std::size_t end = nested.find('\n', at) + 1;
+        out += " " + nested.substr(at, end - at);
+        at = end;
+      }
+      return out;
+    }();
+  const auto deep = import("nemo", nested);
+  ASSERT_FALSE(deep);
+  EXPECT_THAT(deep.error().message, HasSubstr("levels deep"));
+  std::string bomb = "a0: &a0 {x: 1, y: 2, z: 3, u: 4, v: 5, w: 6, p: 7, q: 8}\n";
+  for (int level = 1; level < 9; ++level) {
+    const std::string last = std::to_string(level - 1), now = std::to_string(level);
+    bomb += "a" + now + ": &a" + now + " {";
+    for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) bomb += std::string(key) + ": *a" + last + ", ";
+    bomb += "}\n";
+  }
+  const auto expanded = import("nemo", bomb);
+  ASSERT_FALSE(expanded);
+  EXPECT_THAT(expanded.error().message, HasSubstr("more than 100000 values"));
+  expect_refusal(
+      import("torchtitan", titan + "[parallelism]\ntensor_parallel_degree = 9223372036854775807\n", {"cluster.gpus=8"}),
+      8, "range");
+  expect_refusal(import("deepspeed", "{\"train_batch_size\": 1e400}"), 1, "number");
+  expect_refusal(import("deepspeed", std::string(9 << 20, ' ')), 0, "larger than");
+}
+
+// A file with parts removed and symbols changed is either read or refused with an error.
+RC_GTEST_PROP(Configurations, MutilatedFilesAreReadOrRefused, ()) {
+  const std::vector<std::pair<std::string, std::string>> files = {{"torchtitan", "llama3-8b.toml"},
+                                                                  {"deepspeed", "zero2.json"},
+                                                                  {"accelerate", "fsdp2.yaml"},
+                                                                  {"nemo", "nemo-llama3-70b.yaml"}};
+  const auto& [format, name] = *rc::gen::elementOf(files);
+  std::string text = read_text_file(shipped("tests/golden/inputs/configurations/" + name)).value();
+  const int changes = *rc::gen::inRange(1, 8);
+  for (int i = 0; i < changes; ++i) {
+    const auto place = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(text.size()) - 1));
+    text.replace(
+        place, static_cast<std::size_t>(*rc::gen::inRange(0, 12)),
+        *rc::gen::elementOf(std::vector<std::string>{"", "\"", "-", "0", "99999999999", "{", "*a", "&a ", "]", "\n"}));
+  }
+  const auto imported =
+      import(format, text, {"cluster.gpus=64", "model.config=llama-3-8b", "batch.sequence_length=4096"});
+  if (!imported) RC_ASSERT(!imported.error().message.empty());
+}
+
+TEST(Configurations, WhatWasGivenIsWrittenWithItsOriginAndReadBack) {
+  const auto imported = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64"}));
+  EXPECT_THAT(imported.toml, HasSubstr("gpus = 64  # --set"));
+  EXPECT_THAT(imported.toml, HasSubstr("sequence_length = 8192  # training.seq_len"));
+  const auto back = read_plan(imported.toml, "plan.toml", {});
+  ASSERT_TRUE(back) << to_string(back.error());
+  EXPECT_EQ(to_toml(*back), to_toml(imported.plan));
+}
+
+TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
+  std::vector<std::string> keys = plan_keys();
+  megatron::ModelShape shape;
+  megatron::visit_shape(shape, [&](std::string_view key, auto&) { keys.emplace_back(key); });
+  const auto page = read_text_file(shipped("docs/configurations.md"));
+  ASSERT_TRUE(page);
+  for (const ConfigurationFormat& format : configuration_formats()) {
+    std::map<std::string_view, int> names;
+    for (const KeyRow& row : format.keys) {
+      EXPECT_EQ(++names[row.name], 1) << row.name;
+      if (!row.key.empty()) {
+        EXPECT_THAT(keys, testing::Contains(std::string(row.key)));
+      }
+      if (row.meaning == Meaning::no_cost) continue;
+      const std::string target = row.key.empty() ? "–" : "`" + std::string(row.key) + "`";
+      EXPECT_THAT(*page,
+                  HasSubstr("| `" + std::string(row.name) + "` | " + target + " | " + std::string(row.note) + " |\n"));
+    }
+  }
+}
+
+TEST(StartingPlan, TakesTheFirstLayoutThatFits) {
+  Architecture architecture;
+  architecture.layers = 32;
+  int asked = 0;
+  const auto imported =
+      starting_plan("m.json", "m.json", architecture, {"cluster.gpus=64"}, [&](const Plan& plan) -> Result<bool> {
+        ++asked;
+        return plan.recompute.policy == "full";
+      });
+  ASSERT_TRUE(imported) << to_string(imported.error());
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(imported->plan.parallelism.tensor, 1);
+  EXPECT_EQ(imported->plan.parallelism.zero_stage, 3);
+  EXPECT_EQ(imported->plan.batch.global_batch_size, 1024);  // 4 Mi tokens of 4096
+}
+
+}  // namespace
+}  // namespace plumbline::model::configurations
