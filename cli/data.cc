@@ -1,6 +1,8 @@
 #include "cli/data.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -30,6 +32,18 @@ bool is_file(const fs::path& path) {
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
+}
+
+// Returns the folder of the shared object that this code is in, with links resolved; empty where it is in the program.
+fs::path own_library_folder() {
+  static const char anchor = 0;
+  Dl_info info;
+  link_map* map = nullptr;
+  if (dladdr1(&anchor, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr ||
+      *map->l_name == '\0')
+    return {};
+  std::error_code failed;
+  return fs::canonical(map->l_name, failed).parent_path();
 }
 
 // A kind of shipped data: its folders under the data folder and the extension of its files.
@@ -88,6 +102,9 @@ model::Result<std::string> find_shipped(Shipped kind, const std::string& wanted)
 
 model::Result<std::string> data_folder() {
   if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && is_folder(given)) return given;
+  // A Python module lies deep in its prefix: lib/python3/dist-packages/plumbline.
+  for (fs::path folder = own_library_folder(); folder.has_relative_path(); folder = folder.parent_path())
+    if (is_folder(folder / "share/plumbline/topologies")) return (folder / "share/plumbline").string();
   const fs::path binary = executable();
   const fs::path folder = binary.parent_path();
   for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/answers.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
@@ -29,13 +30,9 @@ struct MemoryArguments {
   std::optional<std::int64_t> rank;
 };
 
-struct Account {
-  model::Memory memory;
-  model::RankLevels levels;                   // of the requested rank, else of the one with the highest peak
-  std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
-};
+}  // namespace
 
-model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
+model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank) {
   const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
   const auto program = TRY(model::compile(inputs.plan, inputs.architecture, layout, sim::spread_of(inputs)));
   const auto ranks = static_cast<std::int64_t>(program.schedule.ranks.size());
@@ -43,7 +40,7 @@ model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std:
     return model::wrong_input("--rank", fmt::format("there is no pipeline rank {}", *rank),
                               fmt::format("ranks are 0 to {}", ranks - 1));
   const std::vector<model::SlotMemory> slots = model::slot_memories(program);
-  Account account;
+  MemoryAnswer account;
   account.memory =
       model::memory(inputs.plan, layout, program, model::with_allocator(inputs.cluster.device, inputs.profile), slots);
   const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
@@ -51,6 +48,8 @@ model::Result<Account> account_for(const sim::Inputs& inputs, std::optional<std:
   if (!account.memory.fits) account.advice = sim::memory_advice(inputs);
   return account;
 }
+
+namespace {
 
 std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   std::vector<model::Parameter> constants;
@@ -61,12 +60,19 @@ std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   return constants;
 }
 
-model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inputs& inputs, const Account& account) {
-  const auto json = [&] {
-    const reports::MemoryDetails details{&account.levels, account.advice ? &*account.advice : nullptr,
-                                         reserve_constants(inputs)};
-    return reports::memory_to_json(account.memory, inputs.plan, details);
-  };
+}  // namespace
+
+std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs) {
+  return reports::memory_to_json(
+      answer.memory, inputs.plan,
+      {&answer.levels, answer.advice ? &*answer.advice : nullptr, reserve_constants(inputs)});
+}
+
+namespace {
+
+model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inputs& inputs,
+                                const MemoryAnswer& account) {
+  const auto json = [&] { return memory_json(account, inputs); };
   const auto svg = [&] {
     return reports::line_chart_svg(
         reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan)));
@@ -78,7 +84,7 @@ model::Result<int> run(const MemoryArguments& arguments) {
   TRY(arguments.outputs.check());
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const auto account = TRY(account_for(inputs, arguments.rank));
+  const auto account = TRY(predict_memory(inputs, arguments.rank));
   TRY(write_files(arguments, inputs, account));
   const model::Memory& memory = account.memory;
   if (!arguments.outputs.to_stdout()) {

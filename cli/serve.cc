@@ -2,10 +2,12 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "calibrate/validate/serving/published_figures.h"
+#include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
@@ -25,25 +27,14 @@ struct ServeArguments {
   sim::IntervalOptions interval;
 };
 
-// Returns the published figures of an unchanged shipped example; a changed plan has none.
-model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const ServeArguments& arguments,
-                                                                       const model::Plan& plan) {
-  if (!arguments.plan.overrides.empty()) return {};
-  const auto data = TRY(data_folder());
-  auto figures = TRY(calibrate::load_example_figures(data + "/published/serving/examples.csv"));
-  const std::string name = std::filesystem::path(plan.file).stem().string();
-  std::erase_if(figures, [&](const calibrate::ExampleFigure& figure) { return figure.plan != name; });
-  return figures;
-}
-
 model::Result<int> run(const ServeArguments& arguments) {
   TRY(arguments.outputs.check());
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  auto result = TRY(sim::predict_serving(inputs));
-  if (!arguments.no_interval) result.interval = TRY(sim::serving_interval_of(inputs, result, arguments.interval));
-  const reports::ServingReport report{inputs, result, TRY(published_figures(arguments, inputs.plan))};
+  const auto result =
+      TRY(predict_deployment(inputs, arguments.no_interval ? std::nullopt : std::optional(arguments.interval)));
+  const reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }},
@@ -53,6 +44,23 @@ model::Result<int> run(const ServeArguments& arguments) {
 }
 
 }  // namespace
+
+model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const model::Plan& plan,
+                                                                       const std::vector<std::string>& overrides) {
+  if (!overrides.empty()) return {};
+  const auto data = TRY(data_folder());
+  auto figures = TRY(calibrate::load_example_figures(data + "/published/serving/examples.csv"));
+  const std::string name = std::filesystem::path(plan.file).stem().string();
+  std::erase_if(figures, [&](const calibrate::ExampleFigure& figure) { return figure.plan != name; });
+  return figures;
+}
+
+model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
+                                                       const std::optional<sim::IntervalOptions>& interval) {
+  auto result = TRY(sim::predict_serving(inputs));
+  if (interval) result.interval = TRY(sim::serving_interval_of(inputs, result, *interval));
+  return result;
+}
 
 void add_serve(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(

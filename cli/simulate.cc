@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "calibrate/ledger/ledger.h"
+#include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
@@ -150,25 +151,37 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
   return {};
 }
 
-// What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
-sim::IntervalOptions interval_options(const SimulateArguments& arguments, sim::Fidelity fidelity) {
-  sim::IntervalOptions options = arguments.interval;
-  if (fidelity == sim::Fidelity::cluster) options.without.insert({"jitter and slow ranks", "slowest GPU"});
-  return options;
+}  // namespace
+
+model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request) {
+  const auto simulated = [&]() -> model::Result<sim::Simulation> {
+    if (request.fidelity == sim::Fidelity::step)
+      return sim::simulate_on_network(inputs, request.record, request.changes);
+    if (request.fidelity == sim::Fidelity::closed_form) return sim::simulate(inputs, request.fidelity, request.record);
+    sim::ClusterOptions options{.by_kernels = request.by_kernels, .record = request.record};
+    options.seed = request.interval.seed;
+    options.seeds = request.seeds.value_or(options.seeds);
+    return sim::simulate_cluster(inputs, options);
+  };
+  auto simulation = TRY(simulated());
+  simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
+  if (!request.with_interval) return simulation;
+  sim::IntervalOptions options = request.interval;
+  // What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
+  if (request.fidelity == sim::Fidelity::cluster) options.without.insert({"jitter and slow ranks", "slowest GPU"});
+  simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result, options));
+  return simulation;
 }
 
-model::Result<sim::Simulation> simulated(const SimulateArguments& arguments, const sim::Inputs& inputs,
-                                         sim::Fidelity fidelity, const std::vector<sim::NamedLinkChange>& changes) {
-  sim::Recording record = arguments.outputs.given("--trace") || arguments.outputs.given("--html");
+namespace {
+
+// Returns the ranks whose timeline the outputs need: those that are chosen, else all.
+model::Result<sim::Recording> recording(const SimulateArguments& arguments, const sim::Inputs& inputs,
+                                        sim::Fidelity fidelity) {
+  if (arguments.trace_ranks.empty()) return arguments.outputs.given("--trace") || arguments.outputs.given("--html");
   const std::int64_t ranks =
       fidelity == sim::Fidelity::cluster ? inputs.plan.cluster.gpus : inputs.plan.parallelism.pipeline;
-  if (!arguments.trace_ranks.empty()) record = sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
-  if (fidelity == sim::Fidelity::step) return sim::simulate_on_network(inputs, record, changes);
-  if (fidelity == sim::Fidelity::closed_form) return sim::simulate(inputs, fidelity, record);
-  sim::ClusterOptions options{.by_kernels = arguments.kernels, .record = record};
-  options.seed = arguments.interval.seed;
-  options.seeds = arguments.seeds.value_or(options.seeds);
-  return sim::simulate_cluster(inputs, options);
+  return sim::Recording(TRY(parse_trace_ranks(arguments.trace_ranks, ranks)));
 }
 
 model::Result<int> run(const SimulateArguments& arguments) {
@@ -179,12 +192,10 @@ model::Result<int> run(const SimulateArguments& arguments) {
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  auto simulation = TRY(simulated(arguments, inputs, fidelity, changes));
+  const auto simulation =
+      TRY(predict_step(inputs, {fidelity, TRY(recording(arguments, inputs, fidelity)), changes, arguments.seeds,
+                                arguments.kernels, !arguments.no_interval, arguments.interval}));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
-  simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
-  if (!arguments.no_interval)
-    simulation.result.interval =
-        TRY(sim::interval_of(inputs, simulation.result, interval_options(arguments, fidelity)));
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/validate/metric.h"
+#include "cli/answers.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
@@ -54,17 +55,33 @@ sim::ChangedInputs changed_inputs(const SweepArguments& arguments) {
   };
 }
 
-Result<sim::SweepGrid> read_grid(const SweepArguments& arguments) {
+}  // namespace
+
+Result<sim::Fidelity> sweep_fidelity(const std::string& word) {
+  const auto fidelity = TRY(sim::parse_fidelity(word));
+  if (fidelity == sim::Fidelity::cluster)
+    return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
+                              "closed-form or step; plumbline simulate PLAN --fidelity cluster runs every GPU");
+  return fidelity;
+}
+
+Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over, const std::vector<std::string>& overrides) {
   std::vector<sim::SweepAxis> axes;
-  for (const std::string& text : arguments.over) {
+  for (const std::string& text : over) {
     auto axis = TRY(sim::parse_axis(text));
-    for (const std::string& change : arguments.plan.overrides) {
+    for (const std::string& change : overrides) {
       if (change.starts_with(axis.key + "="))
         return wrong_input(axis.key, "the key is both set and swept", "remove it from --set or from --over");
     }
     axes.push_back(std::move(axis));
   }
-  auto grid = sim::SweepGrid::make(std::move(axes));
+  return sim::SweepGrid::make(std::move(axes));
+}
+
+namespace {
+
+Result<sim::SweepGrid> read_grid(const SweepArguments& arguments) {
+  auto grid = sweep_grid(arguments.over, arguments.plan.overrides);
   if (grid && arguments.outputs.given("--svg") && !grid->numeric_axis())
     return wrong_input("--svg", "a picture needs a swept key with at least two numbers",
                        "for example --over overlap.communication_sms=0..64:4");
@@ -165,10 +182,7 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
 }
 
 Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
-  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
-  if (fidelity == sim::Fidelity::cluster)
-    return model::wrong_input("--fidelity", "a sweep runs one GPU for each pipeline rank",
-                              "closed-form or step; plumbline simulate PLAN --fidelity cluster runs every GPU");
+  const auto fidelity = TRY(sweep_fidelity(arguments.fidelity));
   TRY(check(arguments));
   if (arguments.plan.print) {
     const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));

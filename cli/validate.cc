@@ -15,6 +15,7 @@
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
 #include "calibrate/validate/step_comparison.h"
+#include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
@@ -50,18 +51,14 @@ model::Result<std::vector<std::string>> wanted_files(const std::vector<std::stri
   return files;
 }
 
-struct Outcome {
-  std::vector<calibrate::EvaluatedCase> figures;
-  std::vector<calibrate::StepComparison> steps;
-  std::vector<calibrate::ComponentComparison> components;
-  std::vector<calibrate::ServingComparison> serving;
-};
+}  // namespace
 
-model::Result<Outcome> run_files(const std::vector<std::string>& files) {
+model::Result<Validation> validate_cases(const std::vector<std::string>& names) {
+  const auto files = TRY(wanted_files(names));
   InputsReader reader;
   calibrate::CaseRuns runs(
       [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
-  Outcome outcome;
+  Validation outcome;
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file)) {
       auto compared = TRY(compare_case_steps(file));
@@ -86,6 +83,8 @@ model::Result<Outcome> run_files(const std::vector<std::string>& files) {
   }
   return outcome;
 }
+
+namespace {
 
 // Returns the keys of the plan that an executed step depends on: the profile only predicts.
 std::vector<std::string> executed_keys(const std::string& plan_toml) {
@@ -154,8 +153,7 @@ model::Result<int> score_ledger(const ValidateArguments& arguments) {
 model::Result<int> run(const ValidateArguments& arguments) {
   if (arguments.ledger) return score_ledger(arguments);
 
-  const auto files = TRY(wanted_files(arguments.cases));
-  const auto outcome = TRY(run_files(files));
+  const auto outcome = TRY(validate_cases(arguments.cases));
   const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
   TRY(arguments.outputs.write(
       {{"--json",

@@ -30,7 +30,7 @@ while(plumbline_data)
   list(POP_FRONT plumbline_data name folder)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/share/plumbline/${name} SYMBOLIC)
   plumbline_install_data(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/plumbline/${name} OPTIONAL
-    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.jsonl" PATTERN "*.csv" PATTERN "*.cases" PATTERN "LICENSE-*")
+    FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "*.jsonl" PATTERN "*.csv" PATTERN "*.cases" PATTERN "*.ipynb" PATTERN "LICENSE-*")
 endwhile()
 foreach(file kernels.toml residuals.csv)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/calibrate/${file} ${PROJECT_BINARY_DIR}/share/plumbline/${file} SYMBOLIC)

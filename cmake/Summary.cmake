@@ -2,4 +2,4 @@
 get_filename_component(plumbline_preset ${PROJECT_BINARY_DIR} NAME)
 message(STATUS "plumbline ${PROJECT_VERSION}: ${plumbline_preset} (${CMAKE_BUILD_TYPE}), "
   "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}; optional parts: ${PLUMBLINE_CUDA_STATE}; "
-  "${PLUMBLINE_MPI_STATE}; ${PLUMBLINE_SMPI_STATE}")
+  "${PLUMBLINE_MPI_STATE}; ${PLUMBLINE_SMPI_STATE}; ${PLUMBLINE_PYTHON_STATE}")

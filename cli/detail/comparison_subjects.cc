@@ -1,11 +1,10 @@
-#include "cli/detail/comparison_subjects.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
@@ -123,8 +122,20 @@ std::vector<NamedPlan> variants(const std::string& name, const model::Plan& plan
 
 std::string short_name(const std::string& subject) { return std::filesystem::path(subject).stem().string(); }
 
-Result<ComparisonSubject> read_subject(const std::string& path) {
-  const auto text = TRY(model::read_text_file(path));
+// Returns the text of a subject, or nullptr where it is a file.
+const std::string* text_of(const std::string& subject, const SubjectRequest& request) {
+  const auto text = request.texts.find(subject);
+  return text == request.texts.end() ? nullptr : &text->second;
+}
+
+bool is_result(const std::string& subject, const SubjectRequest& request) {
+  const std::string* text = text_of(subject, request);
+  return text != nullptr ? text->starts_with('{') : reports::is_result(subject);
+}
+
+Result<ComparisonSubject> read_subject(const std::string& path, const SubjectRequest& request) {
+  const std::string* given = text_of(path, request);
+  const auto text = given != nullptr ? *given : TRY(model::read_text_file(path));
   auto stored = TRY(reports::read_result(text, path));
   ComparisonSubject subject{short_name(path), "result", std::move(stored.plan), std::move(stored.result), text};
   subject.timeline = std::move(stored.timeline);
@@ -135,7 +146,8 @@ Result<ComparisonSubject> read_subject(const std::string& path) {
 
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
                                           const SubjectRequest& request) {
-  const auto path = resolve(Shipped::plan, subject);
+  const std::string* text = text_of(subject, request);
+  const auto path = text != nullptr ? Result<std::string>(subject) : resolve(Shipped::plan, subject);
   if (!path) {
     Error error = path.error();
     error.hint =
@@ -144,7 +156,8 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
         error.hint;
     return tl::unexpected(error);
   }
-  const auto plan = TRY(model::load_plan(*path, overrides));
+  const auto plan =
+      TRY(text != nullptr ? model::read_plan(*text, subject, overrides) : model::load_plan(*path, overrides));
   if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(subject), plan}};
   return variants(short_name(subject), plan, request);
 }
@@ -168,7 +181,7 @@ void distinguish(std::vector<ComparisonSubject>& subjects, const std::vector<std
 Result<void> check(const SubjectRequest& request) {
   const bool varied = !request.clusters.empty() || !request.gpus.empty();
   const std::string option = request.clusters.empty() ? "--gpus" : "--cluster";
-  if (varied && (request.subjects.size() != 1 || reports::is_result(request.subjects.front())))
+  if (varied && (request.subjects.size() != 1 || is_result(request.subjects.front(), request)))
     return model::wrong_input(option, "takes exactly one plan",
                               "for example plumbline compare PLAN --cluster h800-rail-fat-tree,h100-dgx");
   if (!varied && request.subjects.size() < 2)
@@ -190,8 +203,8 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
   ProgressBar bar("subjects");
   for (const std::string& subject : request.subjects) {
     bar.update(found.size(), request.subjects.size());
-    if (reports::is_result(subject)) {
-      auto read = TRY(read_subject(subject));
+    if (is_result(subject, request)) {
+      auto read = TRY(read_subject(subject, request));
       found.push_back(std::move(read));
       continue;
     }

@@ -26,14 +26,13 @@ Result<void> check_arguments(const SearchArguments& arguments) {
   return arguments.outputs.check();
 }
 
-Result<sim::DeploymentAnswer> load_answer(const SearchArguments& arguments) {
+Result<sim::DeploymentAnswer> load_answer(const SearchRequest& request, const sim::Recipe& recipe) {
   sim::DeploymentAnswer answer;
-  answer.objective = TRY(sim::parse_objective(arguments.objective));
-  if (!arguments.budget.empty()) answer.most_usd_per_hour = TRY(sim::parse_usd(arguments.budget));
-  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  answer.objective = TRY(sim::parse_objective(request.objective));
+  if (!request.budget.empty()) answer.most_usd_per_hour = TRY(sim::parse_usd(request.budget));
   answer.name = recipe.name;
-  answer.overrides = arguments.plan.overrides;
-  auto options = TRY(load_options(arguments, recipe, Purpose::serving));
+  answer.overrides = request.plan.overrides;
+  auto options = TRY(load_options(request, recipe, Purpose::serving));
   for (sim::ClusterOption& option : options) answer.options.push_back({std::move(option), {}, {}});
   const bool money = answer.most_usd_per_hour || answer.objective == sim::Objective::tokens_per_dollar;
   const bool priced = std::ranges::any_of(
@@ -44,22 +43,34 @@ Result<sim::DeploymentAnswer> load_answer(const SearchArguments& arguments) {
   return answer;
 }
 
-Result<void> search_all(const SearchArguments& arguments, sim::DeploymentAnswer& answer, const Interrupt& interrupt) {
+Result<void> search_all(const SearchRequest& request, sim::DeploymentAnswer& answer,
+                        const std::function<bool()>& stopped) {
   for (sim::DeploymentOption& option : answer.options) {
     if (option.on.error) continue;
-    if (interrupt.requested()) break;
+    if (stopped()) break;
     ProgressBar bar(reports::option_name(option.on) + ", deployments");
     sim::SearchOptions options;
-    options.top = arguments.top;
-    options.threads = arguments.threads;
+    options.top = request.top;
+    options.threads = request.threads;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
-    options.stopped = [&interrupt] { return interrupt.requested(); };
+    options.stopped = stopped;
     TRY(sim::search_option(answer, option, options));
   }
-  answer.complete = !interrupt.requested();
+  answer.complete = !stopped();
   sim::rank(answer);
   return {};
 }
+
+}  // namespace
+
+Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
+                                               const std::function<bool()>& stopped) {
+  auto answer = TRY(load_answer(request, recipe));
+  TRY(search_all(request, answer, stopped));
+  return answer;
+}
+
+namespace {
 
 Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }}}));
@@ -89,11 +100,12 @@ int deployment_exit(const sim::DeploymentAnswer& answer) {
 }  // namespace
 
 Result<int> plan_deployments(const SearchArguments& arguments) {
-  auto answer = TRY(load_answer(arguments));
-  if (arguments.plan.print) return printed(model::to_toml(answer.options.front().on.inputs.plan));
+  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  if (arguments.plan.print)
+    return printed(model::to_toml(TRY(load_answer(arguments, recipe)).options.front().on.inputs.plan));
   TRY(check_arguments(arguments));
   const Interrupt interrupt;
-  TRY(search_all(arguments, answer, interrupt));
+  const auto answer = TRY(find_deployments(arguments, recipe, [&] { return interrupt.requested(); }));
   TRY(write_forms(arguments, answer));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::deployment_text(answer, color()));
   std::fflush(stdout);  // before the output to stderr

@@ -21,14 +21,14 @@ using model::ErrorKind;
 using model::Result;
 using model::wrong_input;
 
-Result<void> read_limits(const SearchArguments& arguments, sim::PlanAnswer& answer) {
-  answer.objective = TRY(sim::parse_objective(arguments.objective));
-  if (!arguments.deadline.empty()) {
-    const auto days = TRY(sim::parse_days(arguments.deadline));
+Result<void> read_limits(const SearchRequest& request, sim::PlanAnswer& answer) {
+  answer.objective = TRY(sim::parse_objective(request.objective));
+  if (!request.deadline.empty()) {
+    const auto days = TRY(sim::parse_days(request.deadline));
     answer.limits.days = days;
   }
-  if (!arguments.budget.empty()) {
-    const auto usd = TRY(sim::parse_usd(arguments.budget));
+  if (!request.budget.empty()) {
+    const auto usd = TRY(sim::parse_usd(request.budget));
     answer.limits.usd = usd;
   }
   return {};
@@ -55,45 +55,57 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   return {};
 }
 
-Result<sim::PlanAnswer> load(const SearchArguments& arguments) {
+Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe) {
   sim::PlanAnswer answer;
-  TRY(read_limits(arguments, answer));
-  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
-  auto options = TRY(load_options(arguments, recipe, Purpose::training));
+  TRY(read_limits(request, answer));
+  auto options = TRY(load_options(request, recipe, Purpose::training));
   answer.options = std::move(options);
   answer.name = recipe.name;
   answer.assumptions = reports::assumptions(recipe);
-  answer.overrides = arguments.plan.overrides;
-  answer.top = arguments.top;
-  answer.every_value = arguments.complete || arguments.exhaustive;
+  answer.overrides = request.plan.overrides;
+  answer.top = request.top;
+  answer.every_value = request.complete || request.exhaustive;
   answer.has_tokens = std::ranges::any_of(
       answer.options, [](const sim::ClusterOption& option) { return option.inputs.plan.run.tokens.has_value(); });
   TRY(check_answerable(answer));
   return answer;
 }
 
-Result<void> search_options(const SearchArguments& arguments, sim::Tasks& tasks, sim::PlanAnswer& answer,
-                            const Interrupt& interrupt) {
+Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim::PlanAnswer& answer,
+                            const std::function<bool()>& stopped) {
   for (std::size_t i = 0; i < answer.options.size(); ++i) {
     sim::ClusterOption& option = answer.options[i];
     if (option.error) continue;
-    if (interrupt.requested()) break;
+    if (stopped()) break;
     const std::string place =
         answer.options.size() > 1 ? fmt::format(" ({} of {})", i + 1, answer.options.size()) : std::string();
     ProgressBar bar(reports::option_name(option) + place + ", plans");
     sim::SearchOptions options;
-    options.top = arguments.top;
-    options.threads = arguments.threads;
+    options.top = request.top;
+    options.threads = request.threads;
     options.tasks = &tasks;
     options.breadth = answer.every_value ? sim::Breadth::complete : sim::Breadth::quick;
-    options.exhaustive = arguments.exhaustive;
+    options.exhaustive = request.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
-    options.stopped = [&interrupt] { return interrupt.requested(); };
+    options.stopped = stopped;
     TRY(sim::search_option(option, options));
   }
-  answer.complete = !interrupt.requested();
+  answer.complete = !stopped();
   return {};
 }
+
+}  // namespace
+
+Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
+                                   const std::function<bool()>& stopped) {
+  auto answer = TRY(load(request, recipe));
+  TRY(search_options(request, tasks, answer, stopped));
+  sim::rank(answer);
+  if (!answer.order.empty() && answer.complete) sim::find_break_evens(answer, request.threads, stopped);
+  return answer;
+}
+
+namespace {
 
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
   auto written = arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }}});
@@ -123,14 +135,11 @@ int verdict_exit(const sim::PlanAnswer& answer) {
 Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto objective = TRY(sim::parse_objective(arguments.objective));
   if (sim::serves(objective)) return plan_deployments(arguments);
-  auto answer = TRY(load(arguments));
-  if (arguments.plan.print) return printed(model::to_toml(answer.options.front().inputs.plan));
+  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  if (arguments.plan.print) return printed(model::to_toml(TRY(load(arguments, recipe)).options.front().inputs.plan));
   TRY(arguments.outputs.check());
   const Interrupt interrupt;
-  TRY(search_options(arguments, tasks, answer, interrupt));
-  sim::rank(answer);
-  if (!answer.order.empty() && answer.complete)
-    sim::find_break_evens(answer, arguments.threads, [&] { return interrupt.requested(); });
+  const auto answer = TRY(find_plans(arguments, recipe, tasks, [&] { return interrupt.requested(); }));
   TRY(write_files(arguments, answer));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::plan_text(answer, color()));
   std::fflush(stdout);  // before the output to stderr

@@ -17,12 +17,12 @@ using model::Result;
 using model::wrong_input;
 
 // Refuses a key that an option of this verb sets.
-Result<void> check_overrides(const SearchArguments& arguments) {
+Result<void> check_overrides(const SearchRequest& request) {
   const bool profile =
-      std::ranges::any_of(arguments.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
-  for (const std::string& change : arguments.plan.overrides) {
+      std::ranges::any_of(request.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
+  for (const std::string& change : request.plan.overrides) {
     const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
-    if (twice("cluster.gpus=", !arguments.gpus.empty()) || twice("cluster.topology=", !arguments.clusters.empty()) ||
+    if (twice("cluster.gpus=", !request.gpus.empty()) || twice("cluster.topology=", !request.clusters.empty()) ||
         twice("cluster.profile=", profile))
       return wrong_input("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
   }
@@ -31,11 +31,11 @@ Result<void> check_overrides(const SearchArguments& arguments) {
 
 }  // namespace
 
-Result<std::vector<sim::ClusterOption>> load_options(const SearchArguments& arguments, const sim::Recipe& recipe,
+Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                      Purpose purpose) {
-  TRY(check_overrides(arguments));
-  const auto choices = TRY(sim::cluster_choices(arguments.clusters, arguments.gpus));
-  std::vector<std::string> overrides = arguments.plan.overrides;
+  TRY(check_overrides(request));
+  const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
+  std::vector<std::string> overrides = request.plan.overrides;
   const auto changes = TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);
   const auto inputs = [&](model::Plan plan) {

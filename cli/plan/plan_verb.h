@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,17 @@
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "model/base/error.h"
+#include "sim/deployment/deployment_answer.h"
 #include "sim/search/cluster_option.h"
+#include "sim/search/plan_answer.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::cli {
 
 inline constexpr int interrupted_exit = 130;  // as shells report SIGINT
 
-struct SearchArguments {
+// The question that a search answers.
+struct SearchRequest {
   PlanArguments plan;
   std::vector<std::int64_t> gpus;
   std::vector<std::string> clusters;
@@ -25,14 +30,24 @@ struct SearchArguments {
   std::size_t top = 10;
   unsigned threads = 0;
   bool complete = false, exhaustive = false;
+};
+
+struct SearchArguments : SearchRequest {
   std::string resume;
   Outputs outputs;
 };
 
 // Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error. A
 // key that --set gives and another option too is an input error.
-model::Result<std::vector<sim::ClusterOption>> load_options(const SearchArguments& arguments, const sim::Recipe& recipe,
+model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
+
+// Searches the plans of a recipe on each cluster of the request, ranks them and finds what would change the answer;
+// `stopped` ends a search early. Deployments are those of an objective for which sim::serves() holds.
+model::Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Recipe& recipe, sim::Tasks& tasks,
+                                          const std::function<bool()>& stopped);
+model::Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
+                                                      const std::function<bool()>& stopped);
 
 // Returns the text of a plan that can be read from any folder: a model found next to the recipe is named by its whole
 // path.

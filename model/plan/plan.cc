@@ -17,6 +17,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
+#include "model/plan/plan_change.h"
 #include "model/routing/files.h"
 
 namespace plumbline::model {
@@ -460,6 +461,25 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));
   return plan;
+}
+
+Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) {
+  for (const std::string& change : overrides) {
+    const std::size_t equals = change.find('=');
+    const std::string key = change.substr(0, equals);
+    const auto value = TRY(parse_override_value(equals == std::string::npos ? "" : change.substr(equals + 1)));
+    bool found = false;
+    std::optional<Error> failure;
+    visit_fields(plan, [&](std::string_view name, auto& field) {
+      if (name != key) return;
+      found = true;
+      failure = read_value(name, *value.get("value"), field);
+    });
+    if (!found) return wrong_input_at("--set", 0, key, "unknown key", plan_key_hint(key));
+    if (failure) return wrong_input_at("--set", 0, key, failure->message, failure->hint);
+    plan.places[key] = {"--set", 0, ""};
+  }
+  return {};
 }
 
 Result<void> check_setting(const PlanSetting& setting) {

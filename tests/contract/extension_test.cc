@@ -69,7 +69,8 @@ bool has_word(const std::string& line, std::string_view word) {
 }
 
 std::vector<SourceFile> plumbline_files() {
-  static const std::set<std::string> folders = {"model", "topologies", "sim", "real", "calibrate", "reports", "cli"};
+  static const std::set<std::string> folders = {"model",     "topologies", "sim", "real",
+                                                "calibrate", "reports",    "cli", "python"};
   std::vector<SourceFile> files = read_source_tree(PLUMBLINE_SOURCE_DIR, {".cc", ".h", ".cu", ".cuh", ".def"});
   std::erase_if(files, [](const SourceFile& file) { return !folders.contains(file.folder()); });
   return files;

@@ -27,6 +27,7 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"reports", {"model", "topologies", "sim", "calibrate"}},
     {"examples", {"model", "topologies", "sim", "calibrate", "reports"}},
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
+    {"python", {"model", "topologies", "sim", "calibrate", "reports", "cli"}},
 };
 
 // Confines external headers: those whose name starts with one of `prefixes` may be included only by files whose path

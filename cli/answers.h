@@ -1,0 +1,93 @@
+// What verbs answer, apart from how they print it, for programs that take an answer as a value. Each function is in the
+// source of its verb.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "calibrate/validate/case_evaluation.h"
+#include "calibrate/validate/component_case.h"
+#include "calibrate/validate/serving/published_figures.h"
+#include "calibrate/validate/serving/serving_comparison.h"
+#include "calibrate/validate/step_comparison.h"
+#include "model/base/error.h"
+#include "model/memory/memory.h"
+#include "model/memory/memory_change.h"
+#include "model/result/comparison.h"
+#include "model/result/serving_result.h"
+#include "sim/interval/interval.h"
+#include "sim/predict/simulate.h"
+#include "sim/whatif/grid.h"
+
+namespace plumbline::cli {
+
+struct StepRequest {
+  sim::Fidelity fidelity = sim::Fidelity::step;
+  sim::Recording record = false;                   // the timeline, of which ranks
+  std::vector<sim::NamedLinkChange> changes = {};  // of links during a step of fidelity `step`
+  std::optional<std::int64_t> seeds = {};          // of fidelity `cluster`: drawn fleets
+  bool by_kernels = false;                         // the same: kernel by kernel
+  bool with_interval = true;
+  sim::IntervalOptions interval = {};  // its seed is also that of the first fleet
+};
+// Simulates a step with its interval. One call at a time may use SimGrid (sim/network/simgrid_loop.h).
+model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request);
+
+struct MemoryAnswer {
+  model::Memory memory;
+  model::RankLevels levels;                   // of the requested rank, else of the one with the highest peak
+  std::optional<model::MemoryAdvice> advice;  // when the plan does not fit
+};
+// Predicts the memory of all pipeline ranks; `rank` is the one that is shown over the step.
+model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank = std::nullopt);
+std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs);
+
+// Predicts a deployment; the inputs are those of Purpose::serving. Without options it has no interval.
+model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
+                                                       const std::optional<sim::IntervalOptions>& interval);
+
+// Reads the fidelity of a sweep; an input error for that of whole clusters.
+model::Result<sim::Fidelity> sweep_fidelity(const std::string& word);
+// Reads the points of a sweep from KEY=RANGE. A key that the overrides set too is an input error.
+model::Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over,
+                                         const std::vector<std::string>& overrides);
+
+// Returns the published figures of an unchanged shipped example; a plan with overrides has none.
+model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const model::Plan& plan,
+                                                                       const std::vector<std::string>& overrides);
+
+struct Validation {
+  std::vector<calibrate::EvaluatedCase> figures;
+  std::vector<calibrate::StepComparison> steps;
+  std::vector<calibrate::ComponentComparison> components;
+  std::vector<calibrate::ServingComparison> serving;
+};
+// Evaluates cases, by file or shipped name; without names all that are shipped.
+model::Result<Validation> validate_cases(const std::vector<std::string>& names);
+
+// The subjects of `compare`: predictions of plans, and results that were stored as JSON, predicted or measured.
+struct SubjectRequest {
+  std::vector<std::string> subjects;   // files or names of plans, files of results
+  std::vector<std::string> clusters;   // for one plan: a column for each
+  std::vector<std::int64_t> gpus;      // for one plan: a column for each; the batch stays
+  std::vector<std::string> overrides;  // for all plans
+  std::optional<std::string> profile;  // for all plans
+  sim::Fidelity fidelity = sim::Fidelity::step;
+  bool timelines = false;                    // of plans; the closed form has none
+  std::optional<std::string> baseline = {};  // a second profile, which also predicts plans with a timeline
+  bool intervals = false;                    // of plans
+  // Subjects that are no files, by name: TOML of a plan or JSON of a result. The folder of a name is searched for files
+  // that its plan names.
+  std::map<std::string, std::string> texts = {};
+};
+
+// Simulates the plans and reads the results. A plan on another cluster than its own loses its keys about that cluster
+// (device, NICs, oversubscription, placement, profile), except those in the overrides. The first input error is
+// returned.
+model::Result<std::vector<model::ComparisonSubject>> comparison_subjects(const SubjectRequest& request);
+
+}  // namespace plumbline::cli

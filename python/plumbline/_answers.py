@@ -1,0 +1,416 @@
+"""What the verbs answer. The state of every answer is its JSON, the text that the command prints with `--json -`."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+
+from ._errors import InfeasibleError
+from ._plans import Plan
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+
+def pandas_module() -> Any:
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("a DataFrame needs pandas (Debian: python3-pandas)") from error
+    return pandas
+
+
+def new_axes(axes: Optional["Axes"]) -> "Axes":
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError("a plot needs matplotlib (Debian: python3-matplotlib)") from error
+    return pyplot.subplots(figsize=(8, 3.5), layout="constrained")[1]
+
+
+def flat(value: Any, key: str = "") -> Dict[str, Any]:
+    """The numbers, words and flags of nested objects by their dotted keys; lists are left out."""
+    if isinstance(value, dict):
+        pairs: Dict[str, Any] = {}
+        for name, part in value.items():
+            pairs.update(flat(part, f"{key}.{name}" if key else name))
+        return pairs
+    return {} if isinstance(value, list) else {key: value}
+
+
+def html_table(rows: List[Tuple[str, ...]], head: Tuple[str, ...] = ()) -> str:
+    def row(cells: Tuple[str, ...], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    return "<table>" + (row(head, "th") if head else "") + "".join(row(cells, "td") for cells in rows) + "</table>"
+
+
+def number(value: Any, unit: str = "", factor: float = 1.0) -> str:
+    return "-" if value is None else f"{value * factor:,.4g} {unit}".rstrip()
+
+
+class Answer:
+    """What all answers have: the JSON, as text and as dict, and rows of it."""
+
+    def __init__(self, text: str, file: str = "<plan>") -> None:
+        self._text = text
+        self._file = file
+        self._parsed: Optional[Dict[str, Any]] = None
+
+    def to_json(self) -> str:
+        """The JSON of the command's `--json -`."""
+        return self._text
+
+    def to_dict(self) -> Dict[str, Any]:
+        """The same as a dict."""
+        return json.loads(self._text)
+
+    @property
+    def _data(self) -> Dict[str, Any]:
+        if self._parsed is None:
+            self._parsed = json.loads(self._text)
+        return self._parsed
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """A row for each thing that is answered; columns are the dotted keys of the JSON."""
+        return pandas_module().DataFrame(self._rows())
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return (type(self), (self._text, self._file))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Answer) and type(self) is type(other) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+class Planned(Answer):
+    """An answer about one plan."""
+
+    @property
+    def plan(self) -> Plan:
+        """The effective plan."""
+        return Plan(self._data["plan"], self._file)
+
+
+class Result(Planned):
+    """One predicted training step."""
+
+    @property
+    def step(self) -> Dict[str, Any]:
+        return self._data["step"]
+
+    @property
+    def time_s(self) -> float:
+        return self.step["time_s"]
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self.step["tokens_per_s"]
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        return self.step["tokens_per_s_per_gpu"]
+
+    @property
+    def model_tflops_per_gpu(self) -> float:
+        return self.step["model_tflops_per_gpu"]
+
+    @property
+    def mfu(self) -> float:
+        return self.step["mfu"]
+
+    @property
+    def mfu_causal(self) -> float:
+        return self.step["mfu_causal"]
+
+    @property
+    def bubble_s(self) -> Optional[float]:
+        return self.step["bubble_s"]
+
+    @property
+    def exposed_communication_s(self) -> Optional[float]:
+        return self.step["exposed_communication_s"]
+
+    @property
+    def breakdown_s(self) -> Dict[str, float]:
+        """Seconds of rank 0 by what they are spent on; they add up to the step."""
+        return self.step.get("breakdown_s") or {}
+
+    @property
+    def interval(self) -> Optional[Dict[str, Any]]:
+        """P10, P50 and P90 of time, rates, cost and memory; None where none was asked for."""
+        interval = self._data["interval"]
+        return interval if interval and interval.get("draws") else None
+
+    @property
+    def bound_s(self) -> Optional[float]:
+        """The proven lower bound of the step."""
+        return self._data["bound"]["time_s"]
+
+    @property
+    def run(self) -> Optional[Dict[str, Any]]:
+        """The whole training: days, GPU-hours, cost; None without run.tokens."""
+        return self._data["run"]
+
+    @property
+    def memory(self) -> Dict[str, Any]:
+        return self._data["memory"]
+
+    @property
+    def peak_bytes(self) -> float:
+        return self.memory["peak_bytes"]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plan fits in memory. One that does not is simulated all the same."""
+        return self.memory["fits"]
+
+    @property
+    def provenance(self) -> List[Dict[str, Any]]:
+        """The constants that the step rests on, with their sources and shares of it."""
+        return self._data["provenance"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        parts = ("step", "interval", "bound", "run", "memory")
+        return [flat({part: self._data[part] for part in parts if self._data[part] is not None})]
+
+    def _lines(self) -> List[Tuple[str, str]]:
+        interval = self.interval
+        lines = [("step time", number(self.time_s, "s")),
+                 ("P10 to P90", f"{number(interval['time_s']['p10'], 's')} to {number(interval['time_s']['p90'], 's')}"
+                  if interval else "-"),
+                 ("tokens/s", number(self.tokens_per_s)),
+                 ("MFU", number(self.mfu, "%", 100)),
+                 ("lower bound", number(self.bound_s, "s")),
+                 ("peak memory", f"{number(self.peak_bytes, 'GB', 1e-9)} of "
+                  f"{number(self.memory['capacity_bytes'], 'GB', 1e-9)}{'' if self.fits else ': does not fit'}")]
+        if self.run:
+            lines.append(("training", f"{number(self.run['days'], 'days')}, {number(self.run['cost_usd'], 'USD')}"))
+        return lines
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<12} {value}" for name, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        return html_table(list(self._lines()))
+
+    def plot(self, axes: Optional["Axes"] = None) -> "Axes":
+        """Draws what the step is spent on."""
+        axes = new_axes(axes)
+        stack(axes, ["step"], [self.breakdown_s])
+        axes.set_xlabel("s")
+        return axes
+
+
+def stack(axes: "Axes", names: List[str], parts: List[Dict[str, float]]) -> None:
+    """Draws a stacked bar for each name."""
+    left = [0.0] * len(names)
+    for part in dict.fromkeys(key for one in parts for key in one):
+        widths = [one.get(part) or 0.0 for one in parts]
+        axes.barh(names, widths, left=left, label=part)
+        left = [begin + width for begin, width in zip(left, widths)]
+    axes.invert_yaxis()
+    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+class MemoryResult(Planned):
+    """The memory of every pipeline rank."""
+
+    @property
+    def memory(self) -> Dict[str, Any]:
+        return self._data["memory"]
+
+    @property
+    def peak_bytes(self) -> float:
+        return self.memory["peak_bytes"]
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.memory["capacity_bytes"]
+
+    @property
+    def fits(self) -> bool:
+        return self.memory["fits"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        return [flat(stage) for stage in self.memory["stages"]]
+
+    def __repr__(self) -> str:
+        return (f"peak memory {number(self.peak_bytes, 'GB', 1e-9)} of {number(self.capacity_bytes, 'GB', 1e-9)}"
+                + ("" if self.fits else ": does not fit"))
+
+    def _repr_html_(self) -> str:
+        parts = ("parameters", "gradients", "optimizer", "activations", "buffers", "peak")
+        rows = [(str(stage["stage"]), *(number(stage[f"{part}_bytes"], "GB", 1e-9) for part in parts))
+                for stage in self.memory["stages"]]
+        return html_table(rows, ("rank", *parts))
+
+    def plot(self, axes: Optional["Axes"] = None) -> "Axes":
+        """Draws what fills each rank at its highest moment."""
+        axes = new_axes(axes)
+        parts = ("parameters", "gradients", "optimizer", "activations", "buffers")
+        stages = self.memory["stages"]
+        stack(axes, [f"rank {stage['stage']}" for stage in stages],
+              [{part: stage[f"{part}_bytes"] / 1e9 for part in parts} for stage in stages])
+        axes.axvline(self.capacity_bytes / 1e9, color="black", linestyle=":")
+        axes.set_xlabel("GB")
+        return axes
+
+
+class ServingResult(Planned):
+    """A deployment that serves."""
+
+    @property
+    def serving(self) -> Dict[str, Any]:
+        return self._data["serving"]
+
+    @property
+    def tpot_s(self) -> float:
+        return self.serving["tpot_s"]
+
+    @property
+    def ttft_unloaded_s(self) -> float:
+        return self.serving["ttft_unloaded_s"]
+
+    @property
+    def output_tokens_per_s_per_gpu(self) -> float:
+        return self.serving["output_tokens_per_s_per_gpu"]
+
+    @property
+    def usd_per_million_output_tokens(self) -> Optional[float]:
+        return self.serving["usd_per_million_output_tokens"]
+
+    @property
+    def bound_by(self) -> str:
+        return self.serving["bound_by"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        return [flat(self.serving)]
+
+    def _lines(self) -> List[Tuple[str, str]]:
+        return [("TPOT", number(self.tpot_s, "ms", 1e3)),
+                ("TTFT, unloaded", number(self.ttft_unloaded_s, "ms", 1e3)),
+                ("output tokens/s per GPU", number(self.output_tokens_per_s_per_gpu)),
+                ("USD per million output tokens", number(self.usd_per_million_output_tokens)),
+                ("bound by", self.bound_by)]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<30} {value}" for name, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        return html_table(list(self._lines()))
+
+
+class PlanAnswer(Answer):
+    """The plans that a search found, the best of all clusters first."""
+
+    def __iter__(self) -> Iterator[Plan]:
+        return iter(self.plans)
+
+    def __len__(self) -> int:
+        return len(self._found())
+
+    @property
+    def complete(self) -> bool:
+        """False where the search was interrupted."""
+        return self._data["complete"]
+
+    @property
+    def verdict(self) -> Dict[str, Any]:
+        return self._data["verdict"]
+
+    @property
+    def plans(self) -> List[Plan]:
+        """The plans, those of the best cluster first."""
+        return [Plan(found["plan"], self._file) for _, found in self._found()]
+
+    @property
+    def best(self) -> Plan:
+        """The best plan. Without any, InfeasibleError says why."""
+        if plans := self.plans:
+            return plans[0]
+        reasons = "; ".join(f"{site['cluster']}: {site.get('no_plan_because') or site.get('reason')}"
+                            for site in self._sites())
+        raise InfeasibleError(f"no plan: {reasons}", reasons)
+
+    def _sites(self) -> List[Dict[str, Any]]:
+        return sorted(self._data["sites"], key=lambda site: site.get("rank") or len(self._data["sites"]) + 1)
+
+    def _found(self) -> List[Tuple[Dict[str, Any], Dict[str, Any]]]:
+        return [(site, found) for site in self._sites() for found in site.get("plans") or []]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        about = ("cluster", "gpus", "profile", "stack", "rank")
+        return [{**{name: site.get(name) for name in about}, **flat(found)} for site, found in self._found()]
+
+    def __repr__(self) -> str:
+        return f"{len(self)} plans on {len(self._data['sites'])} clusters"
+
+    def _repr_html_(self) -> str:
+        def cells(site: Dict[str, Any], found: Dict[str, Any]) -> Tuple[str, ...]:
+            degrees = found["plan"]["parallelism"]
+            words = ", ".join(f"{name} {value}" for name, value in degrees.items()
+                              if isinstance(value, int) and not isinstance(value, bool) and value > 1)
+            speed = number(found["step"]["time_s"], "s") if "step" in found else number(
+                found["serving"]["output_tokens_per_s_per_gpu"], "tokens/s")
+            return (str(site["cluster"]), str(site["gpus"]), speed, words)
+
+        return html_table([cells(site, found) for site, found in self._found()],
+                          ("cluster", "GPUs", "step, or per GPU", "degrees"))
+
+
+class Comparison(Answer):
+    """Plans and results next to each other."""
+
+    @property
+    def subjects(self) -> List[Dict[str, Any]]:
+        return self._data["subjects"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        parts = ("step", "bound", "run", "memory")
+        return [{"name": one["name"], "origin": one["origin"], "feasible": one["feasible"], "reason": one["reason"],
+                 **flat({part: one.get(part) for part in parts if one.get(part) is not None})}
+                for one in self.subjects]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{one['name']:<32} {number((one.get('step') or {}).get('time_s'), 's')}"
+                         for one in self.subjects)
+
+    def _repr_html_(self) -> str:
+        rows = [(one["name"], number((one.get("step") or {}).get("time_s"), "s"),
+                 number((one.get("step") or {}).get("mfu"), "%", 100), one["reason"] or "") for one in self.subjects]
+        return html_table(rows, ("subject", "step", "MFU", "infeasible because"))
+
+    def plot(self, axes: Optional["Axes"] = None) -> "Axes":
+        """Draws what each step is spent on."""
+        axes = new_axes(axes)
+        feasible = [one for one in self.subjects if one.get("step")]
+        stack(axes, [one["name"] for one in feasible], [one["step"].get("breakdown_s") or {} for one in feasible])
+        axes.set_xlabel("s")
+        return axes
+
+
+class Validation(Answer):
+    """Predictions next to published and measured figures."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether every figure is within its tolerance."""
+        return self._data["passed"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        return [{"case": case["name"], **flat(figure)}
+                for case in self._data["cases"] for figure in case.get("figures") or []]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{case['name']}: {'passed' if case['passed'] else 'out of tolerance'}"
+                         for case in self._data["cases"])
