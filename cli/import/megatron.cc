@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -39,6 +40,21 @@ model::Result<void> name_model(const ImportArguments& arguments, megatron::Impor
   return {};
 }
 
+// Finds what a script sources or asks for: any file by a path relative to the script's folder, and what lies in that
+// folder; of others nothing is known.
+megatron::FoundFile find_near(const fs::path& folder, const std::string& path) {
+  using megatron::FileKind;
+  std::error_code failed;
+  const fs::path whole = (folder / path).lexically_normal();
+  const auto [end, ignored] = std::ranges::mismatch(folder, whole);
+  const bool inside = end == folder.end();
+  if (!inside && fs::path(path).is_absolute()) return {};
+  if (fs::is_directory(whole, failed)) return {FileKind::folder, ""};
+  if (!fs::is_regular_file(whole, failed)) return {inside ? FileKind::none : FileKind::unknown, ""};
+  const auto text = model::read_text_file(whole.string());
+  return text ? megatron::FoundFile{FileKind::file, *text} : megatron::FoundFile();
+}
+
 model::Result<megatron::ImportOptions> options_of(const ImportArguments& arguments) {
   megatron::ImportOptions options;
   for (const std::string& text : arguments.definitions) {
@@ -52,6 +68,10 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   options.overrides = arguments.overrides;
   if (arguments.gpus) options.overrides.push_back(fmt::format("cluster.gpus={}", *arguments.gpus));
   if (!arguments.topology.empty()) options.topology = arguments.topology;
+  std::error_code failed;
+  const fs::path folder = fs::absolute(arguments.file, failed).lexically_normal().parent_path();
+  options.folder = folder.string();
+  options.find_file = [folder](const std::string& path) { return find_near(folder, path); };
   TRY(name_model(arguments, options));
   return options;
 }
@@ -75,8 +95,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
   TRY(write_output(arguments.out, to_toml(imported.plan)));
   for (const megatron::Note& note : imported.notes) {
-    const std::string place = note.line > 0 ? fmt::format("{}:{}", arguments.file, note.line) : arguments.file;
-    fmt::print(stderr, "{}: {}\n", place, note.text);
+    fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), note.text);
   }
   return {};
 }

@@ -16,6 +16,7 @@
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/detail/launch.h"
+#include "model/megatron/detail/readings.h"
 #include "model/megatron/rules.h"
 
 namespace plumbline::model::megatron {
@@ -33,44 +34,62 @@ class Importer {
  public:
   Importer(const std::string& path, const ImportOptions& options) : path_(path), options_(options) {}
 
-  Result<ImportedScript> run(std::string_view text) {
-    Definitions definitions = slurm_definitions(text);
-    for (const auto& [name, value] : options_.definitions) definitions[name] = value;
-    const auto script = TRY(read_script(text, path_, definitions));
+  Result<ImportedScript> run(const Script& script) {
+    files_ = script.files;
     if (auto error = read_launch(script)) return tl::unexpected(*error);
     if (auto error = read_rows()) return tl::unexpected(*error);
     read_older_names();
     if (auto error = settle_model()) return tl::unexpected(*error);
     for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
     if (auto error = settle_plan(script)) return tl::unexpected(*error);
+    note_reading(script);
     std::ranges::stable_sort(out_.notes, {}, &Note::line);
+    out_.files = files_;
     return std::move(out_);
   }
 
  private:
   Error problem(std::string_view argument, std::string message, std::string hint) const {
-    return {ErrorKind::input, std::move(message), path_, given_.line(argument), std::string(argument), std::move(hint)};
+    const int line = given_.line(argument);
+    return {ErrorKind::input,       std::move(message),    files_[static_cast<std::size_t>(line / lines_of_a_file)],
+            line % lines_of_a_file, std::string(argument), std::move(hint)};
   }
 
   std::optional<Error> read_launch(const Script& script) {
     auto launch = find_launch(script, out_.notes);
-    if (!launch) {
-      return problem("", "no command runs a .py file with arguments of Megatron-LM",
-                     "scripts that source their arguments from other files must be joined first");
-    }
-    const auto more = read_script(options_.more_arguments, "--args", options_.definitions);
+    if (!launch) return no_launch(script);
+    const auto more = read_script(options_.more_arguments, {.path = "--args", .definitions = options_.definitions});
     if (!more) return more.error();
-    for (const Command& command : more->commands) {
+    for (const Command& command : more->front().commands) {
       for (const Word& word : command) launch->arguments.push_back({word.text, 0});
     }
     given_ = group_arguments(launch->arguments, out_.notes);
     out_.plan = megatron_defaults();
     out_.plan.cluster.gpus = launch->gpus.value_or(0);
-    if (script.first_branch > 0) {
-      out_.notes.push_back(
-          {script.first_branch, "branches and loops are not followed: all lines are read, the last one holds"});
-    }
     return std::nullopt;
+  }
+
+  Error no_launch(const Script& script) const {
+    if (script.exit_line == 0)
+      return problem("", "no command runs a .py file with arguments of Megatron-LM",
+                     "a script that starts another one is imported by that one, with --define and --args");
+    Error error = problem("", "the script ends here before it starts a training",
+                          "--define the variables that it asks for; --define 1=... is its first parameter");
+    error.file = files_[static_cast<std::size_t>(script.exit_line / lines_of_a_file)];
+    error.line = script.exit_line % lines_of_a_file;
+    return error;
+  }
+
+  // Notes what the reading rests on: defaults of the script itself, and files that are not read.
+  void note_reading(const Script& script) {
+    std::string defaults;
+    for (const Word& word : script.defaults) {
+      if (!word.text.ends_with('=')) defaults += (defaults.empty() ? "" : ", ") + word.text;
+    }
+    if (!defaults.empty())
+      out_.notes.push_back({0, fmt::format("the script's own defaults hold, --define changes them: {}", defaults)});
+    for (const Word& word : script.skipped)
+      out_.notes.push_back({word.line, fmt::format("'{}' is not read: nothing that it sets is known", word.text)});
   }
 
   std::optional<Error> read_rows() {
@@ -113,6 +132,7 @@ class Importer {
   void note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
     std::string text = name;
     for (const std::string& value : argument.values) text += " " + value;
+    if (known == nullptr || known->meaning != Meaning::no_cost) out_.unread.push_back(text);
     if (known == nullptr) {
       const std::string nearest = nearest_argument(name);
       text += nearest.empty() ? ": unknown; it may change the cost"
@@ -260,13 +280,15 @@ class Importer {
     const bool of_user = std::ranges::any_of(
         options_.overrides, [&error](const std::string& text) { return text.starts_with(error.key + "="); });
     if (of_user) return error;
-    error.file = path_;
-    error.line = line == lines_.end() ? 0 : line->second;
+    const int at = line == lines_.end() ? 0 : line->second;
+    error.file = files_[static_cast<std::size_t>(at / lines_of_a_file)];
+    error.line = at % lines_of_a_file;
     return error;
   }
 
   std::string path_;
   const ImportOptions& options_;
+  std::vector<std::string> files_;
   Given given_;
   std::map<std::string, int, std::less<>> lines_;  // the line of each key's argument
   ImportedScript out_;
@@ -275,7 +297,18 @@ class Importer {
 }  // namespace
 
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
-  return Importer(path, options).run(text);
+  ShellInputs inputs{path, options.folder, slurm_definitions(text), options.find_file};
+  for (const auto& [name, value] : options.definitions) inputs.definitions[name] = value;
+  const auto readings = TRY(read_script(text, inputs));
+  std::vector<Reading> plans;
+  for (const Script& script : readings) {
+    std::vector<Note> ignored;
+    if (readings.size() > 1 && !find_launch(script, ignored)) continue;
+    plans.push_back({&script, Importer(path, options).run(script)});
+  }
+  if (plans.empty()) return Importer(path, options).run(readings.front());
+  if (auto error = difference(plans)) return tl::unexpected(*error);
+  return std::move(plans.front().imported);
 }
 
 }  // namespace plumbline::model::megatron

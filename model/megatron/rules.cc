@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/base/decimal.h"
-#include "model/megatron/detail/arithmetic.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {

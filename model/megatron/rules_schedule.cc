@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/megatron/detail/arithmetic.h"
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
+#include "model/megatron/shell/arithmetic.h"
 #include "model/plan/stage_split.h"
 
 namespace plumbline::model::megatron {

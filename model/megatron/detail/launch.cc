@@ -14,7 +14,7 @@
 
 #include "model/base/text.h"
 #include "model/megatron/arguments.h"
-#include "model/megatron/detail/arithmetic.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/megatron/given.h"
-#include "model/megatron/shell.h"
+#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/megatron/detail/arithmetic.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {

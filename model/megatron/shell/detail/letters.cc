@@ -1,0 +1,38 @@
+#include "model/megatron/shell/detail/letters.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <string_view>
+
+namespace plumbline::model::megatron {
+
+Letters letters_of(std::string_view text, int first_line) {
+  Letters letters;
+  letters.reserve(text.size());
+  int line = first_line;
+  for (const char symbol : text) {
+    letters.push_back({symbol, line});
+    if (symbol == '\n' && first_line > 0) ++line;
+  }
+  return letters;
+}
+
+std::string text_of(const Letters& letters) {
+  std::string text;
+  text.reserve(letters.size());
+  for (const Letter& letter : letters) text += letter.symbol;
+  return text;
+}
+
+Letters slice(const Letters& text, std::size_t first, std::size_t end) {
+  return {text.begin() + static_cast<std::ptrdiff_t>(first), text.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+bool is_known(const Letters& letters) { return std::ranges::none_of(letters, &Letter::kept); }
+
+bool is_blank(char symbol) { return symbol == ' ' || symbol == '\t' || symbol == '\r'; }
+bool in_name(char symbol) { return std::isalnum(static_cast<unsigned char>(symbol)) != 0 || symbol == '_'; }
+bool begins_name(char symbol) { return in_name(symbol) && std::isdigit(static_cast<unsigned char>(symbol)) == 0; }
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,295 @@
+#include "model/megatron/shell/detail/words.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/megatron/shell/arithmetic.h"
+#include "model/megatron/shell/detail/parameter.h"
+#include "model/megatron/shell/detail/patterns.h"
+#include "model/megatron/shell/detail/scan.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+class WordReader {
+ public:
+  WordReader(const Letters& text, Scope& scope, bool splitting) : text_(text), scope_(scope), splitting_(splitting) {}
+
+  ReadWord read(bool may_assign) {
+    ReadWord word;
+    if (may_assign) take_assignment(word);
+    if (word.assignment && at_ < text_.size() && text_[at_].symbol == '(') {
+      read_array(word);
+      return word;
+    }
+    splitting_ = splitting_ && !word.assignment;
+    read_fields();
+    if (word.assignment && fields_.empty()) fields_.emplace_back();
+    word.fields = std::move(fields_);
+    return word;
+  }
+
+  Letters read_quoted() {
+    splitting_ = false;
+    in_quotes_ = true;
+    while (at_ < text_.size()) read_quoted_piece();
+    return join(fields_);
+  }
+
+ private:
+  void take_assignment(ReadWord& word) {
+    std::size_t end = 0;
+    if (text_.empty() || !begins_name(text_[0].symbol)) return;
+    while (end < text_.size() && in_name(text_[end].symbol)) ++end;
+    const std::size_t name_end = end;
+    if (end < text_.size() && text_[end].symbol == '[') end = Scan(text_).brackets(end, '[', ']');
+    const bool append = end + 1 < text_.size() && text_[end].symbol == '+' && text_[end + 1].symbol == '=';
+    const std::size_t equals = end + (append ? 1 : 0);
+    if (equals >= text_.size() || text_[equals].symbol != '=') return;
+    word.assignment = true;
+    word.append = append;
+    word.name = text_of(slice(text_, 0, name_end));
+    if (end > name_end + 1) word.name = element(word.name, slice(text_, name_end + 1, end - 1), scope_);
+    at_ = equals + 1;
+  }
+
+  // Reads ( word word ... ), over several lines, with comments between; [KEY]=VALUE sets an element.
+  void read_array(ReadWord& word) {
+    word.list = true;
+    ++at_;
+    while (at_ < text_.size() && text_[at_].symbol != ')') {
+      const char symbol = text_[at_].symbol;
+      if (is_blank(symbol) || symbol == '\n') {
+        ++at_;
+      } else if (symbol == '\\' && at_ + 1 < text_.size() && text_[at_ + 1].symbol == '\n') {
+        at_ += 2;
+      } else if (symbol == '#') {
+        while (at_ < text_.size() && text_[at_].symbol != '\n') ++at_;
+      } else {
+        const std::size_t end = std::max(Scan(text_).word(at_), at_ + 1);  // a stray ; or & in the list is skipped
+        const Letters raw = slice(text_, at_, end);
+        at_ = end;
+        if (!set_element(word.name, raw)) add_words(raw, word.fields);
+      }
+    }
+  }
+
+  void add_words(const Letters& raw, Fields& fields) {
+    for (const Letters& one : with_braces(raw)) {
+      const ReadWord inner = read_word(one, false, scope_);
+      fields.insert(fields.end(), inner.fields.begin(), inner.fields.end());
+    }
+  }
+
+  bool set_element(const std::string& name, const Letters& raw) {
+    if (raw[0].symbol != '[') return false;
+    const std::size_t end = Scan(raw).brackets(0, '[', ']');
+    if (end < 3 || end >= raw.size() || raw[end].symbol != '=') return false;
+    scope_.assign(element(name, slice(raw, 1, end - 1), scope_), {read_field(slice(raw, end + 1, raw.size()), scope_)});
+    return true;
+  }
+
+  void read_fields() {
+    while (at_ < text_.size()) {
+      const char symbol = text_[at_].symbol;
+      if (symbol == '\'') {
+        read_single_quotes();
+      } else if (symbol == '"') {
+        read_double_quotes();
+      } else if (symbol == '\\') {
+        read_escape();
+      } else if (symbol == '$' || symbol == '`') {
+        read_dollar();
+      } else {
+        put(text_[at_++]);
+      }
+    }
+  }
+
+  void read_escape() {
+    ++at_;
+    if (at_ == text_.size()) return;
+    if (text_[at_].symbol != '\n') put_quoted(text_[at_]);
+    ++at_;
+  }
+
+  void read_single_quotes() {
+    begin_field();
+    for (++at_; at_ < text_.size() && text_[at_].symbol != '\'';) put_quoted(text_[at_++]);
+    ++at_;
+  }
+
+  void read_double_quotes() {
+    // "${LIST[@]}" of an empty list, and "$@", add no field.
+    if (!is_whole_list()) begin_field();
+    in_quotes_ = true;
+    for (++at_; at_ < text_.size() && text_[at_].symbol != '"';) read_quoted_piece();
+    in_quotes_ = false;
+    ++at_;
+  }
+
+  void read_quoted_piece() {
+    const char symbol = text_[at_].symbol;
+    if (symbol == '\\' && at_ + 1 < text_.size()) {
+      const char next = text_[at_ + 1].symbol;
+      if (next != '"' && next != '\\' && next != '$' && next != '`' && next != '\n') put_quoted(text_[at_]);
+      if (next != '\n') put_quoted(text_[at_ + 1]);
+      at_ += 2;
+    } else if (symbol == '$' || symbol == '`') {
+      read_dollar();
+    } else {
+      put_quoted(text_[at_++]);
+    }
+  }
+
+  bool is_whole_list() const {
+    const std::size_t end = Scan(text_).double_quotes(at_);
+    const std::string inside = text_of(slice(text_, at_ + 1, std::max(end, at_ + 2) - 1));
+    return inside == "$@" || inside == "${@}" || (inside.starts_with("${") && inside.ends_with("[@]}"));
+  }
+
+  // Expands $NAME, ${...}, $((...)), $(...) and `...`.
+  void read_dollar() {
+    const std::size_t first = at_;
+    if (text_[first].symbol == '`') {
+      at_ = Scan(text_).back_quotes(first);
+      return put_output(slice(text_, first + 1, std::max(at_, first + 2) - 1), first);
+    }
+    const char next = first + 1 < text_.size() ? text_[first + 1].symbol : ' ';
+    if (next == '(') return read_bracket(first);
+    if (next == '{') {
+      at_ = Scan(text_).brackets(first + 1, '{', '}');
+      return put_parameter(read_parameter(slice(text_, first + 2, std::max(at_, first + 3) - 1), scope_), first);
+    }
+    if (next == '\'' && !in_quotes_) {
+      ++at_;
+      return read_single_quotes();
+    }
+    if (begins_name(next)) {
+      for (++at_; at_ < text_.size() && in_name(text_[at_].symbol);) ++at_;
+    } else if (std::string_view("@*#?0123456789").find(next) != std::string_view::npos) {
+      at_ += 2;
+    } else {
+      ++at_;
+      return put(text_[first]);
+    }
+    put_parameter(read_parameter(slice(text_, first + 1, at_), scope_), first);
+  }
+
+  void read_bracket(std::size_t first) {
+    at_ = Scan(text_).brackets(first + 1, '(', ')');
+    const bool sum = at_ >= first + 5 && text_[first + 2].symbol == '(' && text_[at_ - 2].symbol == ')';
+    if (!sum) return put_output(slice(text_, first + 2, std::max(at_, first + 3) - 1), first);
+    const auto number = read_number(slice(text_, first + 3, at_ - 2), scope_);
+    if (!number) return put_as_written(first);
+    put_letters(letters_of(std::to_string(*number), 0), text_[first].line);
+  }
+
+  void put_output(const Letters& command, std::size_t first) {
+    auto output = scope_.output_of(command);
+    if (!output) return put_as_written(first);
+    while (!output->empty() && output->back().symbol == '\n') output->pop_back();
+    for (Letter& letter : *output)
+      if (letter.line == 0) letter.line = text_[first].line;
+    put_expanded({std::move(*output)});
+  }
+
+  void put_parameter(const Parameter& parameter, std::size_t first) {
+    if (!parameter.fields) return put_as_written(first);
+    Fields fields = *parameter.fields;
+    if (parameter.is_new) {
+      for (Letters& field : fields)
+        for (Letter& letter : field) letter.line = text_[first].line;
+    }
+    if (parameter.joined && in_quotes_) fields = {join(fields)};
+    put_expanded(fields);
+  }
+
+  static Letters join(const Fields& fields) {
+    Letters joined;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (i > 0) joined.push_back({' ', 0});
+      joined.insert(joined.end(), fields[i].begin(), fields[i].end());
+    }
+    return joined;
+  }
+
+  void put_expanded(const Fields& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i > 0 && (splitting_ || in_quotes_)) in_field_ = false;
+      if (i > 0 && !splitting_ && !in_quotes_) put({' ', 0});
+      if (in_quotes_) begin_field();
+      if (!scope_.charge(values[i].size())) return;
+      for (Letter letter : values[i]) {
+        const bool splits = splitting_ && !in_quotes_ && !letter.kept && !letter.quoted;
+        letter.quoted = letter.quoted || in_quotes_;
+        if (splits && (is_blank(letter.symbol) || letter.symbol == '\n'))
+          in_field_ = false;
+        else
+          put(letter);
+      }
+    }
+  }
+
+  void put_as_written(std::size_t first) {
+    for (std::size_t i = first; i < std::min(at_, text_.size()); ++i) put({text_[i].symbol, text_[i].line, true});
+  }
+  void put_letters(const Letters& letters, int line) {
+    for (const Letter& letter : letters) put({letter.symbol, line});
+  }
+  void put_quoted(Letter letter) {
+    letter.quoted = true;
+    put(letter);
+  }
+  void begin_field() {
+    if (!in_field_) fields_.emplace_back();
+    in_field_ = true;
+  }
+  void put(Letter letter) {
+    begin_field();
+    fields_.back().push_back(letter);
+  }
+
+  const Letters& text_;
+  Scope& scope_;
+  std::size_t at_ = 0;
+  Fields fields_;
+  bool in_field_ = false;
+  bool in_quotes_ = false;
+  bool splitting_;
+};
+
+}  // namespace
+
+ReadWord read_word(const Letters& word, bool may_assign, Scope& scope) {
+  return WordReader(word, scope, true).read(may_assign);
+}
+
+Letters read_text(const Letters& text, Scope& scope) { return WordReader(text, scope, false).read_quoted(); }
+
+Letters read_field(const Letters& word, Scope& scope) {
+  const ReadWord read = WordReader(word, scope, false).read(false);
+  return read.fields.empty() ? Letters() : read.fields.front();
+}
+
+std::optional<std::int64_t> read_number(const Letters& formula, Scope& scope) {
+  const Letters text = read_text(formula, scope);
+  if (!is_known(text)) return std::nullopt;
+  const auto value_of = [&scope](std::string_view name) -> std::optional<std::string> {
+    const Fields* value = scope.find(name);
+    const bool known = value != nullptr && !value->empty() && is_known(value->front());
+    if (!known) scope.miss(name);
+    return known ? std::optional(text_of(value->front())) : std::nullopt;
+  };
+  const auto assign = [&scope](std::string_view name, std::int64_t value) {
+    scope.assign(std::string(name), {letters_of(std::to_string(value), 0)});
+  };
+  return arithmetic(text_of(text), {value_of, assign});
+}
+
+}  // namespace plumbline::model::megatron
