@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/chunk_comparison.h"
-#include "calibrate/import/kernel_classes.h"
+#include "calibrate/match/trace_comparison.h"
 #include "cli/answers.h"
 #include "cli/data.h"
+#include "cli/detail/kernel_trace.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
@@ -21,6 +22,7 @@
 #include "reports/json/read_json.h"
 #include "reports/text/compare/chunk_comparison.h"
 #include "reports/text/compare/result_comparison.h"
+#include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::cli {
 
@@ -32,19 +34,20 @@ struct CompareArguments {
   std::optional<std::string> profile, baseline;
   std::vector<std::string> clusters;
   std::vector<std::int64_t> gpus;
-  std::string classes, json, svg, trace;
+  std::optional<std::int32_t> rank;
+  std::string classes, json, csv, svg, trace;
   std::string waits = "measured", fidelity = "step", against = "first";
   bool by_class = false, no_interval = false;
 };
 
-// The kinds of subjects: plans and stored results, whose steps are compared, and a measured chunk, which is compared
+// The kinds of subjects: plans and stored results, whose steps are compared, and a trace of kernels, which is compared
 // with one plan. A new kind needs a value here, a test in kind_of, and a comparison below.
-enum class Kind { plan, result, chunk };
+enum class Kind { plan, result, trace };
 
 Kind kind_of(const std::string& subject) {
-  if (subject.ends_with(".csv")) return Kind::chunk;
+  if (subject.ends_with(".csv") || is_profiler_trace(subject)) return Kind::trace;
   if (reports::is_result(subject)) return Kind::result;
-  return !resolve(Shipped::plan, subject) && resolve(Shipped::published, subject) ? Kind::chunk : Kind::plan;
+  return !resolve(Shipped::plan, subject) && resolve(Shipped::published, subject) ? Kind::trace : Kind::plan;
 }
 
 model::Result<calibrate::Waits> waits_of(const std::string& word) {
@@ -53,19 +56,41 @@ model::Result<calibrate::Waits> waits_of(const std::string& word) {
   return model::wrong_input("--waits", fmt::format("'{}' is not known", word), "measured or predicted");
 }
 
-model::Result<void> compare_plan_and_chunk(const CompareArguments& arguments, const std::string& plan,
-                                           const std::string& chunk_name) {
+model::Result<void> write_if(const std::string& path, const std::function<std::string()>& content) {
+  return path.empty() ? model::Result<void>() : write_output(path, content());
+}
+
+// Compares a pair of chunks, where the trace is one with as many layers as the plan's.
+model::Result<bool> compare_pair(const CompareArguments& arguments, const std::string& plan, const sim::Inputs& inputs,
+                                 const std::string& name, const KernelTrace& trace) {
   const auto waits = TRY(waits_of(arguments.waits));
-  const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
-  const auto path = TRY(resolve(Shipped::published, chunk_name));
-  const auto classes = TRY(kernel_classes_file(arguments.classes).and_then(calibrate::load_kernel_classes));
-  const auto chunk = TRY(calibrate::read_chunk(path, classes));
-  const auto comparison = TRY(calibrate::compare_chunk(chunk, inputs, waits));
-  const reports::ChunkComparisonOutput output{comparison, inputs.plan,         plan, inputs.profile.name(),
-                                              chunk_name, chunk.kernels.size()};
+  if (trace.timeline.layer_pairs == 0) return false;
+  const auto comparison = calibrate::compare_chunk(trace.timeline, inputs, waits);
+  if (!comparison || !comparison->times.same_slots) return false;
+  const reports::ChunkComparisonOutput output{*comparison,           inputs.plan, plan,
+                                              inputs.profile.name(), name,        trace.timeline.kernels.size()};
   if (arguments.json != "-") fmt::print("{}", reports::chunk_comparison_text(output));
-  return arguments.json.empty() ? model::Result<void>()
-                                : write_output(arguments.json, reports::chunk_comparison_json(output));
+  TRY(write_if(arguments.json, [&] { return reports::chunk_comparison_json(output); }));
+  return true;
+}
+
+model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
+                                       const std::string& name) {
+  const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
+  const auto trace = TRY(read_kernel_trace(name, arguments.classes));
+  if (TRY(compare_pair(arguments, plan, inputs, name, trace))) return {};
+  calibrate::TraceOrigin origin = trace.origin;
+  origin.pipeline_rank = arguments.rank;
+  const auto comparison = TRY(calibrate::compare_trace(trace.timeline, inputs, origin));
+  const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
+                                              plan,       inputs.profile.name(), name};
+  const auto outputs = {&arguments.json, &arguments.csv, &arguments.trace};
+  if (std::ranges::none_of(outputs, [](const std::string* path) { return *path == "-"; }))
+    fmt::print("{}", reports::trace_comparison_text(output));
+  TRY(write_if(arguments.json, [&] { return reports::trace_comparison_json(output); }));
+  TRY(write_if(arguments.csv, [&] { return reports::trace_comparison_csv(output); }));
+  return write_if(arguments.trace,
+                  [&] { return reports::trace_comparison_trace(output, arguments.trace.ends_with(".gz")); });
 }
 
 // Timelines are needed for a trace, and to compare overlapped pairs with measured ones.
@@ -113,18 +138,18 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
 }
 
 model::Result<int> compare(const CompareArguments& arguments) {
-  std::vector<std::string> plans, results, chunks;
+  std::vector<std::string> plans, results, traces;
   for (const std::string& subject : arguments.subjects) {
     const Kind kind = kind_of(subject);
-    (kind == Kind::plan ? plans : kind == Kind::result ? results : chunks).push_back(subject);
+    (kind == Kind::plan ? plans : kind == Kind::result ? results : traces).push_back(subject);
   }
-  if (chunks.empty()) return show_steps(arguments);
-  if (plans.size() == 1 && chunks.size() == 1 && results.empty()) {
-    const auto done = compare_plan_and_chunk(arguments, plans[0], chunks[0]);
-    return done ? model::Result<int>(0) : tl::unexpected(done.error());
+  if (traces.empty()) return show_steps(arguments);
+  if (plans.size() == 1 && traces.size() == 1 && results.empty()) {
+    TRY(compare_with_trace(arguments, plans[0], traces[0]));
+    return 0;
   }
-  return model::wrong_input(chunks.front(), "a measured chunk is compared with one plan and nothing else",
-                            "plumbline compare PLAN CHUNK.csv");
+  return model::wrong_input(traces.front(), "a trace is compared with one plan and nothing else",
+                            "plumbline compare PLAN TRACE.json.gz, or PLAN CHUNK.csv");
 }
 
 model::Result<int> run(const CompareArguments& arguments) {
@@ -135,12 +160,13 @@ model::Result<int> run(const CompareArguments& arguments) {
 }  // namespace
 
 void add_compare(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and measured chunks: why one is slower");
+  CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and traces: why one is slower");
   const auto arguments = std::make_shared<CompareArguments>();
   verb->add_option("A B", arguments->subjects,
                    "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
                    "like;\n"
-                   "or one plan and a chunk measurement (.csv)")
+                   "or one plan and a trace of the PyTorch profiler (.json, .json.gz), or what `import kineto` made\n"
+                   "of one (.csv)")
       ->required();
   verb->add_option("--cluster", arguments->clusters, "Clusters, separated by commas: one plan on each of them")
       ->delimiter(',')
@@ -162,30 +188,37 @@ void add_compare(CLI::App& root, int& exit_code) {
   verb->add_flag("--by-class", arguments->by_class, "Memory-bound classes in rows of their own");
   verb->add_flag("--no-interval", arguments->no_interval,
                  "Leave out the intervals of plans, which take most of the time");
+  verb->add_option("--rank", arguments->rank,
+                   "For a trace: its pipeline rank (default: by the trace's own rank, else the best match)");
   verb->add_option("--waits", arguments->waits,
-                   "For a chunk. measured: the rank's waits in barriers, which depend on the other ranks, are an\n"
+                   "For a trace of an overlapped pair of chunks. measured: the rank's waits in barriers, which depend "
+                   "on the other ranks, are an\n"
                    "input; predicted: the mean of the group")
       ->capture_default_str();
   verb->add_option("--classes", arguments->classes,
-                   "For a chunk: file of kernel classes (default: the shipped kernels.toml)");
+                   "For a trace: file of kernel classes (default: the shipped kernels.toml)");
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
+  verb->add_option("--csv", arguments->csv, "For a trace: write the tables as CSV to a file or -");
   verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
   verb->add_option("--trace", arguments->trace,
-                   "Write a trace for Perfetto of all steps, rank by rank (compressed when it ends in .gz)");
+                   "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed\n"
+                   "when it ends in .gz)");
   verb->footer(
       "Differences are those of rank 0, by use of the time; they add up to the difference of the steps. Infeasible\n"
       "plans and those that do not fit are marked.\n"
       "A step that `plumbline run` measured is compared with its prediction by kind of slot and class of operator. An\n"
       "error is predicted over measured, less one.\n"
-      "A chunk measurement is a profiler's trace after `plumbline import`. Expert rows, too, are taken from its notes\n"
-      "(rows=N).\n\n"
+      "The kernels of a trace are matched with those of the predicted rank by class, order and shape, and compared by\n"
+      "class, layer, phase and GEMM. Where the trace is one overlapped pair of chunks (DualPipe), the pair is "
+      "compared;\n"
+      "expert rows are taken from its notes (rows=N).\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"
       "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"
       "  plumbline compare deepseek-v3-2048xh800 --gpus 1024,2048,4096 --against previous\n"
       "  plumbline compare host-dualpipe measured.json --profile here.toml --trace both.json.gz\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
-      "  plumbline import kineto trace.json.gz -o chunk.csv && plumbline compare my-plan.toml chunk.csv --json -");
+      "  plumbline compare my-plan.toml trace.json.gz --rank 3 --json - --trace both.json.gz");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

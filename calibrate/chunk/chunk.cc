@@ -155,19 +155,6 @@ std::string cell(std::string text) {
   return text;
 }
 
-// Returns NAME of "# device: NAME, 132 SMs (device 0 of the trace)"; empty when no line has it.
-std::string device_line(std::string_view text) {
-  constexpr std::string_view key = "# device: ";
-  for (std::string_view line : model::lines_of(text)) {
-    if (!line.starts_with(key)) continue;
-    line.remove_prefix(key.size());
-    const std::string name(line.substr(0, line.find_first_of(",(\r")));
-    const std::string trimmed = name.substr(0, name.find_last_not_of(' ') + 1);
-    return trimmed == "not named" ? "" : trimmed;
-  }
-  return "";
-}
-
 }  // namespace
 
 model::Result<model::Timeline> parse_chunk(std::string_view text, const std::string& path,
@@ -191,14 +178,25 @@ bool is_chunk(std::string_view text) {
   return false;
 }
 
+std::string chunk_comment(std::string_view text, std::string_view key) {
+  const std::string start = fmt::format("# {}: ", key);
+  for (std::string_view line : model::lines_of(text)) {
+    if (!line.starts_with(start)) continue;
+    line.remove_prefix(start.size());
+    const std::string value(line.substr(0, line.find_first_of(",(\r")));
+    return value.substr(0, value.find_last_not_of(' ') + 1);
+  }
+  return "";
+}
+
 model::Result<Measurements> parse_chunk_records(std::string_view text, const std::string& path,
                                                 const KernelClasses& classes) {
   const auto timeline = TRY(parse_chunk(text, path, classes));
   Measurements found;
   found.path = path;
   Measurement gap;
-  gap.device = device_line(text);
-  if (gap.device.empty())
+  gap.device = chunk_comment(text, "device");
+  if (gap.device.empty() || gap.device == "not named")
     return model::wrong_input_at(path, 0, "", "does not name the device", "add a line '# device: NAME'");
   std::vector<std::int64_t> gaps;
   for (const model::Kernel& kernel : timeline.kernels)

@@ -26,6 +26,10 @@ model::Result<model::Timeline> parse_chunk(std::string_view text, const std::str
 // Returns whether a text has the header of a kernel trace.
 bool is_chunk(std::string_view text);
 
+// Returns the value of a comment "# KEY: VALUE" up to a comma or parenthesis, as `import kineto` writes them: "device",
+// "rank", "world size". It is empty where no line has it.
+std::string chunk_comment(std::string_view text, std::string_view key);
+
 // Parses a kernel trace as measurements: one record of the median pause between kernels (op "launch"). Kernels state no
 // shape, so nothing else can be fitted to them, which is a note. The device is that of the line "# device: NAME", as
 // `import kineto` writes it. Input errors are those of parse_chunk, and a missing device.

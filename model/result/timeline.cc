@@ -21,9 +21,13 @@ void TimelineWriter::add(Span place, const std::string& name, std::uint8_t depth
 
 void TimelineWriter::add(Span place, const std::string& name, Kernel kernel, std::int64_t start_ps,
                          std::int64_t end_ps) {
-  place.kernel = static_cast<std::int32_t>(timeline_.kernels.size());
-  timeline_.kernels.push_back(std::move(kernel));
+  place.kernel = keep(std::move(kernel));
   add(place, name, kernel_depth, start_ps, end_ps);
+}
+
+std::int32_t TimelineWriter::keep(Kernel kernel) {
+  timeline_.kernels.push_back(std::move(kernel));
+  return static_cast<std::int32_t>(timeline_.kernels.size()) - 1;
 }
 
 Timeline TimelineWriter::finish() {

@@ -53,17 +53,20 @@ struct Span {
   std::int64_t end_ps() const { return start_ps + duration_ps; }
 };
 
-// The data of a kernel beyond its span, from a profiler or a prediction.
+// The data of a kernel beyond its span, from a profiler or a prediction. Spans of equal predicted kernels share it.
 struct Kernel {
-  std::string class_name;       // a class of calibrate/kernels.toml, or of operators: "gemm_fp8"
-  std::string row;              // the row of comparisons: "GEMM"
-  std::string gemm, gemm_kind;  // a layer's GEMM, "q_b", and fprop, dgrad, wgrad or recompute; else empty
-  std::string phase;            // "F", "B" backward, "I" input gradient, "W" weight gradient; empty: unknown
-  std::string section;          // the phase span that it belongs to, "attn(F)"; empty: unknown
-  std::string note;             // for people: words separated by blanks, mostly key=value
-  std::int32_t queue = 0;       // the stream as the profiler numbers it
-  std::int32_t grid = 0;        // CTAs launched; 0: not known, or a copy or memory set
-  std::int64_t gap_ps = 0;      // launch gap after it, in which its stream is busy; not part of its span
+  std::string class_name;           // a class of calibrate/kernels.toml, or of operators: "gemm_fp8"
+  std::string row;                  // the row of comparisons: "GEMM"
+  std::string gemm, gemm_kind;      // a layer's GEMM, "q_b", and fprop, dgrad, wgrad or recompute; else empty
+  std::string phase;                // "F", "B" backward, "I" input gradient, "W" weight gradient; empty: unknown
+  std::string section;              // the phase span that it belongs to, "attn(F)"; empty: unknown
+  std::string note;                 // for people: words separated by blanks, mostly key=value
+  std::string key;                  // model::operator_key of a predicted kernel; empty: of no operator, or measured
+  std::array<double, 4> extents{};  // m, n, k and groups of a GEMM, with D[m,n] summed over k; 0: not known
+  double flops = 0, bytes = 0;      // of one execution; 0: not known
+  std::int32_t queue = 0;           // the stream as the profiler numbers it
+  std::int32_t grid = 0;            // CTAs launched; 0: not known, or a copy or memory set
+  std::int64_t gap_ps = 0;          // launch gap after it, in which its stream is busy; not part of its span
 };
 
 // The work of a span, shared by those that repeat it.
@@ -91,7 +94,7 @@ struct Timeline {
   std::vector<Span> spans;  // ordered by (rank, stream, depth, start)
   std::int32_t ranks = 0;
   std::int64_t end_ps = 0;
-  std::vector<Kernel> kernels;   // filled for a kernel trace, empty for steps
+  std::vector<Kernel> kernels;   // filled for a kernel trace and for ranks recorded with all kernels
   std::int32_t layer_pairs = 0;  // in an overlapped pair of chunks of a kernel trace; 0: none, or unknown
   std::vector<SpanWork> works;
   std::vector<std::vector<std::int32_t>> stage_layers;  // model layers of each stage; empty: not known
@@ -108,6 +111,8 @@ class TimelineWriter {
   void add(Span place, const std::string& name, std::uint8_t depth, std::int64_t start_ps, std::int64_t end_ps);
   // Adds a kernel of a trace in the same way.
   void add(Span place, const std::string& name, Kernel kernel, std::int64_t start_ps, std::int64_t end_ps);
+  // Keeps the data of a kernel for spans to come, and returns its index.
+  std::int32_t keep(Kernel kernel);
   // Returns the sorted timeline. It ends with its last span and has the ranks up to the highest one of a span.
   Timeline finish();
 

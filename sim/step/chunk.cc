@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "model/cost/operator_class.h"
@@ -15,6 +15,7 @@
 #include "sim/engine/heap_loop.h"
 #include "sim/predict/cost_models.h"
 #include "sim/predict/memos.h"
+#include "sim/step/detail/predicted_kernel.h"
 #include "sim/step/kernel_slot.h"
 #include "sim/step/slot_host.h"
 #include "sim/step/stragglers.h"
@@ -63,50 +64,6 @@ GroupRun group_waits(const Inputs& inputs, const model::StepProgram& program, co
   if (imbalance.even() || plan.parallelism.expert == 1) return {0, none, none};
   return run_group(pair, segment_times(program, pair, costs), plan.parallelism.expert, costs.partition.device_sms,
                    imbalance);
-}
-
-constexpr std::string_view row_of(model::OperatorClass kind) {
-  using model::OperatorClass;
-  switch (kind) {
-    case OperatorClass::gemm:
-      return "GEMM";
-    case OperatorClass::weight_gradient_gemm:
-      return "weight-gradient GEMM";
-    case OperatorClass::norm:
-    case OperatorClass::norm_gradient:
-      return "norm";
-    case OperatorClass::cast:
-    case OperatorClass::cast_e5m6:
-    case OperatorClass::cast_transpose:
-    case OperatorClass::gather_transpose:
-      return "cast";
-    case OperatorClass::swiglu:
-    case OperatorClass::swiglu_gradient:
-      return "swiglu";
-    case OperatorClass::permute:
-    case OperatorClass::reduce:
-      return "permute";
-    case OperatorClass::cross_entropy:
-      return "loss";
-    default:
-      return model::to_string(kind);
-  }
-}
-
-// The gradient of combine is sent like a dispatch, and that of dispatch like a combine.
-std::string_view transfer_row(const Segment& segment) {
-  return (segment.section == Section::dispatch) == (segment.phase == model::Phase::F) ? "dispatch" : "combine";
-}
-
-void name_gemm(model::Kernel& kernel, const model::Operator& op, model::OperatorClass kind) {
-  if (kind != model::OperatorClass::gemm && kind != model::OperatorClass::weight_gradient_gemm) return;
-  kernel.gemm = op.name;
-  kernel.gemm_kind = op.recomputed ? "recompute" : "fprop";
-  for (const std::string_view gradient : {"_dgrad", "_wgrad"}) {
-    if (!op.name.ends_with(gradient)) continue;
-    kernel.gemm.resize(op.name.size() - gradient.size());
-    kernel.gemm_kind = gradient.substr(1);
-  }
 }
 
 class Run final : public GpuListener, public Handler {
@@ -162,8 +119,6 @@ class Run final : public GpuListener, public Handler {
 
   void add(const Segment& segment, const std::string& name, model::Kernel kernel, Time start, Time end) {
     if (end <= start) return;
-    kernel.phase = to_string(segment.phase);
-    kernel.section = model::span_name(segment.section, segment.phase);
     timeline_.add(place_of(segment), name, std::move(kernel), start, end);
   }
 
@@ -175,9 +130,8 @@ class Run final : public GpuListener, public Handler {
     const model::OperatorClass kind = model::operator_class(graph, op);
     if (op.phase == model::Phase::F) result.model_flops += 3 * model::flops(graph, op, 1, false).value();
     const bool prepares = segment.stream == Stream::communication && kind != model::OperatorClass::exchange;
-    model::Kernel kernel{.class_name = std::string(model::to_string(kind)), .row = std::string(row_of(kind))};
+    model::Kernel kernel = predicted_kernel(graph, op, segment);
     if (segment.stream != Stream::communication) {
-      name_gemm(kernel, op, kind);
       add(segment, op.name, std::move(kernel), run.start, run.end);
       return;
     }

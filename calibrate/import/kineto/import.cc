@@ -339,7 +339,10 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   result.found = kernels_by_device(trace);
   const auto device = TRY(choose_device(path, trace, result.found, options.device));
   result.device = device;
+  if (const auto named = trace.devices.find(device); named != trace.devices.end())
+    result.device_name = named->second.name;
   result.rank = trace.rank >= 0 ? trace.rank : rank_of_name(path);
+  result.world_size = trace.world_size;
   if (!trace.cut.empty()) result.findings.push_back(fmt::format("{}; what is complete is imported", trace.cut));
   std::vector<std::size_t> all = work_of(trace, device);
   if (too_long(trace, all))

@@ -34,8 +34,9 @@ struct ImportedChunk {
   // Sentences about what was recognized and by which evidence, and what was not; part of the comments.
   std::vector<std::string> findings;
   std::optional<std::int64_t> step;   // the imported one, where the trace has several
-  int rank = -1;                      // of the trace or its file's name; -1: unknown
   int device = 0;                     // the imported device
+  std::string device_name;            // empty: unknown
+  int rank = -1, world_size = 0;      // of the trace or its file's name among all GPUs; -1 and 0: unknown
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first

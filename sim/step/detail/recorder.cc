@@ -4,6 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "model/cost/operator_class.h"
+#include "sim/step/detail/predicted_kernel.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -73,6 +76,7 @@ void Recorder::segment(std::int32_t gpu, std::size_t op, std::uint32_t index, co
   if (waits) loads_.add(track, run.arrival, run.end, {.communication_sms = time.held});
   if (s.stream == Stream::compute || s.stream == Stream::weight_gradient)
     loads_.add(track, run.start, run.end, {.kernels = 1});
+  if (recording_.data) return kernels_with_data(op, index, run, place, track);
   if (waits) {
     if (run.transfer > run.arrival) add(place, track, "notify", kernel_depth, run.arrival, run.transfer);
     if (shows_kernels) add(place, track, "transfer", kernel_depth, run.transfer, run.end);
@@ -93,10 +97,60 @@ void Recorder::kernels(std::size_t op, std::uint32_t index, const SegmentRun& ru
   for (std::size_t i = 0; i < segment.operators.size(); ++i) {
     before += time.kernels[i];
     const Time end = run.start + std::llround(static_cast<double>(run.end - run.start) * std::min(1.0, before / total));
-    add(labels_.kernel(place, op, index, i), track, program_.blocks[segment.block].operators[segment.operators[i]].name,
-        kernel_depth, start, end);
+    Span kernel = labels_.kernel(place, op, index, i);
+    if (recording_.data) kernel.kernel = kernel_of(segment, segment.operators[i]);
+    add(kernel, track, program_.blocks[segment.block].operators[segment.operators[i]].name, kernel_depth, start, end);
     start = end;
   }
+}
+
+void Recorder::kernels_with_data(std::size_t op, std::uint32_t index, const SegmentRun& run, const Span& place,
+                                 std::int32_t track) {
+  const std::uint16_t slot = program_.slot_templates[static_cast<std::size_t>(place.rank)][op];
+  const model::Segment& segment = program_.templates[slot].segments[index];
+  const bool all_to_all = segment.stream == Stream::communication;
+  if (!all_to_all && segment.stream != Stream::collective && !model::on_host_link(segment.stream))
+    return kernels(op, index, run, place, track);
+  const auto& operators = program_.blocks[segment.block].operators;
+  const std::uint16_t first = segment.operators.front(), last = segment.operators.back();
+  const auto add_part = [&](const std::string& name, std::uint16_t of, Part part, Time start, Time end) {
+    if (end <= start) return;
+    Span kernel = place;
+    kernel.kernel = kernel_of(segment, of, part);
+    add(kernel, track, name, kernel_depth, start, end);
+  };
+  if (!all_to_all) return add_part(operators[first].name, first, Part::whole, run.start, run.end);
+  const bool prepares = model::class_of(operators[first].kind) != model::OperatorClass::exchange;
+  add_part(prepares ? operators[first].name : "layout", first, prepares ? Part::whole : Part::layout, run.start,
+           run.prepared);
+  add_part("notify", last, Part::notify, run.arrival, run.transfer);
+  add_part("transfer", last, Part::transfer, run.transfer, run.end);
+}
+
+std::int32_t Recorder::kernel_of(const model::Segment& segment, std::uint16_t op, Part part) {
+  const auto [entry, fresh] =
+      kernels_.try_emplace({segment.block, op, segment.section, segment.share, part}, std::int32_t{});
+  if (!fresh) return entry->second;
+  const model::Graph& graph = program_.blocks[segment.block];
+  model::Kernel kernel = predicted_kernel(graph, graph.operators[op], segment);
+  if (part != Part::whole)
+    kernel.row = part == Part::layout ? "layout" : part == Part::notify ? "notify" : transfer_row(segment);
+  return entry->second = timeline_.keep(std::move(kernel));
+}
+
+std::int32_t Recorder::kernel_of(const std::string& class_name, const std::string& row) {
+  const auto [entry, fresh] = other_kernels_.try_emplace(class_name, std::int32_t{});
+  if (fresh) entry->second = timeline_.keep({.class_name = class_name, .row = row});
+  return entry->second;
+}
+
+void Recorder::add_outside(const Span& place, std::int32_t track, const std::string& name,
+                           const std::string& class_name, Time start, Time end) {
+  add(place, track, name, phase_depth, start, end);
+  if (!recording_.data || class_name.empty()) return;
+  Span kernel = place;
+  kernel.kernel = kernel_of(class_name, class_name == "optimizer" || class_name == "copy" ? class_name : "collective");
+  add(kernel, track, name, kernel_depth, start, end);
 }
 
 void Recorder::message(const Messages::Arrival& arrival) {
@@ -118,7 +172,19 @@ void Recorder::message(const Messages::Arrival& arrival) {
     loads_.add(track, arrival.start, arrival.end,
                {.network_bytes = leaves ? bytes : 0, .node_bytes = leaves ? 0 : bytes});
   }
-  add(place, track, arrival.forward ? "send activation" : "send gradient", phase_depth, arrival.start, arrival.end);
+  add_outside(place, track, arrival.forward ? "send activation" : "send gradient", "send_receive", arrival.start,
+              arrival.end);
+}
+
+std::string Recorder::class_of(const Collectives::Run& run) const {
+  const bool reduces = run.kind == Collectives::Kind::reduce;
+  const auto stage = static_cast<std::size_t>(run.stage);
+  const model::ShardUnit& unit = program_.stage_units[stage][static_cast<std::size_t>(run.unit)];
+  std::string kind = reduces ? "all_reduce" : "all_gather";
+  for (const std::uint16_t op : reduces ? unit.reduce : unit.gather)
+    if (const auto& graph = program_.stage_optimizers[stage]; model::is_collective(graph.operators[op].kind))
+      kind = to_string(graph.operators[op].kind);
+  return kind;
 }
 
 void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const WireLoad& load) {
@@ -126,8 +192,8 @@ void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const W
   if (track < 0 || run.end <= run.start) return;
   const bool reduces = run.kind == Collectives::Kind::reduce;
   const std::string name(reduces ? model::reduce_gradients : model::gather_parameters);
-  add(labels_.outside_slots(rank_of(gpu), name, run.stage, load.network_bytes + load.node_bytes), track, name,
-      phase_depth, run.start, run.end);
+  add_outside(labels_.outside_slots(rank_of(gpu), name, run.stage, load.network_bytes + load.node_bytes), track, name,
+              class_of(run), run.start, run.end);
   loads_.add(track, run.start, run.end,
              {.communication_sms = hardware_.collective_sms,
               .network_bytes = load.network_bytes,
@@ -137,7 +203,12 @@ void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const W
 void Recorder::optimizer(std::int32_t gpu, const std::string& text, Time start, Time end) {
   const std::int32_t track = track_of(gpu);
   if (track < 0 || end <= start) return;
-  add(labels_.outside_slots(rank_of(gpu), text), track, text, phase_depth, start, end);
+  const bool gathers = text == model::gather_parameters;
+  const std::string class_name = gathers                          ? "all_gather"
+                                 : text == "host"                 ? ""
+                                 : text == "parameters from host" ? "copy"
+                                                                  : "optimizer";
+  add_outside(labels_.outside_slots(rank_of(gpu), text), track, text, class_name, start, end);
 }
 
 model::Timeline Recorder::finish(Time end) {

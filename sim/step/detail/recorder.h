@@ -2,7 +2,9 @@
 // links.
 #pragma once
 
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "model/program/program.h"
@@ -41,6 +43,18 @@ class Recorder {
 
  private:
   void kernels(std::size_t op, std::uint32_t segment, const SegmentRun& run, model::Span place, std::int32_t track);
+  // The kernels of a segment with their data. Those between ranks and between GPU and host are one each.
+  void kernels_with_data(std::size_t op, std::uint32_t segment, const SegmentRun& run, const model::Span& place,
+                         std::int32_t track);
+  enum class Part : std::uint8_t { whole, layout, notify, transfer };
+  // Return the index of a kernel's data: of an operator, or of one that is no operator of a slot.
+  std::int32_t kernel_of(const model::Segment& segment, std::uint16_t op, Part part = Part::whole);
+  std::int32_t kernel_of(const std::string& class_name, const std::string& row);
+  // Returns the class of a collective of a shard unit: "reduce_scatter".
+  std::string class_of(const Collectives::Run& run) const;
+  // Adds a span outside of slots, and its kernel where data are recorded.
+  void add_outside(const model::Span& place, std::int32_t track, const std::string& name, const std::string& class_name,
+                   Time start, Time end);
   void add(model::Span place, std::int32_t track, const std::string& name, std::uint8_t depth, Time start, Time end);
   std::int32_t track_of(std::int32_t gpu) const;  // -1: it is not recorded
   std::size_t rank_of(std::int32_t gpu) const { return static_cast<std::size_t>(gpu / replicas_); }
@@ -54,6 +68,8 @@ class Recorder {
   model::SpanLabels labels_;
   LoadCounters loads_;
   model::TimelineWriter timeline_;
+  std::map<std::tuple<std::uint16_t, std::uint16_t, model::Section, double, Part>, std::int32_t> kernels_;
+  std::map<std::string, std::int32_t> other_kernels_;  // by class
   std::vector<std::size_t> kernel_op_;  // per pipeline rank: the op whose kernels are shown, unless those of all are
 };
 

@@ -1,0 +1,138 @@
+// The best alignment of two sequences, in which elements of both may be left out and one may stand for several of the
+// other (Needleman and Wunsch, J. Mol. Biol. 48, 1970, with joins as in dynamic time warping).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace plumbline::calibrate {
+
+struct Alignment {
+  std::vector<std::int32_t> predicted_of, measured_of;  // by index of the other sequence; -1: left out
+  double score = 0;
+};
+
+// What it costs to leave an element out: within the sequences, at their ends, and where it joins its neighbor's match.
+struct AlignmentCosts {
+  double skip = 1, end = 0.02, join = 0.3;
+};
+
+// Rows of the matrix hold only the predicted elements near the diagonal; a row has at most 2 * width + 1 of them.
+class AlignmentBand {
+ public:
+  AlignmentBand(std::size_t predicted, std::size_t measured, std::size_t width)
+      : predicted_(predicted), measured_(measured), width_(width) {}
+
+  std::size_t first(std::size_t row) const {
+    const std::size_t middle = middle_of(row);
+    return middle > width_ ? middle - width_ : 0;
+  }
+  std::size_t last(std::size_t row) const { return std::min(predicted_, middle_of(row) + width_); }
+  // Whether a cell is at an edge behind which further predicted elements lie.
+  bool edge(std::size_t row, std::size_t column) const {
+    return (column == first(row) && column > 0) || (column == last(row) && column < predicted_);
+  }
+
+ private:
+  std::size_t middle_of(std::size_t row) const { return measured_ == 0 ? 0 : row * predicted_ / measured_; }
+
+  std::size_t predicted_, measured_, width_;
+};
+
+// Score has operator()(i, j), the gain of a match of predicted i with measured j, and same(i, j), whether they may
+// join.
+template <class Score>
+class Aligner {
+ public:
+  Aligner(std::size_t predicted, std::size_t measured, const Score& score, AlignmentCosts costs)
+      : predicted_(predicted), measured_(measured), score_(score), costs_(costs) {}
+
+  // Widens the band until the best path keeps off its edges, or until the matrix has most_cells.
+  Alignment run() {
+    constexpr std::size_t least_width = 256, share = 8, most_cells = std::size_t{1} << 28;
+    const std::size_t limit = std::max(least_width, most_cells / (2 * (measured_ + 1)));
+    std::size_t width = std::max(least_width, predicted_ / share);
+    while (true) {
+      width = std::min({width, limit, std::max<std::size_t>(predicted_, 1)});
+      fill({predicted_, measured_, width});
+      if (trace({predicted_, measured_, width}) || width >= std::min(limit, predicted_)) return std::move(result_);
+      width *= 2;
+    }
+  }
+
+ private:
+  enum Move : std::uint8_t { both, measured_only, predicted_only };
+  static constexpr double never = -1e30;
+
+  double measured_cost(std::size_t row, std::size_t column) const {
+    if (column > 0 && score_.same(column - 1, row - 1)) return costs_.join;
+    return column == 0 || column == predicted_ ? costs_.end : costs_.skip;
+  }
+  double predicted_cost(std::size_t row, std::size_t column) const {
+    if (row > 0 && score_.same(column - 1, row - 1)) return costs_.join;
+    return row == 0 || row == measured_ ? costs_.end : costs_.skip;
+  }
+
+  void fill(const AlignmentBand& band) {
+    offsets_.assign(measured_ + 2, 0);
+    for (std::size_t row = 0; row <= measured_; ++row)
+      offsets_[row + 1] = offsets_[row] + band.last(row) - band.first(row) + 1;
+    moves_.assign(offsets_.back(), both);
+    std::vector<double> before(predicted_ + 1, never), now(predicted_ + 1, never);
+    for (std::size_t row = 0; row <= measured_; ++row) {
+      const std::size_t first = band.first(row), last = band.last(row);
+      if (row > 0 && band.first(row - 1) > 0) before[band.first(row - 1) - 1] = never;
+      for (std::size_t column = first; column <= last; ++column) {
+        double best = row == 0 && column == 0 ? 0 : never;
+        Move move = both;
+        const auto offer = [&](double value, Move by) {
+          if (value > best) {
+            best = value;
+            move = by;
+          }
+        };
+        if (row > 0 && column > 0 && column <= band.last(row - 1) + 1)
+          offer(before[column - 1] + score_(column - 1, row - 1), both);
+        if (row > 0 && column <= band.last(row - 1)) offer(before[column] - measured_cost(row, column), measured_only);
+        if (column > first) offer(now[column - 1] - predicted_cost(row, column), predicted_only);
+        now[column] = best;
+        moves_[offsets_[row] + column - first] = move;
+      }
+      std::swap(before, now);
+    }
+    result_.score = before[predicted_];
+  }
+
+  // Follows the best path back; returns whether it kept off the edges of the band.
+  bool trace(const AlignmentBand& band) {
+    result_.predicted_of.assign(measured_, -1);
+    result_.measured_of.assign(predicted_, -1);
+    bool inside = true;
+    for (std::size_t row = measured_, column = predicted_; row > 0 || column > 0;) {
+      inside = inside && !band.edge(row, column);
+      const Move move = moves_[offsets_[row] + column - band.first(row)];
+      const bool pair = row > 0 && column > 0 && (move == both || score_.same(column - 1, row - 1));
+      if (pair && move != predicted_only) result_.predicted_of[row - 1] = static_cast<std::int32_t>(column - 1);
+      if (pair && move != measured_only) result_.measured_of[column - 1] = static_cast<std::int32_t>(row - 1);
+      row -= move == predicted_only ? 0 : 1;
+      column -= move == measured_only ? 0 : 1;
+    }
+    return inside;
+  }
+
+  std::size_t predicted_, measured_;
+  const Score& score_;
+  AlignmentCosts costs_;
+  std::vector<std::size_t> offsets_;  // of rows in moves_
+  std::vector<Move> moves_;
+  Alignment result_;
+};
+
+template <class Score>
+Alignment align(std::size_t predicted, std::size_t measured, const Score& score, AlignmentCosts costs = {}) {
+  return Aligner<Score>(predicted, measured, score, costs).run();
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,129 @@
+#include "calibrate/match/detail/match_item.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "calibrate/chunk/kernel_timeline.h"
+#include "model/base/text.h"
+#include "model/result/timeline_summary.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, MatchRow>, 16> row_names = {
+    {{"GEMM", MatchRow::gemm},
+     {"weight-gradient GEMM", MatchRow::weight_gradient},
+     {"attention", MatchRow::attention},
+     {"norm", MatchRow::norm},
+     {"cast", MatchRow::cast},
+     {"transpose", MatchRow::transpose},
+     {"swiglu", MatchRow::swiglu},
+     {"permute", MatchRow::permute},
+     {"copy", MatchRow::copy},
+     {"host_link", MatchRow::copy},
+     {"rotary", MatchRow::rotary},
+     {"elementwise", MatchRow::elementwise},
+     {"router", MatchRow::router},
+     {"optimizer", MatchRow::optimizer},
+     {"embedding", MatchRow::embedding},
+     {"loss", MatchRow::loss}}};
+
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+std::optional<bool> runs_backward(const model::Kernel& kernel, MatchRow row) {
+  if (row != MatchRow::attention && row != MatchRow::norm) return std::nullopt;
+  const std::string& name = kernel.key.empty() ? kernel.class_name : kernel.key.substr(0, kernel.key.find('-'));
+  if (contains(name, "bwd") || contains(name, "_grad")) return true;
+  const bool forward = contains(name, "fwd") || !kernel.key.empty();
+  return forward ? std::optional(false) : std::nullopt;
+}
+
+// Returns the format of a predicted GEMM's key, or that of a measured class's name.
+std::string format_of(const model::Kernel& kernel) {
+  for (const char* format : {"fp8", "bf16", "fp32"})
+    if (contains(kernel.key.empty() ? kernel.class_name : kernel.key, format)) return format;
+  return "";
+}
+
+// Returns "4096x7168x2048" of a note "q_b:fprop:4096x7168x2048" or "m=4096 n=7168 k=2048".
+std::array<double, 3> extents_of(const model::Kernel& kernel) {
+  std::array<double, 3> found{kernel.extents[0], kernel.extents[1], kernel.extents[2]};
+  constexpr std::array<std::string_view, 3> keys = {"m", "n", "k"};
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (const auto value = model::parse_number<double>(note_value(kernel.note, keys[i]))) found[i] = *value;
+  if (found[0] == 0 && !kernel.gemm.empty()) {
+    const std::string_view note = std::string_view(kernel.note).substr(0, kernel.note.find(' '));
+    const auto parts = model::split(note.substr(note.rfind(':') + 1), 'x');
+    for (std::size_t i = 0; i < parts.size() && parts.size() == found.size(); ++i)
+      found[i] = model::parse_number<double>(parts[i]).value_or(0);
+  }
+  std::ranges::sort(found);
+  return found[0] > 0 ? found : std::array<double, 3>{};
+}
+
+MatchItem item_of(const model::Span& span, const model::Kernel& kernel) {
+  MatchItem item;
+  const auto row = std::ranges::find(row_names, kernel.row, &std::pair<std::string_view, MatchRow>::first);
+  if (row != row_names.end()) item.row = row->second;
+  item.communicates = model::is_communication(kernel.row);
+  if (item.communicates) item.transfer = kernel.row == "collective" ? kernel.class_name : kernel.row;
+  item.phase = kernel.phase;
+  item.backward = runs_backward(kernel, item.row);
+  if (item.row <= MatchRow::weight_gradient) {
+    item.format = format_of(kernel);
+    item.extents = extents_of(kernel);
+  }
+  item.layer = span.layer;
+  item.start_s = static_cast<double>(span.start_ps) * 1e-12;
+  item.seconds = static_cast<double>(span.duration_ps) * 1e-12;
+  item.log_seconds = std::log(std::max(item.seconds, 1e-9));
+  return item;
+}
+
+bool memory_bound(MatchRow row) { return row > MatchRow::attention; }
+
+// "B" of a trace is either part of a backward pass.
+bool same_phase(std::string_view predicted, std::string_view measured) {
+  return predicted == measured || (measured == "B" && predicted != "F");
+}
+
+}  // namespace
+
+std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optional<std::int32_t> rank) {
+  std::vector<MatchItem> items;
+  for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
+    const model::Span& span = timeline.spans[i];
+    if (span.kernel < 0 || (rank && span.rank != *rank)) continue;
+    items.push_back(item_of(span, timeline.kernels[static_cast<std::size_t>(span.kernel)]));
+    items.back().span = static_cast<std::int32_t>(i);
+  }
+  std::ranges::stable_sort(items, {}, &MatchItem::start_s);
+  return items;
+}
+
+Likeness likeness(const MatchItem& predicted, const MatchItem& measured) {
+  if (predicted.backward && measured.backward && *predicted.backward != *measured.backward) return Likeness::none;
+  if (predicted.row == measured.row) return Likeness::same;
+  // The names of most GEMMs do not state what they are for.
+  if (predicted.row == MatchRow::weight_gradient && measured.row == MatchRow::gemm) return Likeness::same;
+  const bool cast = predicted.row == MatchRow::cast && measured.row == MatchRow::transpose;
+  if (cast || (predicted.row == MatchRow::transpose && measured.row == MatchRow::cast)) return Likeness::same;
+  return memory_bound(predicted.row) && memory_bound(measured.row) ? Likeness::similar : Likeness::none;
+}
+
+double evidence(const MatchItem& predicted, const MatchItem& measured) {
+  constexpr double phase = 2, shape = 2, format = 0.3, layer = 0.5;
+  double gain = 0;
+  if (!predicted.phase.empty() && !measured.phase.empty())
+    gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
+  if (predicted.extents[0] > 0 && measured.extents[0] > 0)
+    gain += predicted.extents == measured.extents ? shape : -shape;
+  if (!predicted.format.empty() && !measured.format.empty())
+    gain += predicted.format == measured.format ? format : -format;
+  if (measured.layer >= 0 && measured.layer == predicted.layer) gain += layer;
+  return gain;
+}
+
+}  // namespace plumbline::calibrate

@@ -1,0 +1,307 @@
+#include "calibrate/match/trace_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/match/detail/trace_advice.h"
+#include "model/result/intervals.h"
+#include "model/result/timeline_summary.h"
+#include "sim/predict/predictor.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::ComparedTime;
+using model::Interval;
+using model::Span;
+using model::Timeline;
+using Intervals = std::vector<Interval>;
+
+double seconds_of(const Span& span) { return static_cast<double>(span.duration_ps) * 1e-12; }
+
+const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
+  return timeline.kernels[static_cast<std::size_t>(span.kernel)];
+}
+
+// Adds seconds to a row of a side; rows keep the order of their first entries.
+class Rows {
+ public:
+  void add(const std::string& name, std::optional<double> ComparedTime::*side, double seconds) {
+    const auto [entry, fresh] = index_.try_emplace(name, rows_.size());
+    if (fresh) rows_.push_back({name, std::nullopt, std::nullopt});
+    std::optional<double>& sum = rows_[entry->second].*side;
+    sum = sum.value_or(0) + seconds;
+  }
+  std::vector<ComparedTime> longest_first() {
+    std::ranges::stable_sort(rows_, std::greater<>{}, [](const ComparedTime& row) {
+      return std::max(row.predicted_s.value_or(0), row.measured_s.value_or(0));
+    });
+    return std::move(rows_);
+  }
+
+ private:
+  std::vector<ComparedTime> rows_;
+  std::map<std::string, std::size_t> index_;
+};
+
+// When a timeline's kernels compute, and when they communicate, by kind.
+struct Busy {
+  Intervals compute;
+  std::map<std::string, Intervals> transfers;
+  std::int64_t first_ps = std::numeric_limits<std::int64_t>::max(), last_ps = 0;
+
+  void add(const Span& span, const model::Kernel& kernel) {
+    const Interval when{span.start_ps, span.end_ps() + kernel.gap_ps};
+    (model::is_communication(kernel.row) ? transfers[class_of_kernel(kernel)] : compute).push_back(when);
+    first_ps = std::min(first_ps, span.start_ps);
+    last_ps = std::max(last_ps, span.end_ps());
+  }
+  Intervals all_transfers() const {
+    Intervals all;
+    for (const auto& [kind, intervals] : transfers) all.insert(all.end(), intervals.begin(), intervals.end());
+    return all;
+  }
+  double seconds() const { return last_ps > first_ps ? static_cast<double>(last_ps - first_ps) * 1e-12 : 0; }
+};
+
+class TraceComparer {
+ public:
+  TraceComparer(const Timeline& measured, TraceComparison& result) : measured_(measured), result_(result) {}
+
+  void run() {
+    find_reach();
+    for (std::size_t i = 0; i < measured_.spans.size(); ++i)
+      if (measured_.spans[i].kernel >= 0) add_measured(i);
+    for (std::size_t i = 0; i < result_.predicted.spans.size(); ++i)
+      if (reaches(result_.predicted.spans[i])) add_predicted(i);
+    result_.classes = classes_.longest_first();
+    result_.layers = layers_.longest_first();
+    std::ranges::stable_sort(result_.layers, {}, &ComparedTime::slot);
+    for (ComparedTime& row : result_.layers) row.slot = layer_numbers_[row.name];
+    std::ranges::stable_sort(result_.layers, {}, &ComparedTime::slot);
+    result_.phases = phases_.longest_first();
+    add_totals();
+    add_gemms();
+    add_unmatched();
+    result_.worst = worst_differences(result_);
+  }
+
+ private:
+  // The trace spans the predicted kernels from the first to the last that it matches.
+  void find_reach() {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+    for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
+      const std::int32_t own = result_.match.predicted_of[i];
+      if (own < 0 || result_.match.by_place[i]) continue;
+      const Span& span = result_.predicted.spans[static_cast<std::size_t>(own)];
+      first = std::min(first, span.start_ps);
+      last = std::max(last, span.end_ps());
+    }
+    double inside = 0, all = 0;
+    for (const Span& span : result_.predicted.spans) {
+      if (span.kernel < 0 || span.rank != result_.rank) continue;
+      all += seconds_of(span);
+      inside += span.start_ps >= first && span.end_ps() <= last ? seconds_of(span) : 0;
+    }
+    result_.reached = all > 0 ? inside / all : 0;
+    constexpr double whole = 0.98;
+    if (result_.reached >= whole) return;
+    first_ps_ = first;
+    last_ps_ = last;
+    result_.notes.push_back(
+        fmt::format("The trace spans {:.0f} % of the predicted kernel time of the step: it was cut, or the plan "
+                    "differs. Only this part is compared, and micro-batches are counted from where it fits best.",
+                    100 * result_.reached));
+  }
+
+  bool reaches(const Span& span) const {
+    return span.kernel >= 0 && span.rank == result_.rank && span.start_ps >= first_ps_ && span.end_ps() <= last_ps_;
+  }
+
+  void add_measured(std::size_t index) {
+    const Span& span = measured_.spans[index];
+    const model::Kernel& kernel = kernel_at(measured_, span);
+    const double seconds = seconds_of(span) + static_cast<double>(kernel.gap_ps) * 1e-12;
+    measured_busy_.add(span, kernel);
+    const std::int32_t own = result_.match.predicted_of[index];
+    add_rows(kernel, own < 0 ? nullptr : &result_.predicted.spans[static_cast<std::size_t>(own)],
+             &ComparedTime::measured_s, seconds);
+  }
+
+  void add_predicted(std::size_t index) {
+    const Span& span = result_.predicted.spans[index];
+    const model::Kernel& kernel = kernel_at(result_.predicted, span);
+    predicted_busy_.add(span, kernel);
+    add_rows(kernel, &span, &ComparedTime::predicted_s, seconds_of(span));
+  }
+
+  // Adds a kernel to its class, and to the layer and phase of `place`.
+  void add_rows(const model::Kernel& kernel, const Span* place, std::optional<double> ComparedTime::*side,
+                double seconds) {
+    classes_.add(class_of_kernel(kernel), side, seconds);
+    if (model::is_communication(kernel.row)) return;
+    const std::string& phase = place == nullptr ? unknown_ : kernel_at(result_.predicted, *place).phase;
+    phases_.add(place == nullptr ? unknown_ : phase.empty() ? "optimizer" : phase, side, seconds);
+    const std::string layer = place == nullptr   ? unknown_
+                              : place->layer < 0 ? "embedding, head, optimizer"
+                                                 : fmt::format("{}", place->layer);
+    layer_numbers_[layer] =
+        place == nullptr || place->layer < 0 ? std::numeric_limits<std::int32_t>::max() : place->layer;
+    layers_.add(layer, side, seconds);
+  }
+
+  void add_totals() {
+    const auto add = [&](const char* name, const std::function<double(const Busy&)>& seconds) {
+      result_.totals.push_back({name, seconds(predicted_busy_), seconds(measured_busy_)});
+    };
+    add("step", [](const Busy& busy) { return busy.seconds(); });
+    add("compute busy", [](const Busy& busy) { return model::covered(busy.compute); });
+    add("communication busy", [](const Busy& busy) { return model::covered(busy.all_transfers()); });
+    add("exposed communication",
+        [](const Busy& busy) { return model::covered_without(busy.all_transfers(), busy.compute); });
+    add("neither", [](const Busy& busy) {
+      Intervals all = busy.all_transfers();
+      all.insert(all.end(), busy.compute.begin(), busy.compute.end());
+      return busy.seconds() - model::covered(all);
+    });
+    Rows exposed;
+    for (const auto& [busy, side] : {std::pair(&predicted_busy_, &ComparedTime::predicted_s),
+                                     std::pair(&measured_busy_, &ComparedTime::measured_s)})
+      for (const auto& [kind, intervals] : busy->transfers)
+        exposed.add(kind, side, model::covered_without(intervals, busy->compute));
+    result_.exposed = exposed.longest_first();
+  }
+
+  // A measured GEMM that covers several predicted ones counts for them in proportion to their predicted times.
+  void add_gemms() {
+    const auto& spans = result_.predicted.spans;
+    std::vector<double> measured(spans.size(), 0), covered(measured_.spans.size(), 0);
+    const auto covers = [&](std::size_t i) { return result_.match.measured_of[i]; };
+    for (std::size_t i = 0; i < spans.size(); ++i)
+      if (covers(i) >= 0) covered[static_cast<std::size_t>(covers(i))] += seconds_of(spans[i]);
+    for (std::size_t i = 0; i < spans.size(); ++i)
+      if (covers(i) >= 0)
+        measured[i] = seconds_of(measured_.spans[static_cast<std::size_t>(covers(i))]) * seconds_of(spans[i]) /
+                      covered[static_cast<std::size_t>(covers(i))];
+    for (std::size_t j = 0; j < measured_.spans.size(); ++j) {
+      const std::int32_t own = result_.match.predicted_of[j];
+      if (own >= 0 && covered[j] == 0 && !result_.match.by_place[j])  // joins another kernel's match
+        measured[static_cast<std::size_t>(own)] += seconds_of(measured_.spans[j]);
+    }
+    std::map<std::tuple<std::array<double, 4>, std::string, double>, ComparedGemm> shapes;
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      if (!reaches(spans[i]) || measured[i] <= 0) continue;
+      const model::Kernel& kernel = kernel_at(result_.predicted, spans[i]);
+      if (kernel.gemm.empty()) continue;
+      ComparedGemm& gemm = shapes
+                               .try_emplace({kernel.extents, kernel.gemm_kind, kernel.flops},
+                                            ComparedGemm{kernel.gemm, kernel.gemm_kind, kernel.extents})
+                               .first->second;
+      ++gemm.count;
+      gemm.predicted_s += seconds_of(spans[i]);
+      gemm.measured_s += measured[i];
+      gemm.flops += kernel.flops;
+    }
+    for (auto& [shape, gemm] : shapes) {
+      for (double ComparedGemm::*const sum :
+           {&ComparedGemm::predicted_s, &ComparedGemm::measured_s, &ComparedGemm::flops})
+        gemm.*sum /= static_cast<double>(gemm.count);
+      result_.gemms.push_back(gemm);
+    }
+    std::ranges::stable_sort(result_.gemms, std::greater<>{}, [](const ComparedGemm& gemm) {
+      return gemm.measured_s * static_cast<double>(gemm.count);
+    });
+  }
+
+  void add_unmatched() {
+    std::map<std::string, UnmatchedKernels> names;
+    for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
+      const Span& span = measured_.spans[i];
+      if (span.kernel < 0 || result_.match.predicted_of[i] >= 0) continue;
+      const model::Kernel& kernel = kernel_at(measured_, span);
+      const std::string_view given = note_value(kernel.note, "kernel");
+      const std::string name(given.empty() ? std::string_view(kernel.class_name) : given);
+      UnmatchedKernels& entry = names.try_emplace(name, UnmatchedKernels{name}).first->second;
+      entry.seconds += seconds_of(span);
+      ++entry.count;
+    }
+    for (auto& [name, entry] : names) result_.unmatched.push_back(std::move(entry));
+    std::ranges::stable_sort(result_.unmatched, std::greater<>{}, &UnmatchedKernels::seconds);
+    constexpr double enough = 0.95;
+    if (result_.match.share() < enough)
+      result_.notes.push_back(fmt::format(
+          "Only {:.0f} % of the trace's kernel time has a counterpart in the prediction: is this the plan that ran?",
+          100 * result_.match.share()));
+  }
+
+  const std::string unknown_ = "not matched";
+  const Timeline& measured_;
+  TraceComparison& result_;
+  std::int64_t first_ps_ = 0, last_ps_ = std::numeric_limits<std::int64_t>::max();
+  Rows classes_, layers_, phases_;
+  std::map<std::string, std::int32_t> layer_numbers_;
+  Busy predicted_busy_, measured_busy_;
+};
+
+struct FoundRank {
+  std::int32_t rank = 0;
+  std::string source;
+};
+
+// Returns the pipeline rank that is given or follows from the trace's rank, which numbers the pipeline outermost.
+model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, const TraceOrigin& origin) {
+  const std::int64_t ranks = plan.parallelism.pipeline;
+  if (origin.pipeline_rank) {
+    if (*origin.pipeline_rank < 0 || *origin.pipeline_rank >= ranks)
+      return model::wrong_input("--rank", fmt::format("{} is no pipeline rank of the plan", *origin.pipeline_rank),
+                                fmt::format("0 to {}", ranks - 1));
+    return FoundRank{*origin.pipeline_rank, "as given"};
+  }
+  if (ranks == 1) return FoundRank{0, "the plan has one"};
+  const std::int64_t gpus = plan.cluster.gpus;
+  if (origin.rank < 0 || origin.world_size != gpus || origin.rank >= gpus) return std::nullopt;
+  return FoundRank{static_cast<std::int32_t>(origin.rank / (gpus / ranks)),
+                   fmt::format("the trace is of rank {} of {}", origin.rank, gpus)};
+}
+
+}  // namespace
+
+std::string ComparedGemm::shape() const {
+  const std::string one = fmt::format("{:.0f} x {:.0f} x {:.0f}", extents[0], extents[1], extents[2]);
+  return extents[3] > 1 ? fmt::format("{:.0f} x ({})", extents[3], one) : one;
+}
+
+model::Result<TraceComparison> compare_trace(const Timeline& measured, const sim::Inputs& inputs,
+                                             const TraceOrigin& origin) {
+  const auto stated = TRY(stated_rank(inputs.plan, origin));
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(inputs.plan.parallelism.pipeline));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  if (stated) ranks = {stated->rank};
+  sim::Predictor predictor(inputs);
+  auto simulation = TRY(predictor.simulate(inputs.plan, {.record = sim::Recording(ranks, true)}));
+  TraceComparison result;
+  result.predicted = std::move(simulation.timeline);
+  double best = -std::numeric_limits<double>::infinity();
+  for (const std::int32_t rank : ranks) {
+    StepMatch match = match_step(result.predicted, rank, measured);
+    const double quality = match.score + match.share();
+    if (quality <= best) continue;
+    best = quality;
+    result.rank = rank;
+    result.match = std::move(match);
+  }
+  result.rank_source = stated ? stated->source : fmt::format("the best match of {}", ranks.size());
+  TraceComparer(measured, result).run();
+  return result;
+}
+
+}  // namespace plumbline::calibrate

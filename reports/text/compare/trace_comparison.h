@@ -1,0 +1,29 @@
+// A trace of one GPU compared with the predicted step of its pipeline rank, in every form.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "calibrate/match/trace_comparison.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::reports {
+
+struct TraceComparisonOutput {
+  const calibrate::TraceComparison& comparison;
+  const model::Timeline& measured;
+  const model::Plan& plan;
+  std::string plan_name, profile, trace_path;
+};
+
+std::string trace_comparison_text(const TraceComparisonOutput& output);
+std::string trace_comparison_json(const TraceComparisonOutput& output);
+
+// Returns a row for each class, kind of exposed communication, phase, layer, GEMM and total, in seconds:
+// table,name,kind,count,predicted_s,measured_s,error.
+std::string trace_comparison_csv(const TraceComparisonOutput& output);
+
+// Returns a Chrome trace of both, in which measured kernels have the layers and micro-batches of their matches.
+std::string trace_comparison_trace(const TraceComparisonOutput& output, bool gzip);
+
+}  // namespace plumbline::reports

@@ -1,0 +1,24 @@
+#include "reports/trace/trace.h"
+
+#include <algorithm>
+
+#include "reports/text/compare/trace_comparison.h"
+
+namespace plumbline::reports {
+
+std::string trace_comparison_trace(const TraceComparisonOutput& output, bool gzip) {
+  const calibrate::TraceComparison& c = output.comparison;
+  model::Timeline predicted = c.predicted, measured = output.measured;
+  for (std::size_t i = 0; i < measured.spans.size(); ++i) {
+    model::Span& span = measured.spans[i];
+    span.rank = c.rank;
+    if (c.match.predicted_of[i] < 0) continue;
+    const model::Span& place = c.predicted.spans[static_cast<std::size_t>(c.match.predicted_of[i])];
+    span.layer = place.layer;
+    span.micro_batch = place.micro_batch;
+  }
+  std::erase_if(predicted.spans, [&](const model::Span& span) { return span.rank != c.rank; });
+  return to_trace({{"predicted", &predicted, {}}, {"measured", &measured, {}}}, gzip);
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,86 @@
+// A predicted step of one pipeline rank, written as the PyTorch profiler would have recorded it: kernels with names of
+// libraries, by class, and nothing that gives layer, phase or micro-batch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/result/timeline.h"
+#include "tests/support/kineto_trace.h"
+
+namespace plumbline::tests {
+
+// Returns a name that a library gives kernels of the class.
+inline std::string library_name(const model::Kernel& kernel) {
+  static const std::map<std::string, std::string> names = {
+      {"norm", "void transformer_engine::normalization::rmsnorm_fwd_tuned_kernel"},
+      {"cast", "void transformer_engine::cast_kernel_quantize"},
+      {"transpose", "void transformer_engine::transpose_kernel"},
+      {"swiglu", "triton_poi_fused_silu_mul_0"},
+      {"permute", "_permute_kernel"},
+      {"copy", "void at::native::direct_copy_kernel_cuda"},
+      {"host_link", "Memcpy DtoH (Device -> Pinned)"},
+      {"rotary", "fused_rope_forward"},
+      {"elementwise", "void at::native::vectorized_elementwise_kernel"},
+      {"router", "void at::native::sbtopk::gatherTopK"},
+      {"optimizer", "void multi_tensor_apply_kernel"},
+      {"embedding", "void at::native::embedding_backward_feature_kernel"},
+      {"loss", "cross_entropy_kernel"},
+      {"dispatch", "void deep_ep::internode::dispatch"},
+      {"combine", "void deep_ep::internode::combine"},
+      {"notify", "void deep_ep::internode::notify_dispatch"},
+      {"layout", "void deep_ep::layout::get_dispatch_layout"},
+      {"all_reduce", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
+      {"all_gather", "ncclDevKernel_AllGather_RING_LL"},
+      {"reduce_scatter", "ncclDevKernel_ReduceScatter_Sum_f32_RING_LL"},
+      {"send_receive", "ncclDevKernel_SendRecv"}};
+  if (kernel.row == "GEMM" || kernel.row == "weight-gradient GEMM")
+    return kernel.key.find("fp8") == std::string::npos ? "nvjet_tst_128x256_64x4_2x1_v_bz_coopA_TNT"
+                                                       : "nvjet_qqtst_128x256_128x4_2x1_v_bz_TNT";
+  if (kernel.row == "attention")
+    return kernel.key.starts_with("attention_grad") ? "void flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel"
+                                                    : "void flash::flash_fwd_kernel";
+  return names.at(kernel.row == "collective" ? kernel.class_name : kernel.row);
+}
+
+struct StrippedKernel {
+  const model::Span* span = nullptr;
+  std::string name;
+  int stream = 0;
+  std::int64_t start_ns = 0, duration_ns = 0;
+};
+
+// Returns the kernels of a rank by start. Each keeps its start and takes between 70 % and all of its time.
+inline std::vector<StrippedKernel> stripped_kernels(const model::Timeline& timeline, std::int32_t rank) {
+  constexpr std::int64_t ps_per_ns = 1000, hash = 2654435761, steps = 31, least = 70;
+  std::vector<StrippedKernel> kernels;
+  for (const model::Span& span : timeline.spans) {
+    if (span.kernel < 0 || span.rank != rank) continue;
+    const model::Kernel& kernel = timeline.kernels[static_cast<std::size_t>(span.kernel)];
+    const bool updates = span.stream == model::Stream::optimizer && kernel.row == "optimizer";
+    const auto stream = updates ? model::Stream::compute : span.stream;
+    const std::int64_t share = least + static_cast<std::int64_t>(kernels.size()) * hash % steps;
+    kernels.push_back({&span, library_name(kernel), 7 + 4 * static_cast<int>(stream), span.start_ps / ps_per_ns,
+                       std::max<std::int64_t>(1, span.duration_ps / ps_per_ns * share / 100)});
+  }
+  std::ranges::stable_sort(kernels, {}, [](const StrippedKernel& k) { return std::pair(k.start_ns, k.stream); });
+  return kernels;
+}
+
+inline std::string stripped_trace(const std::vector<StrippedKernel>& kernels) {
+  const auto microseconds = [](std::int64_t ns) {
+    const std::string digits = std::to_string(1000 + ns % 1000);
+    return std::to_string(ns / 1000) + "." + digits.substr(1);
+  };
+  KinetoTrace trace;
+  for (const StrippedKernel& kernel : kernels)
+    trace.kernel(kernel.name, kernel.stream, microseconds(kernel.start_ns), microseconds(kernel.duration_ns));
+  return trace.json();
+}
+
+}  // namespace plumbline::tests
