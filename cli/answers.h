@@ -10,15 +10,13 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
-#include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/published_figures.h"
-#include "calibrate/validate/serving/serving_comparison.h"
-#include "calibrate/validate/step_comparison.h"
 #include "model/base/error.h"
 #include "model/memory/memory.h"
 #include "model/memory/memory_change.h"
 #include "model/result/comparison.h"
 #include "model/result/serving_result.h"
+#include "reports/text/compare/validation_report.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "sim/whatif/grid.h"
@@ -60,14 +58,8 @@ model::Result<sim::SweepGrid> sweep_grid(const std::vector<std::string>& over,
 model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const model::Plan& plan,
                                                                        const std::vector<std::string>& overrides);
 
-struct Validation {
-  std::vector<calibrate::EvaluatedCase> figures;
-  std::vector<calibrate::StepComparison> steps;
-  std::vector<calibrate::ComponentComparison> components;
-  std::vector<calibrate::ServingComparison> serving;
-};
 // Evaluates cases, by file or shipped name; without names all that are shipped.
-model::Result<Validation> validate_cases(const std::vector<std::string>& names);
+model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names);
 
 // The subjects of `compare`: predictions of plans, and results that were stored as JSON, predicted or measured.
 struct SubjectRequest {

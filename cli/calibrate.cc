@@ -38,7 +38,7 @@ const std::string host_base = "host-datasheet", other_base = "generic-datasheet"
 
 struct CalibrateArguments {
   std::vector<std::string> measurements;
-  std::string out, clock, extends;
+  std::string out, csv, clock, extends;
   std::string profile;  // to make by its recipe, in place of measurements
   std::string stack;    // to make of measured steps
   bool residuals = false;
@@ -160,6 +160,8 @@ std::string file_names(const std::vector<std::string>& paths) {
 }
 
 Result<void> run(const CalibrateArguments& arguments) {
+  if (arguments.csv == "-" && (arguments.out == "-" || arguments.stack == "-"))
+    return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.residuals) return make_residuals(arguments.out);
   if (arguments.measurements.empty())
@@ -167,7 +169,7 @@ Result<void> run(const CalibrateArguments& arguments) {
   if (!arguments.stack.empty()) {
     if (arguments.measurements.size() > 1)
       return model::wrong_input("STEPS", "--stack takes one table of steps", "put the rows into one file");
-    return make_stack(arguments.measurements.front(), arguments.stack, arguments.extends);
+    return make_stack(arguments.measurements.front(), arguments.stack, arguments.extends, arguments.csv);
   }
   if (arguments.out.empty())
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
@@ -188,7 +190,8 @@ Result<void> run(const CalibrateArguments& arguments) {
   const std::string description =
       fmt::format("measured on one {}: {}", records.clock.empty() ? "GPU" : "computer", reports::machine_text(records));
   TRY(write_output(arguments.out, calibrate::profile_text(name, description, base.name(), fit.parameters)));
-  std::FILE* out = to_stdout ? stderr : stdout;
+  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::fit_csv(fit)));
+  std::FILE* out = to_stdout || arguments.csv == "-" ? stderr : stdout;
   fmt::print(out, "{}", reports::fit_text(fit, records));
   return print_comparison(records, device, out);
 }
@@ -212,6 +215,9 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_flag("--residuals", arguments->residuals,
                  "Make the shipped statistics of measured steps over their predictions, on which intervals rest")
       ->excludes("MEASUREMENTS", "--profile", "--stack");
+  verb->add_option("--csv", arguments->csv,
+                   "Write the errors of the fit, a row for each family, as CSV to a file, or - for stdout")
+      ->excludes("--profile", "--residuals");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,

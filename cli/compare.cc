@@ -69,8 +69,9 @@ model::Result<bool> compare_pair(const CompareArguments& arguments, const std::s
   if (!comparison || !comparison->times.same_slots) return false;
   const reports::ChunkComparisonOutput output{*comparison,           inputs.plan, plan,
                                               inputs.profile.name(), name,        trace.timeline.kernels.size()};
-  if (arguments.json != "-") fmt::print("{}", reports::chunk_comparison_text(output));
+  if (arguments.json != "-" && arguments.csv != "-") fmt::print("{}", reports::chunk_comparison_text(output));
   TRY(write_if(arguments.json, [&] { return reports::chunk_comparison_json(output); }));
+  TRY(write_if(arguments.csv, [&] { return reports::chunk_comparison_csv(output); }));
   return true;
 }
 
@@ -116,6 +117,7 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
   };
   using Text = model::Result<std::string>;
   write(arguments.json, [&]() -> Text { return reports::result_comparison_json(comparison); });
+  write(arguments.csv, [&]() -> Text { return reports::result_comparison_csv(comparison); });
   write(arguments.svg, [&]() -> Text { return reports::result_comparison_svg(comparison); });
   TRY(done);
   if (arguments.trace.empty()) return {};
@@ -126,8 +128,9 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
 }
 
 model::Result<int> show_steps(const CompareArguments& arguments) {
-  const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.svg, arguments.trace}, "-");
-  if (to_stdout > 1) return model::wrong_input("--json", "only one output can go to stdout", "give the other a file");
+  const auto to_stdout =
+      std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.svg, arguments.trace}, "-");
+  if (to_stdout > 1) return two_to_stdout();
   const auto comparison = TRY(compare_steps(arguments));
   TRY(write_files(arguments, comparison));
   if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, color()));
@@ -198,7 +201,7 @@ void add_compare(CLI::App& root, int& exit_code) {
   verb->add_option("--classes", arguments->classes,
                    "For a trace: file of kernel classes (default: the shipped kernels.toml)");
   verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
-  verb->add_option("--csv", arguments->csv, "For a trace: write the tables as CSV to a file or -");
+  verb->add_option("--csv", arguments->csv, "Write the rows of all tables as CSV to a file, or - for stdout");
   verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
   verb->add_option("--trace", arguments->trace,
                    "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed\n"

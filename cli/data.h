@@ -1,7 +1,7 @@
 // Finds the shipped data (examples, models, topologies, profiles, cases) from any working directory: in the build tree
 // next to the binary (<binary's folder>/share/plumbline), or in the install prefix (<binary's
-// folder>/../share/plumbline). A shared library, such as a Python module, looks in share/plumbline of its own folder and
-// of each one above. The environment variable PLUMBLINE_DATA names another folder.
+// folder>/../share/plumbline). A shared library, such as a Python module, looks in share/plumbline of its own folder
+// and of each one above. The environment variable PLUMBLINE_DATA names another folder.
 #pragma once
 
 #include <filesystem>

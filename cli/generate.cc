@@ -72,9 +72,9 @@ Result<void> check_generate_arguments(const RunArguments& a) {
   if (!std::isfinite(generate.temperature) || generate.temperature < 0)
     return wrong_input("--temperature", "must be a number from 0");
   if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || !a.expert_loads.empty() ||
-      !a.trace.empty())
+      !a.trace.empty() || !a.csv.empty())
     return wrong_input("--generate", "nothing is trained where tokens are generated",
-                       "leave out --resume, --balance, --tensorboard, --expert-loads and --trace");
+                       "leave out --resume, --balance, --tensorboard, --expert-loads, --csv and --trace");
   return {};
 }
 

@@ -18,8 +18,10 @@ model::Result<void> make_profiles(const std::string& name, const std::string& ou
 
 // Fits the constants of a stack to a table of measured steps (calibrate/published/training_steps.csv has its columns)
 // and writes the stack to `out`, which extends the stack `extends`, by default that of the profile. The column
-// `hardware` names a shipped topology or file, and with a colon a profile: "h100-dgx:h100-torch".
-model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends);
+// `hardware` names a shipped topology or file, and with a colon a profile: "h100-dgx:h100-torch". `csv` takes the
+// tables of the fit; empty: nothing does.
+model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
+                               const std::string& csv);
 
 // Predicts the rows of the shipped cases over measured steps and writes the statistics of their residuals to `out`;
 // empty: the shipped file itself.

@@ -41,7 +41,8 @@ Result<MeasuredStep> measured_step(const PublishedStep& step, const std::string&
 
 }  // namespace
 
-Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends) {
+Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
+                        const std::string& csv) {
   const auto table = TRY(calibrate::read_published_steps(steps));
   InputsReader reader;
   std::vector<MeasuredStep> rows;
@@ -54,7 +55,8 @@ Result<void> make_stack(const std::string& steps, const std::string& out, const 
   const std::string name = out == "-" ? "mine" : std::filesystem::path(out).stem().string();
   const std::string source = std::filesystem::path(steps).filename().string();
   TRY(write_output(out, calibrate::stack_text(name, base, fit, source)));
-  fmt::print(out == "-" ? stderr : stdout, "{}", reports::stack_fit_text(fit, base));
+  if (!csv.empty()) TRY(write_output(csv, reports::stack_fit_csv(fit)));
+  fmt::print(out == "-" || csv == "-" ? stderr : stdout, "{}", reports::stack_fit_text(fit, base));
   return {};
 }
 

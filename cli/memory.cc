@@ -77,7 +77,8 @@ model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inp
     return reports::line_chart_svg(
         reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan)));
   };
-  return arguments.outputs.write({{"--json", json}, {"--svg", svg}});
+  const auto csv = [&] { return reports::memory_csv(account.memory); };
+  return arguments.outputs.write({{"--json", json}, {"--csv", csv}, {"--svg", svg}});
 }
 
 model::Result<int> run(const MemoryArguments& arguments) {
@@ -108,6 +109,7 @@ void add_memory(CLI::App& root, int& exit_code) {
   verb->add_option("--rank", arguments->rank,
                    "Pipeline rank to show over the step; default: the one with the highest peak");
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write a row for each pipeline rank as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw the rank over the step to a file, or - for stdout");
   verb->footer(
       "Examples:\n"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +22,7 @@
 #include "model/plan/plan.h"
 #include "model/routing/files.h"
 #include "reports/json/json.h"
+#include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 
@@ -154,6 +156,8 @@ std::string device_of(const real::ClockReading& reading) {
 Result<void> check_run_arguments(const RunArguments& arguments) {
   TRY(check_backend(arguments));
   TRY(check_values(arguments));
+  if (std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.trace, arguments.expert_loads}, "-") > 1)
+    return wrong_input("--json", "only one output can go to stdout", "give the others a file");
   TRY(check_generate_arguments(arguments));
   if (!arguments.trace_ranks.empty() && arguments.trace.empty())
     return wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
@@ -177,6 +181,7 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--steps", options.steps, "Steps in total, those before a checkpoint included; the first warms up")
       ->capture_default_str();
   verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
+  verb->add_option("--csv", arguments->csv, "Write the measured step as CSV to a file, or - for stdout");
   verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
   add_trace_ranks(*verb, arguments->trace_ranks, "pipeline ranks only");
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
@@ -302,9 +307,11 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
     report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
   const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
   if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::to_json(step, inputs.plan, report, timeline)));
+  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::to_csv(step)));
   if (!arguments.trace.empty()) TRY(write_trace_file(arguments, inputs, result.step));
   if (!arguments.expert_loads.empty()) TRY(write_loads(arguments, inputs, training));
-  if (arguments.json == "-" || arguments.trace == "-" || arguments.expert_loads == "-") return 0;
+  if (arguments.json == "-" || arguments.csv == "-" || arguments.trace == "-" || arguments.expert_loads == "-")
+    return 0;
   return printed(reports::training_summary(step, inputs.plan, report));
 }
 

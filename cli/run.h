@@ -22,7 +22,7 @@ namespace plumbline::cli {
 // The arguments of `plumbline run`.
 struct RunArguments {
   PlanArguments plan;
-  std::string backend = "host", json, trace, trace_ranks, board, expert_loads;
+  std::string backend = "host", json, csv, trace, trace_ranks, board, expert_loads;
   real::RunOptions options;
   real::GenerateOptions generate;  // where it generates tokens instead of training
   // Options of the host only.

@@ -48,13 +48,12 @@ Result<void> run_one(const Options& options, const model::CostTable& costs) {
 }
 
 Result<void> run_all(const Options& options, const model::CostTable& costs) {
-  for (const char* option : {"--csv", "--svg"})
-    if (options.outputs.given(option)) return model::wrong_input(option, "one schedule at a time");
+  if (options.outputs.given("--svg")) return model::wrong_input("--svg", "one schedule at a time");
   model::ScheduleShape shape = options.shape;
   shape.virtual_stages = options.virtual_stages.value_or(compared_chunks);
   const auto rows = TRY(model::compare_schedules(shape, costs));
   const auto json = [&] { return reports::comparison_json(rows, shape, costs); };
-  TRY(options.outputs.write({{"--json", json}}));
+  TRY(options.outputs.write({{"--json", json}, {"--csv", [&] { return reports::comparison_csv(rows); }}}));
   if (!options.outputs.any()) TRY(write_output("-", reports::comparison_table(rows, shape, costs)));
   if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
     return model::infeasible("", "no schedule exists for this shape");
@@ -89,7 +88,8 @@ void add_schedule(CLI::App& root, int& exit_code) {
   verb->add_option("--costs", options->costs,
                    "cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
                    "file of costs per stage");
-  options->outputs.add(*verb, "--csv", "write the order of ops to FILE, or to stdout with -");
+  options->outputs.add(*verb, "--csv",
+                       "write the order of ops, of all a row for each schedule, to FILE, or to stdout with -");
   options->outputs.add(*verb, "--json", "write makespan, busy, idle, window, peak activations to FILE or -");
   options->outputs.add(*verb, "--svg", "draw the picture to FILE or -");
   verb->footer(

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
 #include "cli/detail/shapes.h"
 #include "cli/inputs.h"
@@ -46,34 +47,50 @@ struct ShowArguments {
   std::int64_t sequence_length = 4096;
   std::int64_t gpus = 0;
   std::int64_t steps = 1000;
-  std::string json, expert_loads;
+  std::string json, csv, expert_loads;
   CollectivesArguments collectives;
 };
 
-model::Result<std::string> show_model(const ShowArguments& arguments) {
-  if (arguments.shapes) return show_shapes(arguments.name, arguments.sequence_length, arguments.overrides);
+// What is printed, and the rows of its table as CSV.
+struct Shown {
+  std::string text, csv;
+};
+
+model::Result<Shown> show_model(const ShowArguments& arguments) {
+  if (arguments.shapes) {
+    auto text = TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides));
+    return Shown{std::move(text), ""};
+  }
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
-    return reports::model_text(architecture, arguments.sequence_length);
+    return Shown{reports::model_text(architecture, arguments.sequence_length),
+                 reports::model_csv(architecture, arguments.sequence_length)};
   });
 }
 
-model::Result<std::string> show_profile(const ShowArguments& arguments) {
-  return find_profile(arguments.name).map(reports::profile_text);
+model::Result<Shown> show_profile(const ShowArguments& arguments) {
+  return find_profile(arguments.name).map([](const model::Profile& profile) {
+    return Shown{reports::profile_text(profile), reports::constants_csv(profile.parameters())};
+  });
 }
 
 // Returns the stack of that name, or the list of the shipped ones.
-model::Result<std::string> show_stack(const ShowArguments& arguments) {
-  if (!arguments.name.empty()) return find_stack(arguments.name).map(reports::stack_text);
+model::Result<Shown> show_stack(const ShowArguments& arguments) {
+  if (!arguments.name.empty())
+    return find_stack(arguments.name).map([](const model::Stack& stack) {
+      return Shown{reports::stack_text(stack), reports::constants_csv(stack.parameters, stack.settings)};
+    });
   std::vector<model::Stack> stacks;
   for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
     auto stack = TRY(find_stack(name));
     stacks.push_back(std::move(stack));
   }
-  return reports::stacks_text(stacks);
+  return Shown{reports::stacks_text(stacks), reports::stacks_csv(stacks)};
 }
 
-model::Result<std::string> show_reliability(const ShowArguments& arguments) {
-  return find_reliability(arguments.name).map(reports::reliability_text);
+model::Result<Shown> show_reliability(const ShowArguments& arguments) {
+  return find_reliability(arguments.name).map([](const calibrate::Reliability& reliability) {
+    return Shown{reports::reliability_text(reliability), reports::constants_csv(reliability.parameters)};
+  });
 }
 
 // Returns a cluster with `gpus` GPUs (0: 2,048, or as many as the wiring connects).
@@ -88,15 +105,16 @@ model::Result<topologies::Topology> drawn_topology(const std::string& name, std:
 }
 
 // Returns the text; with --svg - only the picture goes to stdout and the text is empty.
-model::Result<std::string> show_topology(const ShowArguments& arguments) {
+model::Result<Shown> show_topology(const ShowArguments& arguments) {
   auto topology = TRY(drawn_topology(arguments.name, arguments.gpus));
   const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
   topology.cluster.fabric = topologies::count_parts(fabric);
   if (!arguments.svg.empty()) {
     TRY(write_output(arguments.svg, reports::topology_svg(topology, fabric)));
-    if (arguments.svg == "-") return std::string();
+    if (arguments.svg == "-") return Shown();
   }
-  return reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster);
+  return Shown{reports::topology_drawing(topology, fabric) + '\n' + reports::topology_text(topology.cluster),
+               reports::constants_csv(reports::constants_of(topology.cluster))};
 }
 
 model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments& arguments) {
@@ -119,29 +137,31 @@ model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments
   return options;
 }
 
-model::Result<std::string> show_collectives(const ShowArguments& arguments) {
+model::Result<Shown> show_collectives(const ShowArguments& arguments) {
   const auto options = TRY(options_of(arguments.collectives));
   topologies::Variation variation;
   variation.gpus = arguments.gpus;
   const auto topology = TRY(find_topology(arguments.name, variation));
   const std::string& other = arguments.collectives.profile;
   const auto profile = TRY(find_profile(other.empty() ? topology.cluster.default_profile : other));
-  return reports::collectives_text(topology.cluster, profile, options);
+  auto text = TRY(reports::collectives_text(topology.cluster, profile, options));
+  auto csv = TRY(reports::collectives_csv(topology.cluster, profile, options));
+  return Shown{std::move(text), std::move(csv)};
 }
 
 // Returns the text, which is empty when a picture goes to stdout.
-model::Result<std::string> show_measurements(const ShowArguments& arguments) {
+model::Result<Shown> show_measurements(const ShowArguments& arguments) {
   const auto devices = TRY(known_devices());
   const auto measurements = TRY(read_measurements(arguments.name, devices));
   if (!arguments.svg.empty()) TRY(write_output(arguments.svg, reports::measurements_roofline(measurements, devices)));
   if (!arguments.partition.empty())
     TRY(write_output(arguments.partition, reports::line_chart_svg(reports::partition_chart(measurements))));
-  if (arguments.svg == "-" || arguments.partition == "-") return std::string();
-  return reports::measurements_text(measurements, devices);
+  if (arguments.svg == "-" || arguments.partition == "-") return Shown();
+  return Shown{reports::measurements_text(measurements, devices), calibrate::to_csv(measurements)};
 }
 
 // Returns the text, which is empty when a file goes to stdout.
-model::Result<std::string> show_routing(const ShowArguments& arguments) {
+model::Result<Shown> show_routing(const ShowArguments& arguments) {
   const auto inputs = TRY(load_inputs(arguments.name, arguments.overrides));
   TRY(model::make_layout(inputs.plan, inputs.architecture));
   if (!model::states_expert_loads(inputs.plan))
@@ -152,10 +172,11 @@ model::Result<std::string> show_routing(const ShowArguments& arguments) {
   if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::routing_json(routing)));
   if (!arguments.expert_loads.empty())
     TRY(write_output(arguments.expert_loads, model::expert_loads_csv(routing.loads, {"shares of experts: " + title})));
-  return arguments.json == "-" || arguments.expert_loads == "-" ? std::string() : reports::routing_text(routing, title);
+  if (arguments.json == "-" || arguments.expert_loads == "-") return Shown();
+  return Shown{reports::routing_text(routing, title), reports::routing_csv(routing)};
 }
 
-model::Result<std::string> show(const ShowArguments& arguments) {
+model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.collectives.wanted) return show_collectives(arguments);
   if (arguments.kind == "topology") return show_topology(arguments);
@@ -183,6 +204,11 @@ model::Result<void> check(const ShowArguments& arguments) {
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
   if (arguments.name.empty() && arguments.kind != "stack") return model::wrong_input("NAME", "is required");
+  if (!arguments.csv.empty() && arguments.shapes)
+    return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
+  for (const std::string* other : {&arguments.json, &arguments.svg, &arguments.partition, &arguments.expert_loads})
+    if (arguments.csv == "-" && *other == "-")
+      return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   const bool routing = arguments.kind == "routing";
   if (!arguments.json.empty() && !routing) return only_for("--json", "show routing");
   if (!arguments.expert_loads.empty() && !routing) return only_for("--expert-loads", "show routing");
@@ -193,7 +219,10 @@ model::Result<void> check(const ShowArguments& arguments) {
 
 model::Result<int> run(const ShowArguments& arguments) {
   TRY(check(arguments));
-  return show(arguments).and_then(printed);
+  const auto shown = TRY(show(arguments));
+  if (arguments.csv.empty()) return printed(shown.text);
+  TRY(write_output(arguments.csv, shown.csv));
+  return arguments.csv == "-" ? 0 : printed(shown.text);
 }
 
 void add_collectives_options(CLI::App& verb, CollectivesArguments& arguments) {
@@ -228,6 +257,7 @@ void add_show(CLI::App& root, int& exit_code) {
   add_repeatable(*verb, "--set", arguments->overrides,
                  "With --shapes, and of routing: override a key of the plan (repeatable)");
   verb->add_option("--json", arguments->json, "Of routing: write JSON to a file, or - for stdout");
+  verb->add_option("--csv", arguments->csv, "Write the rows of the table as CSV to a file, or - for stdout");
   verb->add_option("--expert-loads", arguments->expert_loads,
                    "Of routing: write the load of each expert as a file for routing.load_file, or - for stdout");
   verb->add_option("--steps", arguments->steps, "Of routing: steps in which biases balance the experts")

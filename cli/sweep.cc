@@ -99,8 +99,6 @@ Result<void> check(const SweepArguments& arguments) {
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
   if ((arguments.tornado || solving) && arguments.intervals)
     return wrong_input("--interval", "is for sweeps", "leave it out");
-  if ((arguments.tornado || solving) && arguments.outputs.given("--csv"))
-    return wrong_input("--csv", "is for sweeps", "take --json");
   if (solving && arguments.outputs.given("--svg"))
     return wrong_input("--svg", "a solution has no picture", "take --json");
   if (solving && arguments.over.size() > 1)
@@ -150,6 +148,7 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
     return sim::tornado(std::move(inputs), changed_inputs(arguments), options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
+                               {"--csv", [&] { return reports::tornado_csv(result); }},
                                {"--svg", [&] { return reports::tornado_svg(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, color()));
   return 0;
@@ -176,7 +175,8 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   const auto target = TRY(parse_target(arguments.target));
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
-  TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }}}));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},
+                               {"--csv", [&] { return reports::solve_csv(result); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, color()));
   return result.found() ? 0 : infeasible_exit;
 }
@@ -214,7 +214,7 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       ->capture_default_str();
   add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write all points as JSON to a file, or - for stdout");
-  arguments->outputs.add(*verb, "--csv", "Write one row per point as CSV to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write a row for each point, setting or tried value as CSV to a file, or -");
   arguments->outputs.add(*verb, "--svg", "Draw step time against the last numeric key to a file, or -");
   verb->footer(
       "Ranges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05, lists 1,2,4 or fp8,bf16, and\n"

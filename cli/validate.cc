@@ -53,12 +53,12 @@ model::Result<std::vector<std::string>> wanted_files(const std::vector<std::stri
 
 }  // namespace
 
-model::Result<Validation> validate_cases(const std::vector<std::string>& names) {
+model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::string>& names) {
   const auto files = TRY(wanted_files(names));
   InputsReader reader;
   calibrate::CaseRuns runs(
       [&](const std::string& plan, const std::string& profile) { return reader.load(plan, {}, profile); });
-  Validation outcome;
+  reports::ValidationOutcome outcome;
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file)) {
       auto compared = TRY(compare_case_steps(file));
@@ -146,7 +146,8 @@ model::Result<int> score_ledger(const ValidateArguments& arguments) {
   const auto data = TRY(data_folder());
   const bool shipped = *arguments.ledger == shipped_ledger;
   const auto entries = TRY(calibrate::read_ledger(shipped ? data + "/ledger" : *arguments.ledger));
-  TRY(arguments.outputs.write({{"--json", [&] { return reports::ledger_json(entries); }}}));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::ledger_json(entries); }},
+                               {"--csv", [&] { return reports::ledger_csv(entries); }}}));
   return arguments.outputs.to_stdout() ? 0 : printed(reports::ledger_table(entries));
 }
 
@@ -155,10 +156,9 @@ model::Result<int> run(const ValidateArguments& arguments) {
 
   const auto outcome = TRY(validate_cases(arguments.cases));
   const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
-  TRY(arguments.outputs.write(
-      {{"--json",
-        [&] { return reports::validation_json(outcome.figures, outcome.steps, outcome.components, outcome.serving); }},
-       {"--svg", [&] { return reports::interval_chart_svg(intervals); }}}));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome); }},
+                               {"--csv", [&] { return reports::validation_csv(outcome); }},
+                               {"--svg", [&] { return reports::interval_chart_svg(intervals); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
@@ -187,6 +187,7 @@ void add_validate(CLI::App& root, int& exit_code) {
   const auto arguments = std::make_shared<ValidateArguments>();
   verb->add_option("CASES", arguments->cases, "Case files, or names of shipped cases (default: all shipped)");
   arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write the rows of all tables as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw where measured steps lie in their intervals, to a file or -");
   verb->add_option("--ledger", arguments->ledger,
                    "Score predictions that were made before their measurement: a folder or an entry")

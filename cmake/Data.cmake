@@ -23,7 +23,8 @@ set(plumbline_data
   gpu-cases  real/cuda/cases
   host-cases real/host/cases
   published  calibrate/published
-  ledger     calibrate/ledger)
+  ledger     calibrate/ledger
+  schema     reports/schema)
 
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/plumbline)
 while(plumbline_data)

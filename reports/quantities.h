@@ -2,6 +2,12 @@
 // field, unit) is called in the order of the JSON; an empty unit marks a quantity that CSV leaves out.
 #pragma once
 
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "model/cost/operator_class.h"
 #include "model/result/result.h"
 #include "model/result/serving_result.h"
 
@@ -32,6 +38,25 @@ void visit_step(Times& step, Visitor&& visit) {
   visit("gpu_power_w", step.gpu_power_w, "W");
   visit("energy_j", step.energy_j, "J");
   visit("clock", step.clock, "1");
+}
+
+// Returns the key of an object that stands for a name: no key has blanks.
+inline std::string key_of_name(std::string_view name) {
+  std::string key(name);
+  std::ranges::replace(key, ' ', '_');
+  return key;
+}
+
+// Visits the seconds of each class of work of a step, 0 where nothing of it ran: visit(key, optional seconds). Nullopt:
+// of a step in closed form, which has no classes, and messages of an executed step, which are part of its bubble.
+template <class Visitor>
+void visit_breakdown(const model::StepTimes& step, Visitor&& visit) {
+  for (const auto& part : step.breakdown) visit(key_of_name(part.name), std::optional(part.seconds));
+  for (const std::string_view name : model::breakdown_names()) {
+    if (std::ranges::find(step.breakdown, name, &model::StepTimes::ClassTime::name) != step.breakdown.end()) continue;
+    const bool separated = !step.breakdown.empty() && name != "point-to-point";
+    visit(key_of_name(name), separated ? std::optional(0.0) : std::nullopt);
+  }
 }
 
 // Visits the quantities of a run. `Run` is model::RunCost, const or not; phases() is called at the phases' position.

@@ -42,6 +42,7 @@ Result<void> check(const MeasureArguments& arguments) {
   if (!arguments.budget.empty() && !real::parse_duration(arguments.budget))
     return wrong_input("--budget", fmt::format("'{}' is not a time", arguments.budget), "write 90s, 8m or 1h");
   if (arguments.dry_run) return {};
+  if (!arguments.csv.empty()) return wrong_input("--csv", "is for the cases of --dry-run", "records: -o FILE.csv");
   if (arguments.out.empty()) return wrong_input("-o", "the output file is missing", "-o FILE, or --dry-run");
   if (!arguments.out.ends_with(".jsonl") && !arguments.out.ends_with(".csv"))
     return wrong_input("-o", fmt::format("'{}' is no file of measurements", arguments.out),
@@ -68,7 +69,7 @@ Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
 }
 
 // Returns the cases that a device would measure; all-to-alls and collectives are listed once, operators once.
-std::string cases_of(const model::StepProgram& program, const std::string& name, std::int64_t sms) {
+ListedCases cases_of(const model::StepProgram& program, const std::string& name, std::int64_t sms) {
   std::vector<real::Workload> stages;
   for (real::Workload& workload : real::plan_workloads(program, name, {sms}))
     if (std::holds_alternative<real::Sequence>(workload)) stages.push_back(std::move(workload));
@@ -115,6 +116,8 @@ void add_measure(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--backend", arguments->backend, "cuda | host")->capture_default_str();
   verb->add_option("-o,--output", arguments->out,
                    "The measurements, .jsonl or .csv; on a GPU, cases that the file has already are skipped");
+  verb->add_option("--csv", arguments->csv,
+                   "With --dry-run: write the cases as CSV to a file, or - for stdout; for measurements, -o FILE.csv");
   verb->add_option("--budget", arguments->budget,
                    "Time limit: 90s, 8m, 1h; on a GPU the most valuable cases come first");
   verb->add_flag("--dry-run", arguments->dry_run,
@@ -151,7 +154,7 @@ Result<int> measure_plan(const MeasureArguments& arguments) {
   const auto inputs = TRY(load_inputs(arguments.plan, arguments.overrides));
   const auto program = TRY(program_of(inputs));
   const std::string name = std::filesystem::path(arguments.plan).stem().string();
-  if (arguments.dry_run) return printed(cases_of(program, name, inputs.cluster.device.sms));
+  if (arguments.dry_run) return list_cases(arguments, cases_of(program, name, inputs.cluster.device.sms));
   if (const auto gpu = real::cuda::describe_gpu(first_gpu); gpu.presence != real::cuda::GpuPresence::ready) {
     fmt::print(stderr, "plumbline: no GPU to measure: {}\n", gpu.message);
     return no_gpu_exit;

@@ -17,6 +17,7 @@ struct MeasureArguments {
   std::string backend = "cuda";
   std::string cases;            // a file or the name of a shipped one; empty: the built-in sweep
   std::string out;              // .jsonl or .csv
+  std::string csv;              // of --dry-run: the table of cases
   std::string budget;           // a duration in the form of real::parse_duration; empty: none
   std::string device = "h200";  // its datasheet rates determine floor times where there is no GPU
   std::string clock = "cpu";    // for the host
@@ -37,8 +38,14 @@ model::Result<int> measure_cases(const MeasureArguments& arguments, const World&
 model::Result<int> measure_on_host(const MeasureArguments& arguments, const World& world);
 model::Result<int> measure_plan(const MeasureArguments& arguments);
 
+// A table of cases, as text and as CSV.
+struct ListedCases {
+  std::string text, csv;
+};
 // Returns one line per case, with its FLOPs, bytes and cores.
-std::string cases_table(const std::vector<real::Subject>& subjects);
+ListedCases cases_table(const std::vector<real::Subject>& subjects);
+// Prints the table, or writes its CSV and prints the table unless stdout takes the CSV; returns the exit code.
+model::Result<int> list_cases(const MeasureArguments& arguments, const ListedCases& cases);
 
 // Returns the content of a file of measurements: CSV when its name ends in .csv, else JSON Lines.
 std::string measurements_content(const std::string& file, const calibrate::Measurements& measurements);

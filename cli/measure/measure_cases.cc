@@ -21,6 +21,7 @@
 #include "real/cuda/measure/case_machine.h"
 #include "real/measure/case_file.h"
 #include "real/measure/kernel_case/case_sweep.h"
+#include "reports/csv/csv_table.h"
 #include "reports/text/table.h"
 #include "topologies/device.h"
 
@@ -105,10 +106,11 @@ std::string bound_of(const Subject& subject, double floor, const model::Device& 
 
 // Returns FLOPs, bytes, floor time and the bounding resource of each case that would end within the budget; totals at
 // the end.
-std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
+ListedCases dry_run_table(const std::vector<KernelCase>& cases, const model::Device& device,
                           const MeasureArguments& arguments) {
   const auto quantity = [](double value) { return value > 0 ? fmt::format("{:.4g}", value) : std::string("-"); };
   reports::Table table(">GFLOP | >MB | >floor us | bound | case");
+  reports::CsvTable csv({"flops", "bytes", "floor_s", "bound", "case"});
   const std::optional<double> budget = arguments.budget_s();
   double floors = 0, seconds = 0;
   std::size_t listed = 0;
@@ -120,6 +122,8 @@ std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
     const double bytes = is_collective(value) ? 0 : subject.bytes;
     table.add({quantity(subject.flops * 1e-9), quantity(bytes * 1e-6), quantity(floor * 1e6),
                bound_of(subject, floor, device), to_line(value)});
+    csv.row(subject.flops, bytes, floor >= 0 ? std::optional(floor) : std::nullopt, bound_of(subject, floor, device),
+            to_line(value));
     floors += std::max(floor, 0.0);
     seconds += needed;
     ++listed;
@@ -127,15 +131,16 @@ std::string dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
   const std::string passed_over =
       listed < cases.size() ? fmt::format("; {} more would not end within the budget", cases.size() - listed) : "";
   const auto whole = static_cast<long>(std::ceil(seconds));
-  return table.to_string() +
-         reports::wrapped(fmt::format("{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring "
-                                      "takes about {}:{:02} min{}",
-                                      listed, floors * 1e3, arguments.device, whole / 60, whole % 60, passed_over));
+  return {table.to_string() + reports::wrapped(fmt::format(
+                                  "{} cases; the sum of the floors is {:.3g} ms on {} (datasheet rates); measuring "
+                                  "takes about {}:{:02} min{}",
+                                  listed, floors * 1e3, arguments.device, whole / 60, whole % 60, passed_over)),
+          csv.text()};
 }
 
 Result<int> dry_run(const MeasureArguments& arguments, const model::Device& device) {
   const auto cases = TRY(chosen_cases(arguments, device.sms, 1));
-  return printed(dry_run_table(cases, device, arguments));
+  return list_cases(arguments, dry_run_table(cases, device, arguments));
 }
 
 // Records are appended as JSON Lines, so that none is lost with the process; a CSV is made of them at the end.

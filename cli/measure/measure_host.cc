@@ -25,6 +25,7 @@
 #include "real/host/measure/environment.h"
 #include "real/host/measure/measure.h"
 #include "real/host/measure/runner.h"
+#include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "reports/text/table.h"
@@ -146,14 +147,17 @@ Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores
 }
 
 // Returns the table of all cases, and the work of one round.
-std::string host_cases_table(const std::vector<Workload>& workloads) {
+ListedCases host_cases_table(const std::vector<Workload>& workloads) {
   const std::vector<Subject> subjects = real::distinct_subjects(workloads);
-  return cases_table(subjects) + summary(workloads, subjects.size());
+  ListedCases cases = cases_table(subjects);
+  cases.text += summary(workloads, subjects.size());
+  return cases;
 }
 
 }  // namespace
 
-std::string cases_table(const std::vector<Subject>& subjects) {
+ListedCases cases_table(const std::vector<Subject>& subjects) {
+  reports::CsvTable csv({"op", "phase", "format", "shape", "cores", "copying_cores", "flops", "bytes", "name"});
   reports::Table table("op | phase | format | shape | >cores | during | >GFLOP | >MB | name");
   for (const Subject& subject : subjects) {
     calibrate::Subject shape;
@@ -162,14 +166,21 @@ std::string cases_table(const std::vector<Subject>& subjects) {
                subject.communication_sms > 0 ? fmt::format("{} copying", subject.communication_sms) : "",
                subject.flops > 0 ? fmt::format("{:.4g}", subject.flops / giga) : "",
                subject.bytes > 0 ? fmt::format("{:.4g}", subject.bytes / mega) : "", subject.name});
+    csv.row(subject.op, subject.phase, subject.format, reports::shape_text(shape), subject.cores,
+            subject.communication_sms, subject.flops, subject.bytes, subject.name);
   }
-  return table.to_string();
+  return {table.to_string(), csv.text()};
+}
+
+Result<int> list_cases(const MeasureArguments& arguments, const ListedCases& cases) {
+  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, cases.csv));
+  return arguments.csv == "-" ? 0 : printed(cases.text);
 }
 
 Result<int> measure_on_host(const MeasureArguments& arguments, const World& world) {
   const auto clock = TRY(real::host::parse_clock(arguments.clock, real::host::measuring_clocks));
   const auto workloads = TRY(host_workloads(arguments.cases, real::host::host_environment().cores));
-  if (arguments.dry_run) return printed(host_cases_table(workloads));
+  if (arguments.dry_run) return list_cases(arguments, host_cases_table(workloads));
   const auto devices = TRY(known_devices());
   const auto records = TRY(measured(workloads, arguments, world, clock));
   if (!world.is_root) return 0;

@@ -73,7 +73,8 @@ Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, con
 namespace {
 
 Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
-  TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }}}));
+  TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }},
+                               {"--csv", [&] { return reports::deployment_csv(answer); }}}));
   if (answer.order.empty()) return {};
   std::string best;
   if (arguments.outputs.given("-o")) best = TRY(plan_file(answer.best(0).plan));

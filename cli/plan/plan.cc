@@ -108,7 +108,8 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
 namespace {
 
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
-  auto written = arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }}});
+  auto written = arguments.outputs.write(
+      {{"--json", [&] { return reports::plan_json(answer); }}, {"--csv", [&] { return reports::plan_csv(answer); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
   if (arguments.outputs.given("-o")) best = plan_file(answer.best(0).plan);
@@ -175,6 +176,7 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
                  "The same, and evaluate every plan that fits in memory, without bounds");
   add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write a row for each plan as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg",
                          "Draw days against dollars, or interactivity against throughput, to a file, or -");
   arguments->outputs.add(*verb, "-o", "Write the best plan to a file, or -");

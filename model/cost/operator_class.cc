@@ -1,5 +1,6 @@
 #include "model/cost/operator_class.h"
 
+#include <algorithm>
 #include <array>
 
 namespace plumbline::model {
@@ -37,6 +38,22 @@ std::string_view breakdown_name(OperatorClass value) {
 #include "model/cost/operator_classes.def"
   });
   return rows[static_cast<std::size_t>(value)];
+}
+
+const std::vector<std::string_view>& breakdown_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> rows;
+    const auto add = [&rows](std::string_view row) {
+      if (row != "communication" && std::ranges::find(rows, row) == rows.end()) rows.push_back(row);
+    };
+#define OPERATOR_CLASS(name, row) add(row);
+#include "model/cost/operator_classes.def"
+    for (const char* wait :
+         {"exposed communication", "point-to-point", "bubble", "exposed input", "exposed copy to the host"})
+      add(wait);
+    return rows;
+  }();
+  return names;
 }
 
 }  // namespace plumbline::model

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "model/graph/graph.h"
 
@@ -31,5 +32,8 @@ std::string_view to_string(OperatorClass value);
 
 // Returns the row of the printed breakdown: "GEMM", "attention", "memory-bound", "router", ...
 std::string_view breakdown_name(OperatorClass value);
+
+// Returns all rows that the breakdown of a step may have: kernels by class, then what they wait for.
+const std::vector<std::string_view>& breakdown_names();
 
 }  // namespace plumbline::model

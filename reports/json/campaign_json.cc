@@ -133,12 +133,12 @@ std::string campaign_json(const CampaignReport& report) {
                          {"relative_uncertainty", value_or_null<Json>(parameter.relative_uncertainty)},
                          {"low", value_or_null<Json>(parameter.low)},
                          {"high", value_or_null<Json>(parameter.high)}});
-  return document(Json{{"campaign", body_of_campaign(report)},
-                       {"step", Json::parse(step_json(report.step.step))},
-                       {"interval", Json::parse(interval_json(report.step.interval))},
-                       {"run", run_of_campaign(report)},
-                       {"reliability", constants},
-                       {"plan", Json::parse(plan_json(report.plan))}});
+  return document("campaign", Json{{"campaign", body_of_campaign(report)},
+                                   {"step", Json::parse(step_json(report.step.step))},
+                                   {"interval", Json::parse(interval_json(report.step.interval))},
+                                   {"run", run_of_campaign(report)},
+                                   {"reliability", constants},
+                                   {"plan", Json::parse(plan_json(report.plan))}});
 }
 
 }  // namespace plumbline::reports

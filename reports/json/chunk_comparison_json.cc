@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/chunk_comparison.h"
 
@@ -54,7 +55,22 @@ std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
       {"barriers", barrier_rows(output.comparison)},
       {"classes", compared_rows(c.classes)},
       {"products", compared_rows(c.gemms)}};
-  return document<Json>({{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
+  return document<Json>("compare-chunk", {{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
+}
+
+std::string chunk_comparison_csv(const ChunkComparisonOutput& output) {
+  const TimelineComparison& c = output.comparison.times;
+  Json rows = Json::array();
+  const auto add = [&rows](const char* table, const Json& list) {
+    for (const Json& row : list) rows.emplace_back(Json{{"table", table}}).update(row);
+  };
+  add("totals", compared_rows(c.totals));
+  add("spans", compared_rows(c.phases));
+  add("periods", compared_rows(c.periods));
+  add("barriers", barrier_rows(output.comparison));
+  add("classes", compared_rows(c.classes));
+  add("products", compared_rows(c.gemms));
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"
 #include "reports/text/plan/deployment_report.h"
@@ -75,7 +76,8 @@ std::string deployment_json(const sim::DeploymentAnswer& answer) {
   for (const sim::DeploymentOption& option : answer.options)
     if (option.search.best.empty()) sites.push_back(option_of(option));
   const bool found = !answer.order.empty();
-  return document<Json>({{"question",
+  return document<Json>("plan-deployments",
+                        {{"question",
                           {{"subject", answer.name},
                            {"objective", to_string(answer.objective)},
                            {"budget_usd_per_hour", value_or_null<Json>(answer.most_usd_per_hour)},
@@ -85,6 +87,26 @@ std::string deployment_json(const sim::DeploymentAnswer& answer) {
                          {"what_would", sim::what_would_do(answer)},
                          {"sites", sites},
                          {"plan", found ? Json::parse(plan_json(answer.best(0).plan)) : Json(nullptr)}});
+}
+
+std::string deployment_csv(const sim::DeploymentAnswer& answer) {
+  Json rows = Json::array();
+  const auto add = [&rows](const Json& site, const Json& rank) {
+    Json head = Json::object();
+    for (const char* key : {"cluster", "gpus", "profile", "usd_per_gpu_hour", "no_plan_because"}) head[key] = site[key];
+    head["cluster_rank"] = rank;
+    if (site["plans"].empty()) rows.push_back(head);
+    for (std::size_t place = 0; place < site["plans"].size(); ++place) {
+      Json& row = rows.emplace_back(head);
+      row["plan_rank"] = place + 1;
+      row.update(site["plans"][place]);
+      row["plan"] = searched_keys(row["plan"]);
+    }
+  };
+  for (std::size_t i = 0; i < answer.order.size(); ++i) add(option_of(answer.options[answer.order[i]]), i + 1);
+  for (const sim::DeploymentOption& option : answer.options)
+    if (option.search.best.empty()) add(option_of(option), nullptr);
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

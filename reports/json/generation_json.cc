@@ -58,7 +58,8 @@ std::string generation_json(const GenerationReport& report, const model::Plan& p
                            {"seed", report.seed},
                            {"decode_s", report.decode_s},
                            {"requests", requests_of(report)}};
-  return document(Json{{"serving", serving}, {"generation", generation}, {"plan", Json::parse(plan_json(plan))}});
+  return document("run-generate",
+                  Json{{"serving", serving}, {"generation", generation}, {"plan", Json::parse(plan_json(plan))}});
 }
 
 }  // namespace plumbline::reports

@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "model/base/text.h"
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/quantities.h"
 #include "reports/text/step/run_report.h"
 
@@ -70,7 +72,8 @@ Json step_of(const model::StepTimes& step) {
   Json json = Json::object();
   visit_step(step, [&json](const char* key, const auto& value, const char*) { json[key] = value_of(value); });
   Json& breakdown = json["breakdown_s"] = Json::object();
-  for (const auto& part : step.breakdown) breakdown[part.name] = part.seconds;
+  visit_breakdown(step,
+                  [&](const std::string& key, std::optional<double> seconds) { breakdown[key] = value_of(seconds); });
   return json;
 }
 
@@ -308,7 +311,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
 }  // namespace
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
-  return document(result_of(result, plan));
+  return document("simulate", result_of(result, plan));
 }
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
@@ -316,7 +319,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
   Json json = result_of(result, plan);
   json["training"] = training_of(training);
   json["timeline"] = spans_of(timeline);
-  return document(json, -1);
+  return document("run", json, -1);
 }
 
 std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(plan)); }
@@ -335,7 +338,9 @@ std::string memory_to_json(const model::Memory& memory, const model::Plan& plan,
   Json& constants = json["memory"]["constants"] = Json::array();
   for (const model::Parameter& parameter : details.constants) constants.push_back(constant_of(parameter));
   json["plan"] = plan_of(plan);
-  return document(json);
+  return document("memory", json);
 }
+
+std::string memory_csv(const model::Memory& memory) { return csv_of_rows(memory_of(memory)["stages"]); }
 
 }  // namespace plumbline::reports

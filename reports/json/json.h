@@ -28,6 +28,8 @@ std::string interval_json(const std::optional<model::PredictionInterval>& interv
 
 // Returns how uneven the experts of a plan are.
 std::string routing_json(const model::RoutingStatistics& routing);
+// Returns a row for experts and ranks, and one for each step of balancing that is kept.
+std::string routing_csv(const model::RoutingStatistics& routing);
 
 // Results of the verb `memory` besides the ranks' peaks: one rank over the step, and changes that make the plan fit.
 struct MemoryDetails {
@@ -36,5 +38,6 @@ struct MemoryDetails {
   std::vector<model::Parameter> constants;      // on which the reserves depend
 };
 std::string memory_to_json(const model::Memory& memory, const model::Plan& plan, const MemoryDetails& details = {});
+std::string memory_csv(const model::Memory& memory);  // a row for each pipeline rank
 
 }  // namespace plumbline::reports

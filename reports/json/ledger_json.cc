@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {
@@ -50,7 +51,13 @@ std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
   json["inside"] = std::ranges::count_if(entries, inside);
   Json& list = json["entries"] = Json::array();
   for (const calibrate::LedgerEntry& entry : entries) list.push_back(of_entry(entry));
-  return document(json);
+  return document("validate-ledger", json);
+}
+
+std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {
+  Json rows = Json::array();
+  for (const calibrate::LedgerEntry& entry : entries) rows.push_back(of_entry(entry));
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

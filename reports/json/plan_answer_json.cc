@@ -1,7 +1,9 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
+#include "reports/quantities.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/break_even.h"
 
@@ -52,7 +54,7 @@ Json removed_of(const sim::SearchResult& search) {
 Json families_of(const model::StepResult& result) {
   Json families = Json::object();
   for (const FamilyShare& family : family_shares(result))
-    families[family.name] = {{"share_of_step", family.share}, {"measured_share_of_step", family.measured}};
+    families[key_of_name(family.name)] = {{"share_of_step", family.share}, {"measured_share_of_step", family.measured}};
   return families;
 }
 
@@ -165,7 +167,8 @@ Json break_evens_of(const sim::PlanAnswer& answer) {
 }  // namespace
 
 std::string plan_json(const sim::PlanAnswer& answer) {
-  return document<Json>({{"question",
+  return document<Json>("plan",
+                        {{"question",
                           {{"subject", answer.name},
                            {"objective", to_string(answer.objective)},
                            {"deadline_days", value_or_null<Json>(answer.limits.days)},
@@ -178,6 +181,23 @@ std::string plan_json(const sim::PlanAnswer& answer) {
                          {"sites", cluster_options_of(answer)},
                          {"flips", break_evens_of(answer)},
                          {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))}});
+}
+
+std::string plan_csv(const sim::PlanAnswer& answer) {
+  Json rows = Json::array();
+  for (const Json& site : cluster_options_of(answer)) {
+    Json head = Json::object();
+    for (const char* key : {"cluster", "gpus", "profile", "stack", "no_plan_because"}) head[key] = site[key];
+    if (site["plans"].empty()) rows.push_back(head);
+    for (std::size_t place = 0; place < site["plans"].size(); ++place) {
+      Json& row = rows.emplace_back(head);
+      row["cluster_rank"] = site["rank"];
+      row["plan_rank"] = place + 1;
+      row.update(site["plans"][place]);
+      row["plan"] = searched_keys(row["plan"]);
+    }
+  }
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

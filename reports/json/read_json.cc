@@ -148,12 +148,20 @@ class Reader {
   std::optional<Error> error_;
 };
 
+// Returns the class of work whose key this is, or, as files of earlier versions have it, whose name.
+std::string class_of_key(const std::string& key) {
+  const auto& names = model::breakdown_names();
+  const auto found = std::ranges::find(names, key_of_name(key), key_of_name);
+  return found == names.end() ? key : std::string(*found);
+}
+
 void read_step(Reader& reader, model::StepTimes& step) {
   visit_step(step, [&](const std::string& key, auto& field, const char*) { reader.read("step." + key, field); });
   if (const Json* breakdown = reader.object("step.breakdown_s")) {
-    for (const auto& [name, value] : breakdown->items())
-      reader.assign(value, "step.breakdown_s." + name,
-                    step.breakdown.emplace_back(model::StepTimes::ClassTime{name, 0}).seconds);
+    for (const auto& [key, value] : breakdown->items())
+      if (!value.is_null())
+        reader.assign(value, "step.breakdown_s." + key,
+                      step.breakdown.emplace_back(model::StepTimes::ClassTime{class_of_key(key), 0}).seconds);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "model/result/prediction_error.h"
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"
 
@@ -24,7 +25,12 @@ Json subject_of(const model::ComparisonSubject& subject) {
     return json;
   }
   // The keys are those of `simulate --json`; what a stored result lacks is null.
-  Json result = Json::parse(subject.stored.empty() ? to_json(*subject.result, subject.plan) : subject.stored);
+  Json result = Json::parse(to_json(*subject.result, subject.plan));
+  if (!subject.stored.empty()) {
+    const Json step = result["step"];
+    result.update(Json::parse(subject.stored), true);
+    result["step"] = step;  // by the keys of this version
+  }
   for (const char* key : {"step", "interval", "bound", "run", "memory", "basis", "plan"}) json[key] = result[key];
   return json;
 }
@@ -116,12 +122,41 @@ std::string result_comparison_json(const model::ResultComparison& comparison) {
     differences.push_back(difference_of(difference));
   for (const model::ResultComparison::MeasuredPair& pair : comparison.measured)
     pairs.push_back(pair_of(comparison.subjects, pair));
-  return document(Json{{"comparison",
-                        {{"against", comparison.against == model::Against::first ? "first" : "previous"},
-                         {"same_tokens", comparison.same_tokens}}},
-                       {"subjects", subjects},
-                       {"waterfalls", differences},
-                       {"predicted_and_measured", pairs}});
+  return document("compare", Json{{"comparison",
+                                   {{"against", comparison.against == model::Against::first ? "first" : "previous"},
+                                    {"same_tokens", comparison.same_tokens}}},
+                                  {"subjects", subjects},
+                                  {"waterfalls", differences},
+                                  {"predicted_and_measured", pairs}});
+}
+
+std::string result_comparison_csv(const model::ResultComparison& comparison) {
+  Json rows = Json::array();
+  const auto name = [&](std::size_t subject) { return comparison.subjects[subject].name; };
+  const auto add = [&rows](Json row, const Json& figures) {
+    row.update(figures);
+    rows.push_back(std::move(row));
+  };
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    const Json of = subject_of(subject);
+    Json row = {{"table", "subjects"}};
+    for (const char* key : {"name", "feasible", "reason", "step", "memory"}) row[key] = of[key];
+    if (row["memory"].is_object()) row["memory"].erase("stages");
+    rows.push_back(std::move(row));
+  }
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    for (const Json& row : difference_of(difference)["rows"])
+      add({{"table", "waterfalls"}, {"from", name(difference.from)}, {"to", name(difference.to)}}, row);
+  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured) {
+    const Json of = pair_of(comparison.subjects, pair);
+    const auto head = [&](const char* table) {
+      return Json{{"table", table}, {"predicted", name(pair.predicted)}, {"measured", name(pair.measured)}};
+    };
+    add(head("step"), of["step"]);
+    for (const char* table : {"slots", "parts", "classes"})
+      for (const Json& row : of[table]) add(head(table), row);
+  }
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
 
 namespace plumbline::reports {
@@ -21,12 +22,24 @@ std::string routing_json(const model::RoutingStatistics& routing) {
     steps.push_back(spread_json(step.experts));
     steps.back()["step"] = step.step;
   }
-  return document<RoutingJson>({{"routing",
-                                 {{"experts", spread_json(routing.experts)},
-                                  {"ranks", spread_json(routing.ranks)},
-                                  {"dropped", routing.dropped},
-                                  {"balance", steps},
-                                  {"loads", loads}}}});
+  return document<RoutingJson>("show-routing", {{"routing",
+                                                 {{"experts", spread_json(routing.experts)},
+                                                  {"ranks", spread_json(routing.ranks)},
+                                                  {"dropped", routing.dropped},
+                                                  {"balance", steps},
+                                                  {"loads", loads}}}});
+}
+
+std::string routing_csv(const model::RoutingStatistics& routing) {
+  RoutingJson rows = RoutingJson::array();
+  const auto add = [&rows](const char* of, const RoutingJson& step, const model::LoadSpread& spread) {
+    rows.push_back({{"of", of}, {"step", step}});
+    rows.back().update(spread_json(spread));
+  };
+  add("experts", nullptr, routing.experts);
+  add("ranks", nullptr, routing.ranks);
+  for (const model::RoutingStatistics::Step& step : routing.balance) add("balance", step.step, step.experts);
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

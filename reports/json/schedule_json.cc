@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/text/plan/schedule_report.h"
 
 namespace plumbline::reports {
@@ -62,20 +63,26 @@ std::string schedule_json(const model::CostedSchedule& output) {
                  {"costs", costs_json(output.costs)}}}};
   json["schedule"].update(results);
   json.update(results);
-  return document(json);
+  return document("schedule", json);
+}
+
+std::string comparison_csv(const std::vector<ComparedSchedule>& schedules) {
+  Json rows = Json::array();
+  for (const ComparedSchedule& row : schedules) rows.push_back(row_json(row));
+  return csv_of_rows(rows);
 }
 
 std::string comparison_json(const std::vector<ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const CostTable& costs) {
   Json rows = Json::array();
   for (const ComparedSchedule& row : schedules) rows.push_back(row_json(row));
-  return document<Json>({{"schedule",
-                          {{"kind", "all"},
-                           {"ranks", shape.ranks},
-                           {"micro_batches", shape.micro_batches},
-                           {"virtual_stages", shape.virtual_stages},
-                           {"costs", costs_json(costs)}}},
-                         {"schedules", rows}});
+  return document<Json>("schedule-all", {{"schedule",
+                                          {{"kind", "all"},
+                                           {"ranks", shape.ranks},
+                                           {"micro_batches", shape.micro_batches},
+                                           {"virtual_stages", shape.virtual_stages},
+                                           {"costs", costs_json(costs)}}},
+                                         {"schedules", rows}});
 }
 
 }  // namespace plumbline::reports

@@ -107,14 +107,14 @@ std::string serving_json(const ServingReport& report) {
                           {"share_of_step", nullptr},
                           {"relative_uncertainty", number_of(constant.relative_uncertainty)},
                           {"stack", text_or_null<Json>(constant.stack)}});
-  return document(Json{{"serving", serving_of(report.result)},
-                       {"memory", memory_of_serving(report.result.pools)},
-                       {"provenance", provenance},
-                       {"basis",
-                        {{"profile", inputs.profile.name()},
-                         {"stack", text_or_null<Json>(inputs.profile.stack())},
-                         {"device", inputs.cluster.device.name}}},
-                       {"plan", Json::parse(plan_json(inputs.plan))}});
+  return document("serve", Json{{"serving", serving_of(report.result)},
+                                {"memory", memory_of_serving(report.result.pools)},
+                                {"provenance", provenance},
+                                {"basis",
+                                 {{"profile", inputs.profile.name()},
+                                  {"stack", text_or_null<Json>(inputs.profile.stack())},
+                                  {"device", inputs.cluster.device.name}}},
+                                {"plan", Json::parse(plan_json(inputs.plan))}});
 }
 
 }  // namespace plumbline::reports

@@ -7,6 +7,7 @@
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/published_steps.h"
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {
@@ -273,26 +274,57 @@ Json serving_case_json(const calibrate::ServingComparison& comparison) {
           {"tensor_ratios", std::move(ratios)}};
 }
 
+Json cases_json(const ValidationOutcome& outcome) {
+  Json list = Json::array();
+  for (const calibrate::EvaluatedCase& evaluated : outcome.figures) list.push_back(case_json(evaluated));
+  for (const calibrate::StepComparison& comparison : outcome.steps) list.push_back(step_case_json(comparison));
+  for (const calibrate::ComponentComparison& comparison : outcome.components)
+    list.push_back(component_case_json(comparison));
+  for (const calibrate::ServingComparison& comparison : outcome.serving) list.push_back(serving_case_json(comparison));
+  return list;
+}
+
+bool lists_objects(const Json& value) { return value.is_array() && !value.empty() && value.front().is_object(); }
+
+// Adds a row of a table, or, where it has a list of objects (the figures of a deployment), one for each of these.
+void add_rows(const Json& head, const Json& object, Json& rows) {
+  Json row = head;
+  row.update(object);
+  const auto list = std::ranges::find_if(object.items(), [](const auto& item) { return lists_objects(item.value()); });
+  if (list == object.items().end()) {
+    rows.push_back(std::move(row));
+    return;
+  }
+  for (const Json& part : list.value()) {
+    row[list.key()] = part;
+    rows.push_back(row);
+  }
+}
+
 }  // namespace
 
-std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
-                            const std::vector<calibrate::StepComparison>& step_cases,
-                            const std::vector<calibrate::ComponentComparison>& component_cases,
-                            const std::vector<calibrate::ServingComparison>& serving_cases) {
+std::string validation_json(const ValidationOutcome& outcome) {
   Json json;
-  const calibrate::IntervalScores scores = calibrate::interval_scores(step_cases);
-  json["passed"] = scores.holds() && std::ranges::all_of(cases, &calibrate::EvaluatedCase::holds) &&
-                   std::ranges::all_of(step_cases, &calibrate::StepComparison::holds) &&
-                   std::ranges::all_of(component_cases, &calibrate::ComponentComparison::holds) &&
-                   std::ranges::all_of(serving_cases, &calibrate::ServingComparison::holds);
-  Json& list = json["cases"] = Json::array();
-  for (const calibrate::EvaluatedCase& evaluated : cases) list.push_back(case_json(evaluated));
-  for (const calibrate::StepComparison& comparison : step_cases) list.push_back(step_case_json(comparison));
-  for (const calibrate::ComponentComparison& comparison : component_cases)
-    list.push_back(component_case_json(comparison));
-  for (const calibrate::ServingComparison& comparison : serving_cases) list.push_back(serving_case_json(comparison));
+  const calibrate::IntervalScores scores = calibrate::interval_scores(outcome.steps);
+  json["passed"] = scores.holds() && std::ranges::all_of(outcome.figures, &calibrate::EvaluatedCase::holds) &&
+                   std::ranges::all_of(outcome.steps, &calibrate::StepComparison::holds) &&
+                   std::ranges::all_of(outcome.components, &calibrate::ComponentComparison::holds) &&
+                   std::ranges::all_of(outcome.serving, &calibrate::ServingComparison::holds);
+  json["cases"] = cases_json(outcome);
   json["intervals"] = intervals_json(scores);
-  return document(json);
+  return document("validate", json);
+}
+
+std::string validation_csv(const ValidationOutcome& outcome) {
+  Json rows = Json::array();
+  for (const Json& one : cases_json(outcome))
+    for (const auto& [table, list] : one.items()) {
+      if (!lists_objects(list)) continue;
+      for (const Json& row : list) add_rows({{"case", one["name"]}, {"table", table}}, row, rows);
+    }
+  for (const Json& row : intervals_json(calibrate::interval_scores(outcome.steps)))
+    add_rows({{"case", nullptr}, {"table", "intervals"}}, row, rows);
+  return csv_of_rows(rows);
 }
 
 }  // namespace plumbline::reports

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "reports/json/detail/document.h"
+#include "reports/json/detail/rows_csv.h"
 #include "reports/json/json.h"
 #include "reports/text/whatif/whatif_report.h"
 
@@ -126,17 +127,17 @@ std::string sweep_json(const sim::SweepResult& result) {
     lines.push_back(line_of(result, line));
     if (line.best && line.points[*line.best] == result.best) plateau = lines.back()["plateau"];
   }
-  return document<Json>({{"sweep",
-                          {{"keys", keys},
-                           {"along", axis ? Json(result.grid.axes()[*axis].key) : Json(nullptr)},
-                           {"fidelity", sim::to_string(result.fidelity)},
-                           {"plateau", result.limits.plateau},
-                           {"hidden", result.limits.hidden}}},
-                         {"points", points},
-                         {"optimum", optimum_of(result)},
-                         {"plateau", plateau},
-                         {"lines", lines},
-                         {"plan", Json::parse(plan_json(result.plan))}});
+  return document<Json>("sweep", {{"sweep",
+                                   {{"keys", keys},
+                                    {"along", axis ? Json(result.grid.axes()[*axis].key) : Json(nullptr)},
+                                    {"fidelity", sim::to_string(result.fidelity)},
+                                    {"plateau", result.limits.plateau},
+                                    {"hidden", result.limits.hidden}}},
+                                  {"points", points},
+                                  {"optimum", optimum_of(result)},
+                                  {"plateau", plateau},
+                                  {"lines", lines},
+                                  {"plan", Json::parse(plan_json(result.plan))}});
 }
 
 std::string tornado_json(const sim::TornadoResult& result) {
@@ -144,9 +145,30 @@ std::string tornado_json(const sim::TornadoResult& result) {
   for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
     base[std::string(sim::tornado_metrics[m])] = value_or_null<Json>(result.base[m]);
   for (const sim::TornadoRow& row : result.rows) rows.push_back(row_of(row));
-  return document<Json>({{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
-                         {"inputs", rows},
-                         {"plan", Json::parse(plan_json(result.plan))}});
+  return document<Json>("sweep-tornado", {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
+                                          {"inputs", rows},
+                                          {"plan", Json::parse(plan_json(result.plan))}});
+}
+
+std::string tornado_csv(const sim::TornadoResult& result) {
+  Json rows = Json::array();
+  for (const sim::TornadoRow& row : result.rows) {
+    const Json input = row_of(row);
+    for (const Json& setting : input["settings"]) {
+      rows.push_back({{"name", input["name"]}, {"key", input["key"]}, {"width", input["width"]}});
+      rows.back().update(setting);
+    }
+  }
+  return csv_of_rows(rows);
+}
+
+std::string solve_csv(const sim::SolveResult& result) {
+  Json rows = Json::array();
+  for (const sim::SolveSample& sample : result.solution.samples) {
+    const Json of = sample_of(result, sample);
+    rows.push_back({{result.key.key, of["value"]}, {result.target.metric, of["metric"]}, {"feasible", of["feasible"]}});
+  }
+  return csv_of_rows(rows);
 }
 
 std::string solve_json(const sim::SolveResult& result) {
@@ -154,6 +176,7 @@ std::string solve_json(const sim::SolveResult& result) {
   Json samples = Json::array();
   for (const sim::SolveSample& sample : solution.samples) samples.push_back(sample_of(result, sample));
   return document<Json>(
+      "sweep-solve",
       {{"solve",
         {{"key", result.key.key},
          {"metric", result.target.metric},

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/base/version.h"
 
@@ -24,10 +25,11 @@ std::string text_of_json(const Json& json, int indent = 2) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-// Returns the document {"plumbline": {version, schema}, members of `body` ...}.
+// Returns the document {"plumbline": {version, schema, output}, members of `body` ...}. It has the form that
+// reports/schema/OUTPUT.schema.json describes.
 template <class Json>
-std::string document(const Json& body, int indent = 2) {
-  Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}}}};
+std::string document(std::string_view output, const Json& body, int indent = 2) {
+  Json json = {{"plumbline", {{"version", model::version}, {"schema", model::schema}, {"output", output}}}};
   json.update(body);
   return text_of_json(json, indent);
 }

@@ -18,5 +18,7 @@ struct ChunkComparisonOutput {
 
 std::string chunk_comparison_text(const ChunkComparisonOutput& output);
 std::string chunk_comparison_json(const ChunkComparisonOutput& output);
+// Returns the tables one after the other: the first column is the list of the JSON output that a row is of.
+std::string chunk_comparison_csv(const ChunkComparisonOutput& output);
 
 }  // namespace plumbline::reports

@@ -22,6 +22,8 @@ std::string result_comparison_text(const model::ResultComparison& comparison, bo
 std::string measured_pair_text(const model::ResultComparison::MeasuredPair& pair);
 
 std::string result_comparison_json(const model::ResultComparison& comparison);
+// Returns the tables one after the other: the first column is the list of the JSON output that a row is of.
+std::string result_comparison_csv(const model::ResultComparison& comparison);
 
 // Returns an SVG document with a waterfall for each difference.
 std::string result_comparison_svg(const model::ResultComparison& comparison);

@@ -29,10 +29,17 @@ std::string interval_chart_svg(const calibrate::IntervalScores& scores);
 // Returns the entries of a ledger that are measured with their scores and coverage, then those that are open.
 std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries);
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries);
+std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries);
 
-std::string validation_json(const std::vector<calibrate::EvaluatedCase>& cases,
-                            const std::vector<calibrate::StepComparison>& step_cases = {},
-                            const std::vector<calibrate::ComponentComparison>& component_cases = {},
-                            const std::vector<calibrate::ServingComparison>& serving_cases = {});
+// The compared cases of all kinds.
+struct ValidationOutcome {
+  std::vector<calibrate::EvaluatedCase> figures = {};
+  std::vector<calibrate::StepComparison> steps = {};
+  std::vector<calibrate::ComponentComparison> components = {};
+  std::vector<calibrate::ServingComparison> serving = {};
+};
+std::string validation_json(const ValidationOutcome& outcome);
+// Returns the tables of all cases one after the other: the first columns are the case and the list of its JSON.
+std::string validation_csv(const ValidationOutcome& outcome);
 
 }  // namespace plumbline::reports

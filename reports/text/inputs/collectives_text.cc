@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <string_view>
+#include <vector>
 
+#include "reports/csv/csv_table.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/describe.h"
 
@@ -58,29 +60,58 @@ std::string heading(const model::ClusterShape& cluster, const model::Profile& pr
          "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)\n";
 }
 
-}  // namespace
+// A row of the table; rates in GB/s.
+struct CollectiveRow {
+  Counted counted;
+  double seconds = 0, rate = 0, bus = 0;
+};
 
-model::Result<std::string> collectives_text(const model::ClusterShape& cluster, const model::Profile& profile,
-                                            const CollectivesOptions& options) {
-  if (cluster.gpus < 2) return model::wrong_input("--gpus", "a collective needs at least two GPUs");
-  const auto cost = TRY(CollectiveCost::make(profile, cluster));
-  const CollectiveGroup group = CollectiveGroup::strided(cluster.gpus, 1, cluster.gpus_per_node);
-  const bool sums = options.collective == Collective::all_reduce || options.collective == Collective::reduce_scatter;
-  const int root = options.collective == Collective::broadcast ? 0 : -1;
-  std::string out = heading(cluster, profile, options, cost, group);
-  double sum = 0;
-  int rows = 0;
+std::vector<CollectiveRow> rows_of(const CollectivesOptions& options, const CollectiveCost& cost,
+                                   const CollectiveGroup& group) {
+  std::vector<CollectiveRow> rows;
   for (std::int64_t bytes = options.least; bytes <= options.most; bytes *= 2) {
     const Counted c = counted(options.collective, bytes, group.ranks);
     const double seconds = cost.time(options.collective, group, model::Bytes(static_cast<double>(c.size)));
     const double rate = static_cast<double>(c.size) / seconds / 1e9;
-    const double bus = rate * model::bus_factor(options.collective, group.ranks);
+    rows.push_back({c, seconds, rate, rate * model::bus_factor(options.collective, group.ranks)});
+  }
+  return rows;
+}
+
+// Returns all GPUs of the cluster; a single one is an input error.
+model::Result<CollectiveGroup> group_of(const model::ClusterShape& cluster) {
+  if (cluster.gpus < 2) return model::wrong_input("--gpus", "a collective needs at least two GPUs");
+  return CollectiveGroup::strided(cluster.gpus, 1, cluster.gpus_per_node);
+}
+
+}  // namespace
+
+model::Result<std::string> collectives_csv(const model::ClusterShape& cluster, const model::Profile& profile,
+                                           const CollectivesOptions& options) {
+  const auto group = TRY(group_of(cluster));
+  const auto cost = TRY(CollectiveCost::make(profile, cluster));
+  CsvTable table({"collective", "gpus", "size_bytes", "elements", "time_s", "algbw_gb_per_s", "busbw_gb_per_s"});
+  for (const CollectiveRow& row : rows_of(options, cost, group))
+    table.row(model::to_string(options.collective), group.ranks, row.counted.size, row.counted.count, row.seconds,
+              row.rate, row.bus);
+  return table.text();
+}
+
+model::Result<std::string> collectives_text(const model::ClusterShape& cluster, const model::Profile& profile,
+                                            const CollectivesOptions& options) {
+  const auto group = TRY(group_of(cluster));
+  const auto cost = TRY(CollectiveCost::make(profile, cluster));
+  const bool sums = options.collective == Collective::all_reduce || options.collective == Collective::reduce_scatter;
+  const int root = options.collective == Collective::broadcast ? 0 : -1;
+  std::string out = heading(cluster, profile, options, cost, group);
+  double sum = 0;
+  const std::vector<CollectiveRow> rows = rows_of(options, cost, group);
+  for (const auto& [c, seconds, rate, bus] : rows) {
     out += fmt::format("{:>12}  {:>12}  {:>8}  {:>6}  {:>6}  {}  {:6.2f}  {:6.2f}  {:>5}\n", c.size, c.count, "float",
                        sums ? "sum" : "none", root, microseconds(seconds), rate, bus, "N/A");
     sum += bus;
-    ++rows;
   }
-  return out + fmt::format("# Avg bus bandwidth    : {:.4g}\n#\n", sum / rows);
+  return out + fmt::format("# Avg bus bandwidth    : {:.4g}\n#\n", sum / static_cast<double>(rows.size()));
 }
 
 }  // namespace plumbline::reports

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "reports/csv/csv_table.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
@@ -73,13 +74,27 @@ std::string constants_text(const std::string& heading, std::vector<Parameter> pa
 
 }  // namespace
 
+std::vector<Parameter> constants_of(const model::ClusterShape& cluster) {
+  std::vector<Parameter> parameters = cluster.parameters;
+  std::ranges::copy(cluster.prices.stated(), std::back_inserter(parameters));
+  return parameters;
+}
+
+std::string constants_csv(const std::vector<Parameter>& constants, const std::vector<model::PlanSetting>& settings) {
+  CsvTable table({"parameter", "value", "unit", "kind", "source", "relative_uncertainty", "low", "high", "stack"});
+  for (const Parameter& c : constants)
+    table.row(c.name, c.value, c.unit, model::to_string(c.kind), c.source, c.relative_uncertainty, c.low, c.high,
+              c.stack);
+  for (const model::PlanSetting& s : settings)
+    table.add({s.key, s.value, "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
+  return table.text();
+}
+
 std::string topology_text(const model::ClusterShape& cluster) {
   const std::string heading =
       fmt::format("{}: nodes of {} {}, {} NICs each; profile {}", cluster.name, cluster.gpus_per_node,
                   cluster.device.name, cluster.nics_per_node, cluster.default_profile);
-  std::vector<Parameter> parameters = cluster.parameters;
-  std::ranges::copy(cluster.prices.stated(), std::back_inserter(parameters));
-  return constants_text(heading, std::move(parameters));
+  return constants_text(heading, constants_of(cluster));
 }
 
 std::string profile_text(const model::Profile& profile) {
@@ -122,6 +137,13 @@ std::string stacks_text(const std::vector<model::Stack>& stacks) {
     table.add({stack.name, std::to_string(stack.parameters.size()), std::to_string(stack.settings.size()),
                stack.description});
   return table.to_string();
+}
+
+std::string stacks_csv(const std::vector<model::Stack>& stacks) {
+  CsvTable table({"stack", "constants", "settings", "description"});
+  for (const model::Stack& stack : stacks)
+    table.row(stack.name, stack.parameters.size(), stack.settings.size(), stack.description);
+  return table.text();
 }
 
 }  // namespace plumbline::reports

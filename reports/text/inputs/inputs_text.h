@@ -20,6 +20,8 @@ namespace plumbline::reports {
 // Returns dimensions, layers by kind, parameters, training FLOPs per token at a sequence length (at most the number of
 // learned positions), and cache per token.
 std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length);
+// Returns the numbers of the same: quantity, value, unit.
+std::string model_csv(const model::Architecture& architecture, std::int64_t sequence_length);
 
 // Returns a drawing of node and fabric and a table of links, at most 100 columns wide.
 std::string topology_drawing(const topologies::Topology& topology, const topologies::Fabric& fabric);
@@ -35,6 +37,13 @@ std::string stack_text(const model::Stack& stack);
 
 // Returns a table of stacks: name, numbers of constants and settings, description.
 std::string stacks_text(const std::vector<model::Stack>& stacks);
+std::string stacks_csv(const std::vector<model::Stack>& stacks);
+
+// Returns a row for each constant, below them one for each setting, whose unit is empty.
+std::string constants_csv(const std::vector<model::Parameter>& constants,
+                          const std::vector<model::PlanSetting>& settings = {});
+// Returns the constants of a cluster, of its device and of what it costs.
+std::vector<model::Parameter> constants_of(const model::ClusterShape& cluster);
 
 // Returns how uneven experts and ranks are, and the steps in which biases balance them.
 std::string routing_text(const model::RoutingStatistics& routing, const std::string& plan);
@@ -50,6 +59,9 @@ struct CollectivesOptions {  // the collective and the buffer sizes of the table
 // Returns a table over all GPUs of the cluster, below comments with its constants. A single GPU is an input error.
 model::Result<std::string> collectives_text(const model::ClusterShape& cluster, const model::Profile& profile,
                                             const CollectivesOptions& options);
+// Returns the same rows as CSV, with the time in seconds.
+model::Result<std::string> collectives_csv(const model::ClusterShape& cluster, const model::Profile& profile,
+                                           const CollectivesOptions& options);
 
 // Returns an SVG document (light or dark as the viewer is), from the core switches at the top to the GPUs of one node.
 std::string topology_svg(const topologies::Topology& topology, const topologies::Fabric& fabric);

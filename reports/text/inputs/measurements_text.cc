@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/table.h"
 
@@ -168,14 +170,18 @@ std::string failures_text(const Measurements& all) {
   return any ? "\n" + table.to_string() : "";
 }
 
-// Returns the median and the largest of the absolute values; "-" without values.
-std::pair<std::string, std::string> errors_text(std::vector<double> errors) {
-  if (errors.empty()) return {"-", "-"};
+// The median and the largest of absolute values; none without values.
+struct ErrorSizes {
+  std::optional<double> median, largest;
+};
+ErrorSizes sizes_of(std::vector<double> errors) {
+  if (errors.empty()) return {};
   for (double& error : errors) error = std::abs(error);
   std::ranges::sort(errors);
-  const double median = (errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2;
-  return {fmt::format("{:.1f} %", 100 * median), fmt::format("{:.1f} %", 100 * errors.back())};
+  return {(errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2, errors.back()};
 }
+
+std::string error_text(std::optional<double> error) { return error ? fmt::format("{:.1f} %", 100 * *error) : "-"; }
 
 }  // namespace
 
@@ -234,9 +240,9 @@ std::string machine_text(const FitRecords& records) {
 std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
   Table table("family | >records | >median error | >largest | >left out | >largest");
   for (const FittedFamily& family : fit.families) {
-    const auto [median, largest] = errors_text(family.errors);
-    const auto [left_out, largest_left_out] = errors_text(family.left_out);
-    table.add({family.name, fmt::format("{}", family.records), median, largest, left_out, largest_left_out});
+    const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
+    table.add({family.name, fmt::format("{}", family.records), error_text(fitted.median), error_text(fitted.largest),
+               error_text(left_out.median), error_text(left_out.largest)});
   }
   return fmt::format(
       "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
@@ -244,6 +250,26 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
       "operator that was measured takes its own time, whatever the form predicts.\n",
       machine_text(records), records.date.empty() ? "no date" : records.date, fit.parameters.size(),
       fit.measured_operators, fit.parameters.size() - fit.measured_operators, table.to_string());
+}
+
+std::string fit_csv(const ProfileFit& fit) {
+  CsvTable table(
+      {"family", "records", "median_error", "largest_error", "left_out_median_error", "left_out_largest_error"});
+  for (const FittedFamily& family : fit.families) {
+    const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
+    table.row(family.name, family.records, fitted.median, fitted.largest, left_out.median, left_out.largest);
+  }
+  return table.text();
+}
+
+std::string stack_fit_csv(const calibrate::StackFit& fit) {
+  CsvTable table({"table", "name", "constants", "factor", "uncertainty", "prior", "error_before", "error_fitted",
+                  "error_left_out"});
+  for (const calibrate::StackFactor& f : fit.factors)
+    table.row("factors", f.name, f.constants.size(), f.factor, f.uncertainty, f.prior, "", "", "");
+  for (const calibrate::StackFit::Row& row : fit.rows)
+    table.row("steps", row.id, "", "", "", "", row.before, row.after, row.left_out);
+  return table.text();
 }
 
 std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base) {

@@ -33,9 +33,11 @@ std::string machine_text(const calibrate::FitRecords& records);
 
 // Returns the machine, the number of constants, and a table of the families with the errors of their forms.
 std::string fit_text(const calibrate::ProfileFit& fit, const calibrate::FitRecords& records);
+std::string fit_csv(const calibrate::ProfileFit& fit);  // a row for each family
 
 // Returns the factors of a stack that was fitted to steps, and the errors of these steps before and after.
 std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base);
+std::string stack_fit_csv(const calibrate::StackFit& fit);  // a row for each factor, then one for each step
 
 // Returns a table of the families of a card's records against the shipped profile of its kind, and the verdict.
 std::string card_text(const calibrate::CardComparison& comparison);

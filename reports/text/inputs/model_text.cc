@@ -6,6 +6,7 @@
 
 #include "model/architecture/metrics.h"
 #include "model/layers/key_value_cache.h"
+#include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
@@ -113,6 +114,42 @@ void add_experts(const model::MixtureOfExperts& e, Rows& rows) {
 
 }  // namespace
 
+namespace {
+
+// Returns the tokens at which FLOPs are counted.
+std::int64_t counted_tokens(const model::Architecture& architecture, std::int64_t sequence_length) {
+  const bool learned = architecture.positions == model::PositionKind::learned;
+  return learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
+}
+
+std::int64_t cache_bytes_per_token(const model::Architecture& architecture) {
+  return static_cast<std::int64_t>(model::cache_bytes(architecture, model::DataType::bf16, 1, 1));
+}
+
+}  // namespace
+
+std::string model_csv(const model::Architecture& architecture, std::int64_t sequence_length) {
+  const model::ModelMetrics metrics = model::model_metrics(architecture, counted_tokens(architecture, sequence_length));
+  CsvTable table({"quantity", "value", "unit"});
+  table.row("layers", architecture.layers, "1");
+  table.row("hidden_size", architecture.hidden_size, "1");
+  table.row("intermediate_size", architecture.intermediate_size, "1");
+  table.row("vocabulary", architecture.vocabulary, "tokens");
+  table.row("attention_heads", architecture.heads, "1");
+  table.row("key_value_heads", architecture.key_value_heads, "1");
+  table.row("routed_experts", architecture.experts.routed_experts, "1");
+  table.row("experts_per_token", architecture.experts.experts_per_token, "1");
+  table.row("sequence_length", counted_tokens(architecture, sequence_length), "tokens");
+  table.row("parameters", metrics.parameters, "1");
+  table.row("active_parameters_per_token", metrics.active_parameters, "1");
+  table.row("embedding_parameters", metrics.embedding_parameters, "1");
+  table.row("prediction_parameters", metrics.prediction_parameters, "1");
+  table.row("flops_per_token", metrics.flops_per_token, "FLOP");
+  table.row("flops_per_token_causal", metrics.flops_per_token_causal, "FLOP");
+  table.row("cache_bytes_per_token_bf16", cache_bytes_per_token(architecture), "B");
+  return table.text();
+}
+
 std::string model_text(const model::Architecture& architecture, std::int64_t sequence_length) {
   Rows rows;
   add_layers(architecture, rows);
@@ -123,8 +160,7 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   add_layer_style(architecture, rows);
   add_attention(architecture, rows);
   add_experts(architecture.experts, rows);
-  const bool learned = architecture.positions == model::PositionKind::learned;
-  const std::int64_t tokens = learned ? std::min(sequence_length, architecture.position_table) : sequence_length;
+  const std::int64_t tokens = counted_tokens(architecture, sequence_length);
   const model::ModelMetrics metrics = model::model_metrics(architecture, tokens);
   if (!architecture.omitted.what.empty())
     rows.emplace_back("takes no time here", fmt::format("{}", fmt::join(architecture.omitted.what, ", ")));
@@ -137,9 +173,8 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   rows.emplace_back("training FLOPs per token",
                     fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
-  rows.emplace_back(
-      "keys and values per token",
-      fmt::format("{} B in BF16", grouped(model::cache_bytes(architecture, model::DataType::bf16, 1, 1))));
+  rows.emplace_back("keys and values per token",
+                    fmt::format("{} B in BF16", grouped(static_cast<double>(cache_bytes_per_token(architecture)))));
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();

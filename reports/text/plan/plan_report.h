@@ -12,6 +12,7 @@ namespace plumbline::reports {
 
 std::string plan_text(const sim::PlanAnswer& answer, bool color);
 std::string plan_json(const sim::PlanAnswer& answer);
+std::string plan_csv(const sim::PlanAnswer& answer);  // a row for each plan; for a cluster without one, why
 std::string plan_svg(const sim::PlanAnswer& answer);  // days against USD; needs an option with both
 
 // Tables, each followed by why every row ranks below the one above. They need a ranked answer with a plan.
@@ -39,9 +40,10 @@ struct FamilyShare {
   double share = 0;     // of the step's time
   double measured = 0;  // of the step's time: on measured, fitted or published constants
 };
-// Returns the families with a hundredth of the step or more, the largest first.
+// Returns every family, the largest first; those that the step does not use have no share.
 std::vector<FamilyShare> family_shares(const model::StepResult& result);
-// Returns which families are measured and which are assumed or by datasheet: "measured: GEMMs (45.0 %); ...".
+// Returns which families of a hundredth of the step or more are measured and which are assumed or by datasheet:
+// "measured: GEMMs (45.0 %); ...".
 std::string family_words(const model::StepResult& result);
 
 // Returns by how much the plan is slower than the one above it on the same cluster, with what probability it is worse

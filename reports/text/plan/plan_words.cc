@@ -59,11 +59,12 @@ constexpr std::array families = {FamilyOfConstants{"gemm.", "GEMMs"},
                                  FamilyOfConstants{"collective.", "collectives and messages"},
                                  FamilyOfConstants{"network.", "collectives and messages"},
                                  FamilyOfConstants{"measured.", "operators measured as such"}};
+constexpr const char* other_constants = "other constants";
 
 std::string family_of_constant(std::string_view constant) {
   const auto found =
       std::ranges::find_if(families, [&](const FamilyOfConstants& f) { return constant.starts_with(f.prefix); });
-  return found == families.end() ? "other constants" : std::string(found->name);
+  return found == families.end() ? other_constants : std::string(found->name);
 }
 
 bool rests_on_measurement(model::Evidence kind) {
@@ -121,25 +122,28 @@ bool only_datasheet(const model::StepResult& result) {
 }
 
 std::vector<FamilyShare> family_shares(const model::StepResult& result) {
-  constexpr double shown = 0.01;
   std::vector<FamilyShare> shares;
+  const auto share_of = [&shares](std::string_view name) {
+    const auto found = std::ranges::find(shares, name, &FamilyShare::name);
+    return found != shares.end() ? found : shares.insert(shares.end(), {.name = std::string(name)});
+  };
   for (const model::ProvenanceEntry& entry : result.provenance) {
     if (entry.share_of_step <= 0) continue;
-    const std::string name = family_of_constant(entry.parameter.name);
-    auto found = std::ranges::find(shares, name, &FamilyShare::name);
-    if (found == shares.end()) found = shares.insert(shares.end(), {.name = name});
+    const auto found = share_of(family_of_constant(entry.parameter.name));
     found->share += entry.share_of_step;
     if (rests_on_measurement(entry.parameter.kind)) found->measured += entry.share_of_step;
   }
-  std::erase_if(shares, [](const FamilyShare& family) { return family.share < shown; });
+  for (const FamilyOfConstants& family : families) share_of(family.name);
+  share_of(other_constants);
   std::ranges::stable_sort(shares, std::ranges::greater(), &FamilyShare::share);
   return shares;
 }
 
 std::string family_words(const model::StepResult& result) {
-  constexpr double nearly_all = 0.9, nearly_none = 0.1;
+  constexpr double shown = 0.01, nearly_all = 0.9, nearly_none = 0.1;
   std::vector<std::string> measured, partly, not_measured;
   for (const FamilyShare& family : family_shares(result)) {
+    if (family.share < shown) continue;
     const double part = family.measured / family.share;
     (part >= nearly_all   ? measured
      : part > nearly_none ? partly

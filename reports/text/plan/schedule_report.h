@@ -20,6 +20,7 @@ std::string schedule_svg(const model::CostedSchedule& schedule);
 // Returns a row per schedule; `shape` and `costs` are those of the comparison.
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs);
+std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules);
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const model::CostTable& costs);
 

@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cmath>
-#include <iterator>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "reports/csv/csv_table.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 
@@ -20,19 +19,17 @@ namespace {
 class Writer {
  public:
   void row(std::string_view metric, std::optional<double> value, std::string_view unit) {
-    const bool known = value && std::isfinite(*value);
-    fmt::format_to(std::back_inserter(out_), "{},{},{}\n", csv_field(metric), known ? fmt::format("{}", *value) : "",
-                   unit);
+    table_.row(metric, value, unit);
   }
   void per_op(std::string_view metric, const model::PerOp& values) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       row(fmt::format("{}.{}", metric, model::to_string(static_cast<model::OpType>(i))), values[i], "s");
     }
   }
-  std::string take() { return std::move(out_); }
+  const std::string& text() const { return table_.text(); }
 
  private:
-  std::string out_ = "metric,value,unit\n";
+  CsvTable table_{{"metric", "value", "unit"}};
 };
 
 void write_step(Writer& out, const model::StepTimes& step) {
@@ -44,7 +41,9 @@ void write_step(Writer& out, const model::StepTimes& step) {
   out.per_op("step.slots_mean_s", step.slots_mean_s);
   out.per_op("step.exposed_mean_s", step.exposed_mean_s);
   out.per_op("step.chunk_s", step.chunk_s);
-  for (const auto& part : step.breakdown) out.row("step.breakdown_s." + part.name, part.seconds, "s");
+  visit_breakdown(step, [&](const std::string& key, std::optional<double> seconds) {
+    out.row("step.breakdown_s." + key, seconds, "s");
+  });
 }
 
 using model::Quantiles;
@@ -125,16 +124,6 @@ void write_memory(Writer& out, const model::Memory& memory) {
 
 }  // namespace
 
-std::string csv_field(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 std::string to_csv(const model::StepResult& result) {
   Writer out;
   write_step(out, result.step);
@@ -148,7 +137,7 @@ std::string to_csv(const model::StepResult& result) {
   for (const EvidenceShare& share : evidence_shares(result.provenance)) {
     out.row(fmt::format("provenance.{}.share_of_step", model::to_string(share.kind)), share.share, "1");
   }
-  return out.take();
+  return out.text();
 }
 
 }  // namespace plumbline::reports

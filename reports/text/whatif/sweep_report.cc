@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
-#include "reports/text/step/csv.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/interval_report.h"
 #include "reports/text/table.h"

@@ -19,9 +19,11 @@ std::string sweep_svg(const sim::SweepResult& result);  // needs a numeric axis
 
 std::string tornado_text(const sim::TornadoResult& result, bool color);
 std::string tornado_json(const sim::TornadoResult& result);
+std::string tornado_csv(const sim::TornadoResult& result);  // a row for each setting of an input
 std::string tornado_svg(const sim::TornadoResult& result);
 
 std::string solve_text(const sim::SolveResult& result, bool color);
 std::string solve_json(const sim::SolveResult& result);
+std::string solve_csv(const sim::SolveResult& result);  // a row for each value that was tried
 
 }  // namespace plumbline::reports

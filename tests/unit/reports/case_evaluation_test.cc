@@ -79,7 +79,7 @@ TEST(Evaluation, IntervalsHaveThePublishedValueOrNot) {
   const std::string text = validation_table(evaluated);
   for (const char* part : {"17.0-24.0  in", "1.50-1.50 out"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  const auto json = nlohmann::json::parse(validation_json({evaluated}))["cases"][0]["figures"];
+  const auto json = nlohmann::json::parse(validation_json({.figures = {evaluated}}))["cases"][0]["figures"];
   EXPECT_EQ(json[0]["interval"]["only"]["inside"], true);
   EXPECT_EQ(json[1]["interval"]["only"]["inside"], false);
   EXPECT_TRUE(json[3]["interval"].empty());
@@ -108,7 +108,7 @@ TEST(Evaluation, GroupsAndTheirAggregates) {
   for (const char* part :
        {"times, s:", "median", "47.5%", "times: largest of 2", "1 EXCEEDED", "Exceeded: two (+90.0%)"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  const auto json = nlohmann::json::parse(validation_json({good}));
+  const auto json = nlohmann::json::parse(validation_json({.figures = {good}}));
   EXPECT_EQ(json["cases"][0]["aggregates"][0]["within_tolerance"], true);
   EXPECT_EQ(json["cases"][0]["figures"][1]["group"], "times");
 }
@@ -134,7 +134,7 @@ TEST(Evaluation, TableHasWhatMatters) {
 }
 
 TEST(Evaluation, JsonHasNullForWhatIsUnknown) {
-  const auto json = nlohmann::json::parse(validation_json({evaluate_steps(two_figures(), {15, 25})}));
+  const auto json = nlohmann::json::parse(validation_json({.figures = {evaluate_steps(two_figures(), {15, 25})}}));
   EXPECT_FALSE(json["passed"].get<bool>());
   const auto& figures = json["cases"][0]["figures"];
   EXPECT_EQ(figures[0]["predicted"]["high"], 25);

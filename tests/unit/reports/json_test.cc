@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "model/base/version.h"
+#include "reports/json/read_json.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::reports {
@@ -53,6 +54,26 @@ TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   expect_begins_with(json["run"]["phases"][0], {"name", "gpu_hours", "kind"});
   expect_begins_with(json["memory"], {"peak_bytes", "capacity_bytes", "fits", "stages"});
   expect_begins_with(json["provenance"][0], {"parameter", "value", "unit", "kind", "source", "share_of_step"});
+}
+
+TEST_F(ResultJson, HasEveryClassOfWorkByAKeyWithoutBlanks) {
+  const auto& classes = json["step"]["breakdown_s"];
+  EXPECT_EQ(classes["other_memory-bound"], 1.6);
+  EXPECT_EQ(classes["router"], 0) << "nothing of it ran";
+  EXPECT_TRUE(classes["point-to-point"].is_null()) << "not separated from the bubble";
+  const model::StepTimes closed_form;
+  for (const auto& [name, seconds] : OrderedJson::parse(step_json(closed_form))["breakdown_s"].items())
+    EXPECT_TRUE(seconds.is_null()) << name;
+}
+
+TEST(StoredResult, HasTheClassesOfEarlierVersionsByTheirNames) {
+  const auto stored = read_result(R"({"step": {"time_s": 1, "breakdown_s": {"casts and transposes": 0.5,
+      "other_memory-bound": 0.25, "router": null, "something else": 0.25}}})",
+                                  "old.json");
+  ASSERT_TRUE(stored);
+  std::vector<std::string> names;
+  for (const auto& part : stored->result.step.breakdown) names.push_back(part.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"casts and transposes", "other memory-bound", "something else"}));
 }
 
 TEST_F(ResultJson, KeepsValuesExactly) {

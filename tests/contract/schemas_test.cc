@@ -1,0 +1,92 @@
+// The JSON Schemas of the outputs (reports/schema) and the code that writes them. What the verbs write is validated by
+// outputs_test.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "model/base/text_file.h"
+#include "model/cost/operator_class.h"
+#include "model/plan/plan.h"
+#include "reports/quantities.h"
+
+namespace plumbline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path reports_folder = fs::path(PLUMBLINE_SOURCE_DIR) / "reports";
+
+json read_schema(const fs::path& path) { return json::parse(model::read_text_file(path.string()).value()); }
+
+std::vector<fs::path> schema_files() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(reports_folder / "schema")) files.push_back(entry.path());
+  return files;
+}
+
+// Calls visit(key, schema of its value) for every property below.
+template <class Visit>
+void for_properties(const json& schema, Visit visit) {
+  if (schema.is_object() && schema.contains("properties"))
+    for (const auto& [key, value] : schema["properties"].items()) visit(key, value);
+  for (const json& part : schema)
+    if (part.is_structured()) for_properties(part, visit);
+}
+
+TEST(Schemas, DescribeEveryDocumentThatIsWritten) {
+  std::set<std::string> written, described;
+  const std::regex call(R"RE(\bdocument(<\w+>)?\(\s*"([a-z-]+)")RE");
+  for (const auto& entry : fs::directory_iterator(reports_folder / "json")) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string text = model::read_text_file(entry.path().string()).value();
+    for (std::sregex_iterator found(text.begin(), text.end(), call), end; found != end; ++found)
+      written.insert((*found)[2]);
+  }
+  for (const fs::path& path : schema_files()) described.insert(path.stem().stem().string());
+  written.insert("defs");
+  EXPECT_EQ(written, described);
+}
+
+TEST(Schemas, HaveNoKeysWithBlanks) {
+  for (const fs::path& path : schema_files())
+    for_properties(read_schema(path), [&](const std::string& key, const json&) {
+      EXPECT_EQ(key.find(' '), std::string::npos) << path << ": " << key;
+    });
+}
+
+// Returns the dotted keys of a plan's definition.
+void add_plan_keys(const json& section, const std::string& prefix, std::set<std::string>& keys) {
+  for (const auto& [key, value] : section["properties"].items()) {
+    if (value.contains("properties"))
+      add_plan_keys(value, prefix + key + ".", keys);
+    else
+      keys.insert(prefix + key);
+  }
+}
+
+TEST(Schemas, HaveTheKeysOfPlans) {
+  std::set<std::string> described;
+  add_plan_keys(read_schema(reports_folder / "schema/defs.schema.json")["$defs"]["plan"], "", described);
+  const std::vector<std::string> keys = model::plan_keys();
+  std::set<std::string> known(keys.begin(), keys.end());
+  std::erase_if(known, [](const std::string& key) { return key.starts_with("model.") && key != "model.config"; });
+  EXPECT_EQ(described, known);
+}
+
+TEST(Schemas, HaveTheClassesOfWork) {
+  const json step = read_schema(reports_folder / "schema/defs.schema.json")["$defs"]["step"];
+  const json& required = step["properties"]["breakdown_s"]["required"];
+  std::set<std::string> described(required.begin(), required.end()), known;
+  for (const std::string_view name : model::breakdown_names()) known.insert(reports::key_of_name(name));
+  EXPECT_EQ(described, known);
+}
+
+}  // namespace
+}  // namespace plumbline::tests
