@@ -1,5 +1,6 @@
-# cmake -D BUILD=... -D PREFIX=... -P InstallTest.cmake
-# Installs into an empty prefix and uses the command from there, in a folder that is not the repository.
+# cmake -D BUILD=... -D PREFIX=... [-D PYTHON=...] -P InstallTest.cmake
+# Installs into an empty prefix and uses the command from there, in a folder that is not the repository; with an
+# interpreter also the Python module.
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 foreach(data examples/deepseek-v3-2048xh800.toml topologies/h800-rail-fat-tree.toml profiles/h800.toml kernels.toml
@@ -11,3 +12,9 @@ endforeach()
 execute_process(
   COMMAND ${PREFIX}/bin/plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form
   WORKING_DIRECTORY ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+if(PYTHON)
+  execute_process(
+    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PREFIX}/lib/python3/dist-packages ${PYTHON} -B -c
+      "import plumbline\nassert plumbline.data_folder() == '${PREFIX}/share/plumbline', plumbline.data_folder()\nassert plumbline.simulate('deepseek-v3-2048xh800', fidelity='closed-form', interval=False).fits"
+    WORKING_DIRECTORY ${PREFIX} COMMAND_ERROR_IS_FATAL ANY)
+endif()

@@ -167,7 +167,7 @@ class Engine {
   std::string validate(const Names& cases) {
     return run([&]() -> Result<std::string> {
       const auto done = TRY(cli::validate_cases(cases));
-      return reports::validation_json(done.figures, done.steps, done.components, done.serving);
+      return reports::validation_json(done);
     });
   }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -464,21 +466,24 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
 }
 
 Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) {
+  std::map<std::string, toml::table, std::less<>> values;  // by key; the last one of a key counts
   for (const std::string& change : overrides) {
     const std::size_t equals = change.find('=');
-    const std::string key = change.substr(0, equals);
-    const auto value = TRY(parse_override_value(equals == std::string::npos ? "" : change.substr(equals + 1)));
-    bool found = false;
-    std::optional<Error> failure;
-    visit_fields(plan, [&](std::string_view name, auto& field) {
-      if (name != key) return;
-      found = true;
-      failure = read_value(name, *value.get("value"), field);
-    });
-    if (!found) return wrong_input_at("--set", 0, key, "unknown key", plan_key_hint(key));
-    if (failure) return wrong_input_at("--set", 0, key, failure->message, failure->hint);
-    plan.places[key] = {"--set", 0, ""};
+    auto value = TRY(parse_override_value(equals == std::string::npos ? "" : change.substr(equals + 1)));
+    values.insert_or_assign(change.substr(0, equals), std::move(value));
   }
+  std::size_t found = 0;
+  std::optional<Error> failure;
+  visit_fields(plan, [&](std::string_view key, auto& field) {
+    const auto value = values.find(key);
+    if (failure || value == values.end()) return;
+    failure = read_value(key, *value->second.get("value"), field);
+    if (failure) failure->key = std::string(key);
+    plan.places[value->first] = {"--set", 0, ""};
+    ++found;
+  });
+  if (failure) return wrong_input_at("--set", 0, failure->key, failure->message, failure->hint);
+  if (found != values.size()) return wrong_input("--set", "a key that no plan has, or one of the model");
   return {};
 }
 

@@ -50,7 +50,10 @@ def html_table(rows: List[Tuple[str, ...]], head: Tuple[str, ...] = ()) -> str:
 
 
 def number(value: Any, unit: str = "", factor: float = 1.0) -> str:
-    return "-" if value is None else f"{value * factor:,.4g} {unit}".rstrip()
+    if value is None:
+        return "-"
+    scaled = value * factor
+    return f"{scaled:,.0f} {unit}".rstrip() if abs(scaled) >= 1000 else f"{scaled:.4g} {unit}".rstrip()
 
 
 class Answer:

@@ -11,7 +11,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
-#include "cli/detail/comparison_subjects.h"
+#include "cli/answers.h"
 #include "model/result/comparison.h"
 #include "tests/support/costs.h"
 #include "tests/support/inputs.h"

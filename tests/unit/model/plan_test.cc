@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "model/plan/plan_change.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -226,6 +227,26 @@ TEST(Plan, OverridesTakeTomlValuesAndBareWords) {
   EXPECT_EQ(plan.overlap.communication_kernels, "hybrid-ep");
   EXPECT_EQ(plan.routing.rows_per_rank, (std::vector<std::int64_t>{3, 0}));  // a rank may have none
   expect_same(plan, load(to_toml(plan)));
+}
+
+TEST(Plan, ChangesOfAReadPlanAreItsOverrides) {
+  const std::vector<std::string> changes = {"parallelism.tensor=4", "schedule.kind=dualpipe", "precision.gemm=\"fp8\"",
+                                            "schedule.layers_per_stage=[2, 3]", "parallelism.tensor=2"};
+  Plan plan = load(minimal_text);
+  ASSERT_TRUE(change_plan(changes, plan));
+  expect_same(plan, load(minimal_text, changes));
+  EXPECT_EQ(plan.places.at("parallelism.tensor").file, "--set");
+}
+
+TEST(Plan, WrongChangesOfAReadPlanAreInputErrors) {
+  Plan plan = load(minimal_text);
+  const auto wrong_value = change_plan({"parallelism.tensor=four"}, plan);
+  ASSERT_FALSE(wrong_value);
+  expect_error(wrong_value.error(), ErrorKind::input, "--set", 0, "parallelism.tensor", "expected an integer");
+  const auto unknown = change_plan({"parallelism.tensr=4"}, plan);
+  ASSERT_FALSE(unknown);
+  expect_error(unknown.error(), ErrorKind::input, "", 0, "--set", "a key that no plan has");
+  EXPECT_FALSE(change_plan({"parallelism.tensor"}, plan));
 }
 
 TEST(Plan, OverrideMaySupplyARequiredKey) {
