@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -14,11 +15,14 @@
 #include "cli/verb.h"
 #include "model/architecture/load_architecture.h"
 #include "model/base/text_file.h"
+#include "model/configurations/export.h"
 #include "model/megatron/config.h"
 #include "topologies/simgrid_platform.h"
 
 namespace plumbline::cli {
 namespace {
+
+namespace configurations = model::configurations;
 
 struct ExportArguments {
   std::string plan;
@@ -46,10 +50,31 @@ model::Result<void> export_megatron(const ExportArguments& arguments) {
   return {};
 }
 
+// Prints to stderr the keys of the plan that the format does not express.
+template <model::Result<configurations::ExportedConfiguration> (*write)(const configurations::ExportInput&)>
+model::Result<void> export_configuration(const ExportArguments& arguments) {
+  const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
+  const auto path = TRY(resolve_model(plan.file, plan.model.config));
+  const auto architecture = TRY(model::load_architecture_of(plan, path));
+  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan)));
+  // An NVLink domain of racks spans hosts of four GPUs each.
+  constexpr std::int64_t largest_host = 8, rack_host = 4;
+  const std::int64_t domain = topology.cluster.gpus_per_node;
+  const auto exported = TRY(
+      write({with_stage_layers(plan, architecture), architecture.layers, domain > largest_host ? rack_host : domain}));
+  TRY(write_output(arguments.out, exported.text));
+  for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
+  return {};
+}
+
 // Every format that can be written.
 constexpr Format<ExportArguments> export_formats[] = {
     {"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
     {"megatron", "the plan as a launch script of Megatron-LM", &export_megatron},
+    {"torchtitan", "the plan as a train.toml of torchtitan, with the command that starts it",
+     &export_configuration<&configurations::export_torchtitan>},
+    {"deepspeed", "the plan as a ds_config.json of DeepSpeed",
+     &export_configuration<&configurations::export_deepspeed>},
 };
 
 std::string export_footer() {
@@ -57,6 +82,7 @@ std::string export_footer() {
          "\nExamples:\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 -o platform.xml\n"
          "  plumbline export megatron llama-3-8b-64xh800 -o launch.sh\n"
+         "  plumbline export torchtitan llama-3-8b-fsdp-64xh100 -o train.toml\n"
          "  plumbline export simgrid deepseek-v3-2048xh800 --set cluster.topology=h800-multi-rail -o platform.xml";
 }
 

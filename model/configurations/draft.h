@@ -28,7 +28,7 @@ struct Note {
 
 inline std::string toml_of(std::int64_t value) { return std::to_string(value); }
 inline std::string toml_of(bool value) { return value ? "true" : "false"; }
-inline std::string toml_of(double value) { return fmt::format("{:e}", value); }
+inline std::string toml_of(double value) { return fmt::format("{}", value); }
 inline std::string toml_of(std::string_view value) { return toml_string(value); }
 inline std::string toml_of(const char* value) { return toml_string(value); }
 template <class T>

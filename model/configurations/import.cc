@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "model/base/text.h"
+#include "model/configurations/detail/shared.h"
 #include "model/configurations/draft.h"
 #include "model/configurations/format.h"
 
@@ -73,6 +75,21 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   return no_cost;
 }
 
+// Returns the keys of the plan that comments state, but for those of the options, and the options.
+std::vector<std::string> with_comments(std::string_view text, const std::vector<std::string>& options) {
+  std::vector<std::string> all;
+  for (const std::string_view line : lines_of(text)) {
+    const std::size_t equals = line.find(" = ");
+    if (!line.starts_with(kPlumblineComment) || equals == std::string_view::npos) continue;
+    const std::string key(line.substr(kPlumblineComment.size(), equals - kPlumblineComment.size()));
+    const bool of_options =
+        std::ranges::any_of(options, [&key](const std::string& one) { return one.starts_with(key + "="); });
+    if (!of_options) all.push_back(fmt::format("{}={}", key, line.substr(equals + 3)));
+  }
+  all.insert(all.end(), options.begin(), options.end());
+  return all;
+}
+
 }  // namespace
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
@@ -83,7 +100,8 @@ const std::vector<ConfigurationFormat>& configuration_formats() {
 Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& format, std::string_view text,
                                                    const std::string& path, const ConfigurationImport& options) {
   const auto configuration = TRY(format.read(text, path, format.renames));
-  Draft draft(configuration, format.program, options.overrides);
+  const auto overrides = with_comments(text, options.overrides);
+  Draft draft(configuration, format.program, overrides);
   ImportedConfiguration out;
   out.no_cost = read_rows(format, draft);
   std::optional<NamedModel> model;

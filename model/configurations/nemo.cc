@@ -59,6 +59,7 @@ constexpr KeyRow nemo_keys[] = {
     {"ddp.data_parallel_sharding_strategy", rule, "parallelism.zero_stage",
      "no_shard 0, optim 1, optim_grads 2, optim_grads_params 3"},
     {"ddp.grad_reduce_in_fp32", rule, "precision.gradients", "fp32, else bf16"},
+    {"precision.grad_reduce_in_fp32", rule, "precision.gradients", "the same of NeMo 2, default true; it wins"},
     {"ddp.overlap_grad_reduce", rule, "overlap.gradient_reduce", "default false"},
     {"ddp.overlap_param_gather", rule, "overlap.parameter_gather", "default false"},
     {"ddp.bucket_size", rule, "overlap.gradient_bucket_bytes", "parameters, times the bytes of a gradient"},
@@ -396,12 +397,12 @@ void read_nemo_precision(Draft& draft) {
   if (bridge.find("fp8") != std::string::npos || bridge.find("nvfp4") != std::string::npos) gemm = quantized(bridge);
   if (bridge.find("fp8_delayed") != std::string::npos) draft.set("precision.scaling", "delayed", origin);
   set_precision(draft, gemm, origin);
-  const bool wide = draft.flag("ddp.grad_reduce_in_fp32").value_or(false) || gemm == Precision::fp32;
-  draft.set("precision.gradients",
-            wide                      ? "fp32"
-            : gemm == Precision::fp16 ? "fp16"
-                                      : "bf16",
-            "ddp.grad_reduce_in_fp32");
+  // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
+  const bool decides =
+      !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");
+  const std::string_view reduce = decides ? "precision.grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
+  const bool wide = draft.flag(reduce).value_or(decides) || gemm == Precision::fp32;
+  draft.set("precision.gradients", wide ? "fp32" : gemm == Precision::fp16 ? "fp16" : "bf16", reduce);
 }
 
 void read_sharding(Draft& draft) {

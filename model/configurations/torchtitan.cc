@@ -342,6 +342,11 @@ void torchtitan_rules(const RuleInput& in) {
 
 }  // namespace
 
+std::string_view titan_schedule(std::string_view kind) {
+  const auto* found = std::ranges::find(titan_schedules, kind, &TitanSchedule::kind);
+  return found == std::end(titan_schedules) ? kind : found->name;
+}
+
 ConfigurationFormat torchtitan() {
   return {"torchtitan",
           "torchtitan",

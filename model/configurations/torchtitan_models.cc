@@ -2,6 +2,7 @@
 // (torchtitan/models/*/__init__.py).
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -116,6 +117,13 @@ std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_vi
     if (one.model == name && same_name(one.flavor, plain)) return NamedModel{"", config_of(one), one.layers};
   if (name == "deepseek_v3" && same_name("671B", plain)) return NamedModel{"", std::string(deepseek_671b), 61};
   return std::nullopt;
+}
+
+std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped) {
+  if (shipped == "deepseek-v3") return std::pair{"deepseek_v3", "671B"};
+  const auto* found = std::ranges::find(shipped_flavors, shipped, &ShippedFlavor::shipped);
+  if (found == std::end(shipped_flavors)) return std::nullopt;
+  return std::pair{found->model, found->flavor};
 }
 
 std::string torchtitan_flavors() {

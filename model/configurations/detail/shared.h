@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/data_type.h"
@@ -15,6 +16,10 @@ namespace plumbline::model::configurations {
 
 // Returns the model of a flavor of torchtitan: "llama3" "8B". Nothing where it is unknown.
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
+// Returns name and flavor of a shipped model.
+std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped);
+// Returns the name of a schedule in torchtitan; the kind itself where it has none.
+std::string_view titan_schedule(std::string_view kind);
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
 
@@ -25,6 +30,9 @@ void set_precision(Draft& draft, Precision gemm, std::string_view origin);
 // stages have one more where they do not divide.
 std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stages, std::int64_t first,
                                           std::int64_t last);
+
+// What begins a comment that states a key of the plan: "# plumbline: KEY = VALUE".
+inline constexpr std::string_view kPlumblineComment = "# plumbline: ";
 
 // The keys of ZeRO that DeepSpeed and accelerate's own section for it have under other names.
 struct ZeroKeys {

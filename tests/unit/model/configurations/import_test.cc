@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/configurations/export.h"
 #include "model/megatron/model_shape.h"
 
 namespace plumbline::model::configurations {
@@ -347,6 +349,61 @@ TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
                   HasSubstr("| `" + std::string(row.name) + "` | " + target + " | " + std::string(row.note) + " |\n"));
     }
   }
+}
+
+Plan plan_of(const std::string& text) {
+  const auto plan = read_plan(
+      "[model]\nconfig = \"llama-3-8b\"\n[cluster]\ntopology = \"h100-dgx\"\ngpus = 64\n[batch]\n"
+      "sequence_length = 4096\nmicro_batch_size = 1\nglobal_batch_size = 128\n" +
+          text,
+      "p.toml", {});
+  EXPECT_TRUE(plan) << to_string(plan.error());
+  return plan.value_or(Plan());
+}
+
+// The keys that both plans have set come back; what the format has no key for through comments.
+TEST(Export, PlansComeBackFromTorchtitansFile) {
+  const std::vector<std::string> plans = {
+      "[parallelism]\nzero_stage = 3\n",
+      "[parallelism]\nzero_stage = 3\ntensor = 8\nsequence = true\nshard_group = 4\n",
+      "[parallelism]\npipeline = 4\nzero_stage = 1\n[schedule]\nkind = \"zb-v\"\n[recompute]\npolicy = \"full\"\n",
+      "[parallelism]\ncontext = 2\nzero_stage = 3\n[precision]\ngemm = \"mxfp8\"\n[overlap]\nprefetch = "
+      "2\n[stack]\nname = \"torchtitan-compile\"\n",
+      "[parallelism]\ntensor = 2\n[precision]\ngemm = \"fp16\"\n[schedule]\nlayers_per_stage = [32]\n[run]\ntokens = "
+      "1e12\n"};
+  for (const std::string& text : plans) {
+    const Plan plan = plan_of(text);
+    const auto out = export_torchtitan({plan, 32, 8});
+    ASSERT_TRUE(out) << to_string(out.error());
+    EXPECT_THAT(out->text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
+    const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
+    const std::string wanted = to_toml(plan), found = to_toml(back.plan);
+    for (const std::string_view line : lines_of(wanted))
+      EXPECT_TRUE(line.starts_with('#') || found.find(std::string(line) + "\n") != std::string::npos) << line << '\n'
+                                                                                                      << out->text;
+  }
+  const auto fsdp = export_torchtitan({plan_of(plans.front()), 32, 8});
+  EXPECT_THAT(fsdp->text, testing::Not(HasSubstr("# plumbline: parallelism")));
+  Plan other = plan_of("");
+  other.model.config = "mpt-7b";
+  EXPECT_EQ(export_torchtitan({other, 32, 8}).error().kind, ErrorKind::infeasible);
+}
+
+TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
+  const Plan plan = plan_of(
+      "[parallelism]\nzero_stage = 2\n[offload]\noptimizer = true\n[recompute]\npolicy = \"full\"\n"
+      "[overlap]\nparameter_gather = false\n[precision]\ngradients = \"bf16\"\n");
+  const auto out = export_deepspeed({plan, 32, 8});
+  ASSERT_TRUE(out) << to_string(out.error());
+  const auto back = read(
+      import("deepspeed", out->text,
+             {"model.config=llama-3-8b", "batch.sequence_length=4096", "cluster.gpus=64", "recompute.policy=full"}));
+  EXPECT_EQ(back.plan.parallelism.zero_stage, 2);
+  EXPECT_EQ(back.plan.batch.global_batch_size, 128);
+  EXPECT_TRUE(back.plan.offload.optimizer);
+  EXPECT_EQ(back.plan.overlap.gradient_bucket_bytes, 40e6);
+  EXPECT_THAT(out->notes, testing::Contains(HasSubstr("recompute.policy = \"full\": is in the training script")));
+  EXPECT_THAT(out->notes, testing::Not(testing::Contains(HasSubstr("zero_stage"))));
 }
 
 TEST(StartingPlan, TakesTheFirstLayoutThatFits) {

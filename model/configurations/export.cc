@@ -1,0 +1,204 @@
+#include "model/configurations/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/configurations/detail/shared.h"
+#include "model/configurations/import.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using Lines = std::map<std::string, std::string, std::less<>>;
+
+// Returns the values of a plan as TOML; keys that are not set have none.
+Lines values_of(const Plan& plan) {
+  Lines values;
+  std::string section;
+  const std::string all = to_toml(plan);
+  for (const std::string_view line : lines_of(all)) {
+    const std::size_t equals = line.find(" = ");
+    if (line.starts_with('[')) section = std::string(line.substr(1, line.size() - 2));
+    if (!line.starts_with('[') && !line.starts_with('#') && equals != std::string_view::npos)
+      values[fmt::format("{}.{}", section, line.substr(0, equals))] = std::string(line.substr(equals + 3));
+  }
+  return values;
+}
+
+// Returns the keys that the written file does not give back, as KEY = VALUE.
+Result<std::vector<std::string>> lost_keys(const ConfigurationFormat& format, const std::string& text,
+                                           const ExportInput& input, std::vector<std::string> overrides) {
+  overrides.push_back(fmt::format("cluster.gpus={}", input.plan.cluster.gpus));
+  const auto layers = [&input](const std::string&) -> Result<std::int64_t> { return input.layers; };
+  const auto back = TRY(import_configuration(format, text, "written", {overrides, "model.json", layers}));
+  const Lines before = values_of(input.plan), after = values_of(back.plan);
+  std::vector<std::string> lost;
+  for (const auto& [key, value] : before) {
+    const auto found = after.find(key);
+    if (key != "model.config" && (found == after.end() || found->second != value))
+      lost.push_back(fmt::format("{} = {}", key, value));
+  }
+  return lost;
+}
+
+std::int64_t data_ranks(const Plan& plan) {
+  const auto& degrees = plan.parallelism;
+  return std::max<std::int64_t>(1, plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline));
+}
+
+class TomlWriter {
+ public:
+  void section(std::string_view name) { text_ += fmt::format("\n[{}]\n", name); }
+  template <class T>
+  void put(std::string_view key, const T& value) {
+    text_ += fmt::format("{} = {}\n", key, toml_of(value));
+  }
+  std::string& text() { return text_; }
+
+ private:
+  std::string text_;
+};
+
+void write_titan_training(const Plan& plan, TomlWriter& out) {
+  const bool pipeline = plan.parallelism.pipeline > 1;
+  const std::int64_t local = pipeline ? plan.batch.global_batch_size / data_ranks(plan) : plan.batch.micro_batch_size;
+  out.section("training");
+  out.put("local_batch_size", std::max<std::int64_t>(1, local));
+  out.put("global_batch_size", plan.batch.global_batch_size);
+  out.put("seq_len", plan.batch.sequence_length);
+  out.put("max_norm", plan.optimizer.gradient_clipping ? 1.0 : 0.0);
+  const double step =
+      static_cast<double>(plan.batch.global_batch_size) * static_cast<double>(plan.batch.sequence_length);
+  if (plan.run.tokens) out.put("steps", static_cast<std::int64_t>(*plan.run.tokens / step));
+  out.put("enable_cpu_offload", plan.offload.optimizer);
+  out.put("mixed_precision_param", plan.precision.gemm == Precision::fp32 ? "float32" : "bfloat16");
+  const Precision wire = plan.precision.gradient_reduce.value_or(plan.precision.gradients);
+  out.put("mixed_precision_reduce", wire == Precision::bf16 ? "bfloat16" : "float32");
+}
+
+void write_titan_parallelism(const Plan& plan, TomlWriter& out) {
+  const auto& degrees = plan.parallelism;
+  const std::int64_t data = data_ranks(plan);
+  const std::int64_t group =
+      degrees.shard_group > 0 ? std::max<std::int64_t>(1, degrees.shard_group / degrees.context) : data;
+  const std::int64_t shards = degrees.zero_stage == 0 ? 1 : std::min(group, data);
+  out.section("parallelism");
+  out.put("data_parallel_replicate_degree", data / shards);
+  out.put("data_parallel_shard_degree", shards);
+  out.put("fsdp_reshard_after_forward", degrees.reshard_after_forward ? "always" : "never");
+  out.put("tensor_parallel_degree", degrees.tensor);
+  out.put("enable_async_tensor_parallel", plan.overlap.tensor);
+  out.put("context_parallel_degree", degrees.context);
+  if (degrees.context > 1)
+    out.put("context_parallel_rotate_method", degrees.context_method == "ring" ? "alltoall" : "allgather");
+  out.put("expert_parallel_degree", degrees.expert);
+  out.put("expert_tensor_parallel_degree", degrees.expert_tensor);
+  if (degrees.expert > 1)
+    out.put("expert_parallel_comm_backend", plan.stack.dispatcher == "alltoall" ? "standard" : plan.stack.dispatcher);
+  out.put("pipeline_parallel_degree", degrees.pipeline);
+  if (degrees.pipeline == 1) return;
+  out.put("pipeline_parallel_schedule", titan_schedule(plan.schedule.kind));
+  out.put("pipeline_parallel_microbatch_size", plan.batch.micro_batch_size);
+}
+
+void write_titan_rest(const Plan& plan, TomlWriter& out) {
+  out.section("activation_checkpoint");
+  out.put("mode", plan.recompute.policy);
+  if (plan.recompute.policy == "selective") out.put("selective_ac_option", "op");
+  out.section("compile");
+  out.put("enable", plan.stack.name != "pytorch-fsdp-eager");
+  out.section("optimizer");
+  out.put("name", "AdamW");
+  out.put("implementation", "fused");
+}
+
+std::string launch_line(const ExportInput& input) {
+  const std::int64_t node = std::max<std::int64_t>(1, std::min(input.gpus_per_node, input.plan.cluster.gpus));
+  return fmt::format(
+      "# Start it on every node, with the first one's name as MASTER_ADDR:\n"
+      "# torchrun --nnodes={} --nproc_per_node={} --rdzv_backend=c10d --rdzv_id=0 "
+      "--rdzv_endpoint=\"$MASTER_ADDR:29500\" -m torchtitan.train --job.config_file train.toml\n",
+      (input.plan.cluster.gpus + node - 1) / node, node);
+}
+
+const char* float_of(Precision precision) {
+  return precision == Precision::fp16 ? "fp16" : precision == Precision::fp32 ? "fp32" : "bf16";
+}
+
+nlohmann::ordered_json zero_of(const Plan& plan) {
+  nlohmann::ordered_json zero;
+  const bool third = plan.parallelism.zero_stage == 3;
+  zero["stage"] = plan.parallelism.zero_stage;
+  zero["overlap_comm"] = plan.overlap.gradient_reduce;
+  const double bytes = plan.precision.gradients == Precision::fp32 ? 4 : 2;
+  zero["reduce_bucket_size"] = static_cast<std::int64_t>(plan.overlap.gradient_bucket_bytes / bytes);
+  if (plan.offload.optimizer) zero["offload_optimizer"] = {{"device", "cpu"}, {"pin_memory", true}};
+  if (third && plan.parallelism.shard_group > 0) zero["mics_shard_size"] = plan.parallelism.shard_group;
+  return zero;
+}
+
+}  // namespace
+
+Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
+  const auto flavor = titan_flavor(model_name(input.plan));
+  if (!flavor)
+    return infeasible("model.config", fmt::format("torchtitan has no flavor of {}", model_name(input.plan)),
+                      fmt::format("its flavors: {}", torchtitan_flavors()));
+  const std::string_view converter = input.plan.precision.gemm == Precision::mxfp8 ? "quantize.linear.mx"
+                                     : is_quantized(input.plan.precision.gemm)     ? "quantize.linear.float8"
+                                                                                   : "";
+  TomlWriter out;
+  out.section("model");
+  out.put("name", flavor->first);
+  out.put("flavor", flavor->second);
+  if (!converter.empty()) out.put("converters", std::vector<std::string>{std::string(converter)});
+  write_titan_training(input.plan, out);
+  write_titan_parallelism(input.plan, out);
+  write_titan_rest(input.plan, out);
+  ExportedConfiguration exported;
+  exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));
+  exported.text = launch_line(input);
+  for (const std::string& lost : exported.notes) exported.text += fmt::format("{}{}\n", kPlumblineComment, lost);
+  exported.text += out.text();
+  for (std::string& lost : exported.notes) lost += ": torchtitan has no key for it";
+  if (flavor->second == "671B")
+    exported.notes.emplace_back("the flavor has no prediction modules: num_nextn_predict_layers = 0");
+  return exported;
+}
+
+Result<ExportedConfiguration> export_deepspeed(const ExportInput& input) {
+  const Plan& plan = input.plan;
+  const std::int64_t data = data_ranks(plan);
+  nlohmann::ordered_json json;
+  json["train_batch_size"] = plan.batch.global_batch_size;
+  json["train_micro_batch_size_per_gpu"] = plan.batch.micro_batch_size;
+  json["gradient_accumulation_steps"] =
+      std::max<std::int64_t>(1, plan.batch.global_batch_size / (plan.batch.micro_batch_size * data));
+  json["gradient_clipping"] = plan.optimizer.gradient_clipping ? 1.0 : 0.0;
+  if (plan.precision.gemm == Precision::fp16) json["fp16"]["enabled"] = true;
+  if (plan.precision.gemm != Precision::fp16 && plan.precision.gemm != Precision::fp32) json["bf16"]["enabled"] = true;
+  json["data_types"]["grad_accum_dtype"] = float_of(plan.precision.gradients);
+  if (plan.precision.gradient_reduce) json["communication_data_type"] = float_of(*plan.precision.gradient_reduce);
+  if (plan.parallelism.tensor > 1) json["tensor_parallel"]["autotp_size"] = plan.parallelism.tensor;
+  if (plan.parallelism.pipeline > 1) json["pipeline"]["stages"] = plan.parallelism.pipeline;
+  if (plan.parallelism.context > 1) json["sequence_parallel_size"] = plan.parallelism.context;
+  json["zero_optimization"] = zero_of(plan);
+  ExportedConfiguration exported;
+  exported.text = json.dump(2) + "\n";
+  exported.notes =
+      TRY(lost_keys(deepspeed(), exported.text, input,
+                    {"model.config=model.json", fmt::format("batch.sequence_length={}", plan.batch.sequence_length)}));
+  exported.notes.push_back(fmt::format("batch.sequence_length = {}", plan.batch.sequence_length));
+  for (std::string& lost : exported.notes) lost += ": is in the training script, or DeepSpeed has no key for it";
+  return exported;
+}
+
+}  // namespace plumbline::model::configurations
