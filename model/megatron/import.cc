@@ -84,7 +84,7 @@ class Importer {
   void note_reading(const Script& script) {
     std::string defaults;
     for (const Word& word : script.defaults) {
-      if (!word.text.ends_with('=')) defaults += (defaults.empty() ? "" : ", ") + word.text;
+      defaults += (defaults.empty() ? "" : ", ") + word.text + (word.text.ends_with('=') ? "''" : "");
     }
     if (!defaults.empty())
       out_.notes.push_back({0, fmt::format("the script's own defaults hold, --define changes them: {}", defaults)});

@@ -165,6 +165,8 @@ class Parser {
     const std::size_t first = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '_'))
       ++at_;
+    const std::size_t key = text_.find(']', at_);
+    if (at_ > first && at_ < text_.size() && text_[at_] == '[' && key != std::string_view::npos) at_ = key + 1;
     return text_.substr(first, at_ - first);
   }
 

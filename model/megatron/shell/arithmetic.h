@@ -17,8 +17,8 @@ struct NumberScope {
   std::function<void(std::string_view, std::int64_t)> assign;
 };
 
-// Evaluates + - * / % ** comparisons && || ! ?: and assignments over numbers and names. Returns nothing when the text
-// has other content, a name has no number, or a result does not fit 64 bits.
+// Evaluates + - * / % ** comparisons && || ! ?: and assignments over numbers, names and NAME[KEY]. Returns nothing when
+// the text has other content, a name has no number, or a result does not fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text, const NumberScope& scope);
 
 // Parses a text that is a decimal integer.

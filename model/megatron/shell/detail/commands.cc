@@ -269,8 +269,11 @@ bool Evaluator::run_text(const std::string& name, const Fields& fields, const No
 }
 
 void Evaluator::print(const Letters& text) {
-  if (output_ != nullptr && *output_ && charge(text.size()))
-    (*output_)->insert((*output_)->end(), text.begin(), text.end());
+  if (output_ == nullptr || !*output_ || !charge(text.size())) return;
+  for (Letter letter : text) {
+    letter.quoted = false;
+    (*output_)->push_back(letter);
+  }
 }
 
 // Returns what the command reads: its here-document or the output of the command before |.
@@ -378,26 +381,33 @@ void Evaluator::run_source(const Fields& fields, int line) {
   if (flow_ == Flow::give_back) flow_ = Flow::none;
 }
 
-// getopts LETTERS NAME: the next option of the parameters.
+// getopts LETTERS NAME: the next option of the parameters; several letters may share one word.
 void Evaluator::run_options(const Fields& fields) {
+  const auto number = [this](const char* name, std::int64_t missing) {
+    const Fields* value = find(name);
+    return value == nullptr || value->empty() ? missing : integer(text_of(value->front())).value_or(missing);
+  };
+  constexpr const char* place_in_word = "OPTIND.letter";  // no name that a script can have
   const std::string letters = fields.size() > 1 ? text_of(fields[1]) : "";
-  const std::string name = fields.size() > 2 ? text_of(fields[2]) : "";
-  const Fields* index = find("OPTIND");
-  const std::int64_t at = index == nullptr || index->empty() ? 1 : integer(text_of(index->front())).value_or(1);
-  const bool more = !name.empty() && at >= 1 && static_cast<std::size_t>(at) <= state_.parameters.size();
-  const Letters option = more ? state_.parameters[static_cast<std::size_t>(at - 1)] : Letters();
-  status_ = truth_of(option.size() > 1 && option[0].symbol == '-' && option[1].symbol != '-');
+  const std::int64_t at = number("OPTIND", 1), count = static_cast<std::int64_t>(state_.parameters.size());
+  const bool more = fields.size() > 2 && at >= 1 && at <= count;
+  const Letters word = more ? state_.parameters[static_cast<std::size_t>(at - 1)] : Letters();
+  const std::string written = text_of(word);
+  status_ = truth_of(word.size() > 1 && written[0] == '-' && written != "--");
+  if (written == "--") assign("OPTIND", {letters_of(std::to_string(at + 1), 0)});
   if (status_ != Truth::yes) return;
-  const std::size_t known = letters.find(option[1].symbol);
+  const auto place =
+      static_cast<std::size_t>(std::clamp<std::int64_t>(number(place_in_word, 1), 1, std::ssize(word) - 1));
+  const std::size_t known = letters.find(word[place].symbol);
   const bool valued = known != std::string::npos && known + 1 < letters.size() && letters[known + 1] == ':';
-  const bool apart = valued && option.size() == 2;
-  assign(name, {known == std::string::npos ? letters_of("?", option[1].line) : Letters{option[1]}});
-  if (valued) {
-    const bool given = !apart || static_cast<std::size_t>(at) < state_.parameters.size();
-    assign("OPTARG", {apart ? given ? state_.parameters[static_cast<std::size_t>(at)] : Letters()
-                            : slice(option, 2, option.size())});
-  }
-  assign("OPTIND", {letters_of(std::to_string(at + (apart ? 2 : 1)), 0)});
+  const bool last = valued || place + 1 == word.size(), apart = valued && place + 1 == word.size();
+  assign(text_of(fields[2]), {known == std::string::npos ? letters_of("?", word[place].line) : Letters{word[place]}});
+  if (apart)
+    assign("OPTARG", {at < count ? state_.parameters[static_cast<std::size_t>(at)] : Letters()});
+  else if (valued)
+    assign("OPTARG", {slice(word, place + 1, word.size())});
+  assign(place_in_word, {letters_of(std::to_string(last ? 1 : place + 1), 0)});
+  assign("OPTIND", {letters_of(std::to_string(at + (apart ? 2 : last ? 1 : 0)), 0)});
 }
 
 // read NAME ... of a here-document or a pipe; what only a running shell reads is not known.

@@ -17,6 +17,13 @@ namespace {
 constexpr int deepest_call = 40;
 constexpr std::size_t longest_value = 1'000'000;
 
+// Whether "NAME=" stands somewhere in the text.
+bool sets(std::string_view text, std::string_view assignment) {
+  for (std::size_t at = text.find(assignment); at != std::string_view::npos; at = text.find(assignment, at + 1))
+    if (at == 0 || !in_name(text[at - 1])) return true;
+  return false;
+}
+
 // Whether the word of a list stands for file names, which only a machine has.
 bool is_file_pattern(const Letters& word) {
   return std::ranges::any_of(
@@ -29,7 +36,7 @@ Evaluator::Evaluator(const ShellInputs& inputs, Budget& budget, std::vector<std:
     : inputs_(inputs), budget_(budget), forced_(std::move(forced)) {
   for (const auto& [name, value] : inputs.definitions) state_.variables[name] = {letters_of(value, 0)};
   for (int i = 1; inputs.definitions.contains(std::to_string(i)); ++i)
-    state_.parameters.push_back(state_.variables[std::to_string(i)].front());
+    state_.parameters.push_back(letters_of(inputs.definitions.find(std::to_string(i))->second, 0));
   const std::string name = inputs.path.substr(inputs.path.rfind('/') + 1);
   const Letters self = letters_of(inputs.folder.empty() ? name : inputs.folder + "/" + name, 0);
   state_.variables["0"] = state_.variables["BASH_SOURCE"] = {self};
@@ -43,7 +50,9 @@ Result<Script> Evaluator::run(std::string_view text) {
     for (const Letters& comment : parsed_.front().comments)
       out_.comments.push_back({text_of(comment), comment.front().line});
   out_.commands = std::move(state_.commands);
-  out_.defaults = std::move(state_.defaults);
+  // An empty default of a variable that the script sets elsewhere is no choice.
+  for (Word& word : state_.defaults)
+    if (!word.text.ends_with('=') || !sets(text, word.text)) out_.defaults.push_back(std::move(word));
   out_.skipped = std::move(state_.skipped);
   for (const auto& [name, fields] : state_.variables)
     out_.variables[name] = fields.empty() ? "" : text_of(fields.front());
@@ -51,9 +60,22 @@ Result<Script> Evaluator::run(std::string_view text) {
 }
 
 const Fields* Evaluator::find(std::string_view name) const {
+  if (name == "@") return &state_.parameters;
+  if (const auto index = integer(name); (index && *index > 0) || name == "#") return find_parameter(index.value_or(0));
   if (const auto found = state_.variables.find(name); found != state_.variables.end()) return &found->second;
   if (const auto found = state_.assumed.find(name); found != state_.assumed.end()) return &found->second;
   return nullptr;
+}
+
+// Returns a parameter, or their number for 0. Parameters that are not given are empty; where the script is read without
+// any they are not known, though their number is 0.
+const Fields* Evaluator::find_parameter(std::int64_t index) const {
+  const auto count = static_cast<std::int64_t>(state_.parameters.size());
+  if (index > count && state_.locals.empty() && !inputs_.definitions.contains("1")) return nullptr;
+  found_ = index == 0      ? Fields{letters_of(std::to_string(count), 0)}
+           : index > count ? Fields()
+                           : Fields{state_.parameters[static_cast<std::size_t>(index - 1)]};
+  return &found_;
 }
 
 void Evaluator::assign(const std::string& name, Fields value) {
@@ -119,6 +141,13 @@ void Evaluator::fail(int line, std::string message, std::string hint) {
                  std::move(hint)};
 }
 
+bool Evaluator::spend(int line) {
+  if (--budget_.commands >= 0) return true;
+  exhausted_ = true;
+  fail(line, "the script runs over 500,000 commands", "loops without an end are not read");
+  return false;
+}
+
 bool Evaluator::enter(int line) {
   if (calls_ >= deepest_call) {
     exhausted_ = true;
@@ -151,10 +180,7 @@ void Evaluator::run_list(const std::vector<Node>& nodes) {
 }
 
 void Evaluator::run_node(const Node& node) {
-  if (--budget_.commands < 0) {
-    exhausted_ = true;
-    return fail(node.line, "the script runs over 500,000 commands", "loops without an end are not read");
-  }
+  if (!spend(node.line)) return;
   switch (node.kind) {
     case NodeKind::command:
       return run_command(node);
@@ -292,7 +318,7 @@ bool Evaluator::run_body(const Clause& clause) {
 
 void Evaluator::run_loop(const Node& node) {
   const Clause& clause = node.clauses[0];
-  while (!stopped() && --budget_.commands > 0) {
+  while (!stopped() && spend(node.line)) {
     Truth truth = condition(clause.condition);
     if (node.inverted) truth = !truth;
     if (stopped()) return;
@@ -331,7 +357,7 @@ void Evaluator::run_each(const Node& node) {
   for (const Letters& word : words) {
     if (stopped()) return;
     assign(name, {word});
-    if (--budget_.commands < 0 || !run_body(clause)) break;
+    if (!spend(node.line) || !run_body(clause)) break;
   }
 }
 
@@ -345,10 +371,7 @@ void Evaluator::run_count(const Node& node) {
       return choose({node.line, node.text},
                     {{"the loop does not run", [] {}}, {"the loop runs once", [&] { run_body(node.clauses[0]); }}});
     }
-    if (--budget_.commands < 0) {
-      exhausted_ = true;
-      return fail(node.line, "the script runs over 500,000 commands", "loops without an end are not read");
-    }
+    if (!spend(node.line)) return;
     if (*goes_on == 0 || !run_body(node.clauses[0])) return;
     read_number(node.words[2], *this);
   }

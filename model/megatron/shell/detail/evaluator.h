@@ -74,8 +74,10 @@ class Evaluator final : private Scope {
   void take_default(std::string_view name, const std::string& value, int line) override;
   bool charge(std::size_t letters) override;
 
+  const Fields* find_parameter(std::int64_t index) const;
   bool stopped() const { return flow_ != Flow::none || error_.has_value() || undecided_; }
   void fail(int line, std::string message, std::string hint);
+  bool spend(int line);  // a command of the budget
   bool enter(int line);  // counts nested calls
   const Syntax* parse(const Letters& text);
 
@@ -131,6 +133,7 @@ class Evaluator final : private Scope {
   Script out_;
   std::deque<Syntax> parsed_;
   const Syntax* syntax_ = nullptr;  // whose here-documents are read
+  mutable Fields found_;            // the parameter that was looked up last
   Flow flow_ = Flow::none;
   int levels_ = 0;
   Truth status_ = Truth::yes;

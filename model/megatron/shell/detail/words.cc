@@ -281,7 +281,9 @@ std::optional<std::int64_t> read_number(const Letters& formula, Scope& scope) {
   const Letters text = read_text(formula, scope);
   if (!is_known(text)) return std::nullopt;
   const auto value_of = [&scope](std::string_view name) -> std::optional<std::string> {
-    const Fields* value = scope.find(name);
+    const std::size_t key = name.find('[');
+    const Parameter element = key == std::string_view::npos ? Parameter() : read_parameter(letters_of(name, 0), scope);
+    const Fields* value = element.fields ? &*element.fields : scope.find(name);
     const bool known = value != nullptr && !value->empty() && is_known(value->front());
     if (!known) scope.miss(name);
     return known ? std::optional(text_of(value->front())) : std::nullopt;

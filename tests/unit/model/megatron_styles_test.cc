@@ -1,0 +1,188 @@
+// Imports launch scripts in the styles of public repositories: their plans, or the reason why there is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model/base/text_file.h"
+#include "model/megatron/import.h"
+#include "tests/support/inputs.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string styles = tests::shipped("tests/golden/inputs/megatron/styles");
+
+FoundFile find_style(const std::string& path) {
+  const fs::path whole = (fs::path(styles) / path).lexically_normal();
+  const auto text = fs::is_regular_file(whole) ? read_text_file(whole.string()) : tl::unexpected(Error());
+  if (text) return {FileKind::file, *text};
+  return {whole.string().starts_with(styles) ? FileKind::none : FileKind::unknown, ""};
+}
+
+Result<ImportedScript> import_style(const std::string& text, const std::string& name, const Definitions& definitions) {
+  return import_script(text, name,
+                       {.definitions = definitions, .config = "m.json", .folder = styles, .find_file = find_style});
+}
+Result<ImportedScript> import_style(const std::string& name, const Definitions& definitions) {
+  return import_style(read_text_file(styles + "/" + name).value(), name, definitions);
+}
+
+struct Expected {
+  std::string script;
+  Definitions definitions;
+  std::int64_t gpus, layers, hidden, tensor, pipeline, context, batch;
+  std::vector<std::string> lines;  // of the plan
+};
+
+TEST(MegatronStyles, ScriptsAreImported) {
+  const std::vector<Expected> all = {
+      {"model_size.sh", {}, 16, 32, 4096, 1, 1, 1, 512, {"zero_stage = 1"}},
+      {"model_size.sh", {{"1", "70b"}, {"2", "16"}}, 128, 80, 8192, 8, 4, 1, 512, {}},
+      {"slurm_array.sh",
+       {},
+       128,
+       32,
+       4096,
+       1,
+       4,
+       1,
+       256,
+       {"expert = 8", "virtual_stages = 2", "kind = \"interleaved\"", "dispatcher = \"alltoall\"",
+        "gradient_reduce = true", "sequence = false"}},
+      {"getopts.sh",
+       {{"1", "-n"}, {"2", "4"}, {"3", "-fp2"}, {"4", "--"}, {"5", "--lr"}, {"6", "1e-4"}},
+       32,
+       40,
+       5120,
+       2,
+       2,
+       1,
+       512,
+       {"gemm = \"fp8_tensor\"", "sequence = true"}},
+      {"getopts.sh",
+       {{"1", "-n4"}, {"2", "-f"}, {"3", "-t"}, {"4", "8"}},
+       32,
+       40,
+       5120,
+       8,
+       1,
+       1,
+       512,
+       {"gemm = \"fp8_tensor\""}},
+      {"long_options.sh", {}, 8, 32, 4096, 2, 1, 1, 128, {"policy = \"none\""}},
+      {"long_options.sh",
+       {{"1", "--nodes"}, {"2", "4"}, {"3", "--recompute"}, {"4", "selective"}, {"5", "--gpus=4"}},
+       16,
+       32,
+       4096,
+       2,
+       1,
+       1,
+       256,
+       {"policy = \"selective\"", "operators = [\"core_attention\"]"}},
+      {"sourced.sh", {}, 64, 32, 4096, 2, 1, 2, 128, {"kernel = \"flash2\"", "sequence = true"}},
+      {"nested_if.sh", {}, 32, 48, 6144, 1, 4, 1, 256, {"gradient_reduce = false", "gemm = \"bf16\""}},
+      {"nested_if.sh", {{"NODES", "8"}}, 64, 48, 6144, 1, 4, 1, 256, {"gradient_reduce = true"}},
+      {"nested_if.sh", {{"MODE", "debug"}}, 1, 2, 6144, 1, 1, 1, 256, {}},
+      {"heredoc.sh", {}, 64, 24, 2048, 2, 2, 1, 512, {"gemm = \"fp16\""}},
+      {"environment.sh", {}, 32, 80, 8192, 4, 2, 1, 256, {"gemm = \"bf16\""}},
+      {"environment.sh",
+       {{"FP8", "1"}, {"CP", "2"}, {"NNODES", "16"}},
+       128,
+       80,
+       8192,
+       4,
+       2,
+       2,
+       256,
+       {"gemm = \"fp8\""}},
+      {"undecided.sh", {{"CLUSTER", "hopper"}}, 32, 80, 8192, 8, 1, 1, 128, {"gemm = \"fp8\""}},
+      {"machine.sh", {{"GPUS_PER_NODE", "4"}}, 16, 32, 4096, 1, 4, 1, 64, {}},
+  };
+  for (const Expected& expected : all) {
+    const auto read = import_style(expected.script, expected.definitions);
+    ASSERT_TRUE(read) << expected.script << to_string(read.error());
+    EXPECT_EQ(read->plan.cluster.gpus, expected.gpus) << expected.script;
+    EXPECT_EQ(read->shape.layers, expected.layers) << expected.script;
+    EXPECT_EQ(read->shape.hidden_size, expected.hidden) << expected.script;
+    EXPECT_EQ(read->plan.parallelism.tensor, expected.tensor) << expected.script;
+    EXPECT_EQ(read->plan.parallelism.pipeline, expected.pipeline) << expected.script;
+    EXPECT_EQ(read->plan.parallelism.context, expected.context) << expected.script;
+    EXPECT_EQ(read->plan.batch.global_batch_size, expected.batch) << expected.script;
+    for (const std::string& line : expected.lines)
+      EXPECT_THAT(to_toml(read->plan), testing::HasSubstr("\n" + line + "\n")) << expected.script;
+  }
+}
+
+TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
+  const auto undecided = import_style("undecided.sh", {});
+  ASSERT_FALSE(undecided);
+  tests::expect_error(undecided.error(), ErrorKind::input, "undecided.sh", 3, "", "[ \"$CLUSTER\" = \"hopper\" ]");
+  EXPECT_THAT(undecided.error().message, testing::HasSubstr("parallelism.tensor is 8 or 4"));
+  EXPECT_THAT(undecided.error().message, testing::HasSubstr("precision.gemm is \"fp8\" or \"bf16\""));
+  EXPECT_THAT(undecided.error().hint, testing::HasSubstr("--define CLUSTER=VALUE"));
+  const auto usage = import_style("getopts.sh", {});
+  ASSERT_FALSE(usage);
+  tests::expect_error(usage.error(), ErrorKind::input, "getopts.sh", 7, "", "ends here before it starts a training");
+  EXPECT_FALSE(import_style("machine.sh", {}));
+  EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
+  const auto missing = import_style("sourced.sh", {{"MODEL", "9b"}});
+  ASSERT_FALSE(missing);
+  tests::expect_error(missing.error(), ErrorKind::input, "sourced.sh", 5, "", "model_9b.sh' is sourced");
+}
+
+TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
+  std::string notes;
+  const auto nested = import_style("nested_if.sh", {});
+  for (const Note& note : nested->notes) notes += note.text + "\n";
+  EXPECT_THAT(notes, testing::HasSubstr("--define changes them: MODE=cluster, NODES=''\n"));
+  notes.clear();
+  const auto sourced = import_style("sourced.sh", {});
+  for (const Note& note : sourced->notes) notes += place_of(sourced->files, note.line) + ": " + note.text + "\n";
+  EXPECT_THAT(notes, testing::HasSubstr("NNODES=8, GPUS_PER_NODE=8, MODEL=8b"));
+  EXPECT_THAT(notes, testing::HasSubstr("sourced.sh:9: '/etc/profile.d/modules.sh' is not read"));
+  EXPECT_THAT(notes, testing::HasSubstr("common/model_8b.sh:5: --init-method-std 0.01: changes no cost"));
+}
+
+// Every script, cut anywhere and with pieces of others put in, is read or refused, in bounded work.
+RC_GTEST_PROP(MegatronStyles, CutAndMixedScriptsAreReadOrRefused, ()) {
+  static const std::vector<std::string> names = names_in_folder(styles, ".sh");
+  const auto any = [] { return read_text_file(styles + "/" + *rc::gen::elementOf(names) + ".sh").value(); };
+  std::string script = any();
+  script.resize(static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(script.size()) + 1)));
+  const std::string other = any();
+  const auto from = static_cast<std::size_t>(*rc::gen::inRange(0, static_cast<int>(other.size())));
+  if (*rc::gen::arbitrary<bool>()) script += other.substr(from);
+  const auto read = import_style(script, "s.sh", {});
+  if (!read) RC_ASSERT(!read.error().message.empty());
+}
+
+// Scripts without an end, and with more branches than can be read, are refused.
+TEST(MegatronStyles, WorkIsBounded) {
+  std::string many;
+  for (int i = 0; i < 30; ++i)
+    many += "if [ $A" + std::to_string(i) + " = 1 ]; then B" + std::to_string(i) + "=1; fi\n";
+  std::string deep;
+  for (int i = 0; i < 5000; ++i) deep += "if $X; then ";
+  std::string nested = "run ";
+  for (int i = 0; i < 5000; ++i) nested += "$(";
+  for (const std::string& script :
+       {std::string("while true; do X=1; done\n"), std::string("f() { f; f; }\nf\n"),
+        std::string("for ((i = 0; 1; i++)); do :; done\n"), std::string("x=1; until false; do x=$x$x; done\n"),
+        std::string("for i in {1..9999}; do for j in {1..9999}; do :; done; done\n"),
+        std::string("eval() { eval eval; }\neval\n"), many, deep, nested}) {
+    const auto read = import_style(script, "s.sh", {});
+    ASSERT_FALSE(read) << script.substr(0, 60);
+    EXPECT_THAT(read.error().message, testing::Not(testing::HasSubstr("no command runs"))) << script.substr(0, 60);
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::model::megatron
