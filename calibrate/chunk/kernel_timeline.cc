@@ -204,6 +204,22 @@ std::vector<const model::Span*> kernel_spans(const model::Timeline& timeline) {
   return spans;
 }
 
+std::map<std::string, double> idle_seconds(const model::Timeline& timeline) {
+  std::vector<const model::Span*> spans = kernel_spans(timeline);
+  std::ranges::stable_sort(spans, {}, &model::Span::start_ps);
+  std::map<std::string, double> seconds;
+  std::int64_t end_ps = spans.empty() ? 0 : spans.front()->start_ps;
+  for (const model::Span* span : spans) {
+    if (span->start_ps > end_ps) {
+      const std::string_view cause = note_value(timeline.kernels[static_cast<std::size_t>(span->kernel)].note, "wait");
+      seconds[cause.empty() ? "launch gaps" : std::string(cause)] +=
+          static_cast<double>(span->start_ps - end_ps) * 1e-12;
+    }
+    end_ps = std::max(end_ps, span->end_ps());
+  }
+  return seconds;
+}
+
 std::string_view note_value(std::string_view note, std::string_view key) {
   while (!note.empty()) {
     const std::string_view word = note.substr(0, note.find(' '));

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +34,11 @@ model::Timeline kernel_timeline(std::vector<TracedKernel> kernels, const KernelC
 
 // Returns the span of each of Timeline::kernels, in their order.
 std::vector<const model::Span*> kernel_spans(const model::Timeline& timeline);
+
+// Returns the seconds in which no kernel runs, between the first and the last, by what the kernel waited for that ends
+// them: "host", "communication", "dependency" (work of another stream), "unknown", as its note has it (wait=), else
+// "launch gaps".
+std::map<std::string, double> idle_seconds(const model::Timeline& timeline);
 
 // Returns the value of a word "key=value" of a note; empty when the note lacks the key.
 std::string_view note_value(std::string_view note, std::string_view key);

@@ -53,8 +53,7 @@ class KinetoStep {
       add_all(forward_behind, "B", layer);
     }
     add_all(backward_before, "B", layer);
-    kernel("void flash_bwd_dot_do_o_kernel<true, T>(P)", 20, "B", layer);
-    kernel("void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<T>(P)", 500, "B", layer);
+    add_all(attention_backward, "B", layer);
     return add_all(backward_behind, "B", layer);
   }
   // Adds a pass through all layers, with embedding and loss on a stage that has them.
@@ -95,6 +94,8 @@ class KinetoStep {
   KinetoTrace trace;
   std::vector<Expected> expected;  // of each kernel in order
   int thread = 1;
+  Kernels attention_backward = {{"void flash_bwd_dot_do_o_kernel<true, T>(P)", 20},
+                                {"void flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<T>(P)", 500}};
   std::string attention = "void flash_fwd_kernel<Flash_fwd_kernel_traits<128> >(P)";
 
  private:

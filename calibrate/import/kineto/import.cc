@@ -12,7 +12,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/gaps.h"
-#include "calibrate/import/kineto/detail/places.h"
+#include "calibrate/import/kineto/detail/places/places.h"
 #include "calibrate/import/kineto/detail/shapes.h"
 #include "calibrate/import/kineto/detail/steps.h"
 #include "calibrate/import/kineto/detail/trace_reader.h"
@@ -213,15 +213,17 @@ std::string describe_order(const OrderSummary& order) {
                      order.regular ? "" : "; the passes differ in length, so layers are those of attention only");
 }
 
-std::string describe_waits(const std::vector<Wait>& waits) {
-  constexpr double ns_per_ms = 1e6;
-  std::map<std::string_view, double> sums;
-  for (const Wait& wait : waits)
-    if (wait.length_ns > 0) sums[wait.cause] += static_cast<double>(wait.length_ns) / ns_per_ms;
+std::string describe_idle(const model::Timeline& timeline) {
+  constexpr double ms_per_s = 1e3, ps_per_ms = 1e9;
+  double all = 0;
   std::vector<std::string> causes;
-  for (const auto& [cause, sum] : sums)
-    causes.push_back(fmt::format("{} {:.3f} ms", cause.empty() ? "unknown" : cause, sum));
-  return fmt::format("streams wait, summed over streams: {}", fmt::join(causes, ", "));
+  for (const auto& [cause, seconds] : idle_seconds(timeline)) {
+    all += seconds;
+    causes.push_back(fmt::format("{} {:.3f}", cause, seconds * ms_per_s));
+  }
+  return fmt::format("GPU idle for {:.3f} of {:.3f} ms{}{}", all * ms_per_s,
+                     static_cast<double>(timeline.end_ps) / ps_per_ms,
+                     causes.empty() ? "" : ", it waits for: ", fmt::join(causes, ", "));
 }
 
 // Whether more than a fiftieth of the time has no phase or no layer.
@@ -260,8 +262,6 @@ Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, cons
     findings.push_back(fmt::format("GEMMs with a shape: {} of {}{}", shaped, gemms,
                                    shaped == 0 ? "; record_shapes=True of the profiler records them" : ""));
   found.waits = waits_of(trace, work, communicate(found.classes, classes));
-  if (std::ranges::any_of(found.waits, [](const Wait& wait) { return wait.length_ns > 0; }))
-    findings.push_back(describe_waits(found.waits));
   return found;
 }
 
@@ -350,6 +350,7 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
   ClassNames class_names(trace, classes);
   const auto indices = TRY(one_step(path, trace, std::move(all), class_names, options.step, result));
   fill(trace, indices, classes, examine(trace, indices, classes, class_names, result.findings), result);
+  result.findings.push_back(describe_idle(result.timeline));
   result.comments = comments_of(path, trace, result);
   return result;
 }

@@ -61,6 +61,9 @@ struct Annotation {  // a named range on a CPU thread or a GPU stream
   int device = 0, stream = 0;  // of a GPU annotation
 };
 
+// How the name of a step of the backward begins.
+inline constexpr std::string_view evaluate_prefix = "autograd::engine::evaluate_function";
+
 // An operator on a CPU thread: one that autograd records, one that multiplies matrices, or a step of the backward.
 struct Operation {
   std::int64_t start_ns = 0, end_ns = 0;

@@ -116,6 +116,45 @@ TEST(KinetoPlaces, WeightGradientsThatWerePutOffByOrder) {
   expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
 }
 
+// A first dense layer, dispatch and combine on a stream of their own, tensor-parallel collectives on another.
+TEST(KinetoPlaces, MixedLayersAndCollectivesByOrder) {
+  KinetoStep step;
+  const KinetoStep dense;
+  const auto set = [&](bool experts) {
+    step.forward_behind = dense.forward_behind;
+    step.backward_before = dense.backward_before;
+    if (!experts) return;
+    step.forward_behind.insert(step.forward_behind.begin() + 3,
+                               {{"router_topk_kernel", 9}, {"_permute_kernel", 30}, {"_unpermute_kernel", 30}});
+    step.backward_before.insert(step.backward_before.begin(), {{"_permute_kernel", 30}, {"_unpermute_kernel", 30}});
+  };
+  const auto transfer = [&](const char* phase, int layer) {
+    step.kernel("void deep_ep::internode::dispatch<false, 4>(P)", 200, phase, layer, 27);
+    step.kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(P)", 100, phase, layer, 20);
+  };
+  for (int i = 0; i < 3; ++i) {
+    for (int layer = 0; layer < 4; ++layer) {
+      set(layer > 0);
+      step.forward(layer);
+      transfer("F", layer);
+    }
+    for (int layer = 3; layer >= 0; --layer) {
+      set(layer > 0);
+      step.backward(layer);
+      transfer("B", layer);
+    }
+  }
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 3 forward and 3 backward passes");
+}
+
+TEST(KinetoPlaces, UnfusedAttentionByItsSoftmax) {
+  KinetoStep step;
+  step.attention = "void at::native::(anonymous namespace)::softmax_warp_forward<c10::BFloat16, 10>(P)";
+  step.attention_backward = {{"void at::native::(anonymous namespace)::softmax_warp_backward<c10::BFloat16>(P)", 60}};
+  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, false).backward_pass(4, true, false);
+  expect_matched(step.optimizer(), "by order: 4 layers in a pass, 2 forward and 2 backward passes");
+}
+
 TEST(KinetoPlaces, OverlappedPassesAreNotGuessed) {
   KinetoStep step;
   for (int i = 0; i < 4; ++i) step.forward(i).backward(3 - i);
@@ -150,6 +189,9 @@ TEST(KinetoPlaces, HooksOfFsdpAndSequenceNumbersOfAutograd) {
     step.backward(layer);
     operation("autograd::engine::evaluate_function: MmBackward0", start - 1, step.launch_us() - 1, 100 + layer, 2);
   }
+  const double start = step.launch_us();  // a node without a sequence number
+  step.kernel("void at::native::vectorized_elementwise_kernel<4, x>(P)", 10, "B", -1);
+  operation("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", start - 1, start + 1, -1, 2);
   const auto imported = import_step(step.trace.json());
   ASSERT_TRUE(imported) << model::to_string(imported.error());
   EXPECT_EQ(matched(step, *imported).right, 1);
@@ -263,7 +305,9 @@ TEST(KinetoWaits, ForTheHostForCommunicationAndForAnotherStream) {
   EXPECT_EQ(cause(1), "host");
   EXPECT_EQ(cause(3), "communication");
   EXPECT_EQ(cause(5), "dependency");
-  EXPECT_THAT(imported->findings, Contains(HasSubstr("streams wait")));
+  // 2 us in front of each kernel, 500 us of the host's pause.
+  EXPECT_THAT(imported->findings, Contains("GPU idle for 0.510 of 1.050 ms, it waits for: communication 0.002, "
+                                           "dependency 0.002, host 0.502, launch gaps 0.004"));
 }
 
 TEST(KinetoDamage, ReorderedEventsGiveTheSame) {

@@ -107,7 +107,7 @@ void EventKeeper::keep_work(const Event& event, std::int64_t start_ns, std::int6
 void EventKeeper::keep_range(const Event& event, std::int64_t start_ns, std::int64_t end_ns) {
   if (event.category == Category::operation) {
     const string_view dims = multiplies(event.name) ? event.arguments.dims : string_view();
-    if (event.arguments.sequence < 0 && dims.empty()) return;
+    if (event.arguments.sequence < 0 && dims.empty() && !event.name.starts_with(evaluate_prefix)) return;
     trace_.operations.push_back({start_ns, end_ns, event.arguments.sequence, trace_.names.number(event.name),
                                  trace_.names.number(dims), thread_of(event)});
     return;

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
-#include "calibrate/import/kineto/detail/anchors.h"
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/places.h"
+#include "calibrate/import/kineto/detail/places/anchors.h"
+#include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -99,6 +100,8 @@ class MainStream {
     items_.push_back(i);
     const std::string_view kind = class_names_[i].empty() ? trace_.names.text(piece(i).name) : class_names_[i];
     symbols_.push_back(numbers_.try_emplace(kind, static_cast<std::uint32_t>(numbers_.size())).first->second);
+    if (is_gemm(items_.size() - 1)) gemm_symbols_.insert(symbols_.back());
+    if (kind.find("norm") != std::string_view::npos) norm_symbols_.insert(symbols_.back());
   }
 
   std::string_view kind(std::size_t item) const { return class_names_[items_[item]]; }
@@ -152,49 +155,64 @@ class MainStream {
         std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second.first; })->second.second);
   }
 
-  // Finds how many kernels of a layer come before and behind its attention.
+  // Returns how many of the last `count` kernels between two forward layers there are from the first norm on, with
+  // which layers begin; `count` where there is none.
+  std::size_t from_norm(std::size_t count) const {
+    for (std::size_t found = count; found > 0; --found)
+      if (norm_symbols_.contains(forward_[forward_.size() - found])) return found;
+    return count;
+  }
+
+  // Finds how many kernels in front of a forward attention, and behind a backward one, belong to its layer: those of
+  // the layer's attention, which are the same whatever else the layer has.
   void measure_parts() {
     forward_ = usual(false);
     backward_ = usual(true);
-    std::vector<std::size_t> before_forward, before_backward;
+    std::vector<std::size_t> before, behind;
     if (anchors_.front().kind == Attention::forward)
-      before_forward.push_back(common_suffix(region(0, anchors_.front().first), forward_));
-    for (std::size_t a = 0; a + 1 < anchors_.size(); ++a) {
-      const bool from_backward = anchors_[a].kind == Attention::backward;
-      const bool to_backward = anchors_[a + 1].kind == Attention::backward;
-      if (from_backward && !to_backward) before_forward.push_back(common_suffix(after(a), forward_));
-      if (!from_backward && to_backward) before_backward.push_back(common_suffix(after(a), backward_));
-    }
-    forward_before_ = median(before_forward);
-    if (backward_.empty()) {  // each backward follows its recomputed forward
-      const std::size_t behind = forward_.size() - forward_before_;
-      std::vector<std::size_t> before, after_it;
-      for (std::size_t a = 0; a + 1 < anchors_.size(); ++a) {
-        const std::size_t size = after(a).size();
-        if (anchors_[a].kind == Attention::recomputed && size > behind) before.push_back(size - behind);
-        if (anchors_[a + 1].kind == Attention::recomputed && anchors_[a].kind == Attention::backward &&
-            size > forward_before_)
-          after_it.push_back(size - forward_before_);
+      before.push_back(common_suffix(region(0, anchors_.front().first), forward_));
+    for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
+      if (anchors_[a].kind == Attention::backward && anchors_[a + 1].kind == Attention::forward) {
+        before.push_back(common_suffix(after(a), forward_));
+        behind.push_back(common_prefix(after(a), backward_));
       }
-      backward_before_ = median(before);
-      backward_behind_ = median(after_it);
-    } else {
-      backward_before_ = median(before_backward);
-      backward_behind_ = backward_.size() - backward_before_;
+    if (anchors_.back().kind == Attention::backward)
+      behind.push_back(common_prefix(region(anchors_.back().last + 1, items_.size()), backward_));
+    forward_before_ = from_norm(median(before));
+    if (backward_.empty()) {  // each backward is followed by the forward of another layer that runs again
+      behind.clear();
+      for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
+        if (anchors_[a].kind == Attention::backward && anchors_[a + 1].kind == Attention::recomputed)
+          behind.push_back(after(a).size() - std::min(after(a).size(), forward_before_));
     }
+    backward_behind_ = median(behind);
+    if (backward_.empty()) return;
+    // What follows the last layer may be alike too, as GEMMs are. What precedes the first layer limits it: among the
+    // places that are left, the layer's attention ends last behind a kernel that is no GEMM.
+    std::vector<std::size_t> others;
+    for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
+      if (anchors_[a].kind != Attention::backward && anchors_[a + 1].kind == Attention::backward)
+        others.push_back(common_suffix(after(a), backward_));
+    const std::size_t least = backward_.size() - median(others);
+    for (std::size_t end = backward_behind_; end > 0 && end >= least; --end)
+      if (!gemm_symbols_.contains(backward_[end - 1])) {
+        backward_behind_ = end;
+        return;
+      }
   }
 
-  // Returns how many kernels in front of `end` belong to the layer of the anchor there.
+  // Returns how many of the `space` kernels in front of an anchor belong to its layer.
   std::size_t before(const Anchor& anchor, std::size_t space) const {
-    return std::min(space, anchor.kind == Attention::backward ? backward_before_ : forward_before_);
+    if (anchor.kind != Attention::backward) return std::min(space, forward_before_);
+    const std::size_t most = backward_.size() - std::min(backward_.size(), backward_behind_);
+    return std::min(most, common_suffix(region(anchor.first - space, anchor.first), backward_));
   }
 
-  // Returns how many kernels from `first` on belong to the layer of the anchor in front of it, at most `space`.
-  std::size_t behind(const Anchor& anchor, std::size_t first, std::size_t space) const {
-    const bool backward = anchor.kind == Attention::backward;
-    const Region usual = backward ? backward_ : forward_;
-    const std::size_t most = std::min(space, backward ? backward_behind_ : forward_.size() - forward_before_);
-    return usual.empty() ? most : std::min(most, common_prefix(region(first, first + space), usual));
+  // Returns how many of the `space` kernels behind an anchor belong to its layer.
+  std::size_t behind(const Anchor& anchor, std::size_t space) const {
+    if (anchor.kind == Attention::backward) return std::min(space, backward_behind_);
+    const std::size_t most = forward_.size() - std::min(forward_.size(), forward_before_);
+    return std::min(most, common_prefix(region(anchor.last + 1, anchor.last + 1 + space), forward_));
   }
 
   void place_between() {
@@ -203,7 +221,7 @@ class MainStream {
     if (anchors_.front().kind == Attention::forward) fill(0, start, {"F", -1, anchors_.front().pass});
     for (std::size_t a = 0; a + 1 < anchors_.size(); ++a) place_between(anchors_[a], anchors_[a + 1]);
     const std::size_t end = anchors_.back().last + 1;
-    const std::size_t rest = end + behind(anchors_.back(), end, items_.size() - end);
+    const std::size_t rest = end + behind(anchors_.back(), items_.size() - end);
     fill(end, rest, of(anchors_.back()));
     place_rest(rest, items_.size(), anchors_.back());
     fill(first_optimizer(), items_.size(), {.optimizer = true});
@@ -211,19 +229,26 @@ class MainStream {
 
   // Places what is between two anchors.
   void place_between(const Anchor& one, const Anchor& next) {
-    const std::size_t first = one.last + 1, space = next.first - first;
-    const std::size_t second = next.first - before(next, space);
-    fill(second, next.first, of(next));
-    const bool from_backward = one.kind == Attention::backward, to_backward = next.kind == Attention::backward;
-    const bool to_recomputed = next.kind == Attention::recomputed;
-    const bool forward_run = one.kind == Attention::forward && next.kind == Attention::forward;
-    const bool backward_run = one.kind != Attention::forward && (to_backward || to_recomputed);
-    if ((forward_run || backward_run) && one.pass == next.pass) return fill(first, second, of(one));
-    const std::size_t rest = first + behind(one, first, second - first);
+    const std::size_t first = one.last + 1, end = next.first, space = end - first;
+    const bool from_backward = one.kind == Attention::backward;
+    const bool to_forward = next.kind == Attention::forward;
+    if (one.pass == next.pass && (one.kind == Attention::forward) == to_forward) {
+      const std::size_t split = from_backward ? first + behind(one, space) : end - before(next, space);
+      fill(first, split, of(one));
+      fill(split, end, of(next));
+      return;
+    }
+    const std::size_t rest = first + behind(one, space);
+    const std::size_t second = end - before(next, end - rest);
     fill(first, rest, of(one));
-    if (forward_run) return fill(rest, second, {"F", -1, next.pass});
-    if (from_backward) return place_rest(rest, second, one);
-    if (to_backward || to_recomputed) place_loss(rest, second, one, next);
+    fill(second, end, of(next));
+    if (from_backward) {
+      place_rest(rest, second, one);
+    } else if (to_forward) {
+      fill(rest, second, {"F", -1, next.pass});
+    } else {
+      place_loss(rest, second, one, next);
+    }
   }
 
   // Divides what is between the last forward layer and the first backward layer behind the loss, where there is one.
@@ -266,10 +291,11 @@ class MainStream {
   std::vector<std::size_t> items_;
   Symbols symbols_;
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  std::set<std::uint32_t> gemm_symbols_, norm_symbols_;
   std::vector<Anchor> anchors_;
   std::vector<Guess> guesses_;
-  Region forward_, backward_;  // what is usual between two layers of a pass
-  std::size_t forward_before_ = 0, backward_before_ = 0, backward_behind_ = 0;  // kernels of a layer
+  Region forward_, backward_;                             // what is usual between two layers of a pass
+  std::size_t forward_before_ = 0, backward_behind_ = 0;  // kernels of a layer's attention
 };
 
 // Takes from a guess what is unknown, unless the phase that is known is another one.

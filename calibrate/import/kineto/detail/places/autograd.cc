@@ -6,13 +6,12 @@
 #include <unordered_map>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/places.h"
+#include "calibrate/import/kineto/detail/places/places.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-constexpr std::string_view evaluate_prefix = "autograd::engine::evaluate_function";
 constexpr std::string_view optimizer_prefix = "Optimizer.step";
 constexpr std::string_view before_prefix = "FSDP::pre_", behind_prefix = "FSDP::post_";
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/places.h"
+#include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,4 +1,4 @@
-#include "calibrate/import/kineto/detail/anchors.h"
+#include "calibrate/import/kineto/detail/places/anchors.h"
 
 #include <algorithm>
 #include <map>
