@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -16,9 +17,11 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/nccl_tests.h"
+#include "calibrate/match/trace_records.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
+#include "cli/detail/kernel_trace.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"
@@ -39,8 +42,10 @@ const std::string host_base = "host-datasheet", other_base = "generic-datasheet"
 struct CalibrateArguments {
   std::vector<std::string> measurements;
   std::string out, csv, clock, extends;
-  std::string profile;  // to make by its recipe, in place of measurements
-  std::string stack;    // to make of measured steps
+  std::string profile;      // to make by its recipe, in place of measurements
+  std::string stack;        // to make of measured steps
+  std::string trace, plan;  // a trace, and the plan that ran
+  std::optional<std::int32_t> rank;
   bool residuals = false;
 };
 
@@ -48,7 +53,7 @@ struct CalibrateArguments {
 model::Failure not_measurements(const std::string& path, const std::string& text) {
   if (path.ends_with(".gz") || text.find("traceEvents") != std::string::npos)
     return model::wrong_input_at(path, 0, "", "is a trace of the PyTorch profiler as it was recorded",
-                                 "plumbline import kineto FILE -o chunk.csv, then calibrate chunk.csv");
+                                 "--trace FILE --plan PLAN, which gives its kernels the shapes of the plan");
   return model::wrong_input_at(path, 0, "", "is the result of a step; no constant is ever fitted to one",
                                "plumbline compare PLAN FILE --profile PROFILE shows how well a profile predicts it");
 }
@@ -68,21 +73,46 @@ Result<calibrate::Measurements> load_any(const std::string& path, const std::vec
   return calibrate::parse_measurements(text, path, devices);
 }
 
-// Reads all files. A record of a known device that does not state its SMs was taken on all of them.
-Result<std::vector<calibrate::Measurements>> load_all(const std::vector<std::string>& paths,
+// Matches a trace with the plan that ran, whose shapes its records have.
+Result<calibrate::Measurements> load_trace(const CalibrateArguments& arguments) {
+  const auto trace = TRY(read_kernel_trace(arguments.trace, ""));
+  if (trace.device.empty() || trace.device == "not named")
+    return model::wrong_input_at(trace.path, 0, "", "does not name the device",
+                                 "plumbline import kineto TRACE -o trace.csv, and write the line '# device: NAME'");
+  const auto inputs = TRY(load_inputs(arguments.plan, {}));
+  calibrate::TraceOrigin origin = trace.origin;
+  origin.pipeline_rank = arguments.rank;
+  const auto comparison = TRY(calibrate::compare_trace(trace.timeline, inputs, origin));
+  auto found = calibrate::trace_records(trace.timeline, comparison, trace.device, trace.path);
+  found.notes.insert(found.notes.begin(),
+                     fmt::format("{:.1f} % of the kernel time is matched with pipeline rank {} ({})",
+                                 100 * comparison.match.share(), comparison.rank, comparison.rank_source));
+  found.notes.insert(found.notes.end(), comparison.notes.begin(), comparison.notes.end());
+  return found;
+}
+
+// Prints the notes of a file. A record of a known device that does not state its SMs was taken on all of them.
+Result<void> complete(calibrate::Measurements& file, const std::vector<topologies::KnownDevice>& devices) {
+  for (const std::string& note : file.notes) fmt::print(stderr, "note: {}: {}\n", file.path, note);
+  for (calibrate::Measurement& m : file.values) {
+    if (auto named = calibrate::check_name(file.path, m.device, devices); !named)
+      return model::wrong_input_at(file.path, m.line, named.error().key, named.error().message, named.error().hint);
+    const model::Device* device = topologies::find_device(devices, m.device);
+    if (device != nullptr && !m.sms) m.sms = device->sms;
+  }
+  return {};
+}
+
+// Reads all files, and the trace.
+Result<std::vector<calibrate::Measurements>> load_all(const CalibrateArguments& arguments,
                                                       const std::vector<topologies::KnownDevice>& devices) {
   std::vector<calibrate::Measurements> files;
-  for (const std::string& path : paths) {
-    auto file = TRY(load_any(path, devices));
-    for (const std::string& note : file.notes) fmt::print(stderr, "note: {}: {}\n", path, note);
-    for (calibrate::Measurement& m : file.values) {
-      if (auto named = calibrate::check_name(path, m.device, devices); !named)
-        return model::wrong_input_at(path, m.line, named.error().key, named.error().message, named.error().hint);
-      const model::Device* device = topologies::find_device(devices, m.device);
-      if (device != nullptr && !m.sms) m.sms = device->sms;
-    }
-    files.push_back(std::move(file));
+  for (const std::string& path : arguments.measurements) {
+    files.push_back(TRY(load_any(path, devices)));
+    files.back().path = path;
   }
+  if (!arguments.trace.empty()) files.push_back(TRY(load_trace(arguments)));
+  for (calibrate::Measurements& file : files) TRY(complete(file, devices));
   TRY(calibrate::check_repeats(files));
   return files;
 }
@@ -164,8 +194,9 @@ Result<void> run(const CalibrateArguments& arguments) {
     return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
   if (arguments.residuals) return make_residuals(arguments.out);
-  if (arguments.measurements.empty())
-    return model::wrong_input("MEASUREMENTS", "nothing to calibrate", "name files of measurements, or --profile NAME");
+  if (arguments.measurements.empty() && arguments.trace.empty())
+    return model::wrong_input("MEASUREMENTS", "nothing to calibrate",
+                              "name files of measurements, --trace FILE --plan PLAN, or --profile NAME");
   if (!arguments.stack.empty()) {
     if (arguments.measurements.size() > 1)
       return model::wrong_input("STEPS", "--stack takes one table of steps", "put the rows into one file");
@@ -174,13 +205,14 @@ Result<void> run(const CalibrateArguments& arguments) {
   if (arguments.out.empty())
     return model::wrong_input("--output", "required", "name the profile, a .toml; - is stdout");
   const auto devices = TRY(known_devices());
-  const auto files = TRY(load_all(arguments.measurements, devices));
+  const auto files = TRY(load_all(arguments, devices));
   const auto records = TRY(calibrate::fit_records(files, arguments.clock));
   const model::Device* device = topologies::find_device(devices, records.device);
   const auto base = TRY(base_of(records, arguments.extends, device));
-  const std::string source =
-      fmt::format("{}, {}{}", reports::machine_text(records), records.date.empty() ? "" : records.date + ", ",
-                  file_names(arguments.measurements));
+  std::vector<std::string> paths = arguments.measurements;
+  if (!arguments.trace.empty()) paths.push_back(arguments.trace);
+  const std::string source = fmt::format("{}, {}{}", reports::machine_text(records),
+                                         records.date.empty() ? "" : records.date + ", ", file_names(paths));
   const ProfileFit fit = calibrate::fit_profile(records, base, source);
   for (const std::string& note : fit.notes) fmt::print(stderr, "note: {}\n", note);
   note_missing(records, base.name());
@@ -204,6 +236,15 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_option("MEASUREMENTS", arguments->measurements,
                    "Of one device, in any mix: files of `plumbline measure` (.jsonl, .csv), output of nccl-tests, and\n"
                    "kernel traces from `import kineto` (.csv)");
+  CLI::Option* trace = verb->add_option("--trace", arguments->trace,
+                                        "A trace of the PyTorch profiler (.json, .json.gz, or .csv of `import kineto`) "
+                                        "of one rank of --plan: the shapes of\n"
+                                        "its kernels are the plan's");
+  verb->add_option("--plan", arguments->plan, "The plan that ran when --trace was recorded")->needs(trace);
+  trace->needs("--plan");
+  verb->add_option("--rank", arguments->rank,
+                   "The pipeline rank of --trace (default: by the trace's own rank, else the best match)")
+      ->needs(trace);
   verb->add_option("-o,--output", arguments->out, "The profile, a .toml; - is stdout");
   verb->add_option("--profile", arguments->profile,
                    "Make a shipped profile, or all, from the data that ships with plumbline (docs/profiles.md)")
@@ -232,7 +273,8 @@ void add_calibrate(CLI::App& root, int& exit_code) {
       "  plumbline calibrate here.jsonl -o here.toml\n"
       "  plumbline simulate host-tiny-moe --set cluster.profile=here.toml\n"
       "  plumbline calibrate examples/steps.csv --stack mine.toml\n"
-      "  plumbline measure --plan h100-chunk -o chunk.jsonl && plumbline calibrate chunk.jsonl -o h100.toml");
+      "  plumbline measure --plan h100-chunk -o chunk.jsonl && plumbline calibrate chunk.jsonl -o h100.toml\n"
+      "  plumbline calibrate --trace trace.json.gz --plan my-plan.toml -o mine.toml");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

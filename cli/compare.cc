@@ -28,6 +28,8 @@ namespace plumbline::cli {
 
 namespace {
 
+constexpr const char *only_one = "only one output can go to stdout", *other_file = "give the other a file";
+
 struct CompareArguments {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
@@ -85,9 +87,9 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
   const auto comparison = TRY(calibrate::compare_trace(trace.timeline, inputs, origin));
   const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
                                               plan,       inputs.profile.name(), name};
-  const auto outputs = {&arguments.json, &arguments.csv, &arguments.trace};
-  if (std::ranges::none_of(outputs, [](const std::string* path) { return *path == "-"; }))
-    fmt::print("{}", reports::trace_comparison_text(output));
+  const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.trace}, "-");
+  if (to_stdout > 1) return model::wrong_input("--json", only_one, other_file);
+  if (to_stdout == 0) fmt::print("{}", reports::trace_comparison_text(output));
   TRY(write_if(arguments.json, [&] { return reports::trace_comparison_json(output); }));
   TRY(write_if(arguments.csv, [&] { return reports::trace_comparison_csv(output); }));
   return write_if(arguments.trace,
@@ -130,7 +132,7 @@ model::Result<void> write_files(const CompareArguments& arguments, const model::
 model::Result<int> show_steps(const CompareArguments& arguments) {
   const auto to_stdout =
       std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.svg, arguments.trace}, "-");
-  if (to_stdout > 1) return two_to_stdout();
+  if (to_stdout > 1) return model::wrong_input("--json", only_one, other_file);
   const auto comparison = TRY(compare_steps(arguments));
   TRY(write_files(arguments, comparison));
   if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, color()));

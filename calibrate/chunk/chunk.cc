@@ -189,30 +189,36 @@ std::string chunk_comment(std::string_view text, std::string_view key) {
   return "";
 }
 
-model::Result<Measurements> parse_chunk_records(std::string_view text, const std::string& path,
-                                                const KernelClasses& classes) {
-  const auto timeline = TRY(parse_chunk(text, path, classes));
-  Measurements found;
-  found.path = path;
-  Measurement gap;
-  gap.device = chunk_comment(text, "device");
-  if (gap.device.empty() || gap.device == "not named")
-    return model::wrong_input_at(path, 0, "", "does not name the device", "add a line '# device: NAME'");
+std::optional<Measurement> launch_gap_record(const model::Timeline& timeline, const std::string& device) {
   std::vector<std::int64_t> gaps;
   for (const model::Kernel& kernel : timeline.kernels)
     if (kernel.gap_ps > 0) gaps.push_back(kernel.gap_ps);
-  found.notes.push_back(
-      fmt::format("{} kernels of a trace state no shape: only the pauses between them are used, {} of at most {:g} us",
-                  timeline.kernels.size(), gaps.size(), launch_gap_limit * us_per_s));
-  if (gaps.empty()) return found;
+  if (gaps.empty()) return std::nullopt;
   const auto middle = gaps.begin() + static_cast<std::ptrdiff_t>(gaps.size() / 2);
   std::ranges::nth_element(gaps, middle);
+  Measurement gap;
+  gap.device = device;
   gap.source = "a trace of the PyTorch profiler";
   gap.op = "launch";
   gap.variant = "stream_gap";
   gap.samples = static_cast<std::int64_t>(gaps.size());
   gap.time.p50 = static_cast<double>(*middle) / ps_per_us / us_per_s;
-  found.values.push_back(std::move(gap));
+  return gap;
+}
+
+model::Result<Measurements> parse_chunk_records(std::string_view text, const std::string& path,
+                                                const KernelClasses& classes) {
+  const auto timeline = TRY(parse_chunk(text, path, classes));
+  Measurements found;
+  found.path = path;
+  const std::string device = chunk_comment(text, "device");
+  if (device.empty() || device == "not named")
+    return model::wrong_input_at(path, 0, "", "does not name the device", "add a line '# device: NAME'");
+  auto gap = launch_gap_record(timeline, device);
+  found.notes.push_back(
+      fmt::format("{} kernels of a trace state no shape: only the pauses between them are used, {} of at most {:g} us",
+                  timeline.kernels.size(), gap ? *gap->samples : 0, launch_gap_limit * us_per_s));
+  if (gap) found.values.push_back(std::move(*gap));
   return found;
 }
 

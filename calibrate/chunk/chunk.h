@@ -3,6 +3,7 @@
 // (calibrate/published/h800_dualpipe_chunk.csv, docs/measuring.md).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,9 @@ bool is_chunk(std::string_view text);
 // Returns the value of a comment "# KEY: VALUE" up to a comma or parenthesis, as `import kineto` writes them: "device",
 // "rank", "world size". It is empty where no line has it.
 std::string chunk_comment(std::string_view text, std::string_view key);
+
+// Returns the median pause between kernels of a trace as a record of its device; nullopt where there is none.
+std::optional<Measurement> launch_gap_record(const model::Timeline& timeline, const std::string& device);
 
 // Parses a kernel trace as measurements: one record of the median pause between kernels (op "launch"). Kernels state no
 // shape, so nothing else can be fitted to them, which is a note. The device is that of the line "# device: NAME", as

@@ -68,7 +68,7 @@ class TransferScore {
 };
 
 // Turns times of the trace into times of the prediction, by kernels that match.
-class Clock {
+class StepClock {
  public:
   void add(double measured_s, double predicted_s) {
     if (points_.empty() || (measured_s > points_.back().first && predicted_s >= points_.back().second))
@@ -183,7 +183,7 @@ class StepMatcher {
   }
 
   void match_transfers() {
-    Clock clock;
+    StepClock clock;
     for (const MatchItem& item : measured_items_) {
       const auto span = static_cast<std::size_t>(item.span);
       const std::int32_t own = result_.predicted_of[span];
@@ -230,6 +230,30 @@ class StepMatcher {
 
 StepMatch match_step(const model::Timeline& predicted, std::int32_t rank, const model::Timeline& measured) {
   return StepMatcher(predicted, rank, measured).run();
+}
+
+std::vector<double> measured_seconds(const StepMatch& match, const model::Timeline& predicted,
+                                     const model::Timeline& measured) {
+  const auto taken = [&](std::size_t j) {
+    const model::Span& span = measured.spans[j];
+    return static_cast<double>(span.duration_ps + measured.kernels[static_cast<std::size_t>(span.kernel)].gap_ps) *
+           1e-12;
+  };
+  std::vector<double> covered(measured.spans.size(), 0), seconds(predicted.spans.size(), 0);
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    if (const std::int32_t j = match.measured_of[i]; j >= 0)
+      covered[static_cast<std::size_t>(j)] += static_cast<double>(predicted.spans[i].duration_ps);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (match.measured_of[i] < 0) continue;
+    const auto j = static_cast<std::size_t>(match.measured_of[i]);
+    seconds[i] = taken(j) * static_cast<double>(predicted.spans[i].duration_ps) / std::max(1.0, covered[j]);
+  }
+  for (std::size_t j = 0; j < covered.size(); ++j) {
+    const std::int32_t i = match.predicted_of[j];
+    const bool joins = i >= 0 && covered[j] == 0 && !match.by_place[j];  // another kernel's match
+    if (joins) seconds[static_cast<std::size_t>(i)] += taken(j);
+  }
+  return seconds;
 }
 
 }  // namespace plumbline::calibrate

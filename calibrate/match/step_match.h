@@ -33,4 +33,10 @@ struct StepMatch {
 // kernels that computed.
 StepMatch match_step(const model::Timeline& predicted, std::int32_t rank, const model::Timeline& measured);
 
+// Returns the measured seconds of each predicted span, launch gaps included; 0 where nothing matches it. Several
+// kernels that stand for it are added up; one that stands for several counts for each in proportion to their predicted
+// times.
+std::vector<double> measured_seconds(const StepMatch& match, const model::Timeline& predicted,
+                                     const model::Timeline& measured);
+
 }  // namespace plumbline::calibrate

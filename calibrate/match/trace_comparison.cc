@@ -85,7 +85,6 @@ class TraceComparer {
       if (reaches(result_.predicted.spans[i])) add_predicted(i);
     result_.classes = classes_.longest_first();
     result_.layers = layers_.longest_first();
-    std::ranges::stable_sort(result_.layers, {}, &ComparedTime::slot);
     for (ComparedTime& row : result_.layers) row.slot = layer_numbers_[row.name];
     std::ranges::stable_sort(result_.layers, {}, &ComparedTime::slot);
     result_.phases = phases_.longest_first();
@@ -181,22 +180,9 @@ class TraceComparer {
     result_.exposed = exposed.longest_first();
   }
 
-  // A measured GEMM that covers several predicted ones counts for them in proportion to their predicted times.
   void add_gemms() {
     const auto& spans = result_.predicted.spans;
-    std::vector<double> measured(spans.size(), 0), covered(measured_.spans.size(), 0);
-    const auto covers = [&](std::size_t i) { return result_.match.measured_of[i]; };
-    for (std::size_t i = 0; i < spans.size(); ++i)
-      if (covers(i) >= 0) covered[static_cast<std::size_t>(covers(i))] += seconds_of(spans[i]);
-    for (std::size_t i = 0; i < spans.size(); ++i)
-      if (covers(i) >= 0)
-        measured[i] = seconds_of(measured_.spans[static_cast<std::size_t>(covers(i))]) * seconds_of(spans[i]) /
-                      covered[static_cast<std::size_t>(covers(i))];
-    for (std::size_t j = 0; j < measured_.spans.size(); ++j) {
-      const std::int32_t own = result_.match.predicted_of[j];
-      if (own >= 0 && covered[j] == 0 && !result_.match.by_place[j])  // joins another kernel's match
-        measured[static_cast<std::size_t>(own)] += seconds_of(measured_.spans[j]);
-    }
+    const std::vector<double> measured = measured_seconds(result_.match, result_.predicted, measured_);
     std::map<std::tuple<std::array<double, 4>, std::string, double>, ComparedGemm> shapes;
     for (std::size_t i = 0; i < spans.size(); ++i) {
       if (!reaches(spans[i]) || measured[i] <= 0) continue;

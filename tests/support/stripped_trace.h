@@ -55,21 +55,39 @@ struct StrippedKernel {
   std::int64_t start_ns = 0, duration_ns = 0;
 };
 
-// Returns the kernels of a rank by start. Each keeps its start and takes between 70 % and all of its time.
-inline std::vector<StrippedKernel> stripped_kernels(const model::Timeline& timeline, std::int32_t rank) {
-  constexpr std::int64_t ps_per_ns = 1000, hash = 2654435761, steps = 31, least = 70;
+// Returns the kernels of a rank by start. Each keeps its start and takes at least `least` percent of its time.
+inline std::vector<StrippedKernel> stripped_kernels(const model::Timeline& timeline, std::int32_t rank,
+                                                    std::int64_t least = 70) {
+  constexpr std::int64_t ps_per_ns = 1000, hash = 2654435761, all = 100;
   std::vector<StrippedKernel> kernels;
   for (const model::Span& span : timeline.spans) {
     if (span.kernel < 0 || span.rank != rank) continue;
     const model::Kernel& kernel = timeline.kernels[static_cast<std::size_t>(span.kernel)];
     const bool updates = span.stream == model::Stream::optimizer && kernel.row == "optimizer";
     const auto stream = updates ? model::Stream::compute : span.stream;
-    const std::int64_t share = least + static_cast<std::int64_t>(kernels.size()) * hash % steps;
+    const std::int64_t share = least + static_cast<std::int64_t>(kernels.size()) * hash % (all - least + 1);
     kernels.push_back({&span, library_name(kernel), 7 + 4 * static_cast<int>(stream), span.start_ps / ps_per_ns,
-                       std::max<std::int64_t>(1, span.duration_ps / ps_per_ns * share / 100)});
+                       std::max<std::int64_t>(1, span.duration_ps / ps_per_ns * share / all)});
   }
   std::ranges::stable_sort(kernels, {}, [](const StrippedKernel& k) { return std::pair(k.start_ns, k.stream); });
   return kernels;
+}
+
+// Gives the kernels of an executed step, which have names only, the data of the predicted kernels of these names.
+inline void take_kernels(model::Timeline& executed, const model::Timeline& predicted) {
+  std::map<std::string, std::int32_t> known;
+  for (const model::Span& span : predicted.spans)
+    if (span.kernel >= 0) known.emplace(predicted.names[span.name], span.kernel);
+  executed.kernels = predicted.kernels;
+  for (const auto& [name, row] : {std::pair("dispatch", "dispatch"), std::pair("combine_grad", "dispatch"),
+                                  std::pair("combine", "combine"), std::pair("dispatch_grad", "combine")}) {
+    known[name] = static_cast<std::int32_t>(executed.kernels.size());
+    executed.kernels.push_back({.class_name = "exchange", .row = row});
+  }
+  for (model::Span& span : executed.spans)
+    if (const auto found = known.find(executed.names[span.name]);
+        span.depth == model::kernel_depth && found != known.end())
+      span.kernel = found->second;
 }
 
 inline std::string stripped_trace(const std::vector<StrippedKernel>& kernels) {

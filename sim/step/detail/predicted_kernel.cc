@@ -67,7 +67,7 @@ model::Kernel predicted_kernel(const model::Graph& graph, const model::Operator&
   if (model::is_gemm(kind)) name_gemm(kernel, graph, op);
   kernel.phase = to_string(segment.phase);
   kernel.section = model::span_name(segment.section, segment.phase);
-  kernel.key = model::operator_key(graph, op);
+  if (segment.share == 1) kernel.key = model::operator_key(graph, op);
   kernel.flops = segment.share * model::flops(graph, op, 1, true).value();
   kernel.bytes = segment.share * model::bytes_moved(graph, op, 1).value();
   return kernel;
