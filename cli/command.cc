@@ -72,6 +72,10 @@ int command(int argc, char** argv, const World& world) {
   add_show(app, exit_code);
   add_import(app, exit_code);
   add_export(app, exit_code);
+  app.parse_complete_callback([&] {
+    if (const auto checked = check_outputs(app); !checked)
+      throw CLI::RuntimeError(world.is_root ? report(checked.error()) : code_of(checked.error()));
+  });
   constexpr int wrong_input = 1;
   try {
     app.parse(argc, argv);

@@ -5,12 +5,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <string_view>
 #include <system_error>
+
+#include "cli/data.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {
@@ -42,6 +48,49 @@ int write_all(const fs::path& path, const PieceWriter& writer) {
 
 std::string temporary_name(const fs::path& target) { return fmt::format("{}.tmp-{}", target.string(), ::getpid()); }
 
+fs::path canonical_path(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path found = fs::weakly_canonical(path, ignored);
+  return found.empty() ? path : found;
+}
+
+bool is_regular(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// A device or a pipe may take several outputs.
+bool is_special(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+}
+
+bool is_output(const CLI::Option& option) {
+  constexpr std::array<std::string_view, 6> names = {"--json", "--csv", "--svg", "--html", "--trace", "-o"};
+  const std::string name = option.get_name(false, true);  // all of its names, separated by commas
+  return std::ranges::any_of(names, [&](std::string_view one) {
+    return ("," + name + ",").find("," + std::string(one) + ",") != std::string::npos;
+  });
+}
+
+// Notes the file that a value is or, as KEY=FILE, has, and the files that a TOML file names in quotes.
+void note_input(const std::string& value, std::map<fs::path, std::string>& inputs) {
+  const std::string text = is_regular(value) ? value : value.substr(value.find('=') + 1);
+  const auto plan = is_regular(text) ? model::Result<std::string>(text) : resolve(Shipped::plan, text);
+  if (!plan || !is_regular(*plan)) return;
+  inputs.emplace(canonical_path(*plan), fmt::format("the input '{}'", text));
+  if (!plan->ends_with(".toml")) return;
+  const auto content = model::read_text_file(*plan);
+  for (std::size_t at = content ? content->find('"') : std::string::npos; at != std::string::npos;) {
+    const std::size_t end = content->find('"', at + 1);
+    if (end == std::string::npos) return;
+    const std::string named = content->substr(at + 1, end - at - 1);
+    for (const fs::path& path : {fs::path(*plan).parent_path() / named, fs::path(named)})
+      if (is_regular(path)) inputs.emplace(canonical_path(path), fmt::format("'{}', which {} names", named, text));
+    at = content->find('"', end + 1);
+  }
+}
+
 int print(const PieceWriter& writer) {
   errno = 0;
   const bool written = writer(into(stdout));
@@ -61,8 +110,7 @@ model::Result<void> write_output(const std::string& path_or_dash, const PieceWri
   }
   std::error_code ignored;
   // A link is kept and its target written; a device or a pipe cannot be replaced and is written in place.
-  fs::path target = fs::weakly_canonical(path_or_dash, ignored);
-  if (target.empty()) target = path_or_dash;
+  const fs::path target = canonical_path(path_or_dash);
   if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
     if (const int code = write_all(target, writer); code != 0) return failure(path_or_dash, code);
@@ -92,6 +140,30 @@ model::Result<void> write_new_file(const std::string& path, const std::string& c
   }
   fs::remove(temporary, status);
   if (code != 0) return failure(path, code);
+  return {};
+}
+
+model::Result<void> check_outputs(const CLI::App& root) {
+  std::map<fs::path, std::string> inputs, outputs;  // what each file is
+  for (const CLI::App* verb : root.get_subcommands())
+    for (const CLI::Option* option : verb->get_options())
+      for (const std::string& value : option->results())
+        if (!is_output(*option)) note_input(value, inputs);
+  for (const CLI::App* verb : root.get_subcommands()) {
+    for (const CLI::Option* option : verb->get_options()) {
+      for (const std::string& value : option->results()) {
+        if (!is_output(*option) || value == "-" || value.empty()) continue;
+        const std::string name = option->get_name();
+        const fs::path path = canonical_path(value);
+        if (const auto input = inputs.find(path); input != inputs.end())
+          return model::wrong_input(name, fmt::format("'{}' would overwrite {}", value, input->second),
+                                    "name another file");
+        if (const auto [other, fresh] = outputs.emplace(path, name); !fresh && !is_special(path))
+          return model::wrong_input(name, fmt::format("'{}' is the file of {} too", value, other->second),
+                                    "name another file");
+      }
+    }
+  }
   return {};
 }
 

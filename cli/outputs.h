@@ -28,6 +28,11 @@ model::Result<void> write_new_file(const std::string& path, const std::string& c
 // Returns the time as "2026-11-23T10:30:00Z".
 std::string now_in_utc();
 
+// Refuses outputs of the verb that was parsed which are one of its inputs, a file that an input names, or the same file
+// as another output. Outputs are what --json, --csv, --svg, --html, --trace and -o take; inputs are files among all
+// other values, and shipped plans.
+model::Result<void> check_outputs(const CLI::App& root);
+
 // Writes to stdout; returns exit code 0.
 model::Result<int> printed(const std::string& text);
 

@@ -1,5 +1,5 @@
 // A timeline as a Chrome trace (JSON), which Perfetto, chrome://tracing and Holistic Trace Analysis open.
-// docs/measuring.md lists what it holds; reports/schema/trace.schema.json is its JSON Schema.
+// docs/traces.md lists what it holds; reports/schema/trace.schema.json is its JSON Schema.
 //
 // There is one process per rank, with a track for the step, one for the slots and one per stream. Several timelines
 // (predicted and measured) have a process each for every rank, one below the other. The slots have a track of their

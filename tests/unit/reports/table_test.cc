@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <sstream>
 
 namespace plumbline::reports {
@@ -43,18 +44,45 @@ TEST(Table, CountsCodePointsNotBytes) {
 }
 
 TEST(Table, WrapsTheWidestTextColumnToFit) {
-  Table table({{"quantity"}, {"value", Align::right}, {"source"}}, 2, 40);
-  table.add({"step time", "1234567", "a long source that does not fit into forty columns"});
+  Table table({{"quantity"}, {"value", Align::right}, {"source"}});
+  table.add({"step time", "1234567",
+             "a long source that does not fit into the eighty columns of a terminal, with other columns"});
   const auto lines = lines_of(table.to_string());
-  ASSERT_GT(lines.size(), 3u);
-  for (const std::string& line : lines) EXPECT_LE(code_points(line), 40u) << line;
+  ASSERT_EQ(lines.size(), 4u);
+  for (const std::string& line : lines) EXPECT_LE(code_points(line), terminal_width) << line;
   EXPECT_NE(lines[2].find("1234567"), std::string::npos);
 }
 
-TEST(Table, NeverCutsNumbers) {
-  Table table({{"a", Align::right}, {"b", Align::right}}, 0, 10);
-  table.add({"123456789", "123456789"});
-  EXPECT_NE(table.to_string().find("123456789  123456789"), std::string::npos);
+TEST(Table, WrapsTitlesOfNumbers) {
+  Table table(std::vector<Column>(9, {"ten in all", Align::right}), 0);
+  table.add(std::vector<std::string>(9, "1"));
+  // Nine columns of 10 and eight gaps of 2 are 106; "ten in" and "all" below each other are 9 * 6 + 16 = 70.
+  const auto lines = lines_of(table.to_string());
+  ASSERT_EQ(lines.size(), 4u);
+  for (const std::string& line : lines) EXPECT_LE(code_points(line), terminal_width) << line;
+}
+
+// 4 columns of 26 with gaps of 2 are 110; three of them are 82, so that every block has two, and the first column
+// again.
+TEST(Table, ContinuesBelowItselfAndNeverCutsNumbers) {
+  const std::string number(26, '7');
+  Table table({{"a"}, {"b", Align::right}, {"c", Align::right}, {"d", Align::right}, {"e", Align::right}}, 0);
+  table.add({"x", number, number, number, number});
+  const auto lines = lines_of(table.to_string());
+  ASSERT_EQ(lines.size(), 7u);  // titles, rule, row; an empty line; the same
+  EXPECT_EQ(lines[2], "x  " + number + "  " + number);
+  EXPECT_EQ(lines[3], "");
+  EXPECT_EQ(lines[4].front(), 'a');
+  EXPECT_EQ(lines[6], "x  " + number + "  " + number);
+}
+
+TEST(Table, IsAsWideAsItIsWhereAsked) {
+  ::setenv("PLUMBLINE_WIDE", "1", 1);
+  Table table({{"source"}});
+  table.add({std::string(200, 'x')});
+  const auto lines = lines_of(table.to_string());
+  ::unsetenv("PLUMBLINE_WIDE");
+  EXPECT_EQ(lines.back().size(), 202u);
 }
 
 TEST(Wrap, BreaksAtSpacesAndCutsLongWords) {
