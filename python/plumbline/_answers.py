@@ -95,7 +95,7 @@ class Answer:
         return hash(self._text)
 
 
-class Planned(Answer):
+class PlanResult(Answer):
     """An answer about one plan."""
 
     @property
@@ -104,7 +104,7 @@ class Planned(Answer):
         return Plan(self._data["plan"], self._file)
 
 
-class Result(Planned):
+class Result(PlanResult):
     """One predicted training step."""
 
     @property
@@ -225,7 +225,7 @@ def stack(axes: "Axes", names: List[str], parts: List[Dict[str, float]]) -> None
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-class MemoryResult(Planned):
+class MemoryResult(PlanResult):
     """The memory of every pipeline rank."""
 
     @property
@@ -269,7 +269,7 @@ class MemoryResult(Planned):
         return axes
 
 
-class ServingResult(Planned):
+class ServingResult(PlanResult):
     """A deployment that serves."""
 
     @property

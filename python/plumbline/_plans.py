@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Protocol, Tuple, Union
 
 from . import _core
 
-PlanLike = Union[str, "os.PathLike[str]", Mapping[str, Any], "Plan"]
+
+class Planned(Protocol):
+    """An answer about one plan, which can stand for it."""
+
+    @property
+    def plan(self) -> "Plan": ...
+
+
+PlanLike = Union[str, "os.PathLike[str]", Mapping[str, Any], Planned]
 
 
 class Plan(Dict[str, Any]):

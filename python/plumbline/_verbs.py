@@ -109,7 +109,7 @@ def plan(model: PlanLike, *, gpus: Union[None, int, Iterable[int]] = None,
     return PlanAnswer(text, _file_of(subject) if named and not str(subject).endswith(".json") else "<plan>")
 
 
-def compare(*subjects: Union[PlanLike, Result], cluster: Union[None, str, Iterable[str]] = None,
+def compare(*subjects: PlanLike, cluster: Union[None, str, Iterable[str]] = None,
             gpus: Union[None, int, Iterable[int]] = None, fidelity: str = "step", against: str = "first",
             by_class: bool = False, interval: bool = True, names: Optional[Sequence[str]] = None,
             set: Optional[Mapping[str, Any]] = None, **keys: Any) -> Comparison:
