@@ -82,4 +82,11 @@ struct SubjectRequest {
 // returned.
 model::Result<std::vector<model::ComparisonSubject>> comparison_subjects(const SubjectRequest& request);
 
+// Returns whether a subject is a trace of kernels: a profiler's file, or a chunk measurement by path or shipped name.
+bool is_kernel_trace(const std::string& subject);
+// Returns the comparison of a trace with the plan of the inputs as JSON. `plan` is its name; without a rank it is that
+// of the trace, else the best match. Waits in barriers of a pair of chunks are the measured ones.
+model::Result<std::string> compare_kernel_trace(const sim::Inputs& inputs, const std::string& plan,
+                                                const std::string& name, std::optional<std::int32_t> rank);
+
 }  // namespace plumbline::cli

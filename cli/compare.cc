@@ -62,34 +62,40 @@ model::Result<void> write_if(const std::string& path, const std::function<std::s
   return path.empty() ? model::Result<void>() : write_output(path, content());
 }
 
-// Compares a pair of chunks, where the trace is one with as many layers as the plan's.
-model::Result<bool> compare_pair(const CompareArguments& arguments, const std::string& plan, const sim::Inputs& inputs,
-                                 const std::string& name, const KernelTrace& trace) {
-  const auto waits = TRY(waits_of(arguments.waits));
-  if (trace.timeline.layer_pairs == 0) return false;
-  const auto comparison = calibrate::compare_chunk(trace.timeline, inputs, waits);
-  if (!comparison || !comparison->times.same_slots) return false;
-  const reports::ChunkComparisonOutput output{*comparison,           inputs.plan, plan,
-                                              inputs.profile.name(), name,        trace.timeline.kernels.size()};
+// Returns the comparison of a pair of chunks, where the trace is one with as many layers as the plan's.
+std::optional<calibrate::ChunkComparison> compared_pair(const sim::Inputs& inputs, const KernelTrace& trace,
+                                                        calibrate::Waits waits) {
+  if (trace.timeline.layer_pairs == 0) return std::nullopt;
+  auto comparison = calibrate::compare_chunk(trace.timeline, inputs, waits);
+  return comparison && comparison->times.same_slots ? std::optional(std::move(*comparison)) : std::nullopt;
+}
+
+model::Result<calibrate::TraceComparison> compared_step(const sim::Inputs& inputs, const KernelTrace& trace,
+                                                        std::optional<std::int32_t> rank) {
+  calibrate::TraceOrigin origin = trace.origin;
+  origin.pipeline_rank = rank;
+  return calibrate::compare_trace(trace.timeline, inputs, origin);
+}
+
+model::Result<void> write_pair(const CompareArguments& arguments, const reports::ChunkComparisonOutput& output) {
   if (arguments.json != "-" && arguments.csv != "-") fmt::print("{}", reports::chunk_comparison_text(output));
   TRY(write_if(arguments.json, [&] { return reports::chunk_comparison_json(output); }));
-  TRY(write_if(arguments.csv, [&] { return reports::chunk_comparison_csv(output); }));
-  return true;
+  return write_if(arguments.csv, [&] { return reports::chunk_comparison_csv(output); });
 }
 
 model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
                                        const std::string& name) {
   const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
   const auto trace = TRY(read_kernel_trace(name, arguments.classes));
-  if (TRY(compare_pair(arguments, plan, inputs, name, trace))) return {};
-  calibrate::TraceOrigin origin = trace.origin;
-  origin.pipeline_rank = arguments.rank;
-  const auto comparison = TRY(calibrate::compare_trace(trace.timeline, inputs, origin));
+  if (const auto pair = compared_pair(inputs, trace, TRY(waits_of(arguments.waits))))
+    return write_pair(arguments,
+                      {*pair, inputs.plan, plan, inputs.profile.name(), name, trace.timeline.kernels.size()});
+  const auto comparison = TRY(compared_step(inputs, trace, arguments.rank));
   const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
                                               plan,       inputs.profile.name(), name};
-  const auto to_stdout = std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.trace}, "-");
-  if (to_stdout > 1) return model::wrong_input("--json", only_one, other_file);
-  if (to_stdout == 0) fmt::print("{}", reports::trace_comparison_text(output));
+  const auto outputs = {&arguments.json, &arguments.csv, &arguments.trace};
+  if (std::ranges::none_of(outputs, [](const std::string* path) { return *path == "-"; }))
+    fmt::print("{}", reports::trace_comparison_text(output));
   TRY(write_if(arguments.json, [&] { return reports::trace_comparison_json(output); }));
   TRY(write_if(arguments.csv, [&] { return reports::trace_comparison_csv(output); }));
   return write_if(arguments.trace,
@@ -163,6 +169,18 @@ model::Result<int> run(const CompareArguments& arguments) {
 }
 
 }  // namespace
+
+bool is_kernel_trace(const std::string& subject) { return kind_of(subject) == Kind::trace; }
+
+model::Result<std::string> compare_kernel_trace(const sim::Inputs& inputs, const std::string& plan,
+                                                const std::string& name, std::optional<std::int32_t> rank) {
+  const auto trace = TRY(read_kernel_trace(name, ""));
+  const std::string profile = inputs.profile.name();
+  if (const auto pair = compared_pair(inputs, trace, calibrate::Waits::measured))
+    return reports::chunk_comparison_json({*pair, inputs.plan, plan, profile, name, trace.timeline.kernels.size()});
+  const auto comparison = TRY(compared_step(inputs, trace, rank));
+  return reports::trace_comparison_json({comparison, trace.timeline, inputs.plan, plan, profile, name});
+}
 
 void add_compare(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and traces: why one is slower");

@@ -164,6 +164,15 @@ class Engine {
     });
   }
 
+  std::string compare_trace(const py::object& plan, const std::string& name, const py::object& set,
+                            const std::string& trace, std::optional<std::int32_t> rank) {
+    const PlanInput input = plan_input(plan, set);
+    return run([&]() -> Result<std::string> {
+      InputsReader reader;
+      return cli::compare_kernel_trace(TRY(load_inputs(reader, input)), name, trace, rank);
+    });
+  }
+
   std::string validate(const Names& cases) {
     return run([&]() -> Result<std::string> {
       const auto done = TRY(cli::validate_cases(cases));
@@ -218,7 +227,9 @@ void bind_engine(py::module_& module) {
       .def("sweep", &Engine::sweep)
       .def("plan", &Engine::plan)
       .def("compare", &Engine::compare)
+      .def("compare_trace", &Engine::compare_trace)
       .def("validate", &Engine::validate);
+  module.def("is_trace", &cli::is_kernel_trace);
   module.def("effective_plan", &effective_plan);
   module.def("overrides", [](const py::object& set) { return overrides_of(set); });
   module.def("plan_text", &plan_text);

@@ -17,12 +17,13 @@ except ModuleNotFoundError as error:
                       "run the interpreter that it was built for, or build it again with "
                       "-D Python3_EXECUTABLE=...") from error
 
-from ._answers import Answer, Comparison, MemoryResult, PlanAnswer, Result, ServingResult, Validation
+from ._answers import (Answer, Comparison, MemoryResult, PlanAnswer, Result, ServingResult, TraceComparison,
+                       Validation)
 from ._plans import Plan, load_plan
 from ._verbs import Predictor, compare, memory, plan, serve, simulate, sweep, validate
 
 __version__: str = version()
 
 __all__ = ["Answer", "Comparison", "Error", "Estimate", "InfeasibleError", "InputError", "MemoryResult", "Plan",
-           "PlanAnswer", "Predictor", "Result", "ServingResult", "Validation", "compare", "data_folder", "load_plan",
+           "PlanAnswer", "Predictor", "Result", "ServingResult", "TraceComparison", "Validation", "compare", "data_folder", "load_plan",
            "memory", "plan", "serve", "simulate", "sweep", "validate"]

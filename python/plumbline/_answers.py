@@ -402,6 +402,29 @@ class Comparison(Answer):
         return axes
 
 
+class TraceComparison(PlanResult):
+    """A trace of a GPU's kernels next to the predicted step of its pipeline rank, or of an overlapped pair of chunks."""
+
+    @property
+    def comparison(self) -> Dict[str, Any]:
+        return self._data["comparison"]
+
+    def _rows(self) -> List[Dict[str, Any]]:
+        return [{"table": table, **flat(row)} for table, rows in self.comparison.items()
+                if isinstance(rows, list) for row in rows if isinstance(row, dict)]
+
+    def _lines(self) -> List[Tuple[str, ...]]:
+        return [(row["name"], number(row["predicted_s"], "ms", 1e3), number(row["measured_s"], "ms", 1e3),
+                 number(row["error"], "%", 100)) for row in self.comparison["totals"] + self.comparison["classes"]]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<28} {predicted:>12} {measured:>12} {error:>9}"
+                         for name, predicted, measured, error in self._lines())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._lines(), ("", "predicted", "measured", "error"))
+
+
 class Validation(Answer):
     """Predictions next to published and measured figures."""
 

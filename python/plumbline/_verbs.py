@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 from . import _core
-from ._answers import (Comparison, MemoryResult, PlanAnswer, Result, ServingResult, Validation, flat, pandas_module)
+from ._answers import (Comparison, MemoryResult, PlanAnswer, Result, ServingResult, TraceComparison, Validation, flat,
+                       pandas_module)
 from ._plans import Plan, PlanLike, changes, is_text, plan_argument, stem
 
 if TYPE_CHECKING:
@@ -112,11 +113,21 @@ def plan(model: PlanLike, *, gpus: Union[None, int, Iterable[int]] = None,
 def compare(*subjects: PlanLike, cluster: Union[None, str, Iterable[str]] = None,
             gpus: Union[None, int, Iterable[int]] = None, fidelity: str = "step", against: str = "first",
             by_class: bool = False, interval: bool = True, names: Optional[Sequence[str]] = None,
-            set: Optional[Mapping[str, Any]] = None, **keys: Any) -> Comparison:
+            rank: Optional[int] = None, set: Optional[Mapping[str, Any]] = None,
+            **keys: Any) -> Union[Comparison, TraceComparison]:
     """Compares plans, results and files of results, or one plan on several clusters, as `plumbline compare` does.
 
+    One plan and a file of the PyTorch profiler, or a chunk measurement, are compared kernel by kernel; `rank` is the
+    pipeline rank of the trace, by default its own, else the best match.
     names: those of subjects that are no files; default: the stems of their files, or "plan 2", "result 3".
     """
+    traces = [one for one in subjects if isinstance(one, (str, os.PathLike)) and not is_text(one)
+              and _core.is_trace(os.fspath(one))]
+    if len(subjects) == 2 and len(traces) == 1:
+        plan = plan_argument(next(one for one in subjects if one is not traces[0]))
+        name = os.fspath(plan) if isinstance(plan, (str, os.PathLike)) and not is_text(plan) else _file_of(plan)
+        return TraceComparison(_engine.compare_trace(plan, name, changes(set, keys), os.fspath(traces[0]), rank),
+                               _file_of(plan))
     labels: List[str] = []
     results: Dict[str, str] = {}
     plans: Dict[str, Any] = {}

@@ -27,7 +27,8 @@ class Answers(unittest.TestCase):
         cls.serving = plumbline.serve("llama-3-70b-8xh100", draws=16)
         cls.plans = plumbline.plan("llama-3-8b", gpus=[8, 16], cluster="h100-dgx", top=2)
         cls.comparison = plumbline.compare(PLAN, cls.result, interval=False)
-        cls.all = (cls.result, cls.memory, cls.serving, cls.plans, cls.comparison)
+        cls.trace = plumbline.compare("deepseek-v3-2048xh800", "h800_dualpipe_chunk")
+        cls.all = (cls.result, cls.memory, cls.serving, cls.plans, cls.comparison, cls.trace)
 
     def test_attributes_are_those_of_the_json(self):
         json = self.result.to_dict()
@@ -81,6 +82,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(list(self.plans.to_frame()["step.time_s"]),
                          [found["step"]["time_s"] for _, found in self.plans._found()])
         self.assertEqual(len(self.comparison.to_frame()), 2)
+        self.assertTrue({"totals", "classes"} <= set(self.trace.to_frame()["table"]))
         self.assertEqual(set(plumbline.validate("deepseek-v3-2048xh800").to_frame()["case"]),
                          {"DeepSeek-V3 pre-training on 2,048 H800"})
 

@@ -85,6 +85,10 @@ class Figures(unittest.TestCase):
                     stored.write(result.to_json())
             self.assertEqual(found.to_dict(), command("compare", *files))
 
+    def test_compare_with_a_trace(self):
+        found = plumbline.compare("deepseek-v3-2048xh800", "h800_dualpipe_chunk")
+        self.assertEqual(found.to_dict(), command("compare", "deepseek-v3-2048xh800", "h800_dualpipe_chunk"))
+
     def test_validate(self):
         found = plumbline.validate("deepseek-v3-2048xh800")
         self.assertEqual(found.to_dict(), command("validate", "deepseek-v3-2048xh800"))
