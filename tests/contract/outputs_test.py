@@ -101,10 +101,11 @@ def objects(value, depth=4):
 
 
 def accepted_renames(validator, document):
-    """Returns the keys that may be renamed without the schema refusing the document."""
+    """Returns the keys that may be renamed without the schema refusing the document, other than names of profiles."""
     accepted = []
+    profiles = {profile for case in document.get("cases", []) for profile in case.get("profiles", [])}
     for one in objects(document):
-        for key in list(one):
+        for key in set(one) - profiles:
             one[key + "_"] = one.pop(key)
             if validator.is_valid(document):
                 accepted.append(key)
