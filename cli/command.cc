@@ -13,6 +13,7 @@
 #include <string>
 
 #include "cli/detail/help_format.h"
+#include "cli/manual/manual.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "cli/version.h"
@@ -55,7 +56,7 @@ int command(int argc, char** argv, const World& world) {
   app.set_version_flag("--version", version_text, "Print version, revision and features, then exit");
   app.add_flag("--wide")->description(
       "Print tables as wide as they are, before or after the verb (default: 80 columns)");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   int exit_code = 0;
   add_plan(app, exit_code, world);
   add_simulate(app, exit_code);
@@ -76,13 +77,18 @@ int command(int argc, char** argv, const World& world) {
     if (const auto checked = check_outputs(app); !checked)
       throw CLI::RuntimeError(world.is_root ? report(checked.error()) : code_of(checked.error()));
   });
-  constexpr int wrong_input = 1;
+  add_manual(app, exit_code);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) fmt::print("{}", app.help());
+  } catch (const CLI::Success& asked) {  // --help and --version
+    std::ostringstream discarded;        // the process of rank 0 prints what all have
+    exit_code = world.is_root ? app.exit(asked) : app.exit(asked, discarded, discarded);
+  } catch (const CLI::RuntimeError& reported) {
+    exit_code = reported.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    std::ostringstream discarded;  // the process of rank 0 prints the errors, which all have
-    const int code = world.is_root ? app.exit(error) : app.exit(error, discarded, discarded);
-    exit_code = code == 0 ? 0 : wrong_input;
+    const model::Error problem = parse_problem(app, error);
+    exit_code = world.is_root ? report(problem) : code_of(problem);
   } catch (const std::bad_alloc&) {
     return report({model::ErrorKind::input, "out of memory", "", 0, "", "give it more, or fewer --threads"});
   } catch (const std::exception& error) {

@@ -16,9 +16,11 @@
 #include "model/architecture/load_architecture.h"
 #include "model/base/si_unit.h"
 #include "model/plan/layout.h"
+#include "model/plan/plan_key_table.h"
 #include "model/routing/rank_rows.h"
 #include "reports/json/json.h"
 #include "reports/text/inputs/inputs_text.h"
+#include "reports/text/inputs/keys_text.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "topologies/inventory.h"
 
@@ -43,7 +45,7 @@ struct CollectivesArguments {
 struct ShowArguments {
   std::string kind, name, svg, partition;
   std::vector<std::string> overrides;
-  bool shapes = false;
+  bool shapes = false, markdown = false;
   std::int64_t sequence_length = 4096;
   std::int64_t gpus = 0;
   std::int64_t steps = 1000;
@@ -85,6 +87,12 @@ model::Result<Shown> show_stack(const ShowArguments& arguments) {
     stacks.push_back(std::move(stack));
   }
   return Shown{reports::stacks_text(stacks), reports::stacks_csv(stacks)};
+}
+
+// Returns the keys of a plan: all of them, those of a section, or one.
+model::Result<Shown> show_keys(const ShowArguments& arguments) {
+  const auto keys = TRY(arguments.name.empty() ? model::plan_key_table() : model::find_plan_keys(arguments.name));
+  return Shown{arguments.markdown ? reports::keys_markdown(keys) : reports::keys_text(keys), reports::keys_csv(keys)};
 }
 
 model::Result<Shown> show_reliability(const ShowArguments& arguments) {
@@ -185,9 +193,10 @@ model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "stack") return show_stack(arguments);
   if (arguments.kind == "routing") return show_routing(arguments);
   if (arguments.kind == "reliability") return show_reliability(arguments);
+  if (arguments.kind == "key") return show_keys(arguments);
   return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
                             model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "reliability",
-                                                                "measurements", "routing"}));
+                                                                "measurements", "routing", "key"}));
 }
 
 // Refuses options that belong to another kind.
@@ -203,7 +212,9 @@ model::Result<void> check(const ShowArguments& arguments) {
   if (const char* option = arguments.collectives.misplaced(arguments.kind))
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
-  if (arguments.name.empty() && arguments.kind != "stack") return model::wrong_input("NAME", "is required");
+  if (arguments.markdown && arguments.kind != "key") return only_for("--markdown", "show key");
+  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key")
+    return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
   for (const std::string* other : {&arguments.json, &arguments.svg, &arguments.partition, &arguments.expert_loads})
@@ -242,12 +253,15 @@ void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "show",
       "Print the contents of a model, a cluster, a cost profile, a software stack, rates of failures or measurements, "
-      "or how uneven the experts of a plan are");
+      "how uneven the experts of a plan are, or what the keys of plans mean");
   const auto arguments = std::make_shared<ShowArguments>();
-  verb->add_option("KIND", arguments->kind, "model | topology | profile | stack | reliability | measurements | routing")
+  verb->add_option("KIND", arguments->kind,
+                   "model | topology | profile | stack | reliability | measurements | routing | key")
       ->required();
-  verb->add_option("NAME", arguments->name,
-                   "A shipped name or a file; of stacks, nothing lists those that are shipped");
+  verb->add_option(
+      "NAME", arguments->name,
+      "A shipped name or a file; of stacks, nothing lists those that are shipped; of keys, a key, a section "
+      "or nothing for all");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
@@ -263,6 +277,7 @@ void add_show(CLI::App& root, int& exit_code) {
   verb->add_option("--steps", arguments->steps, "Of routing: steps in which biases balance the experts")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  verb->add_flag("--markdown", arguments->markdown, "Of keys: a page of Markdown, as docs/keys.md");
   verb->add_option("--svg", arguments->svg,
                    "Of measurements a roofline, of a topology a drawing: write it to a file, or - for stdout");
   verb->add_option("--partition", arguments->partition,
@@ -281,7 +296,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "    --set routing.balancing=bias\n"
       "  plumbline show profile h800\n"
       "  plumbline show stack megatron-core-2025\n"
-      "  plumbline show reliability h100-llama3");
+      "  plumbline show reliability h100-llama3\n"
+      "  plumbline show key parallelism.zero_stage");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

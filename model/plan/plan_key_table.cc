@@ -20,7 +20,8 @@ namespace {
 
 std::vector<std::string> precision_words() {
   std::vector<std::string> words;
-  for (const std::string_view word : split(precision_names(), ',')) words.emplace_back(trimmed(word));
+  const std::string names = precision_names();
+  for (const std::string_view word : split(names, ',')) words.emplace_back(trimmed(word));
   return words;
 }
 
