@@ -74,17 +74,17 @@ void write_titan_training(const Plan& plan, TomlWriter& out) {
   out.put("local_batch_size", std::max<std::int64_t>(1, local));
   out.put("global_batch_size", plan.batch.global_batch_size);
   out.put("seq_len", plan.batch.sequence_length);
-  out.put("max_norm", plan.optimizer.gradient_clipping ? 1.0 : 0.0);
+  out.put("max_norm", 1.0);  // 0 would not switch it off
   const double step =
       static_cast<double>(plan.batch.global_batch_size) * static_cast<double>(plan.batch.sequence_length);
   if (plan.run.tokens) out.put("steps", static_cast<std::int64_t>(*plan.run.tokens / step));
   out.put("enable_cpu_offload", plan.offload.optimizer);
   out.put("mixed_precision_param", plan.precision.gemm == Precision::fp32 ? "float32" : "bfloat16");
-  const Precision wire = plan.precision.gradient_reduce.value_or(plan.precision.gradients);
-  out.put("mixed_precision_reduce", wire == Precision::bf16 ? "bfloat16" : "float32");
+  out.put("mixed_precision_reduce", "float32");  // the only one that torchtitan takes
+  out.put("dataset", "c4_test");                 // of its repository: it starts without a download
 }
 
-void write_titan_parallelism(const Plan& plan, TomlWriter& out) {
+void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& out) {
   const auto& degrees = plan.parallelism;
   const std::int64_t data = data_ranks(plan);
   const std::int64_t group =
@@ -105,7 +105,12 @@ void write_titan_parallelism(const Plan& plan, TomlWriter& out) {
     out.put("expert_parallel_comm_backend", plan.stack.dispatcher == "alltoall" ? "standard" : plan.stack.dispatcher);
   out.put("pipeline_parallel_degree", degrees.pipeline);
   if (degrees.pipeline == 1) return;
-  out.put("pipeline_parallel_schedule", titan_schedule(plan.schedule.kind));
+  const std::string_view schedule = titan_schedule(plan.schedule.kind);
+  out.put("pipeline_parallel_schedule", schedule);
+  if (schedule == "Interleaved1F1B") {  // embedding and head count as layers
+    const std::int64_t stages = degrees.pipeline * plan.schedule.virtual_stages;
+    out.put("pipeline_parallel_layers_per_stage", (layers + 2 + stages - 1) / stages);
+  }
   out.put("pipeline_parallel_microbatch_size", plan.batch.micro_batch_size);
 }
 
@@ -152,6 +157,9 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   if (!flavor)
     return infeasible("model.config", fmt::format("torchtitan has no flavor of {}", model_name(input.plan)),
                       fmt::format("its flavors: {}", torchtitan_flavors()));
+  if (input.plan.parallelism.pipeline > 1 && titan_schedule(input.plan.schedule.kind).empty())
+    return infeasible("schedule.kind", fmt::format("torchtitan has no schedule {}", input.plan.schedule.kind),
+                      "docs/configurations.md lists those that it has");
   const std::string_view converter = input.plan.precision.gemm == Precision::mxfp8 ? "quantize.linear.mx"
                                      : is_quantized(input.plan.precision.gemm)     ? "quantize.linear.float8"
                                                                                    : "";
@@ -161,7 +169,7 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   out.put("flavor", flavor->second);
   if (!converter.empty()) out.put("converters", std::vector<std::string>{std::string(converter)});
   write_titan_training(input.plan, out);
-  write_titan_parallelism(input.plan, out);
+  write_titan_parallelism(input.plan, input.layers, out);
   write_titan_rest(input.plan, out);
   ExportedConfiguration exported;
   exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));

@@ -344,7 +344,7 @@ void torchtitan_rules(const RuleInput& in) {
 
 std::string_view titan_schedule(std::string_view kind) {
   const auto* found = std::ranges::find(titan_schedules, kind, &TitanSchedule::kind);
-  return found == std::end(titan_schedules) ? kind : found->name;
+  return found == std::end(titan_schedules) ? "" : found->name;
 }
 
 ConfigurationFormat torchtitan() {

@@ -18,7 +18,7 @@ namespace plumbline::model::configurations {
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
 // Returns name and flavor of a shipped model.
 std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::string_view shipped);
-// Returns the name of a schedule in torchtitan; the kind itself where it has none.
+// Returns the name of a schedule in torchtitan; "" where it has none.
 std::string_view titan_schedule(std::string_view kind);
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
