@@ -41,17 +41,13 @@ class KinetoStep {
     launch_us_ += 5;
     return *this;
   }
-  KinetoStep& forward(int layer) {
-    add_all(forward_before, "F", layer);
-    kernel(attention, 200, "F", layer);
-    return add_all(forward_behind, "F", layer);
+  KinetoStep& forward(int layer, const std::string& phase = "F") {
+    add_all(forward_before, phase, layer);
+    kernel(attention, 200, phase, layer);
+    return add_all(forward_behind, phase, layer);
   }
   KinetoStep& backward(int layer, bool recompute = false) {
-    if (recompute) {
-      add_all(forward_before, "B", layer);
-      kernel(attention, 200, "B", layer);
-      add_all(forward_behind, "B", layer);
-    }
+    if (recompute) forward(layer, "B");
     add_all(backward_before, "B", layer);
     add_all(attention_backward, "B", layer);
     return add_all(backward_behind, "B", layer);

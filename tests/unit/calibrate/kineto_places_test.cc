@@ -107,6 +107,33 @@ TEST(KinetoPlaces, RecomputationByOrder) {
   EXPECT_EQ(recomputed, 8);
 }
 
+TEST(KinetoPlaces, RecomputationOfTheAttentionAloneByOrder) {
+  KinetoStep step;
+  step.attention_backward.insert(step.attention_backward.begin(), {step.attention, 200});
+  for (int i = 0; i < 2; ++i) step.forward_pass(4, true, true).backward_pass(4, true, true);
+  expect_matched(step.optimizer(), "4 layers in a pass, 2 forward and 2 backward passes, forward recomputed");
+}
+
+// Blocks of two layers run again, the forwards of both before their backwards; a ring of two attention kernels.
+TEST(KinetoPlaces, RecomputationOfBlocksByOrder) {
+  KinetoStep step;
+  step.forward_before.emplace_back(step.attention, 150);
+  for (int i = 0; i < 2; ++i) {
+    step.forward_pass(4, true, true);
+    for (const int top : {3, 1}) {
+      for (const int layer : {top - 1, top}) step.forward(layer, "B");
+      for (const int layer : {top, top - 1}) step.backward(layer);
+    }
+  }
+  expect_matched(step.optimizer(), "4 layers in a pass, 2 forward and 2 backward passes, forward recomputed");
+}
+
+TEST(KinetoPlaces, ForwardAloneByOrder) {
+  KinetoStep step;
+  for (int i = 0; i < 3; ++i) step.forward_pass(4, true, true);
+  expect_matched(step, "by order: 4 layers in a pass, 3 forward and 0 backward passes");
+}
+
 TEST(KinetoPlaces, WeightGradientsThatWerePutOffByOrder) {
   KinetoStep step;
   for (int i = 0; i < 3; ++i) {

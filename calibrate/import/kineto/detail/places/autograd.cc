@@ -144,6 +144,8 @@ void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work,
   std::vector<bool> evaluates(trace.names.size());
   for (const Operation& operation : trace.operations)
     evaluates[operation.name] = trace.names.text(operation.name).starts_with(evaluate_prefix);
+  // Without the steps of the backward, its operators look like those of a forward.
+  const bool engine = std::ranges::find(evaluates, true) != evaluates.end();
   Ranges layers = named_layers(trace, classes);
   if (layers.empty()) layers = module_layers(trace);
 
@@ -159,7 +161,7 @@ void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work,
       set_phase(places[i], "B");
       const auto known = of_sequences.find(trace.operations[backward[i]].sequence);
       if (known != of_sequences.end()) set_layer(places[i], known->second, Evidence::autograd);
-    } else if (recorded[i] != no_range) {
+    } else if (engine && recorded[i] != no_range) {
       set_phase(places[i], "F");
     }
   }

@@ -57,10 +57,14 @@ class MainStream {
     if (anchors_.empty()) return summary;
     const bool whole = first_optimizer() < items_.size();
     mark_recomputed(anchors_, whole);
+    join_recomputed();
     const Passes passes = number_layers(anchors_, symbols_, whole);
     summary = {passes.layers, passes.forward, passes.backward, passes.recomputes, passes.regular, passes.ambiguous};
     guesses_.resize(items_.size());
+    summary.recomputes = passes.recomputes || !joined_.empty();
     for (const Anchor& anchor : anchors_) fill(anchor.first, anchor.last + 1, of(anchor));
+    for (const auto& [first, last] : joined_)
+      for (std::size_t item = first; item <= last; ++item) guesses_[item].recomputed = true;
     if (!passes.ambiguous && passes.regular) {
       measure_parts();
       place_between();
@@ -118,6 +122,24 @@ class MainStream {
       anchors_.back().last = item;
       gemm = false;
     }
+  }
+
+  // Makes a recomputed attention without a GEMM before its backward a part of that: only the attention runs again.
+  void join_recomputed() {
+    std::vector<Anchor> anchors;
+    for (const Anchor& anchor : anchors_) {
+      const bool after_recomputed = !anchors.empty() && anchors.back().kind == Attention::recomputed;
+      bool gemm = false;
+      for (std::size_t item = after_recomputed ? anchors.back().last : anchor.first; item < anchor.first; ++item)
+        gemm = gemm || is_gemm(item);
+      if (!after_recomputed || gemm || anchor.kind != Attention::backward) {
+        anchors.push_back(anchor);
+        continue;
+      }
+      joined_.emplace_back(anchors.back().first, anchors.back().last);
+      anchors.back() = {joined_.back().first, anchor.last, Attention::backward};
+    }
+    anchors_ = std::move(anchors);
   }
 
   static Guess of(const Anchor& anchor) {
@@ -293,6 +315,7 @@ class MainStream {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
   std::set<std::uint32_t> gemm_symbols_, norm_symbols_;
   std::vector<Anchor> anchors_;
+  std::vector<std::pair<std::size_t, std::size_t>> joined_;  // first and last recomputed kernel within an anchor
   std::vector<Guess> guesses_;
   Region forward_, backward_;                             // what is usual between two layers of a pass
   std::size_t forward_before_ = 0, backward_behind_ = 0;  // kernels of a layer's attention
