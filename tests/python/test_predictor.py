@@ -1,6 +1,7 @@
 """The predictor for loops, from one thread and several."""
 
 import itertools
+import signal
 import threading
 import time
 import unittest
@@ -62,6 +63,13 @@ class Predictors(unittest.TestCase):
 
 
 class Threads(unittest.TestCase):
+    def test_an_interrupted_search_ends(self):
+        timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            plumbline.plan("llama-3-405b", gpus=16384, cluster="h100-dgx", complete=True)
+        timer.join()
+
     def test_simulations_of_several_threads(self):
         plans = ["llama-3-8b-64xh800", "llama-3-8b-fsdp-64xh100"] * 3
         expected = [plumbline.simulate(plan, interval=False).time_s for plan in plans]
