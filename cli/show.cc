@@ -193,14 +193,16 @@ model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "stack") return show_stack(arguments);
   if (arguments.kind == "routing") return show_routing(arguments);
   if (arguments.kind == "reliability") return show_reliability(arguments);
-  if (arguments.kind == "key") return show_keys(arguments);
-  return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
-                            model::known_names(arguments.kind, {"model", "topology", "profile", "stack", "reliability",
-                                                                "measurements", "routing", "key"}));
+  return show_keys(arguments);
 }
 
 // Refuses options that belong to another kind.
 model::Result<void> check(const ShowArguments& arguments) {
+  const std::vector<std::string> kinds = {"model",       "topology",     "profile", "stack",
+                                          "reliability", "measurements", "routing", "key"};
+  if (std::ranges::find(kinds, arguments.kind) == kinds.end())
+    return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
+                              model::known_names(arguments.kind, kinds));
   const auto only_for = [](const char* option, const char* kind) {
     return model::wrong_input(option, fmt::format("only for '{}'", kind));
   };

@@ -47,6 +47,22 @@ plumbline_install_data(FILES ${PROJECT_BINARY_DIR}/share/plumbline/revision
 if(TARGET plumbline)
   add_dependencies(plumbline plumbline_revision)
   install(TARGETS plumbline RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # Man pages and completion come out of the command itself.
+  set(manual ${PROJECT_BINARY_DIR}/share/manual)
+  file(MAKE_DIRECTORY ${manual}/man)
+  add_custom_command(OUTPUT ${manual}/plumbline.bash ${manual}/_plumbline ${manual}/plumbline.fish
+      ${manual}/man/plumbline.1 ${manual}/man/plumbline-plan.5 VERBATIM
+    COMMAND plumbline completion bash -o ${manual}/plumbline.bash
+    COMMAND plumbline completion zsh -o ${manual}/_plumbline
+    COMMAND plumbline completion fish -o ${manual}/plumbline.fish
+    COMMAND plumbline man -o ${manual}/man)
+  add_custom_target(plumbline_manual ALL DEPENDS ${manual}/man/plumbline.1)
+  install(FILES ${manual}/plumbline.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME plumbline OPTIONAL)
+  install(FILES ${manual}/_plumbline DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions OPTIONAL)
+  install(FILES ${manual}/plumbline.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+  install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+  install(DIRECTORY ${manual}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man5 FILES_MATCHING PATTERN "*.5")
   # The component "portable" is the command with all libraries but the C library, for a machine that has none of them:
   #
   #   cmake --install build/release --component portable --prefix plumbline-portable

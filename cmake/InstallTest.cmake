@@ -9,6 +9,12 @@ foreach(data examples/deepseek-v3-2048xh800.toml topologies/h800-rail-fat-tree.t
     message(FATAL_ERROR "not installed: share/plumbline/${data}")
   endif()
 endforeach()
+foreach(file man/man1/plumbline.1 man/man1/plumbline-simulate.1 man/man5/plumbline-plan.5
+        bash-completion/completions/plumbline zsh/site-functions/_plumbline fish/vendor_completions.d/plumbline.fish)
+  if(NOT EXISTS ${PREFIX}/share/${file})
+    message(FATAL_ERROR "not installed: share/${file}")
+  endif()
+endforeach()
 execute_process(
   COMMAND ${PREFIX}/bin/plumbline simulate deepseek-v3-2048xh800 --fidelity closed-form
   WORKING_DIRECTORY ${PREFIX} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

@@ -68,6 +68,19 @@ void append_keys(Candidates& to, const std::string& start) {
   }
 }
 
+// Appends the formats that the help of a verb lists below "Formats:".
+void append_formats(Candidates& to, const CLI::App& verb) {
+  const std::string footer = verb.get_footer();
+  const std::size_t list = std::min(footer.find("Formats:\n"), footer.size());
+  for (const std::string_view line : model::lines_of(std::string_view(footer).substr(list))) {
+    if (line.empty()) return;
+    const std::string_view entry = model::trimmed(line);
+    const std::size_t end = std::min(entry.find(' '), entry.size());
+    if (line.starts_with("  "))
+      to.push_back({std::string(entry.substr(0, end)), std::string(model::trimmed(entry.substr(end)))});
+  }
+}
+
 // Appends what the argument or option named `name` takes: KIND of `show` decides about its NAME.
 void append_values(Candidates& to, const CLI::App& verb, const CLI::Option& option, const std::string& name,
                    const std::string& first, const std::string& start) {
@@ -77,6 +90,7 @@ void append_values(Candidates& to, const CLI::App& verb, const CLI::Option& opti
     for (const model::PlanKey& key : model::plan_key_table()) to.push_back({key.name, key.meaning});
     return;
   }
+  if (name == "FORMAT") return append_formats(to, verb);
   if (verb.get_name() == "schedule" && name == "KIND") {
     for (const model::ScheduleKind* kind : model::schedule_kinds()) to.push_back({std::string(kind->name()), ""});
     return;

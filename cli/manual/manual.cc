@@ -26,7 +26,9 @@ Result<const CLI::App*> find_verb(const CLI::App& root, const std::string& name)
 }
 
 Result<void> print_help(const CLI::App& root, const std::string& verb) {
-  if (verb.empty()) return write_output("-", root.help());
+  // help() of the command is that of the verb that was chosen, which is this one.
+  if (verb.empty())
+    return write_output("-", root.get_formatter()->make_help(&root, root.get_name(), CLI::AppFormatMode::Normal));
   return write_output("-", TRY(find_verb(root, verb))->help("plumbline"));
 }
 

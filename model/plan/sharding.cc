@@ -26,7 +26,7 @@ std::optional<Error> check_group(const Plan& plan, const Layout& layout) {
   const std::int64_t group = plan.parallelism.shard_group;
   if (group == 0) return std::nullopt;
   if (plan.parallelism.zero_stage == 0)
-    return refuse(plan, key, "nothing is sharded with zero_stage 0", "set parallelism.zero_stage to 1, 2 or 3");
+    return refuse(plan, key, "nothing is sharded with zero_stage 0", "set parallelism.zero_stage to 1, 2 or 3 (FSDP)");
   if (layout.two_directions)
     return refuse(plan, key,
                   fmt::format("{} keeps every stage on two pipeline ranks, over which it shards", plan.schedule.kind),

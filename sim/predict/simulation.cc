@@ -13,7 +13,7 @@ model::Result<Fidelity> parse_fidelity(std::string_view text) {
   for (Fidelity fidelity : {Fidelity::closed_form, Fidelity::step, Fidelity::cluster})
     if (text == to_string(fidelity)) return fidelity;
   return model::wrong_input("--fidelity", fmt::format("unknown fidelity '{}'", text),
-                            "known: closed-form, step, cluster");
+                            model::known_names(text, {"closed-form", "step", "cluster"}));
 }
 
 }  // namespace plumbline::sim

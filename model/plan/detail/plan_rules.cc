@@ -148,7 +148,7 @@ std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) 
   }
   if (value > range.most) {
     return refuse(fmt::format("must be at most {}, found {}", range.most, value),
-                  key == "parallelism.zero_stage" ? "3 shards parameters, gradients and optimizer states"
+                  key == "parallelism.zero_stage" ? "3, FSDP, shards parameters, gradients and optimizer states"
                                                   : "check the number of digits");
   }
   return std::nullopt;

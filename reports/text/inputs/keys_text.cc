@@ -96,7 +96,11 @@ std::string keys_markdown(const std::vector<PlanKey>& keys) {
       "# Keys of a plan\n\n"
       "Every key with its meaning, unit, default, values and the version that brought it. "
       "`plumbline show key --markdown` writes this page from the table that the reader of plans uses, and "
-      "`plumbline show key NAME` prints one key. [model] also takes every key of the model's config.json.\n";
+      "`plumbline show key NAME` prints one key. `[model]` also takes every key of the model's config.json.\n\n"
+      "## Completion and man pages\n\n"
+      "The same table and the tree of verbs give completion and man pages, which an installation puts in their places: "
+      "`source <(plumbline completion bash)` (or `zsh`, `fish`) completes verbs, options, shipped names, keys after "
+      "`--set` and their values; `plumbline man VERB` and `plumbline man keys` print pages for `man -l -`.\n";
   std::string section;
   for (const PlanKey& key : keys) {
     if (section_of(key) != section) {

@@ -110,7 +110,9 @@ std::string memory_summary(const model::Memory& memory, Style style) {
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style) {
   std::string out = heading("What single change would make it fit", style);
   const auto row = [](const model::MemoryChange& change) -> std::vector<std::string> {
-    return {fmt::format("{}", fmt::join(change.settings, ", ")), gigabytes(change.peak_bytes)};
+    const bool fsdp = std::ranges::find(change.settings, "parallelism.zero_stage=3") != change.settings.end();
+    return {fmt::format("{}{}", fmt::join(change.settings, ", "), fsdp ? "  (FSDP)" : ""),
+            gigabytes(change.peak_bytes)};
   };
   if (advice.fitting.empty()) {
     out += paragraph(fmt::format("None of the {} changes that were tried.", advice.tried));

@@ -88,7 +88,7 @@ void add_waits(const StepAccount& account, const model::Plan& plan, List& list) 
   list.add("slowest expert rank", part(Waits::stragglers), "balanced experts");
   list.add("exposed " + groups_of(plan), part(Waits::collective), "smaller groups, or overlap.tensor");
   list.add("exposed activation copies", part(Waits::host_copy), "less offload.activations, or a faster link");
-  list.add("late parameters", gather, "gathers further ahead, or a lower zero_stage");
+  list.add("late parameters", gather, "gathers further ahead, or a lower zero_stage (FSDP is 3)");
 }
 
 void add_end(const StepAccount& account, List& list) {

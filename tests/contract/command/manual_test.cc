@@ -1,0 +1,114 @@
+// Completion in shells, man pages and the page of plan keys are made of what the command itself parses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "model/base/text_file.h"
+#include "tests/support/command.h"
+
+namespace plumbline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+// Runs a script of bash with the command in its path and returns what it prints.
+std::string in_bash(const std::string& script) {
+  const TemporaryDirectory scratch;
+  const std::string file = scratch.write("script", script).string(), out = (scratch.path() / "out").string();
+  const std::string command =
+      std::string("PATH=") + PLUMBLINE_BINARY_DIR + ":$PATH bash " + file + " > " + out + " 2>&1 < /dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0) << script;
+  return model::read_text_file(out).value();
+}
+
+// Returns what bash offers for a line whose cursor is at its end.
+std::string completed(const std::string& line) {
+  return in_bash("source <(plumbline completion bash)\nCOMP_LINE='" + line +
+                 "'\nCOMP_POINT=${#COMP_LINE}\n_plumbline\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
+}
+
+bool installed(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null").c_str()) == 0;
+}
+
+TEST(Completion, InBashOffersVerbsOptionsNamesKeysAndValues) {
+  EXPECT_EQ(completed("plumbline sim"), "simulate\n");
+  EXPECT_EQ(completed("plumbline simulate --fi"), "--fidelity\n");
+  EXPECT_EQ(completed("plumbline simulate x --fidelity "), "closed-form\nstep\ncluster\n");
+  EXPECT_EQ(completed("plumbline simulate deepseek-v3-2"), "deepseek-v3-2048xh800\n");
+  EXPECT_EQ(completed("plumbline simulate x --set parallelism.zero"), "parallelism.zero_stage=\n");
+  EXPECT_EQ(completed("plumbline simulate x --set recompute.policy=f"), "full\n");  // bash replaces what follows =
+  EXPECT_EQ(completed("plumbline simulate x --set cluster.topology=h100-d"), "h100-dgx\n");
+  EXPECT_EQ(completed("plumbline show topology h100-d"), "h100-dgx\n");
+  EXPECT_EQ(completed("plumbline show key parallelism.fs"), "parallelism.fsdp\n");
+  EXPECT_EQ(completed("plumbline import meg"), "megatron\n");
+  EXPECT_EQ(completed("plumbline schedule dualpipev"), "dualpipev\n");
+}
+
+TEST(Completion, OffersFiles) {
+  EXPECT_EQ(in_bash("cd $(mktemp -d)\nmkdir inner\ntouch inner/mine.toml\n"
+                    "plumbline completion words -- simulate inner/m | cut -f1\n"),
+            "inner/mine.toml\n");
+}
+
+TEST(Completion, ScriptsOfAllShellsParse) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const CommandResult script = plumbline("completion " + shell);
+    EXPECT_EQ(script.exit_code, 0);
+    const TemporaryDirectory scratch;
+    const std::string file = scratch.write("script", script.output).string();
+    EXPECT_TRUE(!installed(shell) || std::system((shell + " -n " + file).c_str()) == 0) << shell;
+  }
+}
+
+TEST(ManPages, HaveNoWarnings) {
+  if (!installed("man") || !installed("groff")) GTEST_SKIP() << "man is not installed";
+  const TemporaryDirectory folder;
+  ASSERT_EQ(plumbline("man -o " + folder.path().string()).exit_code, 0);
+  std::size_t pages = 0;
+  for (const auto& page : fs::directory_iterator(folder.path())) {
+    EXPECT_EQ(in_bash("MANROFFSEQ= man --warnings -l " + page.path().string() + " 2>&1 > /dev/null\n"), "")
+        << page.path();
+    ++pages;
+  }
+  EXPECT_GT(pages, 15u);
+}
+
+TEST(KeysPage, IsWhatTheCommandWrites) {
+  const auto page = model::read_text_file(std::string(PLUMBLINE_SOURCE_DIR) + "/docs/keys.md");
+  EXPECT_EQ(page.value(), plumbline("show key --markdown").output)
+      << "plumbline show key --markdown > docs/keys.md writes it";
+}
+
+TEST(Words, ThatAreUnknownAreWrongInputWithTheNearestName) {
+  const auto refused = [](const std::string& arguments, const std::string& text) {
+    const CommandResult result = plumbline(arguments);
+    EXPECT_EQ(result.exit_code, 1) << arguments;
+    EXPECT_THAT(result.errors, HasSubstr(text)) << arguments;
+    EXPECT_EQ(result.output, "") << arguments;
+  };
+  refused("simulat x", "unknown verb 'simulat' (did you mean 'simulate'? known: plan, simulate");
+  refused("help simulat", "did you mean 'simulate'?");
+  refused("simulate x --jsn y", "simulate: unknown option '--jsn' (did you mean '--json'? known: --help");
+  refused("simulate x --without hots", "unknown value 'hots' (did you mean 'host'?");
+  refused("show kye", "cannot show 'kye' (did you mean 'key'?");
+  refused("show key parallelism.tensr", "did you mean 'parallelism.tensor'?");
+  refused("completion bsh", "did you mean 'bash'?");
+}
+
+TEST(Help, IsPrintedWithoutAVerbToo) {
+  const CommandResult help = plumbline("--help");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_EQ(plumbline("").output, help.output);
+  EXPECT_EQ(plumbline("help").output, help.output);
+  EXPECT_EQ(plumbline("").exit_code, 0);
+  EXPECT_EQ(plumbline("help simulate").output, plumbline("simulate --help").output);
+  EXPECT_EQ(plumbline("version").output, plumbline("--version").output);
+}
+
+}  // namespace
+}  // namespace plumbline::tests
