@@ -91,6 +91,7 @@ void add_import(CLI::App& root, int& exit_code) {
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   add_repeatable(*verb, "--set", options->arguments.overrides, "plans: set a key of the plan (repeatable)");
+  verb->add_flag("--verbose", options->arguments.verbose, "megatron: list the arguments that change no cost too");
   verb->add_option("--revision", options->arguments.revision,
                    "components: the commit of ai-dynamo/aiconfigurator that the tables are from");
   verb->footer(import_footer());

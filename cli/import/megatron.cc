@@ -1,16 +1,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "cli/data.h"
 #include "cli/import/import.h"
+#include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
+#include "sim/predict/predictor.h"
 
 namespace plumbline::cli {
 namespace {
@@ -76,27 +83,91 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   return options;
 }
 
+// Refuses an output that is the script or a file that it sources.
+model::Result<void> refuse_inputs(const std::string& out, const fs::path& folder,
+                                  const std::vector<std::string>& files) {
+  std::error_code ignored;
+  for (const std::string& file : files) {
+    if (out != "-" && (fs::equivalent(out, file, ignored) || fs::equivalent(out, folder / file, ignored)))
+      return model::wrong_input("--output", fmt::format("'{}' is a file that is read", out),
+                                "name another file for the plan");
+  }
+  return {};
+}
+
+// Writes the model next to the plan, over no other file.
+model::Result<void> write_model(const std::string& path, const std::string& plan, const std::string& json) {
+  std::error_code ignored;
+  if (path == plan)
+    return model::wrong_input("--output", "the model is written under this name", "end the plan's name in .toml");
+  if (!fs::exists(path, ignored)) return write_new_file(path, json);
+  const auto present = model::read_text_file(path);
+  if (present && *present == json) return {};
+  return model::wrong_input(path, "there is another model in this file, which the script's would replace",
+                            "remove it, or name another plan with -o");
+}
+
+// Returns the step in closed form (s); nothing where the plan cannot be laid out.
+std::optional<double> step_of(const ImportArguments& arguments, model::Plan plan, const std::string& change) {
+  if (!change.empty()) {
+    const auto changed = model::read_plan(to_toml(plan), plan.file, {change});
+    if (!changed) return std::nullopt;
+    plan = *changed;
+  }
+  if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
+  const auto inputs = InputsReader().of_plan(plan);
+  if (!inputs) return std::nullopt;
+  const auto estimate = sim::Predictor(*inputs).closed_form(inputs->plan);
+  return estimate ? std::optional(estimate->step.time_s) : std::nullopt;
+}
+
+// Prints what the step rests on: settings that a key can change by their effect on the step, then what is assumed and
+// what is not modelled. Arguments without a cost are counted.
+void print_megatron_notes(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
+  struct Line {
+    double effect = 0;  // of the alternative, over the step
+    std::string text;
+  };
+  std::vector<Line> lines;
+  std::optional<double> step;
+  std::size_t free = 0;
+  for (const megatron::Note& note : imported.notes) {
+    const bool no_cost = note.kind == megatron::NoteKind::no_cost;
+    if (no_cost) ++free;
+    if (no_cost && !arguments.verbose) continue;
+    Line line{0, fmt::format("{}: {}", megatron::place_of(imported.files, note.line), note.text)};
+    if (!note.alternative.empty()) {
+      if (!step) step = step_of(arguments, imported.plan, "");
+      const auto other = step ? step_of(arguments, imported.plan, note.alternative) : std::nullopt;
+      if (other) line.effect = *other / *step - 1;
+      line.text += other ? fmt::format("; with {} the step changes by {:+.1f} %", note.alternative, 100 * line.effect)
+                         : fmt::format("; {} is not predicted for this plan", note.alternative);
+    }
+    lines.push_back(std::move(line));
+  }
+  std::ranges::stable_sort(lines, std::greater(), [](const Line& line) { return std::abs(line.effect); });
+  for (const Line& line : lines) fmt::print(stderr, "{}\n", line.text);
+  if (free > 0 && !arguments.verbose)
+    fmt::print(stderr, "{}: {} argument{} no cost (--verbose lists {})\n", arguments.file, free,
+               free == 1 ? " changes" : "s change", free == 1 ? "it" : "them");
+}
+
 }  // namespace
 
-// Writes the model's config.json next to the plan; prints to stderr the assumptions and the unsupported arguments.
+// Writes the model's config.json next to the plan; prints to stderr what the step rests on.
 model::Result<void> import_megatron(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto options = TRY(options_of(arguments));
   auto imported = TRY(megatron::import_script(text, arguments.file, options));
+  TRY(refuse_inputs(arguments.out, options.folder, imported.files));
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
-    const auto present = model::read_text_file(path);
-    if (present && *present != imported.config->json)
-      return model::wrong_input(path, "there is another model in this file, which the script's would replace",
-                                "remove it, or name another plan with -o");
-    TRY(write_output(path, imported.config->json));
+    TRY(write_model(path, arguments.out, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
   if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
   TRY(write_output(arguments.out, to_toml(imported.plan)));
-  for (const megatron::Note& note : imported.notes) {
-    fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), note.text);
-  }
+  print_megatron_notes(arguments, imported);
   return {};
 }
 

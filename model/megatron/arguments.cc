@@ -37,7 +37,7 @@ constexpr Argument table[] = {
     {"--vocab-size", value, "shape.vocabulary", ""},
     {"--make-vocab-size-divisible-by", value, "shape.vocabulary_multiple", "the vocabulary is padded as Megatron does"},
     {"--tokenizer-type", rule, "shape.vocabulary",
-     "read where --vocab-size is missing: GPT2BPETokenizer, Llama2Tokenizer"},
+     "NullTokenizer: one more; where --vocab-size is missing: GPT2BPETokenizer, Llama2Tokenizer"},
     {"--multi-latent-attention", flag, "shape.latent", ""},
     {"--q-lora-rank", value, "shape.q_lora_rank", ""},
     {"--kv-lora-rank", value, "shape.kv_lora_rank", ""},
@@ -111,27 +111,60 @@ constexpr Argument table[] = {
     {"--recompute-granularity", rule, "recompute.policy", "full or selective"},
     {"--recompute-activations", rule, "recompute.policy", "selective; read only"},
     {"--recompute-modules", rule, "recompute.operators", "default core_attn; names below"},
-    {"--recompute-method", rule, "recompute.policy", "uniform; block recomputes fewer layers than priced"},
-    {"--recompute-num-layers", rule, "recompute.policy", "1 is written; a larger chunk keeps less than priced"},
+    {"--recompute-method", rule, "recompute.policy", "uniform; block: the first layers of a stage"},
+    {"--recompute-num-layers", rule, "recompute.layers",
+     "of block; of uniform 1 is written, a larger chunk keeps less than priced"},
+    {"--moe-layer-recompute", rule, "recompute.operators", "moe; read only"},
 
+    {"--tp-comm-overlap", flag, "overlap.tensor", ""},
     {"--overlap-grad-reduce", flag, "overlap.gradient_reduce", ""},
     {"--overlap-param-gather", rule, "overlap.parameter_gather", "where parameters are gathered: zero_stage 1 and up"},
     {"--ddp-bucket-size", rule, "overlap.gradient_bucket_bytes", "parameters, times the bytes of a gradient"},
+    {"--optimizer-cpu-offload", flag, "offload.optimizer", ""},
     {"--moe-deepep-num-sms", rule, "overlap.communication_sms", "with sm_policy none: GEMMs keep all SMs; read only"},
     {"--moe-token-dispatcher-type", rule, "stack.dispatcher", "allgather unless the script says otherwise"},
     {"--moe-flex-dispatcher-backend", rule, "stack.dispatcher", "of flex: deepep or hybridep"},
     {"--moe-enable-deepep", rule, "stack.dispatcher", "of flex; read only"},
 
     {"--rampup-batch-size", not_modeled, "", "every step is priced with the full batch"},
-    {"--tp-comm-overlap", not_modeled, "", "tensor-parallel communication overlapped with GEMMs"},
     {"--delay-wgrad-compute", not_modeled, "", "weight gradients apart"},
     {"--moe-hybridep-num-sms", not_modeled, "", "overlap.communication_sms"},
     {"--moe-shared-expert-overlap", not_modeled, "", ""},
     {"--moe-use-legacy-grouped-gemm", not_modeled, "", ""},
     {"--moe-router-force-load-balancing", not_modeled, "", "routing.imbalance = 0 is the default"},
     {"--ddp-num-buckets", not_modeled, "", ""},
-    {"--optimizer-cpu-offload", not_modeled, "", "optimizer states stay on the GPU"},
-    {"--optimizer-offload-fraction", not_modeled, "", "optimizer states stay on the GPU"},
+    {"--moe-extended-tp", not_modeled, "", "experts are cut by --expert-tensor-parallel-size"},
+    {"--moe-latent-size", not_modeled, "", "experts take the hidden size"},
+    {"--moe-router-topk-limited-devices", not_modeled, "", "routing.max_nodes_per_token"},
+    {"--use-checkpoint-args", not_modeled, "", "what a checkpoint sets is not read"},
+    {"--use-mp-args-from-checkpoint-args", not_modeled, "", "what a checkpoint sets is not read"},
+    {"--yaml-cfg", not_modeled, "", "what the file sets is not read"},
+    {"--tp-comm-overlap-cfg", not_modeled, "", "pieces are as many as tensor-parallel ranks"},
+    {"--disable-tp-comm-overlap-ag", not_modeled, "", "gathers are overlapped"},
+    {"--disable-tp-comm-overlap-rs", not_modeled, "", "sums are overlapped"},
+    {"--disable-tp-comm-bulk-dgrad", not_modeled, "", ""},
+    {"--disable-tp-comm-bulk-wgrad", not_modeled, "", ""},
+    {"--tp-comm-overlap-rs-dgrad", not_modeled, "", ""},
+    {"--overlap-p2p-communication-warmup-flush", not_modeled, "", ""},
+    {"--overlap-param-gather-with-optimizer-step", not_modeled, "", ""},
+    {"--no-align-grad-reduce", not_modeled, "", ""},
+    {"--no-align-param-gather", not_modeled, "", ""},
+    {"--ddp-pad-buckets-for-high-nccl-busbw", not_modeled, "", ""},
+    {"--outer-dp-sharding-strategy", not_modeled, "", "parallelism.shard_group"},
+    {"--suggested-communication-unit-size", not_modeled, "", "overlap.prefetch"},
+    {"--fsdp-double-buffer", not_modeled, "", ""},
+    {"--use-nccl-ub", not_modeled, "", ""},
+    {"--nccl-ub", not_modeled, "", ""},
+    {"--use-sharp", not_modeled, "", "collectives are reduced by GPUs"},
+    {"--hybrid-context-parallel", not_modeled, "", "every rank has the same share of every sequence"},
+    {"--overlap-cpu-optimizer-d2h-h2d", not_modeled, "", ""},
+    {"--fine-grained-activation-offloading", not_modeled, "", "offload.activations"},
+    {"--offload-modules", not_modeled, "", "offload.activations"},
+    {"--fp4-param-gather", not_modeled, "", ""},
+    {"--mla-down-proj-fusion", not_modeled, "", "kernels are fused as the profile measured"},
+    {"--cuda-graph-impl", not_modeled, "", "launch gaps are the profile's"},
+    {"--cuda-graph-scope", not_modeled, "", "launch gaps are the profile's"},
+    {"--optimizer-offload-fraction", not_modeled, "", "all optimizer states are in host memory"},
     {"--cpu-offloading-num-layers", not_modeled, "", "offload.activations is the share of all layers"},
     {"--optimizer", not_modeled, "", "the optimizer is Adam"},
     {"--fp8-param-gather", not_modeled, "", ""},
@@ -194,11 +227,26 @@ constexpr std::string_view without_cost = R"(
 --rotary-seq-len-interpolation-factor --save --save-interval --seed --short-seq-prob --skip-train --spec --split
 --start-weight-decay --straggler-ctrlr-port --te-rng-tracker --tensorboard-dir --tensorboard-log-interval
 --tensorboard-queue-size --test-data-path --tiktoken-num-special-tokens --tiktoken-pattern --timing-log-level
---timing-log-option --tokenizer-model --train-data-path --transformer-impl --trust-remote-code --use-checkpoint-args
+--timing-log-option --tokenizer-model --train-data-path --transformer-impl --trust-remote-code 
 --use-checkpoint-opt_param-scheduler --use-checkpoint-opt-param-scheduler --use-cpu-initialization --use-dist-ckpt
 --use-mcore-models --use-persistent-ckpt-worker --use-pytorch-profiler --use-rope-scaling --use-tp-pp-dp-mapping
 --valid-data-path --vocab-extra-ids --vocab-file --wandb-entity --wandb-exp-name --wandb-project --wandb-save-dir
 --weight-decay --weight-decay-incr-style
+--async-strategy --calculate-per-token-loss --check-for-large-grads --check-for-nan-in-loss-and-grad
+--check-for-spiky-loss --ckpt-convert-format --ckpt-convert-save --ckpt-convert-update-legacy-dist-opt-format
+--ckpt-step --cuda-graph-warmup-steps --data-parallel-random-init --ddp-average-in-collective
+--dist-ckpt-save-pre-mcore-014 --disable-mamba-mem-eff-path --error-injection-rate
+--error-injection-type --exit-signal --fp4-recipe --init-model-with-meta-device --iterations-to-skip --log-energy --master-addr --moe-token-drop-policy --moe-use-upcycling --moe-router-force-biased
+--no-ckpt-fully-parallel-save --no-load-scheduler --no-persistent-ckpt-worker --no-pin-cpu-grads
+--no-pin-cpu-params --no-use-tokenizer-model-from-checkpoint-args --non-persistent-ckpt-type
+--non-persistent-global-ckpt-dir --non-persistent-local-ckpt-algo --non-persistent-local-ckpt-dir
+--non-persistent-save-interval --null-tokenizer-eod-id --null-tokenizer-pad-id --num-distributed-optimizer-buckets
+--one-logger-async --override-ckpt-scheduler --pipeline-model-parallel-comm-backend --record-memory-history
+--memory-snapshot-path --replication --replication-factor --replication-jump --result-rejected-tracker-filename
+--reuse-grad-buf-for-mxfp8-param-ag --rotary-scaling --sft --sft-tokenizer-prompt-format
+--strict-fsdp-dtensor-load --te-precision-config-file --tokenizer-hf-include-special-tokens
+--tokenizer-hf-use-fast --tokenizer-metadata --tokenizer-prompt-format --tokenizer-special-tokens
+--tp-comm-bootstrap-backend --train-sync-interval --use-tokenizer-model-from-checkpoint-args
 )";
 
 }  // namespace

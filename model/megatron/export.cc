@@ -50,6 +50,8 @@ Given arguments_of(const Plan& plan, const ModelShape& shape) {
     argument.meaning == Meaning::flag ? given.put_flag(name) : given.put(name, text);
   }
   for (const Rule& rule : rules()) rule.write({plan, shape, given});
+  // NullTokenizer adds a token.
+  if (shape.vocabulary) given.put("--vocab-size", std::to_string(*shape.vocabulary - 1));
   return given;
 }
 
@@ -83,22 +85,52 @@ std::int64_t gpus_per_node(std::int64_t gpus) {
   return 1;
 }
 
+// Megatron-LM computes the order of its kernels from a single hardware queue, which its FSDP refuses.
+std::string_view connections(const Plan& plan) {
+  return plan.parallelism.zero_stage < 2 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
+}
+
+// Returns how the nodes find each other: by Slurm's variables or those that are given; one node needs none.
+constexpr std::string_view rendezvous =
+    "NODE_RANK=${NODE_RANK:-${SLURM_NODEID:-0}}\n"
+    "if [ -n \"${SLURM_JOB_NODELIST:-}\" ] && [ -z \"${MASTER_ADDR:-}\" ]; then\n"
+    "    MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+    "fi\n"
+    "MASTER_ADDR=${MASTER_ADDR:-localhost}\n"
+    "MASTER_PORT=${MASTER_PORT:-29500}\n";
+
+// Returns what Megatron requires and no plan has. NullTokenizer adds a token to the vocabulary.
+std::string data_text(const Given& given) {
+  const bool endless = !given.has("--train-samples");
+  return fmt::format(
+      "# Data that is made up, so that the script runs as it is; arguments of the script replace these.\n"
+      "DATA_ARGS=(\n    --mock-data\n    --tokenizer-type NullTokenizer\n    --split 99,1,0\n    --lr 1e-4\n{})\n",
+      endless ? "    --train-iters 20\n" : "");
+}
+
 std::string script_text(const Plan& plan, const Given& given, const std::vector<std::string>& comments) {
   const std::int64_t per_node = gpus_per_node(plan.cluster.gpus);
   std::string text =
       "#!/bin/bash\n"
-      "# A plan of plumbline for Megatron-LM. Add data, tokenizer, learning rate and logging when calling it; import\n"
-      "# reads the lines below that begin with '# plumbline:', Megatron does not.\n";
+      "# A plan of plumbline for Megatron-LM. It runs in a clone of Megatron-LM, or with MEGATRON_LM naming one: on "
+      "one\n"
+      "# node as it is, on several on each of them with NODE_RANK and MASTER_ADDR, or by srun --ntasks-per-node=1.\n"
+      "# plumbline import reads the lines below that begin with '# plumbline:', Megatron does not.\n";
   for (const std::string& comment : comments) text += "# plumbline: " + comment + "\n";
-  text += fmt::format("GPUS_PER_NODE={}\nNNODES={}\n\n", per_node, plan.cluster.gpus / per_node);
+  text += fmt::format("set -euo pipefail\nGPUS_PER_NODE={}\nNNODES={}\n", per_node, plan.cluster.gpus / per_node);
+  text += fmt::format("{}{}\n", rendezvous, connections(plan));
   for (const std::string_view group : {"MODEL_ARGS", "PARALLEL_ARGS", "TRAINING_ARGS"}) {
     text += group_text(given, group) + "\n";
   }
-  return text +
-         "torchrun --nproc_per_node $GPUS_PER_NODE --nnodes $NNODES pretrain_gpt.py \\\n"
+  return text + data_text(given) +
+         "\n"
+         "torchrun --nproc-per-node \"$GPUS_PER_NODE\" --nnodes \"$NNODES\" --node-rank \"$NODE_RANK\" \\\n"
+         "    --rdzv-backend static --rdzv-endpoint \"$MASTER_ADDR:$MASTER_PORT\" \\\n"
+         "    \"${MEGATRON_LM:-.}/pretrain_gpt.py\" \\\n"
          "    \"${MODEL_ARGS[@]}\" \\\n"
          "    \"${PARALLEL_ARGS[@]}\" \\\n"
          "    \"${TRAINING_ARGS[@]}\" \\\n"
+         "    \"${DATA_ARGS[@]}\" \\\n"
          "    \"$@\"\n";
 }
 
@@ -112,7 +144,7 @@ Plan comparable(Plan plan) {
   return plan;
 }
 
-// Returns "KEY = VALUE" for each key in which the plan that was read back differs.
+// Returns "KEY = VALUE" or "KEY is not set" for each key in which the plan that was read back differs.
 std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
   const std::string wanted_text = to_toml(comparable(plan)), found_text = to_toml(comparable(back));
   const auto wanted = lines_of(wanted_text), found = lines_of(found_text);
@@ -120,8 +152,8 @@ std::vector<std::string> lost_keys(const Plan& plan, const Plan& back) {
   std::string section;
   for (std::size_t i = 0; i < wanted.size() && i < found.size(); ++i) {
     if (wanted[i].starts_with('[')) section = wanted[i].substr(1, wanted[i].size() - 2);
-    if (wanted[i] != found[i] && wanted[i].find(" = ") != std::string::npos)
-      lost.push_back(fmt::format("{}.{}", section, wanted[i]));
+    if (wanted[i] == found[i] || wanted[i].empty()) continue;
+    lost.push_back(fmt::format("{}.{}", section, wanted[i].starts_with("# ") ? wanted[i].substr(2) : wanted[i]));
   }
   return lost;
 }
@@ -146,7 +178,11 @@ Result<ExportedScript> export_script(const Plan& plan, const ModelShape& shape) 
   auto back = TRY(import_script(script_text(plan, given, {}), plan.file, options));
   const std::vector<std::string> lost = lost_keys(plan, back.plan);
   ExportedScript out{script_text(plan, given, lost), {}};
-  for (const std::string& key : lost) out.notes.push_back(fmt::format("no argument of Megatron sets {}", key));
+  for (const std::string& key : lost)
+    out.notes.push_back(
+        key.find(" = ") == std::string::npos
+            ? fmt::format("{}; the script's arguments set it, the plan that is read back leaves it", key)
+            : fmt::format("no argument of Megatron sets {}", key));
   if (plan.inference.given) out.notes.emplace_back("[inference] is left out: Megatron trains");
   if (!plan.run.phases.empty()) out.notes.push_back("phases that are stated, not predicted, are left out");
   note_model(shape, back.shape, out.notes);

@@ -42,9 +42,17 @@ class Given {
   std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last one of a name counts
 };
 
+enum class NoteKind {
+  assumed,      // what the script leaves open, and what is read instead
+  not_modeled,  // can change the cost, and the prediction does without it
+  no_cost,
+};
+
 struct Note {
   int line = 0;  // line of the script; 0: none
   std::string text;
+  NoteKind kind = NoteKind::assumed;
+  std::string alternative;  // KEY=VALUE of the plan: how else it may be; empty where no key has it
 };
 
 }  // namespace plumbline::model::megatron

@@ -18,13 +18,14 @@
 #include "model/megatron/detail/launch.h"
 #include "model/megatron/detail/readings.h"
 #include "model/megatron/rules.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
 constexpr std::string_view kDefaultTopology = "h100-dgx";
 constexpr std::int64_t kLargest = 1'000'000'000;  // limit of a dimension: products of two fit 64 bits
-constexpr std::string_view kComment = " plumbline: ";
+constexpr std::string_view kComment = " plumbline: ", kNotSet = " is not set";
 
 // Vocabularies of known tokenizers.
 constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
@@ -42,6 +43,7 @@ class Importer {
     if (auto error = settle_model()) return tl::unexpected(*error);
     for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
     if (auto error = settle_plan(script)) return tl::unexpected(*error);
+    note_silence();
     note_reading(script);
     std::ranges::stable_sort(out_.notes, {}, &Note::line);
     out_.files = files_;
@@ -142,7 +144,41 @@ class Importer {
     } else {
       text += fmt::format(": not modelled; it can change the cost{}{}", known->note.empty() ? "" : ": ", known->note);
     }
-    out_.notes.push_back({argument.line, std::move(text)});
+    const bool free = known != nullptr && known->meaning == Meaning::no_cost;
+    out_.notes.push_back({argument.line, std::move(text), free ? NoteKind::no_cost : NoteKind::not_modeled,
+                          known == nullptr ? "" : alternative_of(name, argument)});
+  }
+
+  // Returns the key that has what an argument asks for, though it is not taken for the same.
+  std::string alternative_of(std::string_view name, const GivenArgument& argument) const {
+    constexpr std::pair<std::string_view, std::string_view> keys[] = {
+        {"--moe-hybridep-num-sms", "overlap.communication_sms"},
+        {"--moe-router-topk-limited-devices", "routing.max_nodes_per_token"}};
+    for (const auto& [argument_name, key] : keys)
+      if (name == argument_name && argument.values.size() == 1 && integer(argument.values[0]))
+        return fmt::format("{}={}", key, argument.values[0]);
+    return name == "--fine-grained-activation-offloading" ? "offload.activations=1" : "";
+  }
+
+  // Notes defaults of Megatron that often decide a step, where the script does not choose.
+  void note_silence() {
+    const auto silent = [this](bool applies, std::string_view argument, std::string_view meaning, const char* other) {
+      if (applies && !given_.has(argument))
+        out_.notes.push_back({0, fmt::format("{} is not given: {}", argument, meaning), NoteKind::assumed, other});
+    };
+    const Plan& plan = out_.plan;
+    const auto& degrees = plan.parallelism;
+    const double replica = static_cast<double>(degrees.tensor) * static_cast<double>(degrees.pipeline) *
+                           static_cast<double>(degrees.context);
+    const bool reduces = static_cast<double>(plan.cluster.gpus) > replica;
+    silent(reduces && !plan.overlap.gradient_reduce, "--overlap-grad-reduce",
+           "gradients are reduced after the backward pass", "overlap.gradient_reduce=true");
+    silent(reduces && !plan.overlap.parameter_gather, "--overlap-param-gather",
+           "parameters are gathered before the forward pass", "overlap.parameter_gather=true");
+    silent(degrees.tensor > 1 && degrees.sequence && !plan.overlap.tensor, "--tp-comm-overlap",
+           "GEMMs wait for tensor-parallel collectives", "overlap.tensor=true");
+    silent(out_.shape.experts && degrees.expert > 1 && plan.stack.dispatcher == "allgather",
+           "--moe-token-dispatcher-type", "every rank gathers all tokens", "stack.dispatcher=\"alltoall\"");
   }
 
   bool set(std::string_view key, std::string_view value) {
@@ -159,7 +195,12 @@ class Importer {
   void read_older_names() {
     if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
     if (const auto epsilon = given_.value("--layernorm-epsilon")) set("shape.norm_epsilon", *epsilon);
-    if (out_.shape.vocabulary) return;
+    if (out_.shape.vocabulary) {
+      // Its end of a document is a token more.
+      const bool null = given_.value("--tokenizer-type") == "NullTokenizer" && *out_.shape.vocabulary < kLargest;
+      if (null) ++*out_.shape.vocabulary;
+      return;
+    }
     for (const auto& [name, size] : tokenizers) {
       if (given_.value("--tokenizer-type") != name) continue;
       out_.shape.vocabulary = size;
@@ -247,7 +288,9 @@ class Importer {
     std::vector<std::string> overrides;
     for (const Word& comment : script.comments) {
       const std::size_t equals = comment.text.find(" = ");
-      if (!comment.text.starts_with(kComment) || equals == std::string::npos) continue;
+      if (!comment.text.starts_with(kComment)) continue;
+      if (comment.text.ends_with(kNotSet)) unset(comment.text.substr(kComment.size()));
+      if (equals == std::string::npos) continue;
       const std::string key = comment.text.substr(kComment.size(), equals - kComment.size());
       overrides.push_back(key + "=" + comment.text.substr(equals + 3));
       lines_[key] = comment.line;
@@ -273,6 +316,15 @@ class Importer {
     if (!plan) return at_script(plan.error());
     out_.plan = *plan;
     return std::nullopt;
+  }
+
+  void unset(const std::string& comment) {
+    const std::string key = comment.substr(0, comment.size() - kNotSet.size());
+    visit_fields(out_.plan, [&key](std::string_view name, auto& field) {
+      if constexpr (requires { field.reset(); }) {
+        if (name == key) field.reset();
+      }
+    });
   }
 
   Error at_script(Error error) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/megatron/rules.h"
+#include "model/megatron/shell/arithmetic.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -134,12 +135,15 @@ void read_recompute(const RuleReader& in) {
   if (granularity == "full") {
     recompute.policy = "full";
     if (in.given.value("--recompute-method") == "block")
-      in.note("--recompute-method", "block recomputes some layers, every layer is priced as recomputed");
+      recompute.layers = integer(in.given.value("--recompute-num-layers").value_or("1"));
     else if (in.given.value("--recompute-num-layers").value_or("1") != "1")
       in.note("--recompute-num-layers", "inputs of every layer are kept in the prediction");
   } else if (granularity == "selective" || in.given.has("--recompute-activations")) {
     recompute.policy = "selective";
     read_modules(in);
+  } else if (in.given.has("--moe-layer-recompute")) {
+    recompute.policy = "selective";
+    recompute.operators = {"moe"};
   }
 }
 
@@ -148,8 +152,8 @@ void write_recompute(const RuleWriter& out) {
   if (recompute.policy == "none") return;
   out.out.put("--recompute-granularity", recompute.policy);
   if (recompute.policy == "full") {
-    out.out.put("--recompute-method", "uniform");
-    out.out.put("--recompute-num-layers", "1");
+    out.out.put("--recompute-method", recompute.layers ? "block" : "uniform");
+    out.out.put("--recompute-num-layers", std::to_string(recompute.layers.value_or(1)));
     return;
   }
   GivenArgument named;
