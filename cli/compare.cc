@@ -98,8 +98,10 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
     fmt::print("{}", reports::trace_comparison_text(output));
   TRY(write_if(arguments.json, [&] { return reports::trace_comparison_json(output); }));
   TRY(write_if(arguments.csv, [&] { return reports::trace_comparison_csv(output); }));
-  return write_if(arguments.trace,
-                  [&] { return reports::trace_comparison_trace(output, arguments.trace.ends_with(".gz")); });
+  if (arguments.trace.empty()) return {};
+  return write_output(arguments.trace, [&](const PieceSink& sink) {
+    return reports::write_trace_comparison(output, {source_revision(), arguments.trace.ends_with(".gz"), {}}, sink);
+  });
 }
 
 // Timelines are needed for a trace, and to compare overlapped pairs with measured ones.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,11 +23,20 @@ using Items = std::vector<MatchItem>;
 class ComputeScore {
  public:
   ComputeScore(const Items& predicted, const Items& measured) : predicted_(predicted), measured_(measured) {
-    std::array<double, match_rows> before{}, after{};
-    for (const MatchItem& item : predicted) before[item.row_index()] += item.seconds;
-    for (const MatchItem& item : measured) after[item.row_index()] += item.seconds;
+    // A cut trace has fewer kernels of a class, but kernels like those predicted: means of logarithms, not sums.
+    const auto means = [](const Items& items) {
+      std::array<double, match_rows> sums{}, counts{};
+      for (const MatchItem& item : items) {
+        sums[scale_of(item)] += item.log_seconds;
+        ++counts[scale_of(item)];
+      }
+      for (std::size_t row = 0; row < match_rows; ++row)
+        sums[row] = counts[row] > 0 ? sums[row] / counts[row] : std::nan("");
+      return sums;
+    };
+    const auto before = means(predicted), after = means(measured);
     for (std::size_t row = 0; row < match_rows; ++row)
-      if (before[row] > 0 && after[row] > 0) scale_[row] = std::log(after[row] / before[row]);
+      if (const double scale = after[row] - before[row]; !std::isnan(scale)) scale_[row] = scale;
   }
 
   bool same(std::size_t i, std::size_t j) const { return likeness(predicted_[i], measured_[j]) == Likeness::same; }
@@ -36,11 +46,16 @@ class ComputeScore {
     const Likeness like = likeness(p, m);
     if (like == Likeness::none) return -never_;
     constexpr double same_row = 2, similar = 0.1, time_weight = 0.5;
-    const double off = std::abs(m.log_seconds - p.log_seconds - scale_[p.row_index()]);
+    const double off = std::abs(m.log_seconds - p.log_seconds - scale_[scale_of(p)]);
     return (like == Likeness::same ? same_row : similar) + evidence(p, m) - time_weight * std::min(1.0, off);
   }
 
  private:
+  // The names of most GEMMs do not state whether they are weight gradients.
+  static std::size_t scale_of(const MatchItem& item) {
+    return static_cast<std::size_t>(item.row == MatchRow::weight_gradient ? MatchRow::gemm : item.row);
+  }
+
   static constexpr double never_ = 1e9;
   const Items& predicted_;
   const Items& measured_;
@@ -104,6 +119,7 @@ class StepMatcher {
     result_.predicted_of.assign(measured.spans.size(), -1);
     result_.by_place.assign(measured.spans.size(), false);
     result_.measured_of.assign(predicted.spans.size(), -1);
+    name_layers();
   }
 
   StepMatch run() {
@@ -120,6 +136,19 @@ class StepMatcher {
   }
 
  private:
+  // Layers of a trace count within a chunk. They are those of the model where the rank has one chunk with as many.
+  void name_layers() {
+    std::set<std::int32_t> layers;
+    std::int32_t most = -1;
+    for (const MatchItem& item : predicted_items_)
+      if (item.layer >= 0) layers.insert(item.layer);
+    for (const MatchItem& item : measured_items_) most = std::max(most, item.layer);
+    const bool one_chunk = std::cmp_equal(layers.size(), most + 1);
+    const std::vector<std::int32_t> names(layers.begin(), layers.end());
+    for (MatchItem& item : measured_items_)
+      item.layer = one_chunk && item.layer >= 0 ? names[static_cast<std::size_t>(item.layer)] : -1;
+  }
+
   void join(const Items& predicted, const Items& measured, const Alignment& alignment) {
     for (std::size_t j = 0; j < measured.size(); ++j)
       if (const std::int32_t i = alignment.predicted_of[j]; i >= 0)
@@ -136,7 +165,7 @@ class StepMatcher {
     const ComputeScore score(first, second);
     const Alignment alignment = align(first.size(), second.size(), score);
     join(first, second, alignment);
-    result_.score = alignment.score / static_cast<double>(std::max<std::size_t>({first.size(), second.size(), 1}));
+    result_.score = alignment.score / static_cast<double>(std::max<std::size_t>(second.size(), 1));
     // Gaps end at pairs of anchors that rise in both sequences.
     std::size_t from_predicted = 0, from_measured = 0, at = 0;
     bool clean = true;  // every anchor since the last pair has its match

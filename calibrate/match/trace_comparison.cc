@@ -13,6 +13,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/match/detail/trace_advice.h"
+#include "model/base/text.h"
 #include "model/result/intervals.h"
 #include "model/result/timeline_summary.h"
 #include "sim/predict/predictor.h"
@@ -30,6 +31,12 @@ double seconds_of(const Span& span) { return static_cast<double>(span.duration_p
 
 const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
   return timeline.kernels[static_cast<std::size_t>(span.kernel)];
+}
+
+// Returns how long the stream of a kernel paused before it, as `import kineto` notes it.
+std::int64_t wait_of(const model::Kernel& kernel) {
+  constexpr double ps_per_us = 1e6;
+  return std::llround(ps_per_us * model::parse_number<double>(note_value(kernel.note, "wait_us")).value_or(0));
 }
 
 // Adds seconds to a row of a side; rows keep the order of their first entries.
@@ -68,6 +75,11 @@ struct Busy {
   Intervals all_transfers() const {
     Intervals all;
     for (const auto& [kind, intervals] : transfers) all.insert(all.end(), intervals.begin(), intervals.end());
+    return all;
+  }
+  Intervals all() const {
+    Intervals all = all_transfers();
+    all.insert(all.end(), compute.begin(), compute.end());
     return all;
   }
   double seconds() const { return last_ps > first_ps ? static_cast<double>(last_ps - first_ps) * 1e-12 : 0; }
@@ -131,6 +143,8 @@ class TraceComparer {
     const model::Kernel& kernel = kernel_at(measured_, span);
     const double seconds = seconds_of(span) + static_cast<double>(kernel.gap_ps) * 1e-12;
     measured_busy_.add(span, kernel);
+    if (note_value(kernel.note, "wait") == "host" && !model::is_communication(kernel.row))
+      host_waits_.push_back({span.start_ps - wait_of(kernel), span.start_ps});
     const std::int32_t own = result_.match.predicted_of[index];
     add_rows(kernel, own < 0 ? nullptr : &result_.predicted.spans[static_cast<std::size_t>(own)],
              &ComparedTime::measured_s, seconds);
@@ -167,11 +181,9 @@ class TraceComparer {
     add("communication busy", [](const Busy& busy) { return model::covered(busy.all_transfers()); });
     add("exposed communication",
         [](const Busy& busy) { return model::covered_without(busy.all_transfers(), busy.compute); });
-    add("neither", [](const Busy& busy) {
-      Intervals all = busy.all_transfers();
-      all.insert(all.end(), busy.compute.begin(), busy.compute.end());
-      return busy.seconds() - model::covered(all);
-    });
+    add("neither", [](const Busy& busy) { return busy.seconds() - model::covered(busy.all()); });
+    result_.totals.push_back(
+        {"of it, waits for the host", std::nullopt, model::covered_without(host_waits_, measured_busy_.all())});
     Rows exposed;
     for (const auto& [busy, side] : {std::pair(&predicted_busy_, &ComparedTime::predicted_s),
                                      std::pair(&measured_busy_, &ComparedTime::measured_s)})
@@ -222,7 +234,10 @@ class TraceComparer {
     }
     for (auto& [name, entry] : names) result_.unmatched.push_back(std::move(entry));
     std::ranges::stable_sort(result_.unmatched, std::greater<>{}, &UnmatchedKernels::seconds);
-    constexpr double enough = 0.95;
+    constexpr double enough = 0.95, in_order = 1;
+    if (result_.match.score < in_order)
+      result_.notes.emplace_back(
+          "GEMMs and attention of the trace do not follow each other as the plan's do: is this the plan that ran?");
     if (result_.match.share() < enough)
       result_.notes.push_back(fmt::format(
           "Only {:.0f} % of the trace's kernel time has a counterpart in the prediction: is this the plan that ran?",
@@ -236,6 +251,7 @@ class TraceComparer {
   Rows classes_, layers_, phases_;
   std::map<std::string, std::int32_t> layer_numbers_;
   Busy predicted_busy_, measured_busy_;
+  Intervals host_waits_;
 };
 
 struct FoundRank {

@@ -93,7 +93,8 @@ std::string trace_comparison_json(const TraceComparisonOutput& output) {
                                 {"gemms", gemms_of_trace(c.gemms)},
                                 {"unmatched", unmatched_of_trace(c)},
                                 {"worst", worst_of_trace(c)}};
-  return document<TraceJson>({{"comparison", comparison}, {"plan", TraceJson::parse(plan_json(output.plan))}});
+  return document<TraceJson>("compare-trace",
+                             {{"comparison", comparison}, {"plan", TraceJson::parse(plan_json(output.plan))}});
 }
 
 std::string trace_comparison_csv(const TraceComparisonOutput& output) {

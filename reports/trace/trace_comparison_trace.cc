@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
+#include "model/plan/plan.h"
 #include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::reports {
 
-std::string trace_comparison_trace(const TraceComparisonOutput& output, bool gzip) {
+bool write_trace_comparison(const TraceComparisonOutput& output, const TraceOptions& options, const Sink& sink) {
   const calibrate::TraceComparison& c = output.comparison;
   model::Timeline predicted = c.predicted, measured = output.measured;
   for (std::size_t i = 0; i < measured.spans.size(); ++i) {
@@ -18,7 +19,9 @@ std::string trace_comparison_trace(const TraceComparisonOutput& output, bool gzi
     span.micro_batch = place.micro_batch;
   }
   std::erase_if(predicted.spans, [&](const model::Span& span) { return span.rank != c.rank; });
-  return to_trace({{"predicted", &predicted, {}}, {"measured", &measured, {}}}, gzip);
+  return write_trace(
+      {{"predicted", &predicted, {}, "", model::to_toml(output.plan)}, {"measured", &measured, {}, "", ""}}, options,
+      sink);
 }
 
 }  // namespace plumbline::reports

@@ -49,11 +49,13 @@ class Aligner {
   Aligner(std::size_t predicted, std::size_t measured, const Score& score, AlignmentCosts costs)
       : predicted_(predicted), measured_(measured), score_(score), costs_(costs) {}
 
-  // Widens the band until the best path keeps off its edges, or until the matrix has most_cells.
+  // Widens the band until the best path keeps off its edges, or until the matrix has most_cells. Neighboring rows must
+  // overlap.
   Alignment run() {
     constexpr std::size_t least_width = 256, share = 8, most_cells = std::size_t{1} << 28;
-    const std::size_t limit = std::max(least_width, most_cells / (2 * (measured_ + 1)));
-    std::size_t width = std::max(least_width, predicted_ / share);
+    const std::size_t slope = 2 * predicted_ / (measured_ + 1) + 1;
+    const std::size_t limit = std::max({least_width, slope, most_cells / (2 * (measured_ + 1))});
+    std::size_t width = std::max({least_width, slope, predicted_ / share});
     while (true) {
       width = std::min({width, limit, std::max<std::size_t>(predicted_, 1)});
       fill({predicted_, measured_, width});
@@ -67,12 +69,12 @@ class Aligner {
   static constexpr double never = -1e30;
 
   double measured_cost(std::size_t row, std::size_t column) const {
-    if (column > 0 && score_.same(column - 1, row - 1)) return costs_.join;
-    return column == 0 || column == predicted_ ? costs_.end : costs_.skip;
+    if (column == 0 || column == predicted_) return costs_.end;
+    return score_.same(column - 1, row - 1) ? costs_.join : costs_.skip;
   }
   double predicted_cost(std::size_t row, std::size_t column) const {
-    if (row > 0 && score_.same(column - 1, row - 1)) return costs_.join;
-    return row == 0 || row == measured_ ? costs_.end : costs_.skip;
+    if (row == 0 || row == measured_) return costs_.end;
+    return score_.same(column - 1, row - 1) ? costs_.join : costs_.skip;
   }
 
   void fill(const AlignmentBand& band) {
@@ -113,7 +115,9 @@ class Aligner {
     for (std::size_t row = measured_, column = predicted_; row > 0 || column > 0;) {
       inside = inside && !band.edge(row, column);
       const Move move = moves_[offsets_[row] + column - band.first(row)];
-      const bool pair = row > 0 && column > 0 && (move == both || score_.same(column - 1, row - 1));
+      const bool at_end = row == 0 || column == 0 || (move == measured_only && column == predicted_) ||
+                          (move == predicted_only && row == measured_);
+      const bool pair = !at_end && (move == both || score_.same(column - 1, row - 1));
       if (pair && move != predicted_only) result_.predicted_of[row - 1] = static_cast<std::int32_t>(column - 1);
       if (pair && move != measured_only) result_.measured_of[column - 1] = static_cast<std::int32_t>(row - 1);
       row -= move == predicted_only ? 0 : 1;

@@ -44,7 +44,6 @@ struct MatchItem {
   double start_s = 0, seconds = 0, log_seconds = 0;
 
   bool anchor() const { return !communicates && row <= MatchRow::attention; }
-  std::size_t row_index() const { return static_cast<std::size_t>(row); }
 };
 
 // Returns the kernels of a timeline by start: those of a pipeline rank, or all of a trace.

@@ -6,6 +6,7 @@
 
 #include "calibrate/match/trace_comparison.h"
 #include "model/plan/plan.h"
+#include "reports/trace/trace.h"
 
 namespace plumbline::reports {
 
@@ -23,7 +24,7 @@ std::string trace_comparison_json(const TraceComparisonOutput& output);
 // table,name,kind,count,predicted_s,measured_s,error.
 std::string trace_comparison_csv(const TraceComparisonOutput& output);
 
-// Returns a Chrome trace of both, in which measured kernels have the layers and micro-batches of their matches.
-std::string trace_comparison_trace(const TraceComparisonOutput& output, bool gzip);
+// Writes a Chrome trace of both (reports/trace/trace.h), in which measured kernels have the layers and micro-batches of their matches.
+bool write_trace_comparison(const TraceComparisonOutput& output, const TraceOptions& options, const Sink& sink);
 
 }  // namespace plumbline::reports
