@@ -49,7 +49,7 @@ const std::vector<std::string_view>& breakdown_names() {
 #define OPERATOR_CLASS(name, row) add(row);
 #include "model/cost/operator_classes.def"
     for (const char* wait :
-         {"host", "exposed communication", "point-to-point", "bubble", "exposed input", "exposed copy to the host"})
+         {"host", "exposed communication", "bubble", "exposed input", "exposed copy to the host", "point-to-point"})
       add(wait);
     return rows;
   }();

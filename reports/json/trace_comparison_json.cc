@@ -1,9 +1,8 @@
-#include <fmt/format.h>
-
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "reports/csv/csv_table.h"
 #include "reports/json/detail/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/trace_comparison.h"
@@ -59,16 +58,8 @@ TraceJson worst_of_trace(const TraceComparison& c) {
   return list;
 }
 
-// Quotes a cell that holds a comma.
-std::string csv_cell(const std::string& text) {
-  return text.find(',') == std::string::npos ? text : fmt::format("\"{}\"", text);
-}
-
-void append_csv(std::string& out, std::string_view table, const std::vector<ComparedTime>& rows) {
-  const auto cell = [](const std::optional<double>& value) { return value ? fmt::format("{}", *value) : ""; };
-  for (const ComparedTime& row : rows)
-    out += fmt::format("{},{},,,{},{},{}\n", table, csv_cell(row.name), cell(row.predicted_s), cell(row.measured_s),
-                       cell(row.error()));
+void add_times(const char* table, const std::vector<ComparedTime>& rows, CsvTable& csv) {
+  for (const ComparedTime& row : rows) csv.row(table, row.name, "", "", row.predicted_s, row.measured_s, row.error());
 }
 
 }  // namespace
@@ -99,16 +90,16 @@ std::string trace_comparison_json(const TraceComparisonOutput& output) {
 
 std::string trace_comparison_csv(const TraceComparisonOutput& output) {
   const TraceComparison& c = output.comparison;
-  std::string out = "table,name,kind,count,predicted_s,measured_s,error\n";
-  append_csv(out, "total", c.totals);
-  append_csv(out, "class", c.classes);
-  append_csv(out, "exposed", c.exposed);
-  append_csv(out, "phase", c.phases);
-  append_csv(out, "layer", c.layers);
+  CsvTable csv({"table", "name", "kind", "count", "predicted_s", "measured_s", "error"});
+  add_times("total", c.totals, csv);
+  add_times("class", c.classes, csv);
+  add_times("exposed", c.exposed, csv);
+  add_times("phase", c.phases, csv);
+  add_times("layer", c.layers, csv);
   for (const ComparedGemm& gemm : c.gemms)
-    out += fmt::format("gemm,{},{},{},{},{},{}\n", gemm.shape(), gemm.kind, gemm.count, gemm.predicted_s,
-                       gemm.measured_s, gemm.predicted_s / gemm.measured_s - 1);
-  return out;
+    csv.row("gemm", gemm.shape(), gemm.kind, gemm.count, gemm.predicted_s, gemm.measured_s,
+            gemm.predicted_s / gemm.measured_s - 1);
+  return csv.text();
 }
 
 }  // namespace plumbline::reports
