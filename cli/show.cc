@@ -20,7 +20,6 @@
 #include "model/routing/rank_rows.h"
 #include "reports/json/json.h"
 #include "reports/text/inputs/inputs_text.h"
-#include "reports/text/inputs/keys_text.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "topologies/inventory.h"
 

@@ -117,7 +117,11 @@ const CLI::Option* find_option(const CLI::App& verb, const std::string& word) {
   return nullptr;
 }
 
+// Appends the options of a verb, and --wide of the command, which may follow the verb.
 void append_options(Candidates& to, const CLI::App& verb) {
+  const CLI::App* command = verb.get_parent();
+  if (command != nullptr && command->get_option_no_throw("--wide") != nullptr)
+    to.push_back({"--wide", command->get_option_no_throw("--wide")->get_description()});
   for (const CLI::Option* option : verb.get_options())
     if (option->nonpositional() && !option->get_lnames().empty())
       to.push_back({"--" + option->get_lnames()[0], option->get_description()});

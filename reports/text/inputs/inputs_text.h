@@ -9,6 +9,7 @@
 #include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/cost/collective_cost.h"
+#include "model/plan/plan_key_table.h"
 #include "model/profile/cluster.h"
 #include "model/profile/stack.h"
 #include "model/routing/statistics.h"
@@ -50,6 +51,15 @@ std::string routing_text(const model::RoutingStatistics& routing, const std::str
 
 // Returns every constant of rates of failures, and the mean time between failures on some numbers of GPUs.
 std::string reliability_text(const calibrate::Reliability& reliability);
+
+// Returns a table of keys of a plan by section; of a single key everything there is about it with examples of its use.
+std::string keys_text(const std::vector<model::PlanKey>& keys);
+
+// Returns a page of Markdown with a table of keys for each section: docs/keys.md.
+std::string keys_markdown(const std::vector<model::PlanKey>& keys);
+
+// Returns the keys as CSV, a line each.
+std::string keys_csv(const std::vector<model::PlanKey>& keys);
 
 struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;

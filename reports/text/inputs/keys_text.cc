@@ -1,11 +1,12 @@
-#include "reports/text/inputs/keys_text.h"
-
 #include <fmt/format.h>
 
 #include <regex>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "reports/csv/csv_table.h"
+#include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
