@@ -79,6 +79,9 @@ model::Result<void> import_configuration_file(std::string_view format, const Imp
   const auto imported = TRY(configurations::import_configuration(*found, text, arguments.file,
                                                                  {overrides_of(arguments), adjacent, &layers_of}));
   if (imported.config_json) {
+    if (config == std::filesystem::path(arguments.out))
+      return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", arguments.out),
+                                "name the plan .toml");
     TRY(write_config(config.string(), *imported.config_json));
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());
   }

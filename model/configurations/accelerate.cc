@@ -168,21 +168,26 @@ void read_megatron(Draft& draft) {
   draft.set("optimizer.gradient_clipping", norm.value_or(1) > 0, prefix + "gradient_clipping");
 }
 
-void read_accelerate_precision(Draft& draft) {
+Precision read_accelerate_precision(Draft& draft) {
   const std::string word = draft.text("mixed_precision").value_or("no");
   const bool none = word == "no" || word == "false" || word == "False";
-  if (word == "fp8") {
-    const std::string backend = draft.text("fp8_config.backend").value_or("TE");
-    set_precision(draft, Precision::fp8_tensor, "mixed_precision");
-    draft.set("precision.scaling", backend == "AO" ? "current" : "delayed", "fp8_config.backend");
-    if (backend != "TE" && backend != "AO")
-      draft.not_modeled("fp8_config.backend", "FP8 GEMMs as Transformer Engine's");
-  } else {
-    const auto named = parse_precision(word);
-    if (!none && !named) return draft.fail("mixed_precision", fmt::format("'{}' is none of no, fp16, bf16, fp8", word));
-    set_precision(draft, none ? Precision::fp32 : *named, "mixed_precision");
-  }
+  const auto named = none            ? Precision::fp32
+                     : word == "fp8" ? Precision::fp8_tensor
+                                     : parse_precision(word).value_or(Precision::fp8);
+  if (named == Precision::fp8) draft.fail("mixed_precision", fmt::format("'{}' is none of no, fp16, bf16, fp8", word));
+  set_precision(draft, named, "mixed_precision");
+  if (word != "fp8") return named;
+  const std::string backend = draft.text("fp8_config.backend").value_or("TE");
+  draft.set("precision.scaling", backend == "AO" ? "current" : "delayed", "fp8_config.backend");
+  if (backend != "TE" && backend != "AO") draft.not_modeled("fp8_config.backend", "FP8 GEMMs as Transformer Engine's");
+  return named;
 }
+
+// Of the section for DeepSpeed; what it lacks has DeepSpeed's defaults.
+constexpr ZeroKeys zero_keys{"deepspeed_config.zero_stage",           "deepspeed_config.offload_optimizer_device",
+                             "deepspeed_config.offload_param_device", "deepspeed_config.gradient_clipping",
+                             "deepspeed_config.overlap_comm",         "deepspeed_config.reduce_bucket_size",
+                             "deepspeed_config.grad_accum_dtype",     "deepspeed_config.communication_data_type"};
 
 void accelerate_rules(const RuleInput& in) {
   Draft& draft = in.draft;
@@ -196,8 +201,8 @@ void accelerate_rules(const RuleInput& in) {
   if (type == "FSDP") {
     read_fsdp(draft);
   } else if (type == "DEEPSPEED") {
-    read_zero(draft, {"deepspeed_config.zero_stage", "deepspeed_config.offload_optimizer_device",
-                      "deepspeed_config.offload_param_device", "deepspeed_config.gradient_clipping"});
+    constexpr std::int64_t silent_stage = 2;
+    read_zero(draft, zero_keys, silent_stage);
   } else if (type == "MEGATRON_LM") {
     read_megatron(draft);
   } else if (type == "MULTI_GPU" || type == "NO" || type == "MULTI_XPU") {
@@ -212,7 +217,12 @@ void accelerate_rules(const RuleInput& in) {
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
-  read_accelerate_precision(draft);
+  const Precision gemm = read_accelerate_precision(draft);
+  if (type == "DEEPSPEED") read_zero_buffers(draft, zero_keys, gemm);
+  if (type == "FSDP" && gemm != Precision::fp32) {
+    draft.set("precision.gradients", "fp32", "shards of FP32 parameters");
+    draft.set("precision.gradient_reduce", gemm == Precision::fp16 ? "fp16" : "bf16", "mixed_precision");
+  }
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"
                                                          : "gradient_accumulation_steps";

@@ -117,28 +117,6 @@ Precision read_deepspeed_gemm(Draft& draft) {
   return Precision::fp32;
 }
 
-std::string deepspeed_format(const std::string& word) {
-  return word == "bfp16" || word == "bfloat16" ? "bf16"
-         : word == "float16"                   ? "fp16"
-         : word == "float32"                   ? "fp32"
-                                               : word;
-}
-
-void read_formats(Draft& draft, std::int64_t stage) {
-  const Precision gemm = read_deepspeed_gemm(draft);
-  const Precision silent = gemm == Precision::bf16 && stage == 0 ? Precision::fp32 : gemm;
-  const auto stated = draft.text("data_types.grad_accum_dtype");
-  const std::string gradients = stated ? deepspeed_format(*stated) : std::string(to_string(silent));
-  draft.set("precision.gradients", gradients, "data_types.grad_accum_dtype");
-  if (const auto wire = draft.text("communication_data_type"))
-    draft.set("precision.gradient_reduce", deepspeed_format(*wire), "communication_data_type");
-  const double bytes = gradients == "fp32" ? 4 : 2;
-  const auto bucket = draft.number("zero_optimization.reduce_bucket_size");
-  constexpr double silent_bucket = 5e8;
-  draft.set("overlap.gradient_bucket_bytes", bucket.value_or(silent_bucket) * bytes,
-            "zero_optimization.reduce_bucket_size");
-}
-
 void read_deepspeed_degrees(Draft& draft) {
   for (const char* key : {"tensor_parallel.autotp_size", "tensor_parallel.tp_size"})
     if (const auto degree = draft.integer(key); degree && *degree > 0) draft.set("parallelism.tensor", *degree, key);
@@ -154,20 +132,20 @@ void read_deepspeed_degrees(Draft& draft) {
 void deepspeed_rules(const RuleInput& in) {
   Draft& draft = in.draft;
   read_deepspeed_degrees(draft);
-  read_zero(draft, {"zero_optimization.stage", "zero_optimization.offload_optimizer.device",
-                    "zero_optimization.offload_param.device", "gradient_clipping"});
+  const ZeroKeys keys{"zero_optimization.stage",
+                      "zero_optimization.offload_optimizer.device",
+                      "zero_optimization.offload_param.device",
+                      "gradient_clipping",
+                      "zero_optimization.overlap_comm",
+                      "zero_optimization.reduce_bucket_size",
+                      "data_types.grad_accum_dtype",
+                      "communication_data_type"};
+  const std::int64_t stage = read_zero(draft, keys, 0);
   if (draft.flag("zero_optimization.cpu_offload").value_or(false))
     draft.set("offload.optimizer", true, "zero_optimization.cpu_offload");
-  const std::int64_t stage = draft.degree("zero_stage") - (draft.given("parallelism.zero_stage") ? 0 : 1);
-  if (!draft.given("parallelism.zero_stage"))
-    draft.set("parallelism.zero_stage", std::int64_t{0}, "zero_optimization.stage");
-  const auto overlap = draft.flag("zero_optimization.overlap_comm");
-  const std::string_view origin = "zero_optimization.overlap_comm";
-  draft.set("overlap.gradient_reduce", overlap.value_or(stage == 3), origin);
-  draft.set("overlap.parameter_gather", stage == 3 && overlap.value_or(true), origin);
+  read_zero_buffers(draft, keys, read_deepspeed_gemm(draft));
   if (const auto shards = draft.integer("zero_optimization.mics_shard_size"); shards && *shards > 0)
     draft.set("parallelism.shard_group", *shards, "zero_optimization.mics_shard_size");
-  read_formats(draft, stage);
   read_batch(draft, {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"});
   const std::string optimizer = draft.text("optimizer.type").value_or("AdamW");
   if (optimizer != "Adam" && optimizer != "AdamW") draft.not_modeled("optimizer.type", "the optimizer is Adam");

@@ -20,13 +20,36 @@ constexpr Required required_keys[] = {
     {"batch.global_batch_size", "the global batch", "--set batch.global_batch_size=N"},
 };
 
+constexpr std::string_view kAnyPlan =
+    "[model]\nconfig = \"any\"\n[cluster]\ntopology = \"any\"\ngpus = 1\n"
+    "[batch]\nsequence_length = 1\nmicro_batch_size = 1\nglobal_batch_size = 1\n";
+
 }  // namespace
+
+std::map<std::string, std::string, std::less<>> plan_values(const Plan& plan) {
+  std::map<std::string, std::string, std::less<>> values;
+  std::string section;
+  const std::string all = to_toml(plan);
+  for (const std::string_view line : lines_of(all)) {
+    const std::size_t equals = line.find(" = ");
+    if (line.starts_with('[')) section = std::string(line.substr(1, line.size() - 2));
+    if (!line.starts_with('[') && !line.starts_with('#') && equals != std::string_view::npos)
+      values[fmt::format("{}.{}", section, line.substr(0, equals))] = std::string(line.substr(equals + 3));
+  }
+  return values;
+}
 
 Draft::Draft(const Configuration& configuration, std::string_view program, const std::vector<std::string>& overrides)
     : configuration_(configuration), program_(program), overrides_(overrides) {
   for (const std::string& text : overrides) {
+    // The plan's reader gives the key of a word such as parallelism.tp. What it refuses, it refuses at the end again.
+    const auto alone = read_plan(kAnyPlan, "", {text});
+    const auto values = alone ? plan_values(*alone) : std::map<std::string, std::string, std::less<>>();
+    for (const auto& [key, place] : alone ? alone->places : Plan().places)
+      if (place.file == "--set") settings_[key] = {values.contains(key) ? values.at(key) : "", "--set", 0, true};
     const std::size_t equals = text.find('=');
-    if (equals != std::string::npos) settings_[text.substr(0, equals)] = {text.substr(equals + 1), "--set", 0, true};
+    if (!alone && equals != std::string::npos)
+      settings_[text.substr(0, equals)] = {text.substr(equals + 1), "--set", 0, true};
   }
 }
 

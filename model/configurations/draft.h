@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -37,6 +38,9 @@ std::string toml_of(const std::vector<T>& values) {
   for (const T& value : values) text += (text.empty() ? "" : ", ") + toml_of(value);
   return "[" + text + "]";
 }
+
+// Returns the values of a plan as TOML, by key; keys that are not set have none.
+std::map<std::string, std::string, std::less<>> plan_values(const Plan& plan);
 
 // Values that the user sets (`overrides`, KEY=VALUE) win over those of the file, and what follows from a value follows
 // from the user's. The first error about a key is kept, so that a format reads all its keys and checks once.

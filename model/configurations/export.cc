@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,29 +16,13 @@
 namespace plumbline::model::configurations {
 namespace {
 
-using Lines = std::map<std::string, std::string, std::less<>>;
-
-// Returns the values of a plan as TOML; keys that are not set have none.
-Lines values_of(const Plan& plan) {
-  Lines values;
-  std::string section;
-  const std::string all = to_toml(plan);
-  for (const std::string_view line : lines_of(all)) {
-    const std::size_t equals = line.find(" = ");
-    if (line.starts_with('[')) section = std::string(line.substr(1, line.size() - 2));
-    if (!line.starts_with('[') && !line.starts_with('#') && equals != std::string_view::npos)
-      values[fmt::format("{}.{}", section, line.substr(0, equals))] = std::string(line.substr(equals + 3));
-  }
-  return values;
-}
-
 // Returns the keys that the written file does not give back, as KEY = VALUE.
 Result<std::vector<std::string>> lost_keys(const ConfigurationFormat& format, const std::string& text,
                                            const ExportInput& input, std::vector<std::string> overrides) {
   overrides.push_back(fmt::format("cluster.gpus={}", input.plan.cluster.gpus));
   const auto layers = [&input](const std::string&) -> Result<std::int64_t> { return input.layers; };
   const auto back = TRY(import_configuration(format, text, "written", {overrides, "model.json", layers}));
-  const Lines before = values_of(input.plan), after = values_of(back.plan);
+  const auto before = plan_values(input.plan), after = plan_values(back.plan);
   std::vector<std::string> lost;
   for (const auto& [key, value] : before) {
     const auto found = after.find(key);

@@ -11,6 +11,17 @@
 #include <vector>
 
 namespace plumbline::model::configurations {
+namespace {
+
+// Returns the plan's name of a number format of PyTorch or DeepSpeed.
+std::string format_of(const std::string& word) {
+  return word == "bfp16" || word == "bfloat16" ? "bf16"
+         : word == "float16"                   ? "fp16"
+         : word == "float32"                   ? "fp32"
+                                               : word;
+}
+
+}  // namespace
 
 void set_precision(Draft& draft, Precision gemm, std::string_view origin) {
   draft.set("precision.gemm", to_string(gemm), origin);
@@ -33,8 +44,8 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
   return counts;
 }
 
-void read_zero(Draft& draft, const ZeroKeys& keys) {
-  if (const auto stage = draft.integer(keys.stage)) draft.set("parallelism.zero_stage", *stage, keys.stage);
+std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing) {
+  draft.set("parallelism.zero_stage", draft.integer(keys.stage).value_or(missing), keys.stage);
   const std::string device = draft.text(keys.optimizer_device).value_or("none");
   if (device == "cpu" || device == "nvme") draft.set("offload.optimizer", true, keys.optimizer_device);
   if (device == "nvme") draft.not_modeled(keys.optimizer_device, "states wait in host memory");
@@ -42,6 +53,23 @@ void read_zero(Draft& draft, const ZeroKeys& keys) {
     draft.not_modeled(keys.parameter_device, "parameters stay on the GPU");
   const auto norm = draft.number(keys.clipping);
   draft.set("optimizer.gradient_clipping", norm && *norm > 0, norm ? keys.clipping : "none is stated");
+  return draft.value("parallelism.zero_stage").value_or(missing);
+}
+
+void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm) {
+  const std::int64_t stage = draft.value("parallelism.zero_stage").value_or(0);
+  const bool overlaps = draft.flag(keys.overlap).value_or(stage == 3);
+  draft.set("overlap.gradient_reduce", overlaps, keys.overlap);
+  draft.set("overlap.parameter_gather", stage == 3 && overlaps, keys.overlap);
+  // BF16 without ZeRO accumulates in FP32, every other combination in the format of the model.
+  const Precision silent = gemm == Precision::bf16 && stage == 0 ? Precision::fp32 : gemm;
+  const auto stated = draft.text(keys.gradients);
+  const std::string gradients = stated ? format_of(*stated) : std::string(to_string(silent));
+  draft.set("precision.gradients", gradients, keys.gradients);
+  if (const auto wire = draft.text(keys.wire)) draft.set("precision.gradient_reduce", format_of(*wire), keys.wire);
+  constexpr double silent_bucket = 5e8;
+  const double bytes = gradients == "fp32" ? 4 : 2;
+  draft.set("overlap.gradient_bucket_bytes", draft.number(keys.bucket).value_or(silent_bucket) * bytes, keys.bucket);
 }
 
 void read_batch(Draft& draft, const BatchKeys& keys) {

@@ -36,9 +36,12 @@ inline constexpr std::string_view kPlumblineComment = "# plumbline: ";
 
 // The keys of ZeRO that DeepSpeed and accelerate's own section for it have under other names.
 struct ZeroKeys {
-  std::string_view stage, optimizer_device, parameter_device, clipping;
+  std::string_view stage, optimizer_device, parameter_device, clipping, overlap, bucket, gradients, wire;
 };
-void read_zero(Draft& draft, const ZeroKeys& keys);
+// Returns the stage, which is `missing` where nothing states it.
+std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing);
+// Sets what DeepSpeed reduces, in which format and buckets, and what overlaps, after the stage is set.
+void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm);
 
 // Sets micro-batch and global batch from two or three of batch, micro-batch and accumulation by the data-parallel
 // degree; a contradiction is an error.

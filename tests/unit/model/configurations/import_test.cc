@@ -80,6 +80,17 @@ TEST(Torchtitan, ShardsOverWhatTheOtherDegreesLeave) {
   EXPECT_FALSE(hsdp.config_json);
 }
 
+TEST(Torchtitan, OptionsWinAndWhatFollowsFollowsFromThem) {
+  const auto wider = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64", "parallelism.tp=8"}));
+  EXPECT_EQ(wider.plan.parallelism.tensor, 8);
+  EXPECT_EQ(wider.plan.parallelism.shard_group, 4);  // 64 / 8 = 8 ranks, 2 replicas
+  EXPECT_EQ(wider.plan.batch.global_batch_size, 8);
+  const auto fsdp = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64", "parallelism.fsdp=32"}));
+  EXPECT_EQ(fsdp.plan.parallelism.zero_stage, 3);
+  EXPECT_NE(fsdp.plan.parallelism.shard_group, 16) << "no replicas";
+  expect_refusal(import("torchtitan", titan, {"cluster.gpus=8", "parallelism.tensr=2"}), 0, "did you mean");
+}
+
 TEST(Torchtitan, PipelinesCountEmbeddingAndHeadAsLayers) {
   const auto imported = read(import_file("torchtitan", "deepseek-v3-671b.toml"));
   EXPECT_EQ(imported.plan.cluster.gpus, 512);  // 64 shards x 8 stages
