@@ -129,14 +129,14 @@ Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool 
       std::ranges::any_of(anchors, [](const Anchor& anchor) { return anchor.kind == Attention::recomputed; });
   const std::vector<Run> runs = runs_of(anchors, false);
   if (runs.empty()) return passes;
-  constexpr std::size_t few = 2;  // runs of one layer each: more than these may be overlapped passes
-  passes.ambiguous = !passes.recomputes && runs.size() > few &&
-                     std::ranges::all_of(runs, [](const Run& run) { return run.anchors.size() == 1; });
-  if (passes.ambiguous) return passes;
+  constexpr std::size_t few = 2;  // runs
   std::span<const Run> uncut = runs;
   if (!whole && uncut.size() > few) uncut = uncut.first(uncut.size() - 1);
   if (uncut.front().backward && uncut.size() > few) uncut = uncut.subspan(1);
-  const std::size_t length = shortest_period(runs, common_length(uncut, passes.regular), symbols);
+  const std::size_t usual = common_length(uncut, passes.regular);
+  passes.ambiguous = !passes.recomputes && runs.size() > few && usual == 1;
+  if (passes.ambiguous) return passes;
+  const std::size_t length = shortest_period(runs, usual, symbols);
   passes.layers = static_cast<int>(length);
   for (const Run& run : runs) {
     int& count = run.backward ? passes.backward : passes.forward;

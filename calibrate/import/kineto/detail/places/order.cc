@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
@@ -61,6 +61,7 @@ class MainStream {
     const Passes passes = number_layers(anchors_, symbols_, whole);
     summary = {passes.layers, passes.forward, passes.backward, passes.recomputes, passes.regular, passes.ambiguous};
     guesses_.resize(items_.size());
+    layers_ = passes.layers;
     summary.recomputes = passes.recomputes || !joined_.empty();
     for (const Anchor& anchor : anchors_) fill(anchor.first, anchor.last + 1, of(anchor));
     for (const auto& [first, last] : joined_)
@@ -185,6 +186,15 @@ class MainStream {
     return count;
   }
 
+  // Returns how many kernels behind the last backward layer of a pass are those that follow its attention. Where GEMMs
+  // go on there, which are weight gradients that were put off, none of them counts.
+  std::size_t attention_end(Region found) const {
+    std::size_t end = common_prefix(found, backward_);
+    if (end < found.size() && gemm_symbols_.contains(found[end]))
+      while (end > 0 && gemm_symbols_.contains(found[end - 1])) --end;
+    return end;
+  }
+
   // Finds how many kernels in front of a forward attention, and behind a backward one, belong to its layer: those of
   // the layer's attention, which are the same whatever else the layer has.
   void measure_parts() {
@@ -196,10 +206,10 @@ class MainStream {
     for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
       if (anchors_[a].kind == Attention::backward && anchors_[a + 1].kind == Attention::forward) {
         before.push_back(common_suffix(after(a), forward_));
-        behind.push_back(common_prefix(after(a), backward_));
+        behind.push_back(attention_end(after(a)));
       }
     if (anchors_.back().kind == Attention::backward)
-      behind.push_back(common_prefix(region(anchors_.back().last + 1, items_.size()), backward_));
+      behind.push_back(attention_end(region(anchors_.back().last + 1, items_.size())));
     forward_before_ = from_norm(median(before));
     if (backward_.empty()) {  // each backward is followed by the forward of another layer that runs again
       behind.clear();
@@ -208,19 +218,6 @@ class MainStream {
           behind.push_back(after(a).size() - std::min(after(a).size(), forward_before_));
     }
     backward_behind_ = median(behind);
-    if (backward_.empty()) return;
-    // What follows the last layer may be alike too, as GEMMs are. What precedes the first layer limits it: among the
-    // places that are left, the layer's attention ends last behind a kernel that is no GEMM.
-    std::vector<std::size_t> others;
-    for (std::size_t a = 0; a + 1 < anchors_.size(); ++a)
-      if (anchors_[a].kind != Attention::backward && anchors_[a + 1].kind == Attention::backward)
-        others.push_back(common_suffix(after(a), backward_));
-    const std::size_t least = backward_.size() - median(others);
-    for (std::size_t end = backward_behind_; end > 0 && end >= least; --end)
-      if (!gemm_symbols_.contains(backward_[end - 1])) {
-        backward_behind_ = end;
-        return;
-      }
   }
 
   // Returns how many of the `space` kernels in front of an anchor belong to its layer.
@@ -245,7 +242,7 @@ class MainStream {
     const std::size_t end = anchors_.back().last + 1;
     const std::size_t rest = end + behind(anchors_.back(), items_.size() - end);
     fill(end, rest, of(anchors_.back()));
-    place_rest(rest, items_.size(), anchors_.back());
+    if (anchors_.back().kind == Attention::backward) place_weights(rest, items_.size());
     fill(first_optimizer(), items_.size(), {.optimizer = true});
   }
 
@@ -265,9 +262,9 @@ class MainStream {
     fill(first, rest, of(one));
     fill(second, end, of(next));
     if (from_backward) {
-      place_rest(rest, second, one);
+      place_weights(rest, second);
     } else if (to_forward) {
-      fill(rest, second, {"F", -1, next.pass});
+      if (!place_weights(rest, second)) fill(rest, second, {"F", -1, next.pass});
     } else {
       place_loss(rest, second, one, next);
     }
@@ -275,6 +272,7 @@ class MainStream {
 
   // Divides what is between the last forward layer and the first backward layer behind the loss, where there is one.
   void place_loss(std::size_t first, std::size_t end, const Anchor& one, const Anchor& next) {
+    if (place_weights(first, end)) return;
     std::size_t split = first;
     for (std::size_t item = first; item < end; ++item)
       if (kind(item) == "loss" && trace_.names.text(piece(items_[item]).name).find("ackward") == std::string::npos)
@@ -284,18 +282,41 @@ class MainStream {
     fill(split, end, {"B", -1, next.pass});
   }
 
-  // Places what follows the layers of a backward: weight gradients that were put off are GEMMs; anything else in front
-  // of the next forward is not known.
-  void place_rest(std::size_t first, std::size_t end, const Anchor& one) {
+  // Returns the GEMMs of a layer that its backward leaves out: it has two for each of the forward.
+  std::size_t missing_gemms() const {
+    const auto gemms = [this](Region part) {
+      return static_cast<std::size_t>(
+          std::ranges::count_if(part, [this](std::uint32_t symbol) { return gemm_symbols_.contains(symbol); }));
+    };
+    const std::size_t all = 2 * gemms(forward_), own = gemms(backward_);
+    return own == 0 || own > all ? 0 : all - own;
+  }
+
+  // Places weight gradients that were put off, if these are such: GEMMs for most of the time, as many as some passes
+  // leave out. Layers descend, as in the backward.
+  bool place_weights(std::size_t first, std::size_t end) {
     constexpr double most = 0.8;
-    if (one.kind != Attention::backward) return;
     double all = 0, gemms = 0;
+    std::vector<std::size_t> found;
     for (std::size_t item = first; item < end && kind(item) != "optimizer"; ++item) {
       const auto duration = static_cast<double>(piece(items_[item]).duration_ns);
       all += duration;
-      gemms += is_gemm(item) ? duration : 0;
+      if (!is_gemm(item)) continue;
+      gemms += duration;
+      found.push_back(item);
     }
-    if (gemms > 0 && gemms >= most * all) fill(first, end, {"W", -1, one.pass});
+    if (found.empty() || gemms < most * all) return false;
+    fill(first, end, {"W", -1, -1});
+    const std::size_t of_layer = missing_gemms(), of_pass = of_layer * static_cast<std::size_t>(layers_);
+    // The head of the model may precede the layers of a pass.
+    const std::size_t others = of_pass == 0 ? 0 : found.size() % of_pass;
+    if (of_pass == 0 || found.size() < of_pass || (others != 0 && found.size() - others != of_pass)) return true;
+    if (others >= of_layer) return true;
+    for (std::size_t i = others; i < found.size(); ++i) {
+      const auto layer = layers_ - 1 - static_cast<int>((i - others) % of_pass / of_layer);
+      fill(found[i], i + 1 < found.size() ? found[i + 1] : end, {"W", layer, -1});
+    }
+    return true;
   }
 
   // Returns the first kernel of the optimizer behind the last attention; the number of kernels where there is none.
@@ -315,6 +336,7 @@ class MainStream {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
   std::set<std::uint32_t> gemm_symbols_, norm_symbols_;
   std::vector<Anchor> anchors_;
+  int layers_ = 0;                                           // of a pass
   std::vector<std::pair<std::size_t, std::size_t>> joined_;  // first and last recomputed kernel within an anchor
   std::vector<Guess> guesses_;
   Region forward_, backward_;                             // what is usual between two layers of a pass
@@ -339,18 +361,18 @@ void complete(Place& place, const Guess& guess) {
   place.recomputed = place.recomputed || guess.recomputed;
 }
 
-// Returns when each piece was launched. Without a launch it is taken to follow the piece in front of it on its stream,
-// or, of the first ones, to be launched as it starts.
+// Returns when each piece was launched. Without a launch it is taken to follow the launch in front of it on its stream,
+// or, where there is none, to be launched as it starts.
 std::vector<std::int64_t> issue_times(const Trace& trace, const std::vector<std::size_t>& work) {
-  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min();
-  std::vector<std::int64_t> times(work.size(), none);
-  for (const Moment& moment : launch_moments(trace, work)) times[moment.asker] = moment.time_ns;
+  std::vector<std::optional<std::int64_t>> launched(work.size());
+  for (const Moment& moment : launch_moments(trace, work)) launched[moment.asker] = moment.time_ns;
   std::unordered_map<int, std::int64_t> last;  // by stream
+  std::vector<std::int64_t> times;
   for (std::size_t i = 0; i < work.size(); ++i) {
     const GpuWork& piece = trace.work[work[i]];
-    const auto [before, first] = last.try_emplace(piece.stream, piece.start_ns);
-    if (times[i] == none) times[i] = before->second;
-    before->second = times[i];
+    if (launched[i]) last[piece.stream] = *launched[i];
+    const auto before = last.find(piece.stream);
+    times.push_back(before == last.end() ? piece.start_ns : before->second);
   }
   return times;
 }
