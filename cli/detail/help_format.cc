@@ -39,15 +39,15 @@ std::string with_blanks_after_commas(std::string_view text) {
 std::string wrapped_line(const std::string& line) {
   if (reports::code_points(line) <= reports::terminal_width) return line + '\n';
   const std::size_t blanks = line.find_first_not_of(' ');
+  const std::string indent(blanks, ' ');
+  const std::string_view text = std::string_view(line).substr(blanks);
+  constexpr std::size_t deeper = 4;
+  if (text.starts_with("plumbline ")) return indent + hanging(text, blanks + deeper, " \\");
   const bool described =
       blanks <= description_column && line[description_column - 1] == ' ' && line[description_column] != ' ';
   if (described)
     return line.substr(0, description_column) +
            hanging(std::string_view(line).substr(description_column), description_column);
-  const std::string indent(blanks, ' ');
-  const std::string_view text = std::string_view(line).substr(blanks);
-  constexpr std::size_t deeper = 4;
-  if (text.starts_with("plumbline ")) return indent + hanging(text, blanks + deeper, " \\");
   if (text.starts_with("-")) return indent + hanging(with_blanks_after_commas(text), blanks + deeper);
   return indent + hanging(text, blanks);
 }

@@ -12,7 +12,7 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::size_t gap = 2;
-constexpr std::size_t longest_word = 24;  // longer words may be cut where a table has no other place
+constexpr std::size_t longest_word = 32;  // longer words may be cut where a table has no other place
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 

@@ -135,7 +135,7 @@ def main(plumbline, schema_file):
         command(plumbline, "simulate", *dualpipe, "--trace", str(again))
         command(plumbline, "simulate", *dualpipe, "--trace", str(one), "--trace-ranks", "3")
         command(plumbline, "simulate", *dualpipe, "--trace", str(same), "--trace-ranks", "3-3")
-        command(plumbline, "run", "host-dualpipe", "--steps", "2", "--clock", "profile", "--trace", str(measured))
+        command(plumbline, "run", "host-dualpipe", "--steps", "2", "--trace", str(measured))
         command(plumbline, "compare", "llama-3-8b-64xh800", "llama-3-8b-fsdp-64xh100", "--no-interval", "--trace", str(both))
         if failures:
             return
