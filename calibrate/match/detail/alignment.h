@@ -49,13 +49,14 @@ class Aligner {
   Aligner(std::size_t predicted, std::size_t measured, const Score& score, AlignmentCosts costs)
       : predicted_(predicted), measured_(measured), score_(score), costs_(costs) {}
 
-  // Widens the band until the best path keeps off its edges, or until the matrix has most_cells. Neighboring rows must
-  // overlap.
+  // Fills the whole matrix where it is small, since a cut sequence is far from the diagonal. Else the band is widened
+  // until the best path keeps off its edges, or until the matrix has most_cells. Neighboring rows must overlap.
   Alignment run() {
-    constexpr std::size_t least_width = 256, share = 8, most_cells = std::size_t{1} << 28;
+    constexpr std::size_t share = 8, small = std::size_t{1} << 26, most_cells = std::size_t{1} << 28;
     const std::size_t slope = 2 * predicted_ / (measured_ + 1) + 1;
-    const std::size_t limit = std::max({least_width, slope, most_cells / (2 * (measured_ + 1))});
-    std::size_t width = std::max({least_width, slope, predicted_ / share});
+    const std::size_t limit = std::max(slope, most_cells / (2 * (measured_ + 1)));
+    const bool whole = (predicted_ + 1) * (measured_ + 1) <= small;
+    std::size_t width = whole ? predicted_ : std::max(slope, predicted_ / share);
     while (true) {
       width = std::min({width, limit, std::max<std::size_t>(predicted_, 1)});
       fill({predicted_, measured_, width});

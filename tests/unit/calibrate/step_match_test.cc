@@ -121,8 +121,10 @@ TEST(StepMatch, FindsTheKernelsOfExpertsUnderDualPipe) {
 TEST(StepMatch, FindsTheKernelsOfAnExecutedStepOfAnH100) {
   const std::string path =
       tests::shipped("calibrate/measured/steps/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk-step.json");
+  const model::Plan plan = model::load_plan(tests::shipped("examples/h100-chunk.toml"), {}).value();
+  const sim::Inputs inputs = tests::inputs_of_plan(plan, "h100").value();
   model::Timeline executed = reports::read_result(model::read_text_file(path).value(), path).value().timeline;
-  const model::Timeline predicted = all_kernels(tests::step_inputs("h100-chunk", "h100"), {0});
+  const model::Timeline predicted = all_kernels(inputs, {0});
   tests::take_kernels(executed, predicted);
   const Shares shares = shares_of(predicted, 0, tests::stripped_kernels(executed, 0, 100), true);
   EXPECT_GE(shares.matched, least_share);
