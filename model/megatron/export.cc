@@ -85,12 +85,12 @@ std::int64_t gpus_per_node(std::int64_t gpus) {
   return 1;
 }
 
-// Megatron-LM computes the order of its kernels from a single hardware queue, which its FSDP refuses.
+// Megatron-LM relies on one hardware queue for the order of its kernels; its FSDP refuses one.
 std::string_view connections(const Plan& plan) {
   return plan.parallelism.zero_stage < 2 ? "export CUDA_DEVICE_MAX_CONNECTIONS=1\n" : "";
 }
 
-// Returns how the nodes find each other: by Slurm's variables or those that are given; one node needs none.
+// The nodes find each other by Slurm's variables or those that are given; one node needs none.
 constexpr std::string_view rendezvous =
     "NODE_RANK=${NODE_RANK:-${SLURM_NODEID:-0}}\n"
     "if [ -n \"${SLURM_JOB_NODELIST:-}\" ] && [ -z \"${MASTER_ADDR:-}\" ]; then\n"
@@ -104,7 +104,7 @@ std::string data_text(const Given& given) {
   const bool endless = !given.has("--train-samples");
   return fmt::format(
       "# Data that is made up, so that the script runs as it is; arguments of the script replace these.\n"
-      "DATA_ARGS=(\n    --mock-data\n    --tokenizer-type NullTokenizer\n    --split 99,1,0\n    --lr 1e-4\n{})\n",
+      "DATA_ARGS=(\n    --mock-data\n    --tokenizer-type NullTokenizer\n    --split '99,1,0'\n    --lr 1e-4\n{})\n",
       endless ? "    --train-iters 20\n" : "");
 }
 

@@ -346,9 +346,30 @@ class Importer {
   ImportedScript out_;
 };
 
+// Returns the line of the first byte that is no UTF-8; 0: there is none.
+int line_without_utf8(std::string_view text) {
+  int line = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    if (first == '\n') ++line;
+    const std::size_t length = first < 0x80              ? 1
+                               : (first >> 5) == 0b110   ? 2
+                               : (first >> 4) == 0b1110  ? 3
+                               : (first >> 3) == 0b11110 ? 4
+                                                         : 0;
+    if (length == 0 || at + length > text.size()) return line;
+    for (std::size_t i = 1; i < length; ++i)
+      if ((static_cast<unsigned char>(text[at + i]) & 0xC0) != 0x80) return line;
+    at += length;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
+  if (const int line = line_without_utf8(text); line > 0)
+    return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
   ShellInputs inputs{path, options.folder, slurm_definitions(text), options.find_file};
   for (const auto& [name, value] : options.definitions) inputs.definitions[name] = value;
   const auto readings = TRY(read_script(text, inputs));

@@ -249,6 +249,33 @@ TEST(Megatron, TheTableNamesKeysThatExistAndIsDocumented) {
   }
 }
 
+TEST(Megatron, TheOverlapOfTensorParallelismComesBack) {
+  Plan plan;
+  plan.model.config = "model";
+  plan.cluster = {.topology = "h100-dgx", .gpus = 16};
+  plan.parallelism.tensor = 8;
+  plan.parallelism.sequence = true;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 64};
+  plan.overlap.tensor = true;
+  plan.offload.optimizer = true;
+  plan.recompute.policy = "full";
+  plan.recompute.layers = 3;
+  const auto out = export_script(plan, shape_in(shipped("examples/models/llama-3-8b.json")));
+  ASSERT_TRUE(out) << to_string(out.error());
+  for (const char* argument : {"--tp-comm-overlap", "--optimizer-cpu-offload", "--recompute-method block",
+                               "--recompute-num-layers 3", "--mock-data", "--rdzv-endpoint"})
+    EXPECT_THAT(out->script, testing::HasSubstr(argument));
+  const auto back = import_script(out->script, "s.sh", {.config = "model"});
+  ASSERT_TRUE(back) << to_string(back.error());
+  EXPECT_EQ(keys_of(back->plan), keys_of(plan));
+}
+
+TEST(Megatron, AScriptThatIsNoUtf8IsRefused) {
+  const auto read = import_script("python a.py\n--save \xff\n", "s.sh", {});
+  ASSERT_FALSE(read);
+  tests::expect_error(read.error(), ErrorKind::input, "s.sh", 2, "", "UTF-8");
+}
+
 // A script with parts removed and symbols changed is either read or refused with an error.
 RC_GTEST_PROP(Megatron, MutilatedScriptsAreReadOrRefused, ()) {
   static const std::string whole = read_text_file(shipped("tests/golden/inputs/megatron/deepseek-v3.sh")).value();
