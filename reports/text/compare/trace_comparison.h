@@ -24,7 +24,8 @@ std::string trace_comparison_json(const TraceComparisonOutput& output);
 // table,name,kind,count,predicted_s,measured_s,error.
 std::string trace_comparison_csv(const TraceComparisonOutput& output);
 
-// Writes a Chrome trace of both (reports/trace/trace.h), in which measured kernels have the layers and micro-batches of their matches.
+// Writes a Chrome trace of both (reports/trace/trace.h), in which measured kernels have the layers and micro-batches of
+// their matches.
 bool write_trace_comparison(const TraceComparisonOutput& output, const TraceOptions& options, const Sink& sink);
 
 }  // namespace plumbline::reports

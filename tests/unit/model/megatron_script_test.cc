@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/detail/launch.h"
 #include "model/megatron/detail/stages.h"
 #include "model/megatron/model_shape.h"
+#include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
