@@ -192,9 +192,9 @@ model::Result<int> run(const SimulateArguments& arguments) {
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const auto simulation =
-      TRY(predict_step(inputs, {fidelity, TRY(recording(arguments, inputs, fidelity)), changes, arguments.seeds,
-                                arguments.kernels, !arguments.no_interval, arguments.interval}));
+  const auto record = TRY(recording(arguments, inputs, fidelity));
+  const auto simulation = TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels,
+                                                    !arguments.no_interval, arguments.interval}));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
