@@ -81,8 +81,9 @@ std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
       ++kernels;
     }
   }
-  return fmt::format("{} cases; a round runs {} kernels and messages with {:.4g} GFLOP; buffers take {:.1f} GB\n",
-                     cases, kernels, flops / giga, buffers / giga);
+  return reports::wrapped(
+      fmt::format("{} cases; a round runs {} kernels and messages with {:.4g} GFLOP; buffers take {:.1f} GB", cases,
+                  kernels, flops / giga, buffers / giga));
 }
 
 // The interval between writes of the file while samples are still being taken.

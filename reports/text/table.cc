@@ -110,9 +110,9 @@ bool Table::fits(const Block& block) const {
          text_width();
 }
 
-// Left-aligned columns shrink first, the widest first, then titles.
+// Titles of numbers wrap first, then left-aligned columns, the widest first.
 void Table::shrink(Block& block, const std::vector<Widths>& widths) const {
-  for (const Align align : {Align::left, Align::right}) {
+  for (const Align align : {Align::right, Align::left}) {
     while (!fits(block)) {
       std::size_t* widest = nullptr;
       for (std::size_t i = 0; i < block.columns.size(); ++i) {

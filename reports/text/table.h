@@ -25,7 +25,7 @@ struct Column {
 std::vector<Column> columns_of(std::string_view titles);
 
 // A table with columns two spaces apart and a rule below the header; no line ends in spaces. When the columns are wider
-// than text_width(), cells of left-aligned ones wrap at spaces, then titles of others. Where that is not enough the
+// than text_width(), titles of right-aligned ones wrap at spaces, then left-aligned cells. Where that is not enough the
 // table continues below itself, with its first column again. Numbers (right-aligned) are never cut.
 class Table {
  public:
