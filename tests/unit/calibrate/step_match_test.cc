@@ -121,8 +121,9 @@ TEST(StepMatch, FindsTheKernelsOfExpertsUnderDualPipe) {
 TEST(StepMatch, FindsTheKernelsOfAnExecutedStepOfAnH100) {
   const std::string path =
       tests::shipped("calibrate/measured/steps/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk-step.json");
-  const model::Plan plan = model::load_plan(tests::shipped("examples/h100-chunk.toml"), {}).value();
-  const sim::Inputs inputs = tests::inputs_of_plan(plan, "h100").value();
+  sim::Inputs inputs = tests::step_inputs("h100-chunk", "h100");
+  const std::string config = tests::shipped("examples/" + inputs.plan.model.config);
+  inputs.architecture = model::load_architecture_of(inputs.plan, config).value();
   model::Timeline executed = reports::read_result(model::read_text_file(path).value(), path).value().timeline;
   const model::Timeline predicted = all_kernels(inputs, {0});
   tests::take_kernels(executed, predicted);
@@ -167,8 +168,8 @@ TEST(StepMatch, PlacesKernelsOfUnknownNames) {
   EXPECT_GE(shares.right, least_share);
 }
 
-// The trace of another plan is no match, which is said.
-TEST(StepMatch, SaysWhereThePlanIsAnother) {
+// The trace of another plan is no match, which a note states.
+TEST(StepMatch, ReportsWhereThePlanIsAnother) {
   const Pipeline pipeline;
   const sim::Inputs other = tests::step_inputs(tests::deepseek_plan, "h800-public");
   const auto found = compare_trace(imported(pipeline.kernels), other, {.pipeline_rank = 3}).value();
