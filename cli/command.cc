@@ -13,10 +13,10 @@
 #include <string>
 
 #include "cli/detail/help_format.h"
+#include "cli/detail/version.h"
 #include "cli/manual/manual.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
-#include "cli/version.h"
 #include "cli/world.h"
 
 namespace plumbline::cli {
