@@ -78,7 +78,7 @@ TEST(Table, ContinuesBelowItselfAndNeverCutsNumbers) {
 
 TEST(Table, IsAsWideAsItIsWhereAsked) {
   ::setenv("PLUMBLINE_WIDE", "1", 1);
-  Table table({{"source"}});
+  Table table("source");
   table.add({std::string(200, 'x')});
   const auto lines = lines_of(table.to_string());
   ::unsetenv("PLUMBLINE_WIDE");
