@@ -17,7 +17,7 @@
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/nccl_tests.h"
-#include "calibrate/match/trace_records.h"
+#include "calibrate/match/trace_comparison.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"

@@ -113,16 +113,21 @@ Likeness likeness(const MatchItem& predicted, const MatchItem& measured) {
   return memory_bound(predicted.row) && memory_bound(measured.row) ? Likeness::similar : Likeness::none;
 }
 
-double evidence(const MatchItem& predicted, const MatchItem& measured) {
-  constexpr double phase = 2, shape = 2, format = 0.3, layer = 0.5;
-  double gain = 0;
+double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
+  constexpr double phase = 2, layer = 0.5;
+  double gain = measured.layer >= 0 && measured.layer == predicted.layer ? layer : 0;
   if (!predicted.phase.empty() && !measured.phase.empty())
     gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
+  return gain;
+}
+
+double evidence(const MatchItem& predicted, const MatchItem& measured) {
+  constexpr double shape = 2, format = 0.3;
+  double gain = place_evidence(predicted, measured);
   if (predicted.extents[0] > 0 && measured.extents[0] > 0)
     gain += predicted.extents == measured.extents ? shape : -shape;
   if (!predicted.format.empty() && !measured.format.empty())
     gain += predicted.format == measured.format ? format : -format;
-  if (measured.layer >= 0 && measured.layer == predicted.layer) gain += layer;
   return gain;
 }
 

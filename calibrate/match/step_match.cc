@@ -1,5 +1,3 @@
-#include "calibrate/match/step_match.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,6 +10,7 @@
 
 #include "calibrate/match/detail/alignment.h"
 #include "calibrate/match/detail/match_item.h"
+#include "calibrate/match/trace_comparison.h"
 #include "model/result/timeline_summary.h"
 
 namespace plumbline::calibrate {
@@ -165,7 +164,13 @@ class StepMatcher {
     const ComputeScore score(first, second);
     const Alignment alignment = align(first.size(), second.size(), score);
     join(first, second, alignment);
-    result_.score = alignment.score / static_cast<double>(std::max<std::size_t>(second.size(), 1));
+    double places = 0;
+    for (std::size_t j = 0; j < second.size(); ++j)
+      if (const std::int32_t i = alignment.predicted_of[j]; i >= 0)
+        places += place_evidence(first[static_cast<std::size_t>(i)], second[j]);
+    const auto count = static_cast<double>(std::max<std::size_t>(second.size(), 1));
+    result_.score = alignment.score / count;
+    result_.order_score = (alignment.score - places) / count;
     // Gaps end at pairs of anchors that rise in both sequences.
     std::size_t from_predicted = 0, from_measured = 0, at = 0;
     bool clean = true;  // every anchor since the last pair has its match

@@ -235,7 +235,7 @@ class TraceComparer {
     for (auto& [name, entry] : names) result_.unmatched.push_back(std::move(entry));
     std::ranges::stable_sort(result_.unmatched, std::greater<>{}, &UnmatchedKernels::seconds);
     constexpr double enough = 0.95, in_order = 1;
-    if (result_.match.score < in_order)
+    if (result_.match.order_score < in_order)
       result_.notes.emplace_back(
           "GEMMs and attention of the trace do not follow each other as the plan's do: is this the plan that ran?");
     if (result_.match.share() < enough)

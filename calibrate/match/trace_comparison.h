@@ -1,4 +1,5 @@
-// A trace of one GPU next to the predicted step of its pipeline rank, kernel by kernel.
+// A trace of one GPU next to the predicted step of its pipeline rank: each kernel of the trace gets its predicted one,
+// by class, order and shape, and with it layer, phase and micro-batch.
 #pragma once
 
 #include <array>
@@ -7,13 +8,45 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/match/step_match.h"
+#include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/result/compared_time.h"
 #include "model/result/timeline.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::calibrate {
+
+struct StepMatch {
+  // [index of a measured span] the predicted span with its layer, phase and micro-batch; -1: none, or no kernel.
+  std::vector<std::int32_t> predicted_of;
+  // [index of a measured span] has no counterpart of its class, and takes its place from the kernels around it.
+  std::vector<bool> by_place;
+  // [index of a predicted span] the measured span that covers it; -1: none. Several may share one, which is fused.
+  std::vector<std::int32_t> measured_of;
+  // Kernel seconds of the trace: with a counterpart, placed by their neighbors, and all.
+  double matched_s = 0, placed_s = 0, all_s = 0;
+  // The mean gain of a GEMM or attention kernel of the trace, and the same without its phase and layer, which follow
+  // from the order of the trace whatever the plan: about 2 in the order of the plan, below 1 in another.
+  double score = 0, order_score = 0;
+
+  double share() const { return all_s > 0 ? (matched_s + placed_s) / all_s : 0; }
+};
+
+// Matches the kernels of a trace with those of a pipeline rank of a step that was predicted with all kernels
+// (sim::Recording::data).
+//
+// GEMMs and attention are aligned first, in the order of their starts, over all streams that compute: each by its
+// class, the phase that its name or an annotation states, its shape where the trace has it, and its time against the
+// mean of its class. What runs between two of them is aligned in the same way within this gap; a kernel whose class was
+// not predicted there is placed by its neighbors. Communication follows, kind by kind, by when it ran relative to the
+// kernels that computed.
+StepMatch match_step(const model::Timeline& predicted, std::int32_t rank, const model::Timeline& measured);
+
+// Returns the measured seconds of each predicted span, launch gaps included; 0 where nothing matches it. Several
+// kernels that stand for it are added up; one that stands for several counts for each in proportion to their predicted
+// times.
+std::vector<double> measured_seconds(const StepMatch& match, const model::Timeline& predicted,
+                                     const model::Timeline& measured);
 
 // Where the rank of a trace comes from. A pipeline rank that is given precedes the trace's own rank.
 struct TraceOrigin {
@@ -30,7 +63,6 @@ struct ComparedGemm {
   double flops = 0;
 
   std::string shape() const;  // "4096 x 24576 x 1536", with groups "4 x (8192 x 4096 x 7168)"
-  double seconds_apart() const { return static_cast<double>(count) * (measured_s - predicted_s); }
 };
 
 struct UnmatchedKernels {
@@ -66,5 +98,13 @@ struct TraceComparison {
 // best match is taken, and compares. Errors: those of the prediction; a rank that the plan does not have.
 model::Result<TraceComparison> compare_trace(const model::Timeline& measured, const sim::Inputs& inputs,
                                              const TraceOrigin& origin);
+
+// Returns a record for each distinct operator of the plan with a kernel of its own in the trace: its shape, FLOPs and
+// bytes are the plan's, its time the median over the step, with the launch gap after it. They have the form of `measure
+// --plan` (variant in_step). Kernels that ran while a collective or an all-to-all did are taken only where no other of
+// the operator is there; collectives hold the wait for the other ranks; the expert all-to-all is left out. Notes state
+// all of this. The median launch gap is a record of its own.
+Measurements trace_records(const model::Timeline& measured, const TraceComparison& comparison,
+                           const std::string& device, const std::string& path);
 
 }  // namespace plumbline::calibrate

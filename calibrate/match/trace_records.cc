@@ -1,5 +1,3 @@
-#include "calibrate/match/trace_records.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
+#include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
 #include "model/result/intervals.h"
 #include "model/result/timeline_summary.h"

@@ -65,7 +65,8 @@ std::string options_text(const CLI::App& app, bool positional) {
 
 std::string footer_text(const CLI::App& app) {
   std::string text;
-  for (const std::string_view line : model::lines_of(app.get_footer())) {
+  const std::string footer = app.get_footer();
+  for (const std::string_view line : model::lines_of(footer)) {
     const bool heading = line.ends_with(':') && !line.starts_with(' ');
     if (!heading)
       text += roff(line) + "\n";

@@ -1,5 +1,3 @@
-#include "model/plan/plan.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
@@ -19,6 +17,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
+#include "model/plan/plan.h"
 #include "model/plan/plan_change.h"
 #include "model/routing/files.h"
 

@@ -10,6 +10,7 @@ namespace plumbline::reports {
 bool write_trace_comparison(const TraceComparisonOutput& output, const TraceOptions& options, const Sink& sink) {
   const calibrate::TraceComparison& c = output.comparison;
   model::Timeline predicted = c.predicted, measured = output.measured;
+  measured.ranks = predicted.ranks;
   for (std::size_t i = 0; i < measured.spans.size(); ++i) {
     model::Span& span = measured.spans[i];
     span.rank = c.rank;

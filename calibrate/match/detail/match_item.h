@@ -54,7 +54,9 @@ std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optiona
 enum class Likeness : std::uint8_t { none, similar, same };
 Likeness likeness(const MatchItem& predicted, const MatchItem& measured);
 
-// Returns what speaks for a match beyond the class: phase, shape, format and layer, where both have them.
+// Returns what phase and layer speak for a match, where both have them.
+double place_evidence(const MatchItem& predicted, const MatchItem& measured);
+// Returns what speaks for a match beyond the class: phase and layer, shape and format, where both have them.
 double evidence(const MatchItem& predicted, const MatchItem& measured);
 
 }  // namespace plumbline::calibrate

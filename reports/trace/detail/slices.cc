@@ -71,7 +71,6 @@ std::string work_members(const model::SpanWork& work) {
 }  // namespace
 
 std::string_view track_name(std::size_t track) { return track_names[track]; }
-std::size_t track_count() { return track_names.size(); }
 
 std::size_t track_of(const Span& span) {
   if (span.depth == model::slot_depth && span.stream == Stream::compute) return 1;

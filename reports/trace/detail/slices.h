@@ -14,7 +14,6 @@ namespace plumbline::reports {
 
 // Names of the tracks of a process, by number. The first has the step, the second the slots.
 std::string_view track_name(std::size_t track);
-std::size_t track_count();
 std::size_t track_of(const model::Span& span);
 
 // Both ends of a span, cut to whole nanoseconds.

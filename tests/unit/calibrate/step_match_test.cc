@@ -1,6 +1,4 @@
 // Traces of predicted steps without annotations find their layers, phases and micro-batches again.
-#include "calibrate/match/step_match.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/match/trace_comparison.h"
-#include "calibrate/match/trace_records.h"
 #include "model/base/text_file.h"
 #include "reports/json/read_json.h"
 #include "sim/predict/predictor.h"
@@ -173,7 +170,7 @@ TEST(StepMatch, ReportsWhereThePlanIsAnother) {
   const Pipeline pipeline;
   const sim::Inputs other = tests::step_inputs(tests::deepseek_plan, "h800-public");
   const auto found = compare_trace(imported(pipeline.kernels), other, {.pipeline_rank = 3}).value();
-  EXPECT_LT(found.match.score, 1);
+  EXPECT_LT(found.match.order_score, 1);
   EXPECT_FALSE(found.notes.empty());
 }
 

@@ -78,7 +78,7 @@ TEST(ShardGroup, MustDivideWhatReduces) {
   c.plan.parallelism.shard_group = 3;
   expect_refusal(c, "parallelism.shard_group", "use 2");  // neither a multiple nor a divisor of the experts' 2
   c.plan.parallelism.zero_stage = 0;
-  expect_refusal(c, "parallelism.shard_group", "set parallelism.zero_stage to 1, 2 or 3");
+  expect_refusal(c, "parallelism.shard_group", "set parallelism.zero_stage to 1, 2 or 3 (FSDP)");
 }
 
 // Returns a block with three parameters of 100, 300 and 50 elements with FP32 gradients, read in F and in I, written in

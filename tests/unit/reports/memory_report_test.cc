@@ -36,18 +36,18 @@ std::string line_with(const std::string& text, const std::string& start) {
 }
 
 TEST(MemoryPlot, StacksWhatStaysBelowWhatComesAndGoes) {
-  // 18 rows of 5 GB up to the capacity of 90 GB, each op a third of 88 columns; the letter is that at the row's middle.
+  // 18 rows of 5 GB up to the capacity of 90 GB, each op a third of 72 columns; the letter is that at the row's middle.
   model::RankLevels levels = three_ops();
   levels.rank.peak_bytes = 89e9;
   levels.ops[1].activations_bytes = 28e9;
   const std::string text = memory_plot(levels, 90e9);
-  EXPECT_EQ(line_with(text, "   0.0 |"), "   0.0 |" + std::string(87, 'p'));
-  EXPECT_EQ(line_with(text, "  30.0 |"), "  30.0 |" + std::string(87, 'g'));
-  EXPECT_EQ(line_with(text, "  45.0 |"), "  45.0 |" + std::string(87, 'o'));
+  EXPECT_EQ(line_with(text, "   0.0 |"), "   0.0 |" + std::string(72, 'p'));
+  EXPECT_EQ(line_with(text, "  30.0 |"), "  30.0 |" + std::string(72, 'g'));
+  EXPECT_EQ(line_with(text, "  45.0 |"), "  45.0 |" + std::string(72, 'o'));
   // At 62.5 GB the first op holds nothing, the others activations; at 77.5 only the second does.
-  EXPECT_EQ(line_with(text, "  60.0 |"), "  60.0 |" + std::string(29, ' ') + std::string(58, 'a'));
-  EXPECT_EQ(line_with(text, "  75.0 |"), "  75.0 |" + std::string(29, ' ') + std::string(29, 'a'));
-  EXPECT_EQ(line_with(text, "  90.0 +"), "  90.0 +" + std::string(87, '-'));
+  EXPECT_EQ(line_with(text, "  60.0 |"), "  60.0 |" + std::string(24, ' ') + std::string(48, 'a'));
+  EXPECT_EQ(line_with(text, "  75.0 |"), "  75.0 |" + std::string(24, ' ') + std::string(24, 'a'));
+  EXPECT_EQ(line_with(text, "  90.0 +"), "  90.0 +" + std::string(72, '-'));
   EXPECT_NE(text.find("op 0"), std::string::npos);
   EXPECT_NE(text.find("op 2"), std::string::npos);
 }
@@ -56,9 +56,9 @@ TEST(MemoryPlot, ShowsWhatIsAboveTheCapacity) {
   // Rows of 91 / 18 GB; the line of the capacity of 70 GB crosses the second op.
   const std::string text = memory_plot(three_ops(), 70e9);
   EXPECT_EQ(line_with(text, "  70.0 +"),
-            "  70.0 +" + std::string(29, '-') + std::string(29, 'a') + std::string(29, '-'));
+            "  70.0 +" + std::string(24, '-') + std::string(24, 'a') + std::string(24, '-'));
   std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(MemoryPlot, NothingWithoutOps) { EXPECT_EQ(memory_plot({}, 80e9), ""); }

@@ -68,8 +68,7 @@ TEST(Tornado, WithoutARunThereIsNoCost) {
 
 TEST(Tornado, TextNamesEndsReasonsAndWhatHasNoEffect) {
   const std::string text = reports::tornado_text(example_tornado(), false);
-  EXPECT_THAT(text,
-              testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %          --------|++++++++++++++++"));
+  EXPECT_THAT(text, testing::HasSubstr("wide    9.000 s         1  12.00 s   2  30.0 %      ----|++++++++"));
   EXPECT_THAT(text, testing::HasSubstr("Without effect: none."));
   EXPECT_THAT(text, testing::HasSubstr("narrow 1: narrow: cannot be"));
 }

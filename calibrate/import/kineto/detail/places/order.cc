@@ -264,7 +264,7 @@ class MainStream {
     if (from_backward) {
       place_weights(rest, second);
     } else if (to_forward) {
-      if (!place_weights(rest, second)) fill(rest, second, {"F", -1, next.pass});
+      if (missing_gemms() == 0 || !place_weights(rest, second)) fill(rest, second, {"F", -1, next.pass});
     } else {
       place_loss(rest, second, one, next);
     }
@@ -272,7 +272,8 @@ class MainStream {
 
   // Divides what is between the last forward layer and the first backward layer behind the loss, where there is one.
   void place_loss(std::size_t first, std::size_t end, const Anchor& one, const Anchor& next) {
-    if (place_weights(first, end)) return;
+    // Where no backward leaves GEMMs out, those behind a forward are the head's.
+    if (missing_gemms() > 0 && place_weights(first, end)) return;
     std::size_t split = first;
     for (std::size_t item = first; item < end; ++item)
       if (kind(item) == "loss" && trace_.names.text(piece(items_[item]).name).find("ackward") == std::string::npos)
