@@ -16,7 +16,7 @@ execute_process(COMMAND ${PREFIX}/program/build/step_time WORKING_DIRECTORY ${PR
 execute_process(COMMAND ${PREFIX}/installed/bin/plumbline simulate deepseek-v3-2048xh800 WORKING_DIRECTORY ${PREFIX}
   OUTPUT_VARIABLE command COMMAND_ERROR_IS_FATAL ANY)
 execute_process(
-  COMMAND ${PREFIX}/installed/bin/plumbline plan llama-2-7b --gpus 64 --cluster h100-dgx,h800-rail-fat-tree --top 1
+  COMMAND ${PREFIX}/installed/bin/plumbline plan llama-2-7b --gpus 64 --cluster h100-dgx,h800-rail-fat-tree --top 1 --wide
   WORKING_DIRECTORY ${PREFIX} OUTPUT_VARIABLE plans COMMAND_ERROR_IS_FATAL ANY)
 # Both must predict and rank the same.
 if(NOT library MATCHES "deepseek-v3-2048xh800: ([0-9.]+) s per step")
