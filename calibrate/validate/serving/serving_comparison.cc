@@ -20,8 +20,7 @@ namespace {
 using model::ServingPool;
 using model::ServingResult;
 
-// As many as of a training step: the logarithm of a time is nearly linear in what is drawn.
-constexpr std::size_t draws_of_row = 32;
+constexpr std::size_t draws_of_row = 64;
 
 const ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
