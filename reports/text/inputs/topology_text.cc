@@ -86,7 +86,7 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
           : fmt::format("{} per NIC", rate(shape.nic_bandwidth));
   const std::string lines = row(gpus, bars);
   return out + bottom + "   " + under.substr(0, under.find_last_not_of(' ') + 1) + "\n   " +
-         lines.substr(0, lines.find_last_not_of(' ') + 1) + "   " + nics + '\n';
+         lines.substr(0, lines.find_last_not_of(' ') + 1) + " " + nics + '\n';
 }
 
 std::string draw_fabric(const Fabric& fabric) {

@@ -22,6 +22,9 @@ DATA = re.compile(
     re.VERBOSE,
 )
 
+# Commands that print what a program reads, or what --wide asks for.
+FOR_PROGRAMS = re.compile(r"--wide|--collectives|--csv -|completion words|export megatron")
+
 
 def wide_lines(text):
     return [line for line in text.splitlines() if len(line) > WIDTH]
@@ -39,7 +42,7 @@ def of_transcript(path):
             command = line
         elif command is None or line.startswith(("! ", "> ")) or len(line) <= WIDTH:
             continue
-        elif not ("--wide" in command or "--collectives" in command or DATA.match(line) or fills(line)):
+        elif not (FOR_PROGRAMS.search(command) or DATA.match(line) or fills(line)):
             found.append(f"{path.name}: {command}\n  {len(line)}: {line}")
     return found
 
