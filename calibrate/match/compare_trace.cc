@@ -1,5 +1,3 @@
-#include "calibrate/match/trace_comparison.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/match/detail/trace_advice.h"
+#include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
 #include "model/result/intervals.h"
 #include "model/result/timeline_summary.h"

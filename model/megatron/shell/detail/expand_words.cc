@@ -1,5 +1,3 @@
-#include "model/megatron/shell/detail/words.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include "model/megatron/shell/detail/parameter.h"
 #include "model/megatron/shell/detail/patterns.h"
 #include "model/megatron/shell/detail/scan.h"
+#include "model/megatron/shell/detail/words.h"
 
 namespace plumbline::model::megatron {
 namespace {
