@@ -1,5 +1,3 @@
-#include "model/megatron/shell/shell.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "model/megatron/shell/detail/evaluator.h"
+#include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
 namespace {
