@@ -1,5 +1,3 @@
-#include "model/megatron/import.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/detail/launch.h"
 #include "model/megatron/detail/readings.h"
+#include "model/megatron/import.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
 
