@@ -30,6 +30,7 @@ if(TARGET plumbline_python)
   set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS
     "python3 (>= 3.${Python3_VERSION_MINOR}), python3 (<< 3.${plumbline_next_python})")
 endif()
+set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/debian/prerm)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS "python3-pandas, python3-matplotlib")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME plumbline-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
