@@ -46,7 +46,6 @@ struct CalibrateArguments {
   std::string stack;        // to make of measured steps
   std::string trace, plan;  // a trace, and the plan that ran
   std::optional<std::int32_t> rank;
-  bool residuals = false;
 };
 
 // Returns the error of a .json file, which holds no measurements.
@@ -163,8 +162,14 @@ void note_missing(const FitRecords& records, const std::string& base) {
   need("memory-bound kernels", !records.memory.empty());
   need("routers", !records.routers.empty());
   need("gaps between kernels", records.holds_gaps || !records.launches.empty());
-  need("expert all-to-alls", !records.together.empty() || !records.all_to_alls.empty());
-  need("collectives", !records.collectives.empty());
+  const auto of_plan = [&](model::OperatorClass type) {
+    const auto is = [type](const calibrate::FitRecord& record) { return record.type == type; };
+    return std::ranges::any_of(records.together, is) || std::ranges::any_of(records.together_overlapped, is);
+  };
+  const bool all_to_alls = of_plan(model::OperatorClass::exchange) || !records.all_to_alls.empty();
+  const bool collectives = of_plan(model::OperatorClass::collective) || !records.collectives.empty();
+  need("expert all-to-alls", all_to_alls);
+  need("collectives", collectives);
   if (!missing.empty())
     fmt::print(stderr, "note: no record of {}: their constants are those of {}\n", fmt::join(missing, ", "), base);
 }
@@ -193,7 +198,6 @@ Result<void> run(const CalibrateArguments& arguments) {
   if (arguments.csv == "-" && (arguments.out == "-" || arguments.stack == "-"))
     return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   if (!arguments.profile.empty()) return make_profiles(arguments.profile, arguments.out);
-  if (arguments.residuals) return make_residuals(arguments.out);
   if (arguments.measurements.empty() && arguments.trace.empty())
     return model::wrong_input("MEASUREMENTS", "nothing to calibrate",
                               "name files of measurements, --trace FILE --plan PLAN, or --profile NAME");
@@ -253,12 +257,9 @@ void add_calibrate(CLI::App& root, int& exit_code) {
                    "Fit a software stack to a table of your own measured steps (.csv, docs/stacks.md) and write it, a\n"
                    ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
       ->excludes("--output", "--profile");
-  verb->add_flag("--residuals", arguments->residuals,
-                 "Make the shipped statistics of measured steps over their predictions, on which intervals rest")
-      ->excludes("MEASUREMENTS", "--profile", "--stack");
   verb->add_option("--csv", arguments->csv,
                    "Write the errors of the fit, a row for each family, as CSV to a file, or - for stdout")
-      ->excludes("--profile", "--residuals");
+      ->excludes("--profile");
   verb->add_option("--clock", arguments->clock, "Use only the records of this clock: wall | cpu");
   verb->add_option(
       "--extends", arguments->extends,

@@ -99,7 +99,7 @@ model::Result<void> write_forms(const Outputs& outputs, const reports::CampaignR
   return outputs.write({{"--json", [&] { return reports::campaign_json(report); }},
                         {"--csv", [&] { return reports::campaign_csv(report); }},
                         {"--svg", [&] { return reports::campaign_svg(report); }},
-                        {"--html", [&] { return reports::campaign_html(report); }}});
+                        {"--html", [&] { return outputs.page(reports::campaign_json(report)); }}});
 }
 
 model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& tasks) {
@@ -168,7 +168,7 @@ void add_campaign(CLI::App& root, int& exit_code, const World& world) {
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write events and days of campaigns as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw one campaign over days to a file, or - for stdout");
-  arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  arguments->outputs.add_page(*verb);
   verb->footer(
       "Examples:\n"
       "  plumbline campaign deepseek-v3-2048xh800\n"
@@ -176,8 +176,8 @@ void add_campaign(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline campaign deepseek-v3-2048xh800 --set campaign.spare_nodes=4 --spares 0,2,4,8\n"
       "  plumbline campaign deepseek-v3-2048xh800 --finish-by 45d --json -\n"
       "  mpirun -n 4 plumbline campaign llama-3-405b-16384xh100 --seeds 100000 --resume campaign.db");
-  verb->callback([arguments, &exit_code, world] {
-    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+  verb->callback([arguments, verb, &exit_code, world] {
+    exit_code = run_spread(world, *verb, arguments->resume, arguments->outputs,
                            [&](sim::Tasks& tasks) { return run_verb(*arguments, tasks); });
   });
 }

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,13 +12,16 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "cli/detail/help_format.h"
 #include "cli/detail/version.h"
 #include "cli/manual/manual.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/world.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::cli {
 
@@ -47,9 +51,24 @@ int take_wide(int argc, char** argv) {
   return static_cast<int>(end - argv);
 }
 
+// Opens the standard streams that the process was started without, so that no output gets their numbers and their text:
+// stdin at its end, stdout such that nothing can be written, stderr such that all is dropped.
+void open_streams() {
+  for (const auto& [stream, mode] :
+       {std::pair(STDIN_FILENO, O_RDONLY), {STDOUT_FILENO, O_RDONLY}, {STDERR_FILENO, O_WRONLY}})
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
+}
+
+int stdout_failure() {
+  return report({model::ErrorKind::input, fmt::format("cannot write: {}", std::strerror(errno)), "stdout", 0, "", ""});
+}
+
 }  // namespace
 
 int command(int argc, char** argv, const World& world) {
+  open_streams();
+  handle_signals();
+  sim::keep_to_startable_threads();
   if (argc > 1) argc = take_wide(argc, argv);
   CLI::App app{"plumbline predicts what training a large model costs, and proves it.", "plumbline"};
   app.formatter(help_formatter());
@@ -73,6 +92,8 @@ int command(int argc, char** argv, const World& world) {
   add_show(app, exit_code);
   add_import(app, exit_code);
   add_export(app, exit_code);
+  add_report(app, exit_code);
+  add_playground(app, exit_code);
   app.parse_complete_callback([&] {
     if (const auto checked = check_outputs(app); !checked)
       throw CLI::RuntimeError(world.is_root ? report(checked.error()) : code_of(checked.error()));
@@ -92,12 +113,11 @@ int command(int argc, char** argv, const World& world) {
   } catch (const std::bad_alloc&) {
     return report({model::ErrorKind::input, "out of memory", "", 0, "", "give it more, or fewer --threads"});
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return stdout_failure();  // fmt::print throws
     return report({model::ErrorKind::input, error.what(), "", 0, "", ""});
   }
   // What is still buffered may not fit on the disk behind stdout.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    return report(
-        {model::ErrorKind::input, fmt::format("cannot write: {}", std::strerror(errno)), "stdout", 0, "", ""});
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) return stdout_failure();
   return exit_code;
 }
 

@@ -15,10 +15,13 @@
 #include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/detail/kernel_trace.h"
+#include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "model/result/comparison.h"
+#include "reports/html/timeline_data.h"
 #include "reports/json/read_json.h"
 #include "reports/text/compare/chunk_comparison.h"
 #include "reports/text/compare/result_comparison.h"
@@ -28,8 +31,6 @@ namespace plumbline::cli {
 
 namespace {
 
-constexpr const char *only_one = "only one output can go to stdout", *other_file = "give the other a file";
-
 struct CompareArguments {
   std::vector<std::string> subjects;
   std::vector<std::string> overrides;
@@ -37,7 +38,8 @@ struct CompareArguments {
   std::vector<std::string> clusters;
   std::vector<std::int64_t> gpus;
   std::optional<std::int32_t> rank;
-  std::string classes, json, csv, svg, trace;
+  std::string classes, trace_ranks;
+  Outputs outputs;
   std::string waits = "measured", fidelity = "step", against = "first";
   bool by_class = false, no_interval = false;
 };
@@ -58,10 +60,6 @@ model::Result<calibrate::Waits> waits_of(const std::string& word) {
   return model::wrong_input("--waits", fmt::format("'{}' is not known", word), "measured or predicted");
 }
 
-model::Result<void> write_if(const std::string& path, const std::function<std::string()>& content) {
-  return path.empty() ? model::Result<void>() : write_output(path, content());
-}
-
 // Returns the comparison of a pair of chunks, where the trace is one with as many layers as the plan's.
 std::optional<calibrate::ChunkComparison> compared_pair(const sim::Inputs& inputs, const KernelTrace& trace,
                                                         calibrate::Waits waits) {
@@ -78,9 +76,11 @@ model::Result<calibrate::TraceComparison> compared_step(const sim::Inputs& input
 }
 
 model::Result<void> write_pair(const CompareArguments& arguments, const reports::ChunkComparisonOutput& output) {
-  if (arguments.json != "-" && arguments.csv != "-") fmt::print("{}", reports::chunk_comparison_text(output));
-  TRY(write_if(arguments.json, [&] { return reports::chunk_comparison_json(output); }));
-  return write_if(arguments.csv, [&] { return reports::chunk_comparison_csv(output); });
+  const auto json = [&] { return reports::chunk_comparison_json(output); };
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::chunk_comparison_text(output));
+  return arguments.outputs.write({{"--json", json},
+                                  {"--csv", [&] { return reports::chunk_comparison_csv(output); }},
+                                  {"--html", [&] { return arguments.outputs.page(json()); }}});
 }
 
 model::Result<void> compare_with_trace(const CompareArguments& arguments, const std::string& plan,
@@ -93,20 +93,22 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
   const auto comparison = TRY(compared_step(inputs, trace, arguments.rank));
   const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
                                               plan,       inputs.profile.name(), name};
-  const auto outputs = {&arguments.json, &arguments.csv, &arguments.trace};
-  if (std::ranges::none_of(outputs, [](const std::string* path) { return *path == "-"; }))
-    fmt::print("{}", reports::trace_comparison_text(output));
-  TRY(write_if(arguments.json, [&] { return reports::trace_comparison_json(output); }));
-  TRY(write_if(arguments.csv, [&] { return reports::trace_comparison_csv(output); }));
-  if (arguments.trace.empty()) return {};
-  return write_output(arguments.trace, [&](const PieceSink& sink) {
-    return reports::write_trace_comparison(output, {source_revision(), arguments.trace.ends_with(".gz"), {}}, sink);
-  });
+  const auto json = [&] { return reports::trace_comparison_json(output); };
+  const auto both = [&](const PieceSink& sink) {
+    return reports::write_trace_comparison(output, {source_revision(), arguments.outputs.compressed("--trace"), {}},
+                                           sink);
+  };
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::trace_comparison_text(output));
+  return arguments.outputs.write({{"--json", json},
+                                  {"--csv", [&] { return reports::trace_comparison_csv(output); }},
+                                  {"--trace", {}, both},
+                                  {"--html", [&] { return arguments.outputs.page(json()); }}});
 }
 
-// Timelines are needed for a trace, and to compare overlapped pairs with measured ones.
+// Timelines are needed for a trace or a page, and to compare overlapped pairs with measured ones.
 bool wants_timelines(const CompareArguments& arguments) {
-  return !arguments.trace.empty() || std::ranges::any_of(arguments.subjects, reports::is_result);
+  return arguments.outputs.given("--trace") || arguments.outputs.given("--html") ||
+         std::ranges::any_of(arguments.subjects, reports::is_result);
 }
 
 model::Result<model::ResultComparison> compare_steps(const CompareArguments& arguments) {
@@ -119,31 +121,39 @@ model::Result<model::ResultComparison> compare_steps(const CompareArguments& arg
       arguments.by_class ? model::WaterfallDetail::classes : model::WaterfallDetail::categories);
 }
 
+// Returns how many ranks the timelines number: pipeline ranks, with --fidelity cluster GPUs.
+std::int64_t ranks_of(const model::ResultComparison& comparison) {
+  std::int64_t ranks = 0;
+  for (const model::ComparisonSubject& subject : comparison.subjects) {
+    const model::Plan& plan = subject.plan;
+    ranks = std::max(ranks, subject.timeline.gpus.empty() ? plan.parallelism.pipeline : plan.cluster.gpus);
+  }
+  return ranks;
+}
+
 model::Result<void> write_files(const CompareArguments& arguments, const model::ResultComparison& comparison) {
-  model::Result<void> done;
-  const auto write = [&done](const std::string& path, const auto& content) {
-    if (done && !path.empty())
-      done = content().and_then([&path](const std::string& text) { return write_output(path, text); });
-  };
-  using Text = model::Result<std::string>;
-  write(arguments.json, [&]() -> Text { return reports::result_comparison_json(comparison); });
-  write(arguments.csv, [&]() -> Text { return reports::result_comparison_csv(comparison); });
-  write(arguments.svg, [&]() -> Text { return reports::result_comparison_svg(comparison); });
-  TRY(done);
-  if (arguments.trace.empty()) return {};
+  const Outputs& outputs = arguments.outputs;
+  const auto json = [&] { return reports::result_comparison_json(comparison); };
+  TRY(outputs.write({{"--json", json},
+                     {"--csv", [&] { return reports::result_comparison_csv(comparison); }},
+                     {"--svg", [&] { return reports::result_comparison_svg(comparison); }},
+                     {"--html", [&] {
+                        return outputs.page(json(),
+                                            reports::step_page_data(reports::recorded_subjects(comparison), {}));
+                      }}}));
+  if (!outputs.given("--trace")) return {};
   const auto subjects = TRY(reports::trace_subjects(comparison));
-  return write_output(arguments.trace, [&](const PieceSink& sink) {
-    return reports::write_trace(subjects, {source_revision(), arguments.trace.ends_with(".gz"), {}}, sink);
-  });
+  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, ranks_of(comparison)));
+  const auto trace = [&](const PieceSink& sink) {
+    return reports::write_trace(subjects, {source_revision(), outputs.compressed("--trace"), ranks}, sink);
+  };
+  return outputs.write({{"--trace", {}, trace}});
 }
 
 model::Result<int> show_steps(const CompareArguments& arguments) {
-  const auto to_stdout =
-      std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.svg, arguments.trace}, "-");
-  if (to_stdout > 1) return model::wrong_input("--json", only_one, other_file);
   const auto comparison = TRY(compare_steps(arguments));
   TRY(write_files(arguments, comparison));
-  if (to_stdout == 0) fmt::print("{}", reports::result_comparison_text(comparison, color()));
+  if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::result_comparison_text(comparison, color()));
   const auto possible = [](const model::ComparisonSubject& subject) { return subject.reason().empty(); };
   if (std::ranges::any_of(comparison.subjects, possible)) return 0;
   fmt::print(stderr, "plumbline: no subject is feasible: {}\n", comparison.subjects.front().reason());
@@ -151,12 +161,18 @@ model::Result<int> show_steps(const CompareArguments& arguments) {
 }
 
 model::Result<int> compare(const CompareArguments& arguments) {
+  TRY(arguments.outputs.check());
+  if (!arguments.trace_ranks.empty() && !arguments.outputs.given("--trace"))
+    return model::wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
   std::vector<std::string> plans, results, traces;
   for (const std::string& subject : arguments.subjects) {
     const Kind kind = kind_of(subject);
     (kind == Kind::plan ? plans : kind == Kind::result ? results : traces).push_back(subject);
   }
   if (traces.empty()) return show_steps(arguments);
+  if (!arguments.trace_ranks.empty())
+    return model::wrong_input("--trace-ranks", fmt::format("'{}' is of one rank", traces.front()),
+                              "leave it out: --rank gives it");
   if (plans.size() == 1 && traces.size() == 1 && results.empty()) {
     TRY(compare_with_trace(arguments, plans[0], traces[0]));
     return 0;
@@ -166,6 +182,7 @@ model::Result<int> compare(const CompareArguments& arguments) {
 }
 
 model::Result<int> run(const CompareArguments& arguments) {
+  const Patience patience;
   const auto done = compare(arguments);
   return done ? *done : report(done.error());
 }
@@ -222,12 +239,15 @@ void add_compare(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   verb->add_option("--classes", arguments->classes,
                    "For a trace: file of kernel classes (default: the shipped kernels.toml)");
-  verb->add_option("--json", arguments->json, "Write the comparison as JSON to a file, or - for stdout");
-  verb->add_option("--csv", arguments->csv, "Write the rows of all tables as CSV to a file, or - for stdout");
-  verb->add_option("--svg", arguments->svg, "Draw where the step times differ, to a file or -");
-  verb->add_option("--trace", arguments->trace,
-                   "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed\n"
-                   "when it ends in .gz)");
+  arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write the rows of all tables as CSV to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--svg", "Draw where the step times differ, to a file or -");
+  arguments->outputs.add_page(*verb);
+  arguments->outputs.add(
+      *verb, "--trace",
+      "Write a trace for Perfetto of all steps, rank by rank, or of the rank of a trace (compressed\n"
+      "when it ends in .gz)");
+  add_trace_ranks(*verb, arguments->trace_ranks, "ranks of the steps only (of the pipeline, or GPUs of a cluster)");
   verb->footer(
       "Differences are those of rank 0, by use of the time; they add up to the difference of the steps. Infeasible\n"
       "plans and those that do not fit are marked.\n"

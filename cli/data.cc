@@ -1,13 +1,8 @@
 #include "cli/data.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
-#include <link.h>
-#include <sys/auxv.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -32,18 +27,6 @@ bool is_file(const fs::path& path) {
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
-}
-
-// Returns the folder of the shared object that this code is in, with links resolved; empty where it is in the program.
-fs::path own_library_folder() {
-  static const char anchor = 0;
-  Dl_info info;
-  link_map* map = nullptr;
-  if (dladdr1(&anchor, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr ||
-      *map->l_name == '\0')
-    return {};
-  std::error_code failed;
-  return fs::canonical(map->l_name, failed).parent_path();
 }
 
 // A kind of shipped data: its folders under the data folder and the extension of its files.
@@ -100,20 +83,6 @@ model::Result<std::string> find_shipped(Shipped kind, const std::string& wanted)
 
 }  // namespace
 
-model::Result<std::string> data_folder() {
-  if (const char* given = std::getenv("PLUMBLINE_DATA"); given != nullptr && is_folder(given)) return given;
-  // A Python module lies deep in its prefix: lib/python3/dist-packages/plumbline.
-  for (fs::path folder = own_library_folder(); folder.has_relative_path(); folder = folder.parent_path())
-    if (is_folder(folder / "share/plumbline/topologies")) return (folder / "share/plumbline").string();
-  const fs::path binary = executable();
-  const fs::path folder = binary.parent_path();
-  for (const fs::path& candidate : {folder / "share/plumbline", folder.parent_path() / "share/plumbline"}) {
-    if (!binary.empty() && is_folder(candidate)) return candidate.string();
-  }
-  return wrong_input("", fmt::format("the shipped data are not found next to {}", binary.string()),
-                     "expected in share/plumbline next to the binary or to its folder; build or install again");
-}
-
 std::string source_revision() {
   const auto text =
       data_folder().and_then([](const std::string& data) { return model::read_text_file(data + "/revision"); });
@@ -165,26 +134,6 @@ model::Result<std::string> resolve_device_folder(const std::string& topology_pat
   if (is_folder(adjacent)) return adjacent.string();
   auto root = TRY(data_folder());
   return (fs::path(root) / "topologies/devices").string();
-}
-
-// A bare chroot has no /proc; there the kernel's auxiliary vector has the path with which the program was started.
-std::filesystem::path executable() {
-  std::error_code failure;
-  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failure);
-  if (!failure) return path;
-  const auto* started_as = reinterpret_cast<const char*>(getauxval(AT_EXECFN));  // NOLINT(performance-no-int-to-ptr)
-  if (started_as == nullptr) return {};
-  path = std::filesystem::canonical(started_as, failure);
-  return failure ? std::filesystem::path{} : path;
-}
-
-std::optional<std::string> find_program(const std::string& name) {
-  std::error_code failed;
-  const std::filesystem::path self = executable();
-  const std::filesystem::path candidate = self.parent_path() / name;
-  if (self.empty() || !std::filesystem::is_regular_file(candidate, failed) || ::access(candidate.c_str(), X_OK) != 0)
-    return std::nullopt;
-  return candidate.string();
 }
 
 }  // namespace plumbline::cli

@@ -43,8 +43,8 @@ model::Result<void> export_megatron(const ExportArguments& arguments) {
   const auto config_path = TRY(resolve_model(plan.file, plan.model.config));
   const auto config = TRY(model::read_text_file(config_path));
   const auto shape = TRY(model::megatron::shape_of(config, config_path, plan.model.overrides));
-  const auto architecture = TRY(model::load_architecture_of(plan, config_path));
-  const auto exported = TRY(model::megatron::export_script(with_stage_layers(plan, architecture), shape));
+  const auto whole = TRY(with_stage_layers(plan));
+  const auto exported = TRY(model::megatron::export_script(whole, shape));
   TRY(write_output(arguments.out, exported.script));
   for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
   return {};
@@ -60,9 +60,10 @@ model::Result<void> export_configuration(const ExportArguments& arguments) {
   // An NVLink domain of racks spans hosts of four GPUs each.
   constexpr std::int64_t largest_host = 8, rack_host = 4;
   const std::int64_t domain = topology.cluster.gpus_per_node;
-  const auto exported = TRY(
-      write({with_stage_layers(plan, architecture), architecture.layers, domain > largest_host ? rack_host : domain}));
+  const auto whole = TRY(with_stage_layers(plan));
+  const auto exported = TRY(write({whole, architecture, domain > largest_host ? rack_host : domain}));
   TRY(write_output(arguments.out, exported.text));
+  for (const std::string& line : exported.launch) fmt::print(stderr, "{}\n", line);
   for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);
   return {};
 }

@@ -20,16 +20,21 @@ struct Format {
   model::Result<void> (*run)(const Arguments&);
 };
 
+template <class Arguments>
+std::vector<std::string> format_names(std::span<const Format<Arguments>> formats) {
+  std::vector<std::string> names;
+  for (const Format<Arguments>& format : formats) names.emplace_back(format.name);
+  return names;
+}
+
 // Runs the format of that name; an unknown one is an input error with the nearest name.
 template <class Arguments>
 model::Result<void> run_format(std::span<const Format<Arguments>> formats, const std::string& name,
                                const Arguments& arguments) {
-  std::vector<std::string> known;
-  for (const Format<Arguments>& format : formats) {
-    if (format.name == name) return format.run(arguments);
-    known.emplace_back(format.name);
-  }
-  return model::wrong_input("FORMAT", fmt::format("unknown format '{}'", name), model::known_names(name, known));
+  const auto found = std::ranges::find(formats, name, &Format<Arguments>::name);
+  if (found != formats.end()) return found->run(arguments);
+  return model::wrong_input("FORMAT", fmt::format("unknown format '{}'", name),
+                            model::known_names(name, format_names(formats)));
 }
 
 // Returns a line of the help for each format.

@@ -71,8 +71,8 @@ Result<void> check_generate_arguments(const RunArguments& a) {
                        "name the folder of a trained one with --checkpoint DIR");
   if (!std::isfinite(generate.temperature) || generate.temperature < 0)
     return wrong_input("--temperature", "must be a number from 0");
-  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || !a.expert_loads.empty() ||
-      !a.trace.empty() || !a.csv.empty())
+  if (a.options.resume || a.options.balance_speed != 0 || !a.board.empty() || a.outputs.given("--expert-loads") ||
+      a.outputs.given("--trace") || a.outputs.given("--csv"))
     return wrong_input("--generate", "nothing is trained where tokens are generated",
                        "leave out --resume, --balance, --tensorboard, --expert-loads, --csv and --trace");
   return {};
@@ -109,8 +109,9 @@ Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& i
     report.predicted = *expected;
   else
     report.unpredicted = expected.error().message;
-  if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::generation_json(report, inputs.plan)));
-  return arguments.json == "-" ? 0 : printed(reports::generation_text(report));
+  const auto json = [&] { return reports::generation_json(report, inputs.plan); };
+  TRY(arguments.outputs.write({{"--json", json}, {"--html", [&] { return arguments.outputs.page(json()); }}}));
+  return arguments.outputs.to_stdout() ? 0 : printed(reports::generation_text(report));
 }
 
 }  // namespace plumbline::cli

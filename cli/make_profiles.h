@@ -1,5 +1,4 @@
-// plumbline calibrate --profile: shipped profiles from data in the tree; --stack: a user's own stack; --residuals: what
-// is left between predictions and measured steps.
+// plumbline calibrate --profile: shipped profiles from data in the tree; --stack: a user's own stack.
 #pragma once
 
 #include <string>
@@ -22,9 +21,5 @@ model::Result<void> make_profiles(const std::string& name, const std::string& ou
 // tables of the fit; empty: nothing does.
 model::Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
                                const std::string& csv);
-
-// Predicts the rows of the shipped cases over measured steps and writes the statistics of their residuals to `out`;
-// empty: the shipped file itself.
-model::Result<void> make_residuals(const std::string& out);
 
 }  // namespace plumbline::cli

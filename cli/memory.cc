@@ -78,7 +78,8 @@ model::Result<void> write_files(const MemoryArguments& arguments, const sim::Inp
         reports::memory_chart(account.levels, account.memory.capacity_bytes, reports::model_name(inputs.plan)));
   };
   const auto csv = [&] { return reports::memory_csv(account.memory); };
-  return arguments.outputs.write({{"--json", json}, {"--csv", csv}, {"--svg", svg}});
+  return arguments.outputs.write(
+      {{"--json", json}, {"--csv", csv}, {"--svg", svg}, {"--html", [&] { return arguments.outputs.page(json()); }}});
 }
 
 model::Result<int> run(const MemoryArguments& arguments) {
@@ -111,6 +112,7 @@ void add_memory(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write a row for each pipeline rank as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw the rank over the step to a file, or - for stdout");
+  arguments->outputs.add_page(*verb);
   verb->footer(
       "Examples:\n"
       "  plumbline memory examples/deepseek-v3-2048xh800.toml\n"

@@ -1,5 +1,6 @@
 #include "cli/outputs.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,17 +15,40 @@
 #include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "cli/data.h"
+#include "cli/detail/page_origin.h"
+#include "cli/detail/temporary_name.h"
 #include "model/base/text_file.h"
+#include "reports/html/page.h"
 
 namespace plumbline::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
+// Returns what to do about an errno of a file that cannot be written; empty where its name suffices.
+std::string remedy(int code) {
+  switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+      return "make its folder first";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "name a file in a folder that is yours to write";
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return "free some space, or name a file elsewhere";
+    default:
+      return "";
+  }
+}
+
 model::Failure failure(const std::string& path, int code) {
-  return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)));
+  return model::wrong_input("", fmt::format("cannot write '{}': {}", path, std::strerror(code)), remedy(code));
 }
 
 PieceSink into(std::FILE* file) {
@@ -35,18 +59,41 @@ PieceWriter whole(const std::string& content) {
   return [&content](const PieceSink& sink) { return sink(content); };
 }
 
-// Returns 0 or the errno of the failure.
-int write_all(const fs::path& path, const PieceWriter& writer) {
-  errno = 0;
-  std::FILE* file = std::fopen(path.c_str(), "wb");
+// Returns the errno of a failure, also where the writer failed without one.
+int reason() { return errno != 0 ? errno : EIO; }
+
+// Returns 0 or the errno of the failure. `file` is closed; nullptr is a file that could not be opened.
+int write_all(std::FILE* file, const PieceWriter& writer) {
   if (file == nullptr) return errno;
+  errno = 0;
   const bool written = writer(into(file));
-  const int write_code = written ? 0 : errno;
+  const int write_code = written ? 0 : reason();
   const bool closed = std::fclose(file) == 0;
-  return written ? (closed ? 0 : errno) : write_code;
+  return written ? (closed ? 0 : reason()) : write_code;
 }
 
-std::string temporary_name(const fs::path& target) { return fmt::format("{}.tmp-{}", target.string(), ::getpid()); }
+// Opens a file that is new. What has its name, a link that was planted there too, is never followed.
+std::FILE* open_new(const fs::path& path) {
+  constexpr mode_t all = 0666;  // less what the umask takes away
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, all);
+  return file < 0 ? nullptr : ::fdopen(file, "wb");
+}
+
+// Gives the finished temporary the target's name, and the mode that the target had. A file with several names keeps
+// them: it is written in place.
+int replace(const fs::path& temporary, const fs::path& target) {
+  std::error_code status;
+  const auto present = fs::status(target, status);
+  if (fs::exists(present)) {
+    fs::permissions(temporary, present.permissions(), status);
+    if (fs::hard_link_count(target, status) > 1) {
+      fs::copy_file(temporary, target, fs::copy_options::overwrite_existing, status);
+      return status.value();
+    }
+  }
+  fs::rename(temporary, target, status);
+  return status.value();
+}
 
 fs::path canonical_path(const fs::path& path) {
   std::error_code ignored;
@@ -57,6 +104,14 @@ fs::path canonical_path(const fs::path& path) {
 bool is_regular(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
+}
+
+// Finds a file by its path, or under another name of a hard link.
+auto find_file(const std::map<fs::path, std::string>& files, const fs::path& path) {
+  std::error_code ignored;
+  const auto found = files.find(path);
+  if (found != files.end() || fs::hard_link_count(path, ignored) < 2 || ignored) return found;
+  return std::ranges::find_if(files, [&](const auto& file) { return fs::equivalent(file.first, path, ignored); });
 }
 
 // A device or a pipe may take several outputs.
@@ -94,7 +149,7 @@ void note_input(const std::string& value, std::map<fs::path, std::string>& input
 int print(const PieceWriter& writer) {
   errno = 0;
   const bool written = writer(into(stdout));
-  return written && std::fflush(stdout) == 0 ? 0 : errno;
+  return written && std::fflush(stdout) == 0 ? 0 : reason();
 }
 
 }  // namespace
@@ -113,32 +168,38 @@ model::Result<void> write_output(const std::string& path_or_dash, const PieceWri
   const fs::path target = canonical_path(path_or_dash);
   if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    if (const int code = write_all(target, writer); code != 0) return failure(path_or_dash, code);
+    if (const int code = write_all(std::fopen(target.c_str(), "wb"), writer); code != 0)
+      return failure(path_or_dash, code);
     return {};
   }
-  const fs::path temporary = temporary_name(target);
-  int code = write_all(temporary, writer);
-  if (code == 0) {
-    std::error_code renamed;
-    fs::rename(temporary, target, renamed);
-    code = renamed.value();
-  }
-  if (code != 0) {
-    fs::remove(temporary, ignored);
-    return failure(path_or_dash, code);
-  }
+  const TemporaryName temporary(target);
+  int code = write_all(open_new(temporary.path()), writer);
+  if (code == 0) code = replace(temporary.path(), target);
+  if (code != 0) return failure(path_or_dash, code);
   return {};
 }
 
+model::Result<void> write_output_in(const std::string& folder, const std::string& name, const std::string& content) {
+  const fs::path path = fs::path(folder) / name, target = canonical_path(path);
+  const fs::path inside = target.lexically_relative(canonical_path(folder));
+  if (inside.empty() || *inside.begin() == "..")
+    return model::wrong_input(
+        "", fmt::format("cannot write '{}': a link leads to '{}', out of '{}'", path.string(), target.string(), folder),
+        "remove the link, or name another folder");
+  std::error_code failed;
+  fs::create_directories(target.parent_path(), failed);
+  if (failed) return failure(path.string(), failed.value());
+  return write_output(target.string(), content);
+}
+
 model::Result<void> write_new_file(const std::string& path, const std::string& content) {
-  const fs::path temporary = temporary_name(path);
-  int code = write_all(temporary, whole(content));
-  std::error_code status;
+  const TemporaryName temporary(path);
+  int code = write_all(open_new(temporary.path()), whole(content));
   if (code == 0) {
-    fs::create_hard_link(temporary, path, status);  // unlike a rename, it fails where the name is taken
+    std::error_code status;
+    fs::create_hard_link(temporary.path(), path, status);  // unlike a rename, it fails where the name is taken
     code = status.value();
   }
-  fs::remove(temporary, status);
   if (code != 0) return failure(path, code);
   return {};
 }
@@ -155,12 +216,13 @@ model::Result<void> check_outputs(const CLI::App& root) {
         if (!is_output(*option) || value == "-" || value.empty()) continue;
         const std::string name = option->get_name();
         const fs::path path = canonical_path(value);
-        if (const auto input = inputs.find(path); input != inputs.end())
+        if (const auto input = find_file(inputs, path); input != inputs.end())
           return model::wrong_input(name, fmt::format("'{}' would overwrite {}", value, input->second),
                                     "name another file");
-        if (const auto [other, fresh] = outputs.emplace(path, name); !fresh && !is_special(path))
+        if (const auto other = find_file(outputs, path); other != outputs.end() && !is_special(path))
           return model::wrong_input(name, fmt::format("'{}' is the file of {} too", value, other->second),
                                     "name another file");
+        outputs.emplace(path, name);
       }
     }
   }
@@ -176,7 +238,7 @@ model::Result<int> printed(const std::string& text) {
 int code_of(const model::Error& error) { return error.kind == model::ErrorKind::infeasible ? 2 : 1; }
 
 int report(const model::Error& error) {
-  fmt::print(stderr, "plumbline: {}\n", model::to_string(error));
+  std::fputs(fmt::format("plumbline: {}\n", model::to_string(error)).c_str(), stderr);  // fmt::print throws
   return code_of(error);
 }
 
@@ -186,6 +248,15 @@ int exit_of(const model::Result<void>& done) { return done ? 0 : report(done.err
 
 void Outputs::add(CLI::App& verb, const std::string& option, const std::string& help) {
   verb.add_option(option, paths_[option], help);
+}
+
+void Outputs::add_page(CLI::App& verb) {
+  verb_ = &verb;
+  add(verb, "--html", "Write a self-contained page to a file, or - for stdout");
+}
+
+std::string Outputs::page(std::string json, std::string extra) const {
+  return reports::page_html({{std::move(json), std::move(extra), {}}}, page_origin(*verb_));
 }
 
 bool Outputs::any() const {
@@ -211,7 +282,7 @@ model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
     if (form.pieces)
       TRY(write_output(path, form.pieces));
     else
-      TRY(write_output(path, form.content()));
+      TRY(form.content().and_then([&](const std::string& content) { return write_output(path, content); }));
   }
   return {};
 }

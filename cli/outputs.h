@@ -13,7 +13,8 @@
 namespace plumbline::cli {
 
 // Writes to a file, or to stdout for "-". A file is written under a temporary name in its folder and then renamed, so
-// that an interrupted run leaves no partial file. Fails (input) when the folder is missing or not writable.
+// that an interrupted run leaves no partial file. A file that is replaced keeps its mode and its further names. Fails
+// (input) when the folder is missing or not writable.
 model::Result<void> write_output(const std::string& path_or_dash, const std::string& content);
 
 // Does the same with a content that is never whole in memory: `writer` gives its pieces, in order, to its argument,
@@ -21,6 +22,10 @@ model::Result<void> write_output(const std::string& path_or_dash, const std::str
 using PieceSink = std::function<bool(std::string_view piece)>;
 using PieceWriter = std::function<bool(const PieceSink&)>;
 model::Result<void> write_output(const std::string& path_or_dash, const PieceWriter& writer);
+
+// Writes a file of a folder that was named for output, and makes the folders of its name. Fails (input) also where a
+// link in the folder leads out of it: who can write there must not choose what is overwritten.
+model::Result<void> write_output_in(const std::string& folder, const std::string& name, const std::string& content);
 
 // Writes a file that must not exist, under a temporary name that becomes its own only if nothing has it.
 model::Result<void> write_new_file(const std::string& path, const std::string& content);
@@ -51,8 +56,8 @@ class Outputs {
  public:
   struct Form {
     std::string option;
-    std::function<std::string()> content;  // called only when the option is given
-    PieceWriter pieces = {};               // instead of content
+    std::function<model::Result<std::string>()> content;  // called only when the option is given
+    PieceWriter pieces = {};                              // instead of content
   };
 
   Outputs() = default;
@@ -60,17 +65,21 @@ class Outputs {
   Outputs& operator=(const Outputs&) = delete;
 
   void add(CLI::App& verb, const std::string& option, const std::string& help);
+  void add_page(CLI::App& verb);  // --html
   bool given(const std::string& option) const { return paths_.contains(option) && !paths_.at(option).empty(); }
   bool compressed(const std::string& option) const { return paths_.at(option).ends_with(".gz"); }
   bool any() const;
   bool to_stdout() const;             // whether stdout is used by an output, so that no text may be printed
   void discard() { paths_.clear(); }  // so that nothing is written
+  // Returns the page of an answer of the verb that has --html: its JSON, and an object of what only pages carry.
+  std::string page(std::string json, std::string extra = {}) const;
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
   model::Result<void> write(std::initializer_list<Form> forms) const;
 
  private:
   std::map<std::string, std::string> paths_;  // by option
+  const CLI::App* verb_ = nullptr;            // that has --html
 };
 
 }  // namespace plumbline::cli

@@ -5,10 +5,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <initializer_list>
+#include <mutex>
+#include <stop_token>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "cli/detail/temporary_name.h"
 #include "reports/text/format.h"
 
 namespace plumbline::cli {
@@ -24,13 +31,22 @@ std::string pace(std::uint64_t done, std::uint64_t total, double seconds) {
   return fmt::format(", {}/s, {:.0f} s left", reports::number(rate), left);
 }
 
-// A global, because a signal handler has no argument for its state.
-std::atomic<bool> stop_requested = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
+// Globals, because a signal handler has no argument for its state.
+std::atomic<bool> interruptible = false;
+std::atomic<int> caught = 0;  // number of the signal that asked to stop; 0: none
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
-void on_interrupt(int number) {
-  stop_requested = true;
-  std::signal(number, SIG_DFL);
+void end_process(int number) {
+  remove_temporary();
+  constexpr std::string_view sentence = "plumbline: ended by a signal; files that were not finished are as before\n";
+  static_cast<void>(!::write(STDERR_FILENO, sentence.data(), sentence.size()));
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+void on_signal(int number) {
+  int none = 0;
+  if (!interruptible || !caught.compare_exchange_strong(none, number)) end_process(number);
 }
 
 }  // namespace
@@ -56,13 +72,49 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   std::fflush(stderr);
 }
 
-Interrupt::Interrupt() {
-  stop_requested = false;
-  std::signal(SIGINT, on_interrupt);
+Patience::Patience() {
+  if (::isatty(STDERR_FILENO) == 0) return;
+  const auto work = [](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    for (int minutes = 1;; ++minutes) {
+      never.wait_for(lock, stop, std::chrono::minutes(1), [] { return false; });
+      if (stop.stop_requested()) return;
+      std::fputs(fmt::format("plumbline: still computing after {} min\n", minutes).c_str(), stderr);
+    }
+  };
+  try {
+    thread_ = std::jthread(work);
+  } catch (const std::system_error&) {  // no threads are left: the computation does without
+  }
 }
 
-Interrupt::~Interrupt() { std::signal(SIGINT, SIG_DFL); }
+void handle_signals() {
+  ::signal(SIGXFSZ, SIG_IGN);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction action {};
+    ::sigaction(number, nullptr, &action);
+    if (action.sa_handler == SIG_IGN) continue;  // nohup, or a shell's background job
+    action = {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(number, &action, nullptr);
+  }
+}
 
-bool Interrupt::requested() const { return stop_requested; }
+Interrupt::Interrupt() {
+  caught = 0;
+  interruptible = true;
+}
+
+Interrupt::~Interrupt() { interruptible = false; }
+
+bool Interrupt::requested() const { return caught != 0; }
+
+int interrupted_exit() {
+  constexpr int of_signals = 128;
+  return of_signals + caught;
+}
 
 }  // namespace plumbline::cli

@@ -1,9 +1,10 @@
-// Progress bars and interruption of long computations.
+// Progress and interruption of long computations.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 namespace plumbline::cli {
 
@@ -24,7 +25,23 @@ class ProgressBar {  // a bar on stderr, drawn only when stderr is a terminal
   int percent_ = -1;  // last drawn
 };
 
-// While an object lives, the first SIGINT only sets a flag. At most one may exist at a time.
+// While an object lives, a line is printed on stderr each minute where that is a terminal: for computations whose
+// length is not known.
+class Patience {
+ public:
+  Patience();
+
+ private:
+  std::jthread thread_;
+};
+
+// Sets what SIGINT, SIGTERM and SIGHUP do from now on, where the process does not ignore them: they end it as they do
+// by default, after the output that is being written was removed. A file that grows beyond a limit is an error of its
+// writer, not a signal.
+void handle_signals();
+
+// While an object lives, the first of these signals only sets a flag; the next one ends the process. At most one may
+// exist at a time.
 class Interrupt {
  public:
   Interrupt();
@@ -34,5 +51,8 @@ class Interrupt {
 
   bool requested() const;  // safe from any thread
 };
+
+// Returns the exit code of a verb that an Interrupt ended early, as shells report signals: 128 and the signal's number.
+int interrupted_exit();
 
 }  // namespace plumbline::cli

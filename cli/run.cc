@@ -16,6 +16,7 @@
 #include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "cli/world.h"
 #include "model/architecture/metrics.h"
@@ -70,18 +71,27 @@ Result<void> check_values(const RunArguments& a) {
   if (a.device.value_or(0) < 0) return wrong_input("--device", "must be at least 0");
   if (a.target_sms.value_or(1) < 1) return wrong_input("--sm-target", "must be at least 1");
   if (a.emulated.value_or(0) < 0) return wrong_input("--emulate", "must be at least 0", "it is a pipeline rank");
-  if (!std::isfinite(a.options.learning_rate)) return wrong_input("--learning-rate", "must be a number from 0");
+  if (a.learning_rate && !(std::isfinite(*a.learning_rate) && *a.learning_rate >= 0))
+    return wrong_input("--learning-rate", "must be a number from 0");
   if (!std::isfinite(a.options.balance_speed)) return wrong_input("--balance", "must be a number");
   return {};
 }
 
-Result<int> run(const RunArguments& arguments, const World& world) {
+// Runs the steps; a signal ends them after the present one.
+Result<int> train(RunArguments& arguments, const sim::Inputs& inputs, const World& world) {
+  const Interrupt interrupt;
+  if (arguments.learning_rate) arguments.options.learning_rate = *arguments.learning_rate;
+  arguments.options.stopped = [&] { return interrupt.requested(); };
+  return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
+}
+
+Result<int> run(RunArguments& arguments, const World& world) {
   TRY(check_run_arguments(arguments));
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
   if (arguments.plan.print) return world.is_root ? printed(model::to_toml(inputs.plan)) : 0;
   if (arguments.generate.tokens > 0) return generate_on_host(arguments, inputs, world);
-  return arguments.backend == "cuda" ? run_on_gpu(arguments, inputs, world) : run_on_host(arguments, inputs, world);
+  return train(arguments, inputs, world);
 }
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
@@ -156,10 +166,9 @@ std::string device_of(const real::ClockReading& reading) {
 Result<void> check_run_arguments(const RunArguments& arguments) {
   TRY(check_backend(arguments));
   TRY(check_values(arguments));
-  if (std::ranges::count(std::vector{arguments.json, arguments.csv, arguments.trace, arguments.expert_loads}, "-") > 1)
-    return wrong_input("--json", "only one output can go to stdout", "give the others a file");
+  TRY(arguments.outputs.check());
   TRY(check_generate_arguments(arguments));
-  if (!arguments.trace_ranks.empty() && arguments.trace.empty())
+  if (!arguments.trace_ranks.empty() && !arguments.outputs.given("--trace"))
     return wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
   const real::RunOptions& options = arguments.options;
   if (options.resume && options.checkpoint.empty())
@@ -180,17 +189,17 @@ void add_run(CLI::App& root, int& exit_code, const World& world) {
   verb->add_option("--backend", arguments->backend, "host | cuda")->capture_default_str();
   verb->add_option("--steps", options.steps, "Steps in total, those before a checkpoint included; the first warms up")
       ->capture_default_str();
-  verb->add_option("--json", arguments->json, "Write the result as JSON to a file, or - for stdout");
-  verb->add_option("--csv", arguments->csv, "Write the measured step as CSV to a file, or - for stdout");
-  verb->add_option("--trace", arguments->trace, "Write a trace of the median step for Perfetto");
+  arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
+  arguments->outputs.add(*verb, "--csv", "Write the measured step as CSV to a file, or - for stdout");
+  arguments->outputs.add_page(*verb);
+  arguments->outputs.add(*verb, "--trace", "Write a trace of the median step for Perfetto");
   add_trace_ranks(*verb, arguments->trace_ranks, "pipeline ranks only");
   verb->add_option("--tensorboard", arguments->board, "A folder for TensorBoard's event files");
-  verb->add_option("--expert-loads", arguments->expert_loads,
-                   "Write the rows of experts by layer in the last step as CSV, a file for routing.load_file");
+  arguments->outputs.add(*verb, "--expert-loads",
+                         "Write the rows of experts by layer in the last step as CSV, a file for routing.load_file");
   verb->add_option("--text", options.text, "A file whose bytes are the tokens (default: made-up text)");
-  verb->add_option("--learning-rate", options.learning_rate,
-                   "Learning rate of AdamW (default: that of the plan's optimizer)")
-      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--learning-rate", arguments->learning_rate,
+                   "Learning rate of AdamW (default: that of the plan's optimizer)");
   verb->add_option("--balance", options.balance_speed,
                    "Change of routing biases per step, towards an even load of the experts")
       ->capture_default_str();
@@ -254,36 +263,28 @@ void RunMonitor::step(const real::StepFigures& figures, const real::ClockReading
 
 // Prints at most one line each half second, and always the last step's.
 void RunMonitor::show(const real::StepFigures& figures, const real::ClockReading& reading) {
-  const double now = seconds_since_1970();
-  constexpr double pause = 0.5;
-  if (figures.step < steps_ && now - shown_ < pause) return;
+  const auto now = std::chrono::steady_clock::now();
+  constexpr std::chrono::milliseconds pause{500};
+  if (figures.step < steps_ && shown_ && now - *shown_ < pause) return;
   shown_ = now;
-  fmt::print(stderr, "step {:>{}}/{}{}  {:.1f} ms{}{}{}\n", figures.step, fmt::formatted_size("{}", steps_), steps_,
-             learning_of(figures), 1e3 * figures.seconds, rate_of(figures), device_of(reading),
-             figures.skipped ? "  skipped: gradients overflowed" : "");
+  const std::string line =
+      fmt::format("step {:>{}}/{}{}  {:.1f} ms{}{}{}\n", figures.step, fmt::formatted_size("{}", steps_), steps_,
+                  learning_of(figures), 1e3 * figures.seconds, rate_of(figures), device_of(reading),
+                  figures.skipped ? "  skipped: gradients overflowed" : "");
+  std::fputs(line.c_str(), stderr);  // a log that takes nothing more is no reason to end a training, as fmt::print does
 }
 
 namespace {
 
-Result<void> write_loads(const RunArguments& arguments, const sim::Inputs& inputs, const real::TrainingResult& result) {
+Result<std::string> loads_csv(const sim::Inputs& inputs, const real::TrainingResult& result) {
   if (result.loads.empty())
     return wrong_input("--expert-loads", "the run measured no loads of experts",
                        "it needs a model with experts, and all of its ranks");
   std::vector<model::LayerRows> loads;
   for (const real::LayerLoad& load : result.loads) loads.push_back({load.layer, load.rows});
-  return write_output(arguments.expert_loads,
-                      model::expert_loads_csv(
-                          loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}",
-                                              result.progress.step, inputs.plan.file, now_in_utc())}));
-}
-
-Result<void> write_trace_file(const RunArguments& arguments, const sim::Inputs& inputs,
-                              const real::MeasuredStep& step) {
-  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
-  return write_output(arguments.trace, [&](const PieceSink& sink) {
-    return reports::write_trace({{"", &step.timeline, {}, step.result.fidelity, model::to_toml(inputs.plan)}},
-                                {source_revision(), arguments.trace.ends_with(".gz"), ranks}, sink);
-  });
+  return model::expert_loads_csv(
+      loads, {fmt::format("rows of each expert in step {} of {}, measured by plumbline run on {}", result.progress.step,
+                          inputs.plan.file, now_in_utc())});
 }
 
 }  // namespace
@@ -306,13 +307,26 @@ model::Result<int> write_run(const RunArguments& arguments, const sim::Inputs& i
   for (const real::LayerLoad& load : training.loads)
     report.loads.push_back({load.layer, load.max_violation, load.variation, load.rows});
   const auto& [step, timeline] = std::tie(result.step.result, result.step.timeline);
-  if (!arguments.json.empty()) TRY(write_output(arguments.json, reports::to_json(step, inputs.plan, report, timeline)));
-  if (!arguments.csv.empty()) TRY(write_output(arguments.csv, reports::to_csv(step)));
-  if (!arguments.trace.empty()) TRY(write_trace_file(arguments, inputs, result.step));
-  if (!arguments.expert_loads.empty()) TRY(write_loads(arguments, inputs, training));
-  if (arguments.json == "-" || arguments.csv == "-" || arguments.trace == "-" || arguments.expert_loads == "-")
-    return 0;
-  return printed(reports::training_summary(step, inputs.plan, report));
+  const Outputs& outputs = arguments.outputs;
+  const auto ranks = TRY(parse_trace_ranks(arguments.trace_ranks, inputs.plan.parallelism.pipeline));
+  const auto json = [&] { return reports::to_json(step, inputs.plan, report, timeline); };
+  const auto trace = [&](const PieceSink& sink) {
+    return reports::write_trace({{"", &timeline, {}, step.fidelity, model::to_toml(inputs.plan)}},
+                                {source_revision(), outputs.compressed("--trace"), ranks}, sink);
+  };
+  TRY(outputs.write({{"--json", json},
+                     {"--csv", [&] { return reports::to_csv(step); }},
+                     {"--trace", {}, trace},
+                     {"--expert-loads", [&] { return loads_csv(inputs, training); }},
+                     {"--html", [&] { return outputs.page(json()); }}}));
+  if (!outputs.to_stdout()) TRY(printed(reports::training_summary(step, inputs.plan, report)));
+  if (training.progress.step == arguments.options.steps) return 0;
+  std::fflush(stdout);  // before the output to stderr
+  const std::string& folder = arguments.options.checkpoint;
+  fmt::print(stderr, "plumbline: stopped after step {} of {}: {}\n", training.progress.step, arguments.options.steps,
+             folder.empty() ? "without --checkpoint nothing of the training is kept"
+                            : fmt::format("{} has its checkpoint, from which --resume goes on", folder));
+  return interrupted_exit();
 }
 
 }  // namespace plumbline::cli

@@ -1,12 +1,14 @@
 // The parts that the verb `run` and its backends share.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/inputs.h"
+#include "cli/outputs.h"
 #include "cli/verb.h"
 #include "cli/world.h"
 #include "model/base/error.h"
@@ -22,8 +24,10 @@ namespace plumbline::cli {
 // The arguments of `plumbline run`.
 struct RunArguments {
   PlanArguments plan;
-  std::string backend = "host", json, csv, trace, trace_ranks, board, expert_loads;
+  std::string backend = "host", trace_ranks, board;
+  Outputs outputs;
   real::RunOptions options;
+  std::optional<double> learning_rate;
   real::GenerateOptions generate;  // where it generates tokens instead of training
   // Options of the host only.
   std::optional<std::string> clock, accumulation;
@@ -57,7 +61,7 @@ class RunMonitor {
 
   std::int64_t steps_;
   double peak_flops_, flops_per_token_;
-  double shown_ = 0;  // last time of a line, in seconds since 1970
+  std::optional<std::chrono::steady_clock::time_point> shown_;  // last time of a line
   std::optional<reports::TensorBoard> board_;
   std::optional<model::Error> failed_;
 };

@@ -136,7 +136,8 @@ Result<int> run_on_gpu(const RunArguments& arguments, const sim::Inputs& inputs,
   if (!job) return report(job.error());
   const auto said = [&job](const model::Error& error) { return job->rank == 0 ? report(error) : code_of(error); };
   if (const auto valid = check_ranks(arguments, inputs.plan, *job); !valid) return said(valid.error());
-  const auto channel = channel_of(*job, world);
+  const std::string compared = fmt::format("verb = run\nsteps = {}\n{}", arguments.options.steps, to_toml(inputs.plan));
+  const auto channel = channel_of(*job, world, {.inputs = compared});
   if (!channel) return report(channel.error());
   const int device = arguments.device.value_or(real::cuda::usual_gpu(job->local_rank));
   const auto code = look_for_gpus(**channel, device);

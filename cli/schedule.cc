@@ -42,9 +42,12 @@ Result<void> run_one(const Options& options, const model::CostTable& costs) {
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
   const auto output = TRY(model::evaluate_schedule(*kind, shape, costs));
   if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));
-  return options.outputs.write({{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
-                                {"--json", [&] { return reports::schedule_json(output); }},
-                                {"--svg", [&] { return reports::schedule_svg(output); }}});
+  return options.outputs.write(
+      {{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
+       {"--json", [&] { return reports::schedule_json(output); }},
+       {"--svg", [&] { return reports::schedule_svg(output); }},
+       {"--html",
+        [&] { return options.outputs.page(reports::schedule_json(output), reports::schedule_page_data(output)); }}});
 }
 
 Result<void> run_all(const Options& options, const model::CostTable& costs) {
@@ -53,7 +56,9 @@ Result<void> run_all(const Options& options, const model::CostTable& costs) {
   shape.virtual_stages = options.virtual_stages.value_or(compared_chunks);
   const auto rows = TRY(model::compare_schedules(shape, costs));
   const auto json = [&] { return reports::comparison_json(rows, shape, costs); };
-  TRY(options.outputs.write({{"--json", json}, {"--csv", [&] { return reports::comparison_csv(rows); }}}));
+  TRY(options.outputs.write({{"--json", json},
+                             {"--csv", [&] { return reports::comparison_csv(rows); }},
+                             {"--html", [&] { return options.outputs.page(json()); }}}));
   if (!options.outputs.any()) TRY(write_output("-", reports::comparison_table(rows, shape, costs)));
   if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
     return model::infeasible("", "no schedule exists for this shape");
@@ -92,6 +97,7 @@ void add_schedule(CLI::App& root, int& exit_code) {
                        "write the order of ops, of all a row for each schedule, to FILE, or to stdout with -");
   options->outputs.add(*verb, "--json", "write makespan, busy, idle, window, peak activations to FILE or -");
   options->outputs.add(*verb, "--svg", "draw the picture to FILE or -");
+  options->outputs.add_page(*verb);
   verb->footer(
       "Without --csv, --json and --svg a table and a picture are printed. Messages are eager: one leaves when its\n"
       "producer ends and arrives p2p later. Activations are counted in chunks. For `all`, costs are those of a full\n"

@@ -38,7 +38,7 @@ model::Result<int> run(const ServeArguments& arguments) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
                                {"--svg", [&] { return reports::serving_svg(report); }},
-                               {"--html", [&] { return reports::serving_html(report); }}}));
+                               {"--html", [&] { return arguments.outputs.page(reports::serving_json(report)); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::serving_text(report, {.color = color()}));
   return 0;
 }
@@ -77,7 +77,7 @@ void add_serve(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the frontier as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw the frontier, interactivity against throughput, to a file, or -");
-  arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  arguments->outputs.add_page(*verb);
   verb->footer(
       "Examples:\n"
       "  plumbline serve deepseek-v3-144xh800\n"

@@ -17,6 +17,7 @@
 #include "model/base/si_unit.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan_key_table.h"
+#include "model/profile/constant_rules.h"
 #include "model/routing/rank_rows.h"
 #include "reports/json/json.h"
 #include "reports/text/inputs/inputs_text.h"
@@ -88,10 +89,28 @@ model::Result<Shown> show_stack(const ShowArguments& arguments) {
   return Shown{reports::stacks_text(stacks), reports::stacks_csv(stacks)};
 }
 
-// Returns the keys of a plan: all of them, those of a section, or one.
+// Returns the constants of a profile of that name, or those below it.
+model::Result<Shown> show_constants(std::string_view name) {
+  const auto rules = TRY(model::find_constant_rules(name));
+  return Shown{reports::constant_rules_text(rules), reports::constant_rules_csv(rules)};
+}
+
+// Returns the keys of a plan: all of them, those of a section, or one; where no key has the name, constants of
+// profiles.
 model::Result<Shown> show_keys(const ShowArguments& arguments) {
-  const auto keys = TRY(arguments.name.empty() ? model::plan_key_table() : model::find_plan_keys(arguments.name));
-  return Shown{arguments.markdown ? reports::keys_markdown(keys) : reports::keys_text(keys), reports::keys_csv(keys)};
+  constexpr std::string_view of_profiles = "profile.";  // as --set has them
+  const std::string_view name = arguments.name;
+  if (name.starts_with(of_profiles)) return show_constants(name.substr(of_profiles.size()));
+  const auto keys = name.empty() ? model::plan_key_table() : model::find_plan_keys(name);
+  if (keys)
+    return Shown{arguments.markdown ? reports::keys_markdown(*keys) : reports::keys_text(*keys),
+                 reports::keys_csv(*keys)};
+  auto constants = show_constants(name);
+  const std::string section(name.substr(0, name.find('.')));
+  const std::vector<std::string> sections = model::plan_sections();
+  const bool of_plan = std::ranges::find(sections, section) != sections.end();
+  if (constants || (!of_plan && model::find_constant_rules(section))) return constants;
+  return tl::unexpected(keys.error());
 }
 
 model::Result<Shown> show_reliability(const ShowArguments& arguments) {
@@ -261,8 +280,8 @@ void add_show(CLI::App& root, int& exit_code) {
       ->required();
   verb->add_option(
       "NAME", arguments->name,
-      "A shipped name or a file; of stacks, nothing lists those that are shipped; of keys, a key, a section "
-      "or nothing for all");
+      "A shipped name or a file; of stacks, nothing lists those that are shipped; of keys, a key, a section, "
+      "a constant of profiles, or nothing for all keys");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
@@ -298,7 +317,8 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show profile h800\n"
       "  plumbline show stack megatron-core-2025\n"
       "  plumbline show reliability h100-llama3\n"
-      "  plumbline show key parallelism.zero_stage");
+      "  plumbline show key parallelism.zero_stage\n"
+      "  plumbline show key gemm.bf16.k_time");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

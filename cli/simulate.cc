@@ -17,18 +17,18 @@
 #include "cli/detail/trace_ranks.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "model/base/version.h"
 #include "model/memory/memory.h"
-#include "reports/html/html.h"
+#include "reports/html/timeline_data.h"
 #include "reports/json/json.h"
 #include "reports/text/step/comparison.h"
 #include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 #include "sim/cluster/cluster_step.h"
-#include "sim/interval/interval.h"
-#include "sim/whatif/power_span.h"
+#include "sim/interval/step_spread.h"
 
 namespace plumbline::cli {
 
@@ -62,15 +62,16 @@ std::vector<reports::Comparison> published(const SimulateArguments& arguments, c
 model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& inputs, const sim::Simulation& simulation,
                                 const std::vector<reports::Comparison>& comparisons) {
   const auto& [result, timeline, names] = std::tie(simulation.result, simulation.timeline, simulation.rank_names);
+  const reports::TraceSubject subject{"", &timeline, names, result.fidelity, model::to_toml(inputs.plan)};
   const auto trace = [&](const PieceSink& sink) {
-    return reports::write_trace({{"", &timeline, names, result.fidelity, model::to_toml(inputs.plan)}},
-                                {source_revision(), outputs.compressed("--trace"), {}}, sink);
+    return reports::write_trace({subject}, {source_revision(), outputs.compressed("--trace"), {}}, sink);
   };
+  const auto json = [&] { return reports::to_json(result, inputs.plan); };
   return outputs.write(
-      {{"--json", [&] { return reports::to_json(result, inputs.plan); }},
+      {{"--json", json},
        {"--csv", [&] { return reports::to_csv(result); }},
        {"--trace", {}, trace},
-       {"--html", [&] { return reports::to_html(result, inputs.plan, timeline, names, comparisons); }}});
+       {"--html", [&] { return outputs.page(json(), reports::step_page_data({subject}, comparisons)); }}});
 }
 
 // Parses "node3.gpu5.up=0.25@2.5": from 2.5 s on the link has a quarter of its bandwidth.
@@ -164,12 +165,12 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
     return sim::simulate_cluster(inputs, options);
   };
   auto simulation = TRY(simulated());
-  simulation.result.power_span_s = TRY(sim::power_span(inputs, simulation.result.step.time_s));
-  if (!request.with_interval) return simulation;
-  sim::IntervalOptions options = request.interval;
+  std::optional<sim::IntervalOptions> interval;
+  if (request.with_interval) interval = request.interval;
   // What the GPUs of a simulated cluster differ in is part of its step and not drawn again for its interval.
-  if (request.fidelity == sim::Fidelity::cluster) options.without.insert({"jitter and slow ranks", "slowest GPU"});
-  simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result, options));
+  if (interval && request.fidelity == sim::Fidelity::cluster)
+    interval->without.insert({"jitter and slow ranks", "slowest GPU"});
+  TRY(sim::add_spread(inputs, simulation.result, interval));
   return simulation;
 }
 
@@ -185,6 +186,7 @@ model::Result<sim::Recording> recording(const SimulateArguments& arguments, cons
 }
 
 model::Result<int> run(const SimulateArguments& arguments) {
+  const Patience patience;
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   TRY(check_fidelity(arguments, fidelity));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
@@ -221,7 +223,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--json", "Write the result as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the result as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--trace", "Write a trace for Perfetto (compressed when it ends in .gz)");
-  arguments->outputs.add(*verb, "--html", "Write a self-contained page");
+  arguments->outputs.add_page(*verb);
   add_trace_ranks(*verb, arguments->trace_ranks,
                   "pipeline ranks only (with --fidelity cluster: GPUs), with the kernels of all of their slots");
   verb->add_flag("--every-link", arguments->every_link,

@@ -129,14 +129,23 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
 
 Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, sim::Tasks& tasks) {
   auto grid = TRY(read_grid(arguments));
-  const auto result = TRY(with_progress(fidelity, arguments.intervals, tasks, [&](const sim::SweepOptions& options) {
+  const Interrupt interrupt;
+  const auto result = TRY(with_progress(fidelity, arguments.intervals, tasks, [&](sim::SweepOptions options) {
+    options.stopped = [&] { return interrupt.requested(); };
     return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
                                {"--csv", [&] { return reports::sweep_csv(result); }},
-                               {"--svg", [&] { return reports::sweep_svg(result); }}}));
+                               {"--svg", [&] { return reports::sweep_svg(result); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::sweep_json(result)); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::sweep_text(result, color()));
+  std::fflush(stdout);  // before the output to stderr
   print_warnings(result.points);
+  if (!result.complete) {
+    fmt::print(stderr, "plumbline: stopped: the answer is incomplete{}\n",
+               arguments.resume.empty() ? "" : "; a later run with --resume goes on");
+    return interrupted_exit();
+  }
   if (result.best) return 0;
   fmt::print(stderr, "plumbline: no point of the sweep is feasible: {}\n", sim::reason(result.points.front()));
   return infeasible_exit;
@@ -149,7 +158,8 @@ Result<int> run_tornado(const SweepArguments& arguments, sim::Fidelity fidelity,
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::tornado_json(result); }},
                                {"--csv", [&] { return reports::tornado_csv(result); }},
-                               {"--svg", [&] { return reports::tornado_svg(result); }}}));
+                               {"--svg", [&] { return reports::tornado_svg(result); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::tornado_json(result)); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::tornado_text(result, color()));
   return 0;
 }
@@ -176,12 +186,14 @@ Result<int> run_solve(const SweepArguments& arguments, sim::Fidelity fidelity) {
   const auto over = arguments.over.empty() ? std::nullopt : std::optional(arguments.over.front());
   const auto result = TRY(sim::solve(arguments.solve, over, target, changed_inputs(arguments), fidelity));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::solve_json(result); }},
-                               {"--csv", [&] { return reports::solve_csv(result); }}}));
+                               {"--csv", [&] { return reports::solve_csv(result); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::solve_json(result)); }}}));
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::solve_text(result, color()));
   return result.found() ? 0 : infeasible_exit;
 }
 
 Result<int> run(const SweepArguments& arguments, sim::Tasks& tasks) {
+  const Patience patience;
   const auto fidelity = TRY(sweep_fidelity(arguments.fidelity));
   TRY(check(arguments));
   if (arguments.plan.print) {
@@ -216,6 +228,7 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   arguments->outputs.add(*verb, "--json", "Write all points as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write a row for each point, setting or tried value as CSV to a file, or -");
   arguments->outputs.add(*verb, "--svg", "Draw step time against the last numeric key to a file, or -");
+  arguments->outputs.add_page(*verb);
   verb->footer(
       "Ranges: 0..64:4 (both ends; without a step 1), 1..64:*2 (times 2), 0..0.2:0.05, lists 1,2,4 or fp8,bf16, and\n"
       "TOML lists [1, 2]; a key that takes a list: [[3, 5], [4, 4]]. Keys of the model are swept as model.KEY,\n"
@@ -232,8 +245,8 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
       "  plumbline sweep deepseek-v3-2048xh800 --tornado --over 'profile.memory.*.bandwidth=0.8..1.2'\n"
       "  plumbline sweep deepseek-v3-2048xh800 --solve cluster.nic_gbps --for step.time_s=17.5\n"
       "  mpirun -n 4 plumbline sweep deepseek-v3-2048xh800 --over overlap.communication_sms=0..64 --resume points.db");
-  verb->callback([arguments, &exit_code, world] {
-    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+  verb->callback([arguments, verb, &exit_code, world] {
+    exit_code = run_spread(world, *verb, arguments->resume, arguments->outputs,
                            [&](sim::Tasks& tasks) { return run(*arguments, tasks); });
   });
 }

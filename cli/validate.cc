@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "calibrate/ledger/ledger.h"
+#include "calibrate/residuals/left_cells.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/serving_case.h"
@@ -20,6 +22,7 @@
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"
+#include "cli/progress.h"
 #include "cli/verb.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
@@ -87,9 +90,10 @@ model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::
 namespace {
 
 // Returns the keys of the plan that an executed step depends on: the profile only predicts.
-std::vector<std::string> executed_keys(const std::string& plan_toml) {
+std::vector<std::string> executed_keys(const model::Plan& plan) {
+  const std::string text = calibrate::ledger_plan(plan);
   std::vector<std::string> keys;
-  for (const std::string_view line : model::lines_of(plan_toml))
+  for (const std::string_view line : model::lines_of(text))
     if (!line.starts_with("profile = ")) keys.emplace_back(line);
   return keys;
 }
@@ -102,7 +106,9 @@ model::Result<calibrate::LedgerMeasurement> measurement_of(const calibrate::Ledg
   if (stored.date.empty() || stored.clock == "simulated")
     return model::wrong_input_at(file, 0, "training", "not an executed step with its date",
                                  "`plumbline run PLAN --json FILE` writes one");
-  const auto wanted = executed_keys(entry.plan_toml), found = executed_keys(calibrate::ledger_plan(stored.plan));
+  // Read again, an entry of an older version has the defaults of keys that came later.
+  const auto recorded = TRY(model::read_plan(entry.plan_toml, entry.path, {}));
+  const auto wanted = executed_keys(recorded), found = executed_keys(stored.plan);
   const auto differs = std::ranges::mismatch(wanted, found);
   if (differs.in1 != wanted.end() || differs.in2 != found.end())
     return model::wrong_input_at(file, 0, "plan",
@@ -147,18 +153,45 @@ model::Result<int> score_ledger(const ValidateArguments& arguments) {
   const bool shipped = *arguments.ledger == shipped_ledger;
   const auto entries = TRY(calibrate::read_ledger(shipped ? data + "/ledger" : *arguments.ledger));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::ledger_json(entries); }},
-                               {"--csv", [&] { return reports::ledger_csv(entries); }}}));
+                               {"--csv", [&] { return reports::ledger_csv(entries); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::ledger_json(entries)); }}}));
   return arguments.outputs.to_stdout() ? 0 : printed(reports::ledger_table(entries));
 }
 
+// Whether a row counts. Errors of a datasheet's rates are those of that profile. Nothing that is measured of models of
+// DeepSeek may enter the interval of DeepSeek-V3's step.
+bool counts(const calibrate::ComparedStep& compared) {
+  return compared.prediction_error() && !compared.profile.ends_with("-datasheet") &&
+         !compared.step.model_type.starts_with("deepseek");
+}
+
+// Returns the statistics of the rows that count.
+std::vector<calibrate::LeftCell> left_cells(const std::vector<calibrate::StepComparison>& comparisons) {
+  std::vector<calibrate::LeftRow> rows;
+  for (const calibrate::StepComparison& comparison : comparisons)
+    for (const calibrate::ComparedStep& compared : comparison.steps) {
+      if (!counts(compared)) continue;
+      calibrate::LeftRow row{compared.step.set, compared.kind, compared.step.hardware};
+      row.time = std::log(*compared.step.seconds / *compared.predicted);
+      if (compared.memory_error()) row.memory = std::log(*compared.step.memory_bytes / *compared.comparable_bytes);
+      row.drawn_mean = compared.ranges.drawn_mean;
+      row.drawn_variance = compared.ranges.drawn_variance;
+      rows.push_back(row);
+    }
+  return calibrate::left_cells(rows);
+}
+
 model::Result<int> run(const ValidateArguments& arguments) {
+  const Patience patience;
   if (arguments.ledger) return score_ledger(arguments);
 
   const auto outcome = TRY(validate_cases(arguments.cases));
   const calibrate::IntervalScores intervals = calibrate::interval_scores(outcome.steps);
   TRY(arguments.outputs.write({{"--json", [&] { return reports::validation_json(outcome); }},
                                {"--csv", [&] { return reports::validation_csv(outcome); }},
-                               {"--svg", [&] { return reports::interval_chart_svg(intervals); }}}));
+                               {"--svg", [&] { return reports::interval_chart_svg(intervals); }},
+                               {"--residuals", [&] { return calibrate::left_cells_csv(left_cells(outcome.steps)); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::validation_json(outcome)); }}}));
   int exit_code = 0;
   bool first = true;
   const auto show = [&](const std::string& name, bool holds, const std::string& table) {
@@ -189,6 +222,10 @@ void add_validate(CLI::App& root, int& exit_code) {
   arguments->outputs.add(*verb, "--json", "Write the comparison as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write the rows of all tables as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg", "Draw where measured steps lie in their intervals, to a file or -");
+  arguments->outputs.add(*verb, "--residuals",
+                         "Write the statistics of measured steps over their predictions, on which intervals rest, as\n"
+                         "CSV to a file, or - for stdout; all shipped cases make the shipped ones");
+  arguments->outputs.add_page(*verb);
   verb->add_option("--ledger", arguments->ledger,
                    "Score predictions that were made before their measurement: a folder or an entry")
       ->expected(0, 1)
@@ -205,6 +242,7 @@ void add_validate(CLI::App& root, int& exit_code) {
       "  plumbline validate deepseek-v3-2048xh800 --json -\n"
       "  plumbline validate published-steps\n"
       "  plumbline validate development-steps --svg intervals.svg\n"
+      "  plumbline validate --residuals residuals.csv\n"
       "  plumbline validate components\n"
       "  plumbline validate serving\n"
       "  plumbline validate my-cluster-case.toml\n"

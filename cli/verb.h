@@ -29,6 +29,8 @@ void add_run(CLI::App& root, int& exit_code, const World& world);
 void add_show(CLI::App& root, int& exit_code);
 void add_import(CLI::App& root, int& exit_code);
 void add_export(CLI::App& root, int& exit_code);
+void add_report(CLI::App& root, int& exit_code);
+void add_playground(CLI::App& root, int& exit_code);
 // Verbs about the command itself (cli/manual): completion, man, help, version.
 void add_manual(CLI::App& root, int& exit_code);
 

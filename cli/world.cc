@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <string>
 
+#include "cli/data.h"
 #include "cli/outputs.h"
+#include "model/base/version.h"
 #include "real/cuda/backend.h"
 #include "real/host/comm/control.h"
 
@@ -40,8 +42,10 @@ Result<Bootstrap> job_of(const World& world) {
 }
 
 Result<std::unique_ptr<real::ControlChannel>> channel_of(const Bootstrap& job, const World& world,
-                                                         const real::ChannelOptions& options) {
+                                                         real::ChannelOptions options) {
   if (world.transport != nullptr) return real::host::make_control_channel(*world.transport);
+  options.program = fmt::format("plumbline {} of revision {}", model::version, source_revision());
+  options.log = [](const std::string& line) { fmt::print(stderr, "plumbline: {}\n", line); };
   return real::connect(job, options);
 }
 

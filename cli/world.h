@@ -29,9 +29,10 @@ int command(int argc, char** argv, const World& world);
 // Returns the place of this process in the job. If mpirun started the ranks, its own channel connects them.
 model::Result<real::Bootstrap> job_of(const World& world);
 
-// Returns the channel over which the processes of the job agree; an error when it cannot be opened.
+// Returns the channel over which the processes of the job agree; an error when it cannot be opened. All must have the
+// same version and revision of the program, and the options' inputs; rank 0 prints whom it refuses to stderr.
 model::Result<std::unique_ptr<real::ControlChannel>> channel_of(const real::Bootstrap& job, const World& world,
-                                                                const real::ChannelOptions& options = {});
+                                                                real::ChannelOptions options);
 
 // Determines on every rank whether all ranks have a GPU; returns the exit code of the job, 0 when they have. Rank 0
 // prints the reasons of those without.

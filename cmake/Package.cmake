@@ -6,6 +6,10 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(DIRECTORY docs TYPE DOC COMPONENT portable EXCLUDE_FROM_ALL)
 install(FILES README.md CHANGELOG.md LICENSE TYPE DOC COMPONENT portable EXCLUDE_FROM_ALL)
 
+# What they are made of, which ./dev package writes.
+install(FILES ${PROJECT_BINARY_DIR}/plumbline.spdx.json TYPE DOC OPTIONAL)
+install(FILES ${PROJECT_BINARY_DIR}/plumbline.spdx.json TYPE DOC COMPONENT portable EXCLUDE_FROM_ALL OPTIONAL)
+
 set(CPACK_PACKAGE_VENDOR "the plumbline contributors")
 set(CPACK_PACKAGE_CONTACT "the plumbline contributors <plumbline@localhost>")
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)

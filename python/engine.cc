@@ -119,13 +119,14 @@ class Engine {
 
   std::string plan(const py::object& subject, const std::vector<std::int64_t>& gpus, const Names& clusters,
                    const std::string& objective, const std::string& deadline, const std::string& budget,
-                   std::size_t top, bool complete, unsigned threads, const py::object& set) {
+                   const std::string& tokens, std::size_t top, bool complete, unsigned threads, const py::object& set) {
     cli::SearchRequest request;
     request.gpus = gpus;
     request.clusters = clusters;
     request.objective = objective;
     request.deadline = deadline;
     request.budget = budget;
+    request.tokens = tokens;
     request.top = top;
     request.complete = complete;
     request.threads = threads;
@@ -188,12 +189,13 @@ class Engine {
     return value_or_raise(work());
   }
 
-  static sim::Recipe recipe_of(const py::object& subject, const cli::SearchRequest& request) {
+  static sim::Recipe recipe_of(const py::object& subject, cli::SearchRequest request) {
     const bool is_text =
         py::isinstance<py::str>(subject) && py::cast<std::string>(subject).find('\n') != std::string::npos;
-    if (!is_text && !py::isinstance<py::dict>(subject))
-      return value_or_raise(
-          cli::find_recipe(py::cast<std::string>(py::module_::import("os").attr("fspath")(subject)), request.gpus));
+    if (!is_text && !py::isinstance<py::dict>(subject)) {
+      request.plan.plan = py::cast<std::string>(py::module_::import("os").attr("fspath")(subject));
+      return value_or_raise(cli::find_recipe(request));
+    }
     PlanInput input = plan_input(subject, py::none());
     if (!input.overrides.empty()) throw py::key_error("a plan to search around has its keys in tables");
     return {"plan", std::move(input.text), std::move(input.file), {}, {}};

@@ -5,13 +5,10 @@
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +18,7 @@
 #include "python/plan_input.h"
 #include "reports/json/json.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/stage_balance.h"
 
 namespace plumbline::python {
 namespace {
@@ -30,21 +28,12 @@ using model::Result;
 
 constexpr std::size_t most_bases = 64;  // some MB each, with their caches
 
-// Returns whether a predictor may have other values of this key from plan to plan.
-bool is_of_plan_alone(std::string_view change) {
-  constexpr std::array sections = {"parallelism.", "batch.", "schedule.",  "precision.", "optimizer.", "offload.",
-                                   "attention.",   "loss.",  "recompute.", "overlap.",   "routing.",   "input."};
-  constexpr std::array files = {"batch.document_lengths=", "routing.load_file="};
-  const auto begins = [change](std::string_view with) { return change.starts_with(with); };
-  return std::ranges::any_of(sections, begins) && std::ranges::none_of(files, begins);
-}
-
 // Returns the effective plan of the inputs with changes; the layers of balanced stages are found anew.
 Result<model::Plan> changed_plan(const sim::Inputs& inputs, const std::vector<std::string>& changes) {
   model::Plan plan = inputs.plan;
-  if (plan.schedule.layers_per_stage.balanced) plan.schedule.layers_per_stage.counts.clear();
+  if (plan.schedule.layers_per_stage.found) plan.schedule.layers_per_stage = {};
   TRY(model::change_plan(changes, plan));
-  return cli::with_stage_layers(std::move(plan), inputs.architecture);
+  return sim::with_balanced_stages(std::move(plan), inputs);
 }
 
 // Safe to use from several threads. Files that the plan names are read once.
@@ -88,7 +77,7 @@ Result<std::shared_ptr<VariantPredictor::Base>> VariantPredictor::base_of(const 
 
 Result<sim::PlanEstimate> VariantPredictor::estimate(const std::vector<std::string>& changes) {
   std::vector<std::string> of_base, of_plan;
-  for (const std::string& change : changes) (is_of_plan_alone(change) ? of_plan : of_base).push_back(change);
+  for (const std::string& change : changes) (cli::is_of_plan_alone(change) ? of_plan : of_base).push_back(change);
   auto base = TRY(base_of(of_base));
   auto plan = changed_plan(base->inputs, of_plan);
   // Words that only a plan's reader has, such as those of other frameworks, and the errors of wrong ones.

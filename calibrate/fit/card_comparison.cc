@@ -50,7 +50,12 @@ class Comparison {
 
   CardComparison run() {
     for (const auto* of_class : {&records_.gemms, &records_.attention, &records_.memory})
-      for (const FitRecord& record : *of_class) add_kernel(record);
+      for (const FitRecord& record : *of_class) add_kernel(record, graph_of(record), family_of(record));
+    for (const FitRecord& record : records_.small_gemms) {
+      auto graph = graph_of(record);
+      if (graph) graph->inference = true;  // kernels of decoding have constants of their own
+      add_kernel(record, graph, family_of(record) + ", few rows");
+    }
     if (const auto gap = profile_.find("kernel.launch_gap"); gap && !records_.holds_gaps)
       for (const Measurement* m : records_.launches)
         add("gaps between kernels", m->time.p50, si_value(*gap), profile_.parameters()[*gap].relative_uncertainty);
@@ -83,8 +88,7 @@ class Comparison {
     return cost_.time(graph, op, {.sms = sms, .clock = power_->state(power_->window(graph, op, burst)).clock});
   }
 
-  void add_kernel(const FitRecord& record) {
-    const auto graph = graph_of(record);
+  void add_kernel(const FitRecord& record, const std::optional<model::Graph>& graph, const std::string& family) {
     if (!graph) return;
     const std::int64_t sms = is_gemm(record.type) ? record.cores : device_.sms;
     const model::KernelTime time = held_time(*graph, sms);
@@ -94,7 +98,7 @@ class Comparison {
         uncertainty += share.seconds / time.seconds *
                        profile_.parameters()[static_cast<std::size_t>(share.index)].relative_uncertainty.value_or(0);
     const double one = time.seconds - (records_.holds_gaps ? 0 : time.gaps);
-    add(family_of(record), record.seconds, runs_of(record) * one, uncertainty);
+    add(family, record.seconds, runs_of(record) * one, uncertainty);
   }
 
   static ComparedFamily summary(const std::string& name, Ratios& ratios) {

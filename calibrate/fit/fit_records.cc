@@ -10,6 +10,7 @@
 
 #include "calibrate/fit/detail/sweep.h"
 #include "model/cost/collective_cost.h"
+#include "model/cost/forms/kernel_forms.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -21,6 +22,12 @@ using model::OperatorKind;
 constexpr std::string_view in_step = "in_step", in_step_overlapped = "in_step_beside";
 
 bool of_step(const Measurement& m) { return m.variant == in_step || m.variant == in_step_overlapped; }
+
+// Returns whether kernels for few rows run the GEMM: forms of training steps do not describe it.
+bool of_few_rows(const FitRecord& record) {
+  return record.type == OperatorClass::gemm && record.measurement->phase == "F" &&
+         record.extent("m") <= model::small_gemm_rows;
+}
 
 bool of_host(const Measurement& m) { return m.variant == "wall" || m.variant == "cpu" || m.variant == "simulated"; }
 
@@ -119,7 +126,9 @@ class Sorter {
     record.launches = launches_of(m);
     record.seconds = sweep_.seconds(m);
     if (const Measurement* alone = sweep_.alone(m); alone != nullptr) record.alone_seconds = sweep_.seconds(*alone);
-    add_kernel(m, std::move(record));
+    if (!of_few_rows(record)) return add_kernel(m, std::move(record));
+    leave(m, "few rows, whose constants come from tables of inference");
+    found_.small_gemms.push_back(std::move(record));
   }
 
   void leave(const Measurement& m, const std::string& why = "") { ++left_[why][m.op]; }
@@ -130,6 +139,8 @@ class Sorter {
                           : record.type == OperatorClass::attention ? m.flops.has_value()
                                                                     : m.bytes.has_value();
     const bool router = record.type == OperatorClass::router;
+    const bool divided = of_step(m) && !complete && !router && !record.key.empty();
+    if (record.type < OperatorClass::exchange && divided) return found_.divided.push_back(std::move(record));
     if (record.type >= OperatorClass::exchange || (!complete && !router)) return leave(m);
     const bool attends = record.type == OperatorClass::attention;
     if (m.communication_sms.value_or(0) > 0) {

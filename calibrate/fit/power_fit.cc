@@ -12,6 +12,8 @@ namespace plumbline::calibrate {
 namespace {
 
 constexpr std::size_t fewest_rows = 3;
+// Of rows at the limit. The best energy is often one at which the limit just reaches some row: that one is not counted.
+constexpr double limited_clock = 0.999;
 constexpr double least_energy = 1e-14, most_energy = 1e-10;  // J per FLOP: FP4 needs 0.2e-12, FP64 some 1e-11
 
 struct HeldTime {
@@ -97,7 +99,7 @@ std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAss
   for (const HeldGemm& row : rows) {
     const HeldTime held = held_time(row, fit.energy_per_flop, assumptions);
     fit.errors.push_back(held.seconds / row.seconds - 1);
-    if (held.clock < 1) at_limit.push_back(fit.errors.back());
+    if (held.clock < limited_clock) at_limit.push_back(fit.errors.back());
   }
   fit.at_limit = at_limit.size();
   if (fit.at_limit < fewest_rows || static_cast<double>(fit.at_limit) < least_share * static_cast<double>(fit.rows))

@@ -59,7 +59,7 @@ void add_measured_operators(const FitRecords& records, ConstantList& constants, 
       if (!record.key.empty()) operators[{record.key, {record.cores, overlapped}}].push_back(&record);
   };
   for (const auto* of_class :
-       {&records.gemms, &records.attention, &records.memory, &records.routers, &records.together})
+       {&records.gemms, &records.attention, &records.memory, &records.divided, &records.routers, &records.together})
     add(*of_class, false);
   if (gpu) {
     add(records.overlapped, true);

@@ -93,6 +93,12 @@ const T* first_match(const std::vector<Rule<T>>& rules, std::string_view name) {
   return found == rules.end() ? nullptr : &found->value;
 }
 
+struct LayerRule {
+  std::regex pattern;  // whose only group is the number; none where occurrences are counted
+  std::string phase;   // of the work that the number is of: "F", "B"; empty: of both
+  bool counted = false;
+};
+
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
 }  // namespace
@@ -101,7 +107,8 @@ struct KernelClasses::State {
   Names rows;
   std::vector<Rule<KernelClass>> classes;
   std::vector<Rule<PhaseAnnotation>> phases;
-  std::vector<std::regex> layers;  // whose only group is the number
+  std::vector<LayerRule> layers;
+  std::vector<OperatorChain> chains;
 };
 
 namespace {
@@ -112,9 +119,10 @@ class ClassesReader {
   explicit ClassesReader(const std::string& path) : path_(path) {}
 
   model::Result<KernelClasses> read(const toml::table& root) {
-    check_keys(root, {"rows", "class", "phase", "layer"}, "");
+    check_keys(root, {"rows", "class", "chain", "phase", "layer"}, "");
     state_->rows = texts(root, "rows", "rows");
     for_each(root, "class", [this](const toml::table& table) { read_class(table); });
+    if (root.contains("chain")) for_each(root, "chain", [this](const toml::table& table) { read_chain(table); });
     for_each(root, "phase", [this](const toml::table& table) { read_phase(table); });
     if (root.contains("layer")) for_each(root, "layer", [this](const toml::table& table) { read_layer(table); });
     if (error_) return tl::unexpected(*error_);
@@ -141,6 +149,26 @@ class ClassesReader {
     state_->classes.push_back(std::move(rule));
   }
 
+  void read_chain(const toml::table& table) {
+    check_keys(table, {"class", "gradient", "residual", "operators"}, "chain.");
+    OperatorChain chain{text(table, "class", "chain.class"), text(table, "gradient", "chain.gradient"), {}};
+    Names classes;
+    for (const Rule<KernelClass>& rule : state_->classes) classes.push_back(rule.value.name);
+    check_listed(table, "chain.class", chain.forward, classes);
+    check_listed(table, "chain.gradient", chain.gradient, classes);
+    chain.residual = truth(table, "residual", "chain.residual");
+    for (std::string& link : texts(table, "operators", "chain.operators")) {
+      const bool optional = link.back() == '?';
+      if (optional) link.pop_back();
+      OperatorChain::Link& added = chain.links.emplace_back();
+      added.optional = optional;
+      for (const std::string_view name : model::split(link, '|')) added.names.emplace_back(name);
+    }
+    if (std::ranges::all_of(chain.links, &OperatorChain::Link::optional))
+      fail(table, "chain.operators", "all of its operators may be missing", "leave out the ? of one of them");
+    state_->chains.push_back(std::move(chain));
+  }
+
   void read_phase(const toml::table& table) {
     check_keys(table, {"phase", "section", "layers", "patterns"}, "phase.");
     Rule<PhaseAnnotation> rule;
@@ -157,14 +185,21 @@ class ClassesReader {
   }
 
   void read_layer(const toml::table& table) {
-    check_keys(table, {"patterns"}, "layer.");
+    check_keys(table, {"patterns", "phase", "counted"}, "layer.");
     patterns(table, "layer.patterns");  // checks them
+    LayerRule rule;
+    if (table.contains("phase")) {
+      rule.phase = text(table, "phase", "layer.phase");
+      check_listed(table, "layer.phase", rule.phase, {"F", "B"});
+    }
+    rule.counted = truth(table, "counted", "layer.counted");
     if (error_) return;
     for (const std::string& text : texts(table, "patterns", "layer.patterns")) {
-      std::regex pattern(text, regex_options | std::regex::icase);
-      if (pattern.mark_count() != 1)
+      rule.pattern = std::regex(text, regex_options | std::regex::icase);
+      const bool number = rule.pattern.mark_count() == 1;
+      if (!number && !rule.counted)
         fail(table, "layer.patterns", fmt::format("'{}' has not one group", text), "the group is the layer's number");
-      state_->layers.push_back(std::move(pattern));
+      state_->layers.push_back(rule);
     }
   }
 
@@ -189,6 +224,14 @@ class ClassesReader {
       }
     }
     return result;
+  }
+
+  // Returns a key that is true or false, false where it is missing.
+  bool truth(const toml::table& table, std::string_view key, std::string_view name) {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) return false;
+    if (!node->is_boolean()) fail(*node, name, "expected true or false", "");
+    return node->value_or(false);
   }
 
   std::string text(const toml::table& table, std::string_view key, std::string_view name) {
@@ -256,22 +299,43 @@ std::string_view KernelClasses::compare_row(std::string_view class_name) const {
   return found == nullptr ? other_class : std::string_view(found->compare);
 }
 
+std::size_t OperatorChain::match(std::span<const std::string_view> operators) const {
+  std::size_t count = 0;
+  for (const Link& link : links) {
+    if (count < operators.size() && std::ranges::find(link.names, operators[count]) != link.names.end())
+      ++count;
+    else if (!link.optional)
+      return 0;
+  }
+  return count;
+}
+
+const std::vector<OperatorChain>& KernelClasses::chains() const { return state_->chains; }
+
 const PhaseAnnotation* KernelClasses::annotation(std::string_view name) const {
   return first_match(state_->phases, name);
 }
 
-std::optional<int> KernelClasses::layer(std::string_view annotation) const {
+LayerAnnotation KernelClasses::layer(std::string_view annotation) const {
   annotation = annotation.substr(0, longest_match);
-  for (const std::regex& pattern : state_->layers) {
+  LayerAnnotation found;
+  for (const LayerRule& rule : state_->layers) {
     std::cmatch match;
-    if (std::regex_search(annotation.begin(), annotation.end(), match, pattern))
-      return model::parse_number<int>(std::string_view(match[1].first, static_cast<std::size_t>(match[1].length())));
+    if (!std::regex_search(annotation.begin(), annotation.end(), match, rule.pattern)) continue;
+    found.counted = found.counted || rule.counted;
+    if (rule.counted) continue;
+    const auto number =
+        model::parse_number<int>(std::string_view(match[1].first, static_cast<std::size_t>(match[1].length())));
+    if (rule.phase != "B" && !found.forward) found.forward = number;
+    if (rule.phase != "F" && !found.backward) found.backward = number;
   }
-  return std::nullopt;
+  found.counted = found.counted && !found.forward && !found.backward;
+  return found;
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
   const auto text = TRY(model::read_text_file(path));
+  TRY(model::check_nesting(text, path));
   try {
     return ClassesReader(path).read(toml::parse(text, path));
   } catch (const toml::parse_error& failure) {

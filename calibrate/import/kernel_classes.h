@@ -2,8 +2,10 @@
 // calibrate/kernels.toml, shipped as share/plumbline/kernels.toml.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,26 @@ struct PhaseAnnotation {
   bool descending = false;  // its occurrences go through the layers from the last to the first
 };
 
+// The layer that an annotation spans.
+struct LayerAnnotation {
+  std::optional<int> forward, backward;  // its number for work of each direction: 3 of "FSDP::pre_forward (layers.3)"
+  bool counted = false;                  // it has none: its occurrences within a pass go through the layers
+};
+
+// Operators that follow each other and are one operator of a model.
+struct OperatorChain {
+  struct Link {
+    std::vector<std::string> names;  // of the operator, either of them: "pow", "square"
+    bool optional = false;
+  };
+  std::string forward, gradient;  // classes of its kernels and of those of its backward
+  std::vector<Link> links;
+  bool residual = false;  // what enters it also goes around it
+
+  // Returns how many of the operators, from the first one on, are the chain; 0 where it does not begin there.
+  std::size_t match(std::span<const std::string_view> operators) const;
+};
+
 class KernelClasses {  // the patterns of names that determine classes and phases
  public:
   struct State;
@@ -43,10 +65,12 @@ class KernelClasses {  // the patterns of names that determine classes and phase
   const KernelClass* named(std::string_view class_name) const;
   // Returns the comparison row of the class of that name; "other" when the file does not have it.
   std::string_view compare_row(std::string_view class_name) const;
+  // Returns the chains in the order in which they are tried.
+  const std::vector<OperatorChain>& chains() const;
   // Returns the phase of an annotation; nullptr when no pattern matches its name.
   const PhaseAnnotation* annotation(std::string_view name) const;
-  // Returns the number of the layer that an annotation names: 3 of "FSDP::pre_forward (layers.3)".
-  std::optional<int> layer(std::string_view annotation) const;
+  // Returns the layer that an annotation spans; neither a number nor counted when no pattern matches its name.
+  LayerAnnotation layer(std::string_view annotation) const;
 
  private:
   std::unique_ptr<const State> state_;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -91,6 +94,11 @@ class Parser {
     if (words.size() < 2 || words[1] != "Rank") return;
     const auto on = std::ranges::find(words, "on");
     if (on == words.end() || on + 1 == words.end()) return;
+    if (words[2] == "0") {  // the heading of another program's output
+      ranks_ = 0;
+      hosts_.clear();
+      device_.clear();
+    }
     ++ranks_;
     hosts_.emplace(*(on + 1));
     const std::size_t bracket = text.find(']');
@@ -134,7 +142,7 @@ class Parser {
   void add(const std::string& collective, const char* variant, std::int64_t bytes, const Words& words,
            std::size_t first) {
     const auto time = model::parse_number<double>(words[first]), rate = model::parse_number<double>(words[first + 1]);
-    if (!time || !rate || !(*time > 0))
+    if (!time || !rate || !(*time > 0) || !std::isnormal(*time * microsecond))
       return fail(fmt::format("{}: '{}' is no time above 0", variant, words[first]), "");
     // Rates are printed with two digits: the tolerance is half a unit of the last digit, and that of the time.
     const double expected = static_cast<double>(bytes) / *time / 1e3;
@@ -142,6 +150,10 @@ class Parser {
     if (std::abs(*rate - expected) > digits + share * expected)
       return fail(fmt::format("{}: algbw is {}, but size over time is {:.2f} GB/s", variant, *rate, expected),
                   "time is in microseconds, 1 GB is 10^9 bytes");
+    const auto [before, fresh] = lines_.try_emplace({collective, variant, bytes, ranks_, format_of(words[2])}, line_);
+    if (!fresh)
+      return fail(fmt::format("{} of {} bytes {} is on line {}, too", collective, bytes, variant, before->second),
+                  "a file of measurements has each case once: import the output of one cycle of one program");
     Measurement m;
     m.source = source_;
     m.device = device_;
@@ -162,6 +174,8 @@ class Parser {
   std::string source_ = "nccl-tests", collective_, device_;
   std::set<std::string, std::less<>> hosts_;
   std::int64_t ranks_ = 0;
+  // Of each case: collective, variant, bytes, ranks and type.
+  std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string>, int> lines_;
   Measurements result_;
   int line_ = 0;
   std::optional<Error> error_;

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/match/detail/busy_time.h"
+#include "calibrate/match/detail/operator_names.h"
 #include "calibrate/match/detail/trace_advice.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
@@ -32,57 +34,17 @@ const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
   return timeline.kernels[static_cast<std::size_t>(span.kernel)];
 }
 
+// Returns the row of a predicted kernel's phase: "F", "I", "W", "recomputed F" or "optimizer".
+std::string phase_name(const model::Kernel& kernel) {
+  if (note_value(kernel.note, "recomputed") == "1") return "recomputed F";
+  return kernel.phase.empty() ? "optimizer" : kernel.phase;
+}
+
 // Returns how long the stream of a kernel paused before it, as `import kineto` notes it.
 std::int64_t wait_of(const model::Kernel& kernel) {
   constexpr double ps_per_us = 1e6;
   return std::llround(ps_per_us * model::parse_number<double>(note_value(kernel.note, "wait_us")).value_or(0));
 }
-
-// Adds seconds to a row of a side; rows keep the order of their first entries.
-class Rows {
- public:
-  void add(const std::string& name, std::optional<double> ComparedTime::*side, double seconds) {
-    const auto [entry, fresh] = index_.try_emplace(name, rows_.size());
-    if (fresh) rows_.push_back({name, std::nullopt, std::nullopt});
-    std::optional<double>& sum = rows_[entry->second].*side;
-    sum = sum.value_or(0) + seconds;
-  }
-  std::vector<ComparedTime> longest_first() {
-    std::ranges::stable_sort(rows_, std::greater<>{}, [](const ComparedTime& row) {
-      return std::max(row.predicted_s.value_or(0), row.measured_s.value_or(0));
-    });
-    return std::move(rows_);
-  }
-
- private:
-  std::vector<ComparedTime> rows_;
-  std::map<std::string, std::size_t> index_;
-};
-
-// When a timeline's kernels compute, and when they communicate, by kind.
-struct Busy {
-  Intervals compute;
-  std::map<std::string, Intervals> transfers;
-  std::int64_t first_ps = std::numeric_limits<std::int64_t>::max(), last_ps = 0;
-
-  void add(const Span& span, const model::Kernel& kernel) {
-    const Interval when{span.start_ps, span.end_ps() + kernel.gap_ps};
-    (model::is_communication(kernel.row) ? transfers[class_of_kernel(kernel)] : compute).push_back(when);
-    first_ps = std::min(first_ps, span.start_ps);
-    last_ps = std::max(last_ps, span.end_ps());
-  }
-  Intervals all_transfers() const {
-    Intervals all;
-    for (const auto& [kind, intervals] : transfers) all.insert(all.end(), intervals.begin(), intervals.end());
-    return all;
-  }
-  Intervals all() const {
-    Intervals all = all_transfers();
-    all.insert(all.end(), compute.begin(), compute.end());
-    return all;
-  }
-  double seconds() const { return last_ps > first_ps ? static_cast<double>(last_ps - first_ps) * 1e-12 : 0; }
-};
 
 class TraceComparer {
  public:
@@ -111,7 +73,7 @@ class TraceComparer {
     std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
     for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
       const std::int32_t own = result_.match.predicted_of[i];
-      if (own < 0 || result_.match.by_place[i]) continue;
+      if (result_.match.by[i] != MatchedBy::order) continue;
       const Span& span = result_.predicted.spans[static_cast<std::size_t>(own)];
       first = std::min(first, span.start_ps);
       last = std::max(last, span.end_ps());
@@ -161,8 +123,7 @@ class TraceComparer {
                 double seconds) {
     classes_.add(class_of_kernel(kernel), side, seconds);
     if (model::is_communication(kernel.row)) return;
-    const std::string& phase = place == nullptr ? unknown_ : kernel_at(result_.predicted, *place).phase;
-    phases_.add(place == nullptr ? unknown_ : phase.empty() ? "optimizer" : phase, side, seconds);
+    phases_.add(place == nullptr ? unknown_ : phase_name(kernel_at(result_.predicted, *place)), side, seconds);
     const std::string layer = place == nullptr   ? unknown_
                               : place->layer < 0 ? "embedding, head, optimizer"
                                                  : fmt::format("{}", place->layer);
@@ -193,10 +154,10 @@ class TraceComparer {
 
   void add_gemms() {
     const auto& spans = result_.predicted.spans;
-    const std::vector<double> measured = measured_seconds(result_.match, result_.predicted, measured_);
+    const std::vector<MeasuredPart> measured = measured_parts(result_.match, result_.predicted, measured_);
     std::map<std::tuple<std::array<double, 4>, std::string, double>, ComparedGemm> shapes;
     for (std::size_t i = 0; i < spans.size(); ++i) {
-      if (!reaches(spans[i]) || measured[i] <= 0) continue;
+      if (!reaches(spans[i]) || measured[i].seconds <= 0) continue;
       const model::Kernel& kernel = kernel_at(result_.predicted, spans[i]);
       if (kernel.gemm.empty()) continue;
       ComparedGemm& gemm = shapes
@@ -205,12 +166,13 @@ class TraceComparer {
                                .first->second;
       ++gemm.count;
       gemm.predicted_s += seconds_of(spans[i]);
-      gemm.measured_s += measured[i];
-      gemm.flops += kernel.flops;
+      gemm.measured_s += measured[i].seconds;
+      gemm.kernels += measured[i].kernels;
+      gemm.flops += measured[i].flops > 0 ? std::min(measured[i].flops, kernel.flops) : kernel.flops;
     }
     for (auto& [shape, gemm] : shapes) {
       for (double ComparedGemm::*const sum :
-           {&ComparedGemm::predicted_s, &ComparedGemm::measured_s, &ComparedGemm::flops})
+           {&ComparedGemm::predicted_s, &ComparedGemm::measured_s, &ComparedGemm::kernels, &ComparedGemm::flops})
         gemm.*sum /= static_cast<double>(gemm.count);
       result_.gemms.push_back(gemm);
     }
@@ -237,6 +199,12 @@ class TraceComparer {
     if (result_.match.order_score < in_order)
       result_.notes.emplace_back(
           "GEMMs and attention of the trace do not follow each other as the plan's do: is this the plan that ran?");
+    constexpr double little = 0.02;
+    if (result_.match.reordered_share() > little)
+      result_.notes.push_back(
+          fmt::format("{:.0f} % of the trace's kernel time runs in another order than the plan's: these kernels are "
+                      "matched by class, phase and shape, and their micro-batches may be others.",
+                      100 * result_.match.reordered_share()));
     if (result_.match.share() < enough)
       result_.notes.push_back(fmt::format(
           "Only {:.0f} % of the trace's kernel time has a counterpart in the prediction: is this the plan that ran?",
@@ -268,8 +236,10 @@ model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, con
     return FoundRank{*origin.pipeline_rank, "as given"};
   }
   if (ranks == 1) return FoundRank{0, "the plan has one"};
+  if (origin.of_pipeline && origin.rank >= 0 && origin.rank < ranks && origin.world_size == ranks)
+    return FoundRank{origin.rank, fmt::format("the trace is of pipeline rank {} of {}", origin.rank, ranks)};
   const std::int64_t gpus = plan.cluster.gpus;
-  if (origin.rank < 0 || origin.world_size != gpus || origin.rank >= gpus) return std::nullopt;
+  if (origin.of_pipeline || origin.rank < 0 || origin.world_size != gpus || origin.rank >= gpus) return std::nullopt;
   return FoundRank{static_cast<std::int32_t>(origin.rank / (gpus / ranks)),
                    fmt::format("the trace is of rank {} of {}", origin.rank, gpus)};
 }
@@ -281,7 +251,7 @@ std::string ComparedGemm::shape() const {
   return extents[3] > 1 ? fmt::format("{:.0f} x ({})", extents[3], one) : one;
 }
 
-model::Result<TraceComparison> compare_trace(const Timeline& measured, const sim::Inputs& inputs,
+model::Result<TraceComparison> compare_trace(const Timeline& trace, const sim::Inputs& inputs,
                                              const TraceOrigin& origin) {
   const auto stated = TRY(stated_rank(inputs.plan, origin));
   std::vector<std::int32_t> ranks(static_cast<std::size_t>(inputs.plan.parallelism.pipeline));
@@ -291,10 +261,11 @@ model::Result<TraceComparison> compare_trace(const Timeline& measured, const sim
   auto simulation = TRY(predictor.simulate(inputs.plan, {.record = sim::Recording(ranks, true)}));
   TraceComparison result;
   result.predicted = std::move(simulation.timeline);
+  const Timeline measured = classified_by_name(trace, result.predicted);
   double best = -std::numeric_limits<double>::infinity();
   for (const std::int32_t rank : ranks) {
     StepMatch match = match_step(result.predicted, rank, measured);
-    const double quality = match.score + match.share();
+    const double quality = match.score + match.share() - match.reordered_share();
     if (quality <= best) continue;
     best = quality;
     result.rank = rank;

@@ -59,8 +59,7 @@ std::array<double, 3> extents_of(const model::Kernel& kernel) {
     for (std::size_t i = 0; i < parts.size() && parts.size() == found.size(); ++i)
       found[i] = model::parse_number<double>(parts[i]).value_or(0);
   }
-  std::ranges::sort(found);
-  return found[0] > 0 ? found : std::array<double, 3>{};
+  return std::ranges::min(found) > 0 ? found : std::array<double, 3>{};
 }
 
 MatchItem item_of(const model::Span& span, const model::Kernel& kernel) {
@@ -75,6 +74,7 @@ MatchItem item_of(const model::Span& span, const model::Kernel& kernel) {
     item.format = format_of(kernel);
     item.extents = extents_of(kernel);
   }
+  item.recomputed = note_value(kernel.note, "recomputed") == "1";
   item.layer = span.layer;
   item.start_s = static_cast<double>(span.start_ps) * 1e-12;
   item.seconds = static_cast<double>(span.duration_ps) * 1e-12;
@@ -99,33 +99,65 @@ std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optiona
     items.push_back(item_of(span, timeline.kernels[static_cast<std::size_t>(span.kernel)]));
     items.back().span = static_cast<std::int32_t>(i);
   }
+  const bool tells = std::ranges::any_of(items, &MatchItem::recomputed);
+  for (MatchItem& item : items) item.has_recomputed = tells;
   std::ranges::stable_sort(items, {}, &MatchItem::start_s);
   return items;
 }
 
+double traced_flops(const model::Kernel& kernel) {
+  double flops = 2;
+  for (const std::string_view key : {"m", "n", "k"})
+    flops *= model::parse_number<double>(note_value(kernel.note, key)).value_or(0);
+  return flops * model::parse_number<double>(note_value(kernel.note, "groups")).value_or(1);
+}
+
 Likeness likeness(const MatchItem& predicted, const MatchItem& measured) {
   if (predicted.backward && measured.backward && *predicted.backward != *measured.backward) return Likeness::none;
-  if (predicted.row == measured.row) return Likeness::same;
+  const Likeness likeness_of_shapes = may_be_part(predicted, measured) ? Likeness::same : Likeness::none;
+  if (predicted.row == measured.row) return likeness_of_shapes;
   // The names of most GEMMs do not state what they are for.
-  if (predicted.row == MatchRow::weight_gradient && measured.row == MatchRow::gemm) return Likeness::same;
+  if (predicted.row == MatchRow::weight_gradient && measured.row == MatchRow::gemm) return likeness_of_shapes;
   const bool cast = predicted.row == MatchRow::cast && measured.row == MatchRow::transpose;
   if (cast || (predicted.row == MatchRow::transpose && measured.row == MatchRow::cast)) return Likeness::same;
   return memory_bound(predicted.row) && memory_bound(measured.row) ? Likeness::similar : Likeness::none;
 }
 
+bool may_be_part(const MatchItem& predicted, const MatchItem& measured) {
+  const auto &p = predicted.extents, &m = measured.extents;
+  if (p[0] == 0 || m[0] == 0) return true;
+  const auto two = [](bool rows, bool columns, bool inner) { return (rows ? columns || inner : columns && inner); };
+  const bool inner = p[2] == m[2];
+  return two(p[0] == m[0], p[1] == m[1], inner) || two(p[0] == m[1], p[1] == m[0], inner);
+}
+
+namespace {
+
+// Returns what the shapes of two GEMMs speak for their match, where both are known.
+double shape_evidence(const MatchItem& predicted, const MatchItem& measured) {
+  constexpr double same = 2, part = 1, transposed = 0.5;
+  const auto &p = predicted.extents, &m = measured.extents;
+  if (p[0] == 0 || m[0] == 0) return 0;
+  if (p == m) return same;
+  const int equal = (p[0] == m[0] ? 1 : 0) + (p[1] == m[1] ? 1 : 0) + (p[2] == m[2] ? 1 : 0);
+  return equal >= 2 ? part : transposed;
+}
+
+}  // namespace
+
 double place_evidence(const MatchItem& predicted, const MatchItem& measured) {
   constexpr double phase = 2, layer = 0.5;
   double gain = measured.layer >= 0 && measured.layer == predicted.layer ? layer : 0;
-  if (!predicted.phase.empty() && !measured.phase.empty())
-    gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
+  if (predicted.phase.empty() || measured.phase.empty()) return gain;
+  gain += same_phase(predicted.phase, measured.phase) ? phase : -phase;
+  if (measured.has_recomputed && measured.recomputed != predicted.recomputed) gain -= 2 * phase;
   return gain;
 }
 
 double evidence(const MatchItem& predicted, const MatchItem& measured) {
-  constexpr double shape = 2, format = 0.3;
-  double gain = place_evidence(predicted, measured);
-  if (predicted.extents[0] > 0 && measured.extents[0] > 0)
-    gain += predicted.extents == measured.extents ? shape : -shape;
+  constexpr double format = 0.3, name = 2;
+  double gain = place_evidence(predicted, measured) + shape_evidence(predicted, measured);
+  if (measured.named >= 0) gain += predicted.named == measured.named ? name : -name;
   if (!predicted.format.empty() && !measured.format.empty())
     gain += predicted.format == measured.format ? format : -format;
   return gain;

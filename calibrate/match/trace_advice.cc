@@ -74,10 +74,22 @@ std::string gemm_hint(const ComparedGemm& gemm) {
                                       : "");
 }
 
-std::string idle_hint(const ComparedTime& idle) {
-  return idle.measured_s.value_or(0) > idle.predicted_s.value_or(0)
-             ? "nothing runs: launches of the host (graphs, compile, a stack with its host time), or data loading"
+// Returns what may explain the time in which nothing runs, of which the trace waits `host` seconds for launches.
+std::string idle_hint(const ComparedTime& idle, double host) {
+  const double measured = idle.measured_s.value_or(0);
+  constexpr double most = 0.5;
+  if (host > most * measured)
+    return fmt::format("{:.0f} % waits for the host: CUDA graphs, compile, fewer small kernels; --set stack.name",
+                       100 * host / measured);
+  return measured > idle.predicted_s.value_or(0)
+             ? "nothing runs: waits for other ranks, data loading, or launches of the host"
              : "less than predicted: fewer waits for other stages, or a stack with less host time";
+}
+
+// Returns the seconds of the trace in a row of the totals.
+double measured_total(const TraceComparison& comparison, std::string_view name) {
+  const auto row = std::ranges::find(comparison.totals, name, &ComparedTime::name);
+  return row == comparison.totals.end() ? 0 : row->measured_s.value_or(0);
 }
 
 }  // namespace
@@ -112,9 +124,11 @@ std::vector<TraceDifference> worst_differences(const TraceComparison& comparison
   for (const ComparedTime& row : comparison.exposed)
     add("exposed " + row.name, values(row).first, values(row).second, hint_of(exposed_hints, row));
   for (const ComparedTime& row : comparison.totals)
-    if (row.name == "neither") add("no kernel runs", values(row).first, values(row).second, idle_hint(row));
+    if (row.name == "neither")
+      add("no kernel runs", values(row).first, values(row).second,
+          idle_hint(row, measured_total(comparison, "of it, waits for the host")));
   const auto apart = [](const TraceDifference& d) { return std::abs(d.measured_s - d.predicted_s); };
-  const double step = comparison.totals.empty() ? 0 : comparison.totals.front().measured_s.value_or(0);
+  const double step = measured_total(comparison, "step");
   constexpr double least_share = 1e-3;
   std::erase_if(found, [&](const TraceDifference& d) { return apart(d) < least_share * step; });
   std::ranges::stable_sort(found, std::greater<>{}, apart);

@@ -16,20 +16,25 @@
 
 namespace plumbline::calibrate {
 
+// Why a kernel of a trace has the place of a predicted one. order: both are at this place of their sequences;
+// other_order: it is of the class, but the trace runs it at another place; neighbors: its class was not predicted
+// there.
+enum class MatchedBy : std::uint8_t { nothing, order, other_order, neighbors };
+
 struct StepMatch {
   // [index of a measured span] the predicted span with its layer, phase and micro-batch; -1: none, or no kernel.
   std::vector<std::int32_t> predicted_of;
-  // [index of a measured span] has no counterpart of its class, and takes its place from the kernels around it.
-  std::vector<bool> by_place;
+  std::vector<MatchedBy> by;  // [index of a measured span]
   // [index of a predicted span] the measured span that covers it; -1: none. Several may share one, which is fused.
   std::vector<std::int32_t> measured_of;
-  // Kernel seconds of the trace: with a counterpart, placed by their neighbors, and all.
-  double matched_s = 0, placed_s = 0, all_s = 0;
+  // Kernel seconds of the trace: with a counterpart, those of them in another order, placed by their neighbors, all.
+  double matched_s = 0, reordered_s = 0, placed_s = 0, all_s = 0;
   // The mean gain of a GEMM or attention kernel of the trace, and the same without its phase and layer, which follow
   // from the order of the trace whatever the plan: about 2 in the order of the plan, below 1 in another.
   double score = 0, order_score = 0;
 
   double share() const { return all_s > 0 ? (matched_s + placed_s) / all_s : 0; }
+  double reordered_share() const { return all_s > 0 ? reordered_s / all_s : 0; }
 };
 
 // Matches the kernels of a trace with those of a pipeline rank of a step that was predicted with all kernels
@@ -37,21 +42,29 @@ struct StepMatch {
 //
 // GEMMs and attention are aligned first, in the order of their starts, over all streams that compute: each by its
 // class, the phase that its name or an annotation states, its shape where the trace has it, and its time against the
-// mean of its class. What runs between two of them is aligned in the same way within this gap; a kernel whose class was
-// not predicted there is placed by its neighbors. Communication follows, kind by kind, by when it ran relative to the
-// kernels that computed.
+// mean of its class. Those that this leaves out are aligned among themselves, which finds what runs in another order.
+// What runs between two of them is aligned in the same way within this gap; a kernel whose class was not predicted
+// there is placed by its neighbors. Communication follows, kind by kind, by when it ran relative to the kernels that
+// computed.
 StepMatch match_step(const model::Timeline& predicted, std::int32_t rank, const model::Timeline& measured);
 
-// Returns the measured seconds of each predicted span, launch gaps included; 0 where nothing matches it. Several
-// kernels that stand for it are added up; one that stands for several counts for each in proportion to their predicted
-// times.
-std::vector<double> measured_seconds(const StepMatch& match, const model::Timeline& predicted,
-                                     const model::Timeline& measured);
+// What a trace ran for a predicted kernel.
+struct MeasuredPart {
+  double seconds = 0;  // launch gaps included; 0 where nothing matches it
+  double kernels = 0;  // how many; below 1 where one stands for several predicted ones
+  double flops = 0;    // of GEMMs whose shape the trace has; 0: not known
+};
+
+// Returns what the trace ran for each predicted span. Several kernels that stand for it are added up; one that stands
+// for several counts for each in proportion to their predicted times.
+std::vector<MeasuredPart> measured_parts(const StepMatch& match, const model::Timeline& predicted,
+                                         const model::Timeline& measured);
 
 // Where the rank of a trace comes from. A pipeline rank that is given precedes the trace's own rank.
 struct TraceOrigin {
   std::optional<std::int32_t> pipeline_rank;
   int rank = -1, world_size = 0;  // of the trace: its GPU among all, and their number; -1 and 0: unknown
+  bool of_pipeline = false;       // these count pipeline ranks, as in the traces that plumbline writes
 };
 
 // GEMMs of one shape and kind, means of one kernel.
@@ -60,7 +73,8 @@ struct ComparedGemm {
   std::array<double, 4> extents{};  // m, n, k, groups
   std::int64_t count = 0;
   double predicted_s = 0, measured_s = 0;
-  double flops = 0;
+  double kernels = 0;  // of the trace that it ran as
+  double flops = 0;    // of these kernels, as far as the trace has their shapes, else of the predicted one
 
   std::string shape() const;  // "4096 x 24576 x 1536", with groups "4 x (8192 x 4096 x 7168)"
 };
@@ -102,8 +116,11 @@ model::Result<TraceComparison> compare_trace(const model::Timeline& measured, co
 // Returns a record for each distinct operator of the plan with a kernel of its own in the trace: its shape, FLOPs and
 // bytes are the plan's, its time the median over the step, with the launch gap after it. They have the form of `measure
 // --plan` (variant in_step). Kernels that ran while a collective or an all-to-all did are taken only where no other of
-// the operator is there; collectives hold the wait for the other ranks; the expert all-to-all is left out. Notes state
-// all of this. The median launch gap is a record of its own.
+// the operator is there. Collectives and expert all-to-alls wait for other ranks: the fastest quarter counts. An
+// operator that ran as several kernels has no bytes, because theirs are not known. An all-to-all has layout, rendezvous
+// and transfer together, on the SMs that the transfer was launched with, and while kernels computed a record of its own
+// (in_step_beside). Notes state all of this, and what gives no record and why. The median launch gap is a record of its
+// own.
 Measurements trace_records(const model::Timeline& measured, const TraceComparison& comparison,
                            const std::string& device, const std::string& path);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,20 +19,30 @@ namespace {
 
 using model::Interval;
 
-// The samples of one operator: seconds by whether communication ran meanwhile.
+constexpr const char *alone = "in_step", *overlapped = "in_step_beside";  // variants of a record
+
+// The samples of one operator, by variant.
 struct Samples {
   const model::Kernel* kernel = nullptr;
   std::string name;
-  std::vector<double> alone, overlapped;
+  bool divided = false;  // it ran as several kernels, which move more bytes than the operator
+  std::map<std::string, std::vector<double>> seconds;
 };
 
-// Returns when the communication of a trace ran, merged.
-std::vector<Interval> transfers_of(const model::Timeline& measured) {
-  std::vector<Interval> transfers;
+// What one execution of an expert all-to-all takes: its parts, layout, rendezvous and transfer, follow each other.
+struct Exchange {
+  std::int32_t transfer = -1;  // index of the predicted span
+  double seconds = 0;
+};
+
+// Returns when the kernels of a trace ran, merged: those that communicate, or those that compute.
+std::vector<Interval> busy(const model::Timeline& measured, bool communicates) {
+  std::vector<Interval> found;
   for (const model::Span& span : measured.spans)
-    if (span.kernel >= 0 && model::is_communication(measured.kernels[static_cast<std::size_t>(span.kernel)].row))
-      transfers.push_back({span.start_ps, span.end_ps()});
-  return model::merged(std::move(transfers));
+    if (span.kernel >= 0 &&
+        model::is_communication(measured.kernels[static_cast<std::size_t>(span.kernel)].row) == communicates)
+      found.push_back({span.start_ps, span.end_ps()});
+  return model::merged(std::move(found));
 }
 
 bool overlaps(const std::vector<Interval>& intervals, const model::Span& span) {
@@ -43,11 +54,24 @@ double percentile(const std::vector<double>& sorted, double share) {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
-Measurement record_of(const std::string& key, const Samples& samples, const std::string& device) {
+bool is_exchange(const model::Kernel& kernel) {
+  return model::is_communication(kernel.row) && kernel.row != "collective";
+}
+
+// Returns the samples that count, by size. Kernels that wait for other ranks end with the last of them: of those the
+// fastest quarter counts.
+std::vector<double> counted(std::vector<double> seconds, bool waits) {
+  std::ranges::sort(seconds);
+  constexpr std::size_t part = 4;
+  if (waits) seconds.resize(std::max<std::size_t>(1, seconds.size() / part));
+  return seconds;
+}
+
+Measurement record_of(const std::string& key, const Samples& samples, const std::string& variant,
+                      const std::string& device) {
   const model::Kernel& kernel = *samples.kernel;
   const auto words = model::split(key, '-');
-  std::vector<double> seconds = samples.alone.empty() ? samples.overlapped : samples.alone;
-  std::ranges::sort(seconds);
+  const std::vector<double> seconds = counted(samples.seconds.at(variant), model::is_communication(kernel.row));
   Measurement m;
   m.source = "a trace of the PyTorch profiler, matched with a plan";
   m.device = device;
@@ -59,7 +83,7 @@ Measurement record_of(const std::string& key, const Samples& samples, const std:
   constexpr std::array<const char*, 4> names = {"m", "n", "k", "groups"};
   for (std::size_t i = 0; i < names.size() && kernel.extents[0] > 0; ++i)
     m.shape.emplace_back(names[i], static_cast<std::int64_t>(std::ceil(kernel.extents[i])));
-  m.variant = "in_step";
+  m.variant = variant;
   m.communication_sms = 0;
   m.target_sms = 0;
   m.samples = static_cast<std::int64_t>(seconds.size());
@@ -69,55 +93,126 @@ Measurement record_of(const std::string& key, const Samples& samples, const std:
   m.time.p90 = percentile(seconds, high);
   m.time.min = seconds.front();
   if (kernel.flops > 0) m.flops = kernel.flops;
-  if (kernel.bytes > 0) m.bytes = kernel.bytes;
+  if (kernel.bytes > 0 && !samples.divided) m.bytes = kernel.bytes;
   return m;
 }
+
+// Collects the times of a trace by operator of the plan.
+class TraceSamples {
+ public:
+  TraceSamples(const model::Timeline& measured, const TraceComparison& comparison)
+      : measured_(measured), predicted_(comparison.predicted), match_(comparison.match) {}
+
+  void collect() {
+    const std::vector<MeasuredPart> parts = measured_parts(match_, predicted_, measured_);
+    const std::vector<Interval> transfers = busy(measured_, true);
+    std::vector<int> covers(measured_.spans.size(), 0);  // predicted kernels that a measured one stands for
+    for (const std::int32_t j : match_.measured_of)
+      if (j >= 0) ++covers[static_cast<std::size_t>(j)];
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const double seconds = parts[i].seconds;
+      if (seconds <= 0) continue;
+      const model::Kernel& kernel = kernel_of(i);
+      const bool transfer = model::is_communication(kernel.row);
+      if (is_exchange(kernel)) {
+        add_part(i, seconds);
+      } else if (covers[own(i)] > 1) {
+        ++fused;
+      } else if (kernel.key.empty()) {
+        unkeyed += transfer ? 1 : 0;
+      } else {
+        add(i, !transfer && overlaps(transfers, measured_.spans[own(i)]) ? overlapped : alone, seconds);
+        operators[kernel.key].divided |= kernel.gemm.empty() && parts[i].kernels > 1;
+      }
+    }
+    const std::vector<Interval> computes = busy(measured_, false);
+    for (const auto& [place, exchange] : exchanges_) {
+      const auto i = static_cast<std::size_t>(exchange.transfer);
+      if (exchange.transfer < 0 || sms_of(i) == 0)
+        ++partial;
+      else
+        add(i, overlaps(computes, measured_.spans[own(i)]) ? overlapped : alone, exchange.seconds);
+    }
+  }
+
+  // Returns the SMs that the transfer of an all-to-all held: the CTAs that it was launched with; 0: not known.
+  std::int64_t sms_of(std::size_t i) const {
+    return measured_.kernels[static_cast<std::size_t>(measured_.spans[own(i)].kernel)].grid;
+  }
+
+  std::map<std::string, Samples> operators;         // by key
+  std::map<std::string, std::int64_t> sms;          // of all-to-alls, by key
+  std::size_t fused = 0, unkeyed = 0, partial = 0;  // kernels of the plan without a record
+
+ private:
+  std::size_t own(std::size_t i) const { return static_cast<std::size_t>(match_.measured_of[i]); }
+  const model::Kernel& kernel_of(std::size_t i) const {
+    return predicted_.kernels[static_cast<std::size_t>(predicted_.spans[i].kernel)];
+  }
+
+  void add(std::size_t i, const char* variant, double seconds) {
+    const model::Kernel& kernel = kernel_of(i);
+    Samples& samples = operators[kernel.key];
+    samples.kernel = &kernel;
+    samples.name = is_exchange(kernel) ? kernel.section : predicted_.names[predicted_.spans[i].name];
+    samples.seconds[variant].push_back(seconds);
+    if (is_exchange(kernel)) sms[kernel.key] = sms_of(i);
+  }
+
+  void add_part(std::size_t i, double seconds) {
+    const model::Span& span = predicted_.spans[i];
+    const model::Kernel& kernel = kernel_of(i);
+    Exchange& exchange = exchanges_[{kernel.section, span.layer, span.micro_batch}];
+    exchange.seconds += seconds;
+    if ((kernel.row == "dispatch" || kernel.row == "combine") && !kernel.key.empty())
+      exchange.transfer = static_cast<std::int32_t>(i);
+  }
+
+  const model::Timeline& measured_;
+  const model::Timeline& predicted_;
+  const StepMatch& match_;
+  std::map<std::tuple<std::string, std::int32_t, std::int32_t>, Exchange> exchanges_;  // by section, layer, micro-batch
+};
 
 }  // namespace
 
 Measurements trace_records(const model::Timeline& measured, const TraceComparison& comparison,
                            const std::string& device, const std::string& path) {
-  const model::Timeline& predicted = comparison.predicted;
-  const std::vector<double> seconds = measured_seconds(comparison.match, predicted, measured);
-  const std::vector<Interval> transfers = transfers_of(measured);
-  std::vector<int> covers(measured.spans.size(), 0);  // predicted kernels that a measured one stands for
-  for (const std::int32_t j : comparison.match.measured_of)
-    if (j >= 0) ++covers[static_cast<std::size_t>(j)];
-  std::map<std::string, Samples> operators;
-  std::size_t fused = 0, exchanges = 0;
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (seconds[i] <= 0) continue;
-    const model::Span& span = predicted.spans[i];
-    const model::Kernel& kernel = predicted.kernels[static_cast<std::size_t>(span.kernel)];
-    const auto own = static_cast<std::size_t>(comparison.match.measured_of[i]);
-    const bool transfer = model::is_communication(kernel.row);
-    if (transfer && kernel.row != "collective") {
-      ++exchanges;
-    } else if (covers[own] > 1) {
-      ++fused;
-    } else if (!kernel.key.empty()) {
-      Samples& samples = operators[kernel.key];
-      samples.kernel = &kernel;
-      samples.name = predicted.names[span.name];
-      (!transfer && overlaps(transfers, measured.spans[own]) ? samples.overlapped : samples.alone)
-          .push_back(seconds[i]);
-    }
-  }
+  TraceSamples samples(measured, comparison);
+  samples.collect();
   Measurements found;
   found.path = path;
-  std::size_t only_overlapped = 0;
-  for (const auto& [key, samples] : operators) {
-    found.values.push_back(record_of(key, samples, device));
-    only_overlapped += samples.alone.empty() ? 1 : 0;
+  std::size_t only_overlapped = 0, waiting = 0, divided = 0;
+  for (const auto& [key, of_key] : samples.operators) {
+    const bool exchange = is_exchange(*of_key.kernel);
+    only_overlapped += exchange || of_key.seconds.contains(alone) ? 0 : 1;
+    waiting += model::is_communication(of_key.kernel->row) ? 1 : 0;
+    divided += of_key.divided ? 1 : 0;
+    for (const auto& [variant, seconds] : of_key.seconds) {
+      if (!exchange && variant == overlapped && of_key.seconds.contains(alone)) continue;
+      Measurement m = record_of(key, of_key, variant, device);
+      if (exchange) m.communication_sms = samples.sms.at(key);
+      if (!exchange) m.variant = alone;
+      found.values.push_back(std::move(m));
+    }
   }
   found.notes.push_back(
-      fmt::format("{} operators of the plan have kernels of their own in the trace", operators.size()));
+      fmt::format("{} operators of the plan have kernels of their own in the trace", samples.operators.size()));
   const auto note = [&](std::size_t count, std::string_view what) {
     if (count > 0) found.notes.push_back(fmt::format("{} {}", count, what));
   };
   note(only_overlapped, "of them only while communication ran, whose times hold what it takes from them");
-  note(fused, "kernels of the plan run within others in the trace, and give no record");
-  note(exchanges, "parts of expert all-to-alls give no record, because they hold waits for other ranks");
+  note(divided,
+       "of them run as several kernels each: their times count for themselves, and for no rate, because these kernels "
+       "move more bytes than the operator");
+  note(waiting,
+       "of them wait for other ranks: their fastest quarter counts, for these sizes and groups alone. Latency and rate "
+       "of links are not fitted, because one step does not separate them (plumbline measure, or nccl-tests)");
+  note(samples.fused, "kernels of the plan run within others in the trace, and give no record");
+  note(samples.partial, "all-to-alls give no record: the trace lacks their transfer, or its CTAs");
+  note(samples.unkeyed,
+       "transfers give no record: several collectives are predicted as one, or messages between stages, whose waits "
+       "for the other stage do not end");
   if (auto gap = launch_gap_record(measured, device)) found.values.push_back(std::move(*gap));
   return found;
 }

@@ -7,6 +7,7 @@
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "model/base/text.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -84,7 +85,9 @@ std::string hint_for(std::string_view text) {
 
 }  // namespace
 
-bool detail::is_json_object(const std::string& text) { return Json::parse(text, nullptr, false).is_object(); }
+bool detail::is_json_object(const std::string& text) {
+  return model::check_nesting(text, "") && Json::parse(text, nullptr, false).is_object();
+}
 
 model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, const std::string& path,
                                                          std::vector<std::string>& notes) {
@@ -93,6 +96,7 @@ model::Result<std::vector<Line>> detail::read_json_lines(std::string_view text, 
   for (const std::string_view line : model::lines_of(text)) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    TRY(model::check_nesting(line, path, number));
     const Json object = Json::parse(line, nullptr, false);
     if (object.is_discarded() && line.end() == text.end() && !lines.empty()) {
       notes.push_back(fmt::format("line {} is unfinished and left out", number));

@@ -23,7 +23,7 @@ constexpr std::string_view file_head =
 # class of model and hardware: rows, mean and variance of the steps' times, and of the fullest rank's memory.
 # drawn: mean and variance of ln(drawn / predicted), which the other sources of uncertainty explain. All rows count that
 # have a plan and a time, with what a plan cannot express of them, but those of models of DeepSeek and those that are
-# predicted with a datasheet's rates. Made by `plumbline calibrate --residuals`.
+# predicted with a datasheet's rates. Made by `plumbline validate --residuals`.
 )";
 
 constexpr std::array<std::string_view, 13> columns = {

@@ -2,6 +2,7 @@
 // the uncertainty of other predictions is estimated.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@ struct StepKind {
   std::string stack;      // name of a software stack, "none" without one
   std::string precision;  // of GEMMs: "16 bit" for BF16 and FP16, whose constants are the same, "fp8_tensor", ...
   std::string model;      // "dense" or "moe"
-  auto operator<=>(const StepKind&) const = default;
+  std::strong_ordering operator<=>(const StepKind&) const = default;
 };
 StepKind step_kind(const sim::Inputs& inputs);
 

@@ -55,27 +55,51 @@ double band_variance(const Weighted& mixture, double mean) {
   return std::pow(high / model::normal_p90, 2);
 }
 
-// Returns the covariance of two values by the effects that they share.
-double shared(const Levels& a, const Levels& b, const Deviations& deviations, double mu) {
+using Shared = std::array<bool, effects>;
+
+Shared shared_effects(const Levels& a, const Levels& b) {
+  Shared both{};
+  for (std::size_t i = 0; i < effects; ++i) both[i] = !a[i].empty() && a[i] == b[i];
+  return both;
+}
+
+double covariance_of(const Shared& shared, const Deviations& deviations, double mu) {
   double sum = mu * mu;
   for (std::size_t i = 0; i < effects; ++i)
-    if (!a[i].empty() && a[i] == b[i]) sum += deviations[i] * deviations[i];
+    if (shared[i]) sum += deviations[i] * deviations[i];
   return sum;
 }
 
+// The effects that a value shares with each one that was seen, and those with each other: compared once, because every
+// choice of deviations needs them.
+struct AllShared {
+  std::vector<Shared> with_new;
+  std::vector<std::vector<Shared>> with_seen;  // of each value with those before it, and itself
+};
+
+AllShared all_shared(const std::vector<Observation>& seen, const Levels& levels) {
+  AllShared all;
+  for (const Observation& a : seen) {
+    all.with_new.push_back(shared_effects(a.levels, levels));
+    std::vector<Shared>& row = all.with_seen.emplace_back();
+    for (std::size_t j = 0; j < all.with_new.size(); ++j) row.push_back(shared_effects(a.levels, seen[j].levels));
+  }
+  return all;
+}
+
 // Predicts a value of these levels for one choice of deviations; returns the logarithm of their likelihood too.
-std::pair<Estimate, double> predict(const std::vector<Observation>& seen, const Levels& levels,
+std::pair<Estimate, double> predict(const std::vector<Observation>& seen, const AllShared& shared,
                                     const Deviations& deviations, double mu) {
   const auto count = static_cast<Index>(seen.size());
   Eigen::MatrixXd covariance(count, count);
   Eigen::VectorXd values(count), with_new(count);
   for (Index i = 0; i < count; ++i) {
-    const Observation& a = seen[static_cast<std::size_t>(i)];
-    values(i) = a.value;
-    with_new(i) = shared(a.levels, levels, deviations, mu);
+    const auto row = static_cast<std::size_t>(i);
+    values(i) = seen[row].value;
+    with_new(i) = covariance_of(shared.with_new[row], deviations, mu);
     for (Index j = 0; j <= i; ++j)
-      covariance(i, j) = shared(a.levels, seen[static_cast<std::size_t>(j)].levels, deviations, mu);
-    covariance(i, i) += a.noise;
+      covariance(i, j) = covariance_of(shared.with_seen[row][static_cast<std::size_t>(j)], deviations, mu);
+    covariance(i, i) += seen[row].noise;
   }
   const Eigen::LLT<Eigen::MatrixXd, Eigen::Lower> factor(covariance);
   const Eigen::VectorXd y = factor.matrixL().solve(values), z = factor.matrixL().solve(with_new);
@@ -90,8 +114,9 @@ Estimate average(const std::vector<Observation>& seen, const Levels& levels, con
                  double mu, double prior) {
   Weighted all;
   double best = -std::numeric_limits<double>::infinity();
+  const AllShared shared = all_shared(seen, levels);
   for (const Deviations& deviations : grid) {
-    all.push_back(predict(seen, levels, deviations, mu));
+    all.push_back(predict(seen, shared, deviations, mu));
     for (const double deviation : deviations) all.back().second -= deviation * deviation / (2 * prior * prior);
     best = std::max(best, all.back().second);
   }

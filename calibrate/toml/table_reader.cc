@@ -162,6 +162,7 @@ void TableReader::finish() {
 
 model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit) {
   const auto text = TRY(model::read_text_file(path));
+  TRY(model::check_nesting(text, path));
   std::optional<Error> error;
   try {
     const toml::table root = toml::parse(text, path);

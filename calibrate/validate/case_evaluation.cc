@@ -68,8 +68,9 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
         run.inputs, [&](sim::Predictor& predictor) { return predictor.simulate(run.inputs.plan, {}); });
     if (!simulation) return tl::unexpected(simulation.error());
     run.step = std::move(simulation->result);
-    run.step->interval = TRY(sim::interval_of(run.inputs, *run.step));
-    run.draws = TRY(sim::draw_steps(run.inputs));
+    auto [interval, draws] = TRY(sim::draw_interval(run.inputs, *run.step));
+    run.step->interval = std::move(interval);
+    run.draws = std::move(draws);
   }
   if (needs.kernels && !run.kernels) {
     const auto kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
@@ -12,13 +11,13 @@
 #include <optional>
 #include <set>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "calibrate/validate/detail/row_ranges.h"
 #include "calibrate/validate/figure_value.h"
 #include "model/result/compared_time.h"
 #include "sim/predict/predictor_pool.h"
+#include "sim/tasks/indices.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -109,15 +108,8 @@ std::vector<ComparedStep> compare_all(const StepCase& definition, const std::vec
   std::vector<ComparedStep> compared(steps.size());
   RowInputs inputs{inputs_of};
   sim::PredictorPool predictors;
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < steps.size(); i = next++)
-      compared[i] = compare(steps[i], definition, ranges, inputs, predictors);
-  };
-  std::vector<std::jthread> others;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) others.emplace_back(work);
-  work();
-  others.clear();
+  sim::for_each_index(steps.size(),
+                      [&](std::size_t i) { compared[i] = compare(steps[i], definition, ranges, inputs, predictors); });
   return compared;
 }
 

@@ -120,9 +120,11 @@ bool matches(const StepReading& reading, const PublishedStep& step) {
 }
 
 Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, const ModelWords& words) {
-  Changes changes = {"model.config=" + quoted(words.config), "cluster.topology=" + quoted(hardware.topology),
-                     "schedule.kind=" + quoted(step.schedule), "precision.gemm=" + quoted(step.gemm),
-                     fmt::format("parallelism.sequence={}", step.sequence_parallel)};
+  // The frameworks of these steps spread layers evenly; a row with another split states it.
+  Changes changes = {
+      "model.config=" + quoted(words.config),   "cluster.topology=" + quoted(hardware.topology),
+      "schedule.kind=" + quoted(step.schedule), "schedule.layers_per_stage=\"even\"",
+      "precision.gemm=" + quoted(step.gemm),    fmt::format("parallelism.sequence={}", step.sequence_parallel)};
   if (!hardware.device.empty()) changes.push_back("cluster.device=" + quoted(hardware.device));
   changes.insert(changes.end(), hardware.plan.begin(), hardware.plan.end());
   for (const auto& [column, key] : words.dimensions)

@@ -20,7 +20,7 @@ model::Result<KernelTrace> read_profile(const std::string& path, const calibrate
   auto imported = TRY(
       calibrate::import_kineto(path, classes, {.progress = [&](auto done, auto total) { bar.update(done, total); }}));
   return KernelTrace{std::move(imported.timeline),
-                     {.rank = imported.rank, .world_size = imported.world_size},
+                     {.rank = imported.rank, .world_size = imported.world_size, .of_pipeline = imported.of_pipeline},
                      path,
                      imported.device_name};
 }
@@ -32,7 +32,9 @@ model::Result<KernelTrace> read_table(const std::string& path, const calibrate::
     return model::parse_number<int>(calibrate::chunk_comment(text, key));
   };
   return KernelTrace{std::move(timeline),
-                     {.rank = number("rank").value_or(-1), .world_size = number("world size").value_or(0)},
+                     {.rank = number("rank").value_or(-1),
+                      .world_size = number("world size").value_or(0),
+                      .of_pipeline = calibrate::chunk_comment(text, "ranks") == "of the pipeline"},
                      path,
                      calibrate::chunk_comment(text, "device")};
 }

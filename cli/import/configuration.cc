@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/import/decisions.h"
 #include "cli/import/import.h"
 #include "cli/inputs.h"
 #include "cli/outputs.h"
@@ -37,10 +38,8 @@ std::vector<std::string> overrides_of(const ImportArguments& arguments) {
   return overrides;
 }
 
-model::Result<std::int64_t> layers_of(const std::string& config) {
-  return resolve_model("", config).and_then(model::load_architecture).map([](const auto& found) {
-    return found.layers;
-  });
+model::Result<model::Architecture> load_model(const std::string& config) {
+  return resolve_model("", config).and_then(model::load_architecture);
 }
 
 void print_notes(const std::string& file, const configurations::ImportedConfiguration& imported) {
@@ -49,6 +48,16 @@ void print_notes(const std::string& file, const configurations::ImportedConfigur
   if (imported.no_cost > 0)
     fmt::print(stderr, "{}: {} key{} no cost\n", file, imported.no_cost,
                imported.no_cost == 1 ? " changes" : "s change");
+}
+
+// Prints what decides the step; `config` is the path of a model that was written next to the plan.
+void print_effects(const ImportArguments& arguments, configurations::ImportedConfiguration imported,
+                   const std::string& config) {
+  if (!config.empty()) imported.plan.model.config = config;
+  for (model::PlanAlternative& other : imported.alternatives)
+    if (!config.empty()) other.plan.model.config = config;
+  const auto place = [](int line) { return fmt::format("line {}", line); };
+  print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
 }
 
 // Writes the model next to the plan, but over no other file.
@@ -77,7 +86,7 @@ model::Result<void> import_configuration_file(std::string_view format, const Imp
   const auto config = std::filesystem::path(arguments.out).replace_extension(".json");
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
   const auto imported = TRY(configurations::import_configuration(*found, text, arguments.file,
-                                                                 {overrides_of(arguments), adjacent, &layers_of}));
+                                                                 {overrides_of(arguments), adjacent, &load_model}));
   if (imported.config_json) {
     if (config == std::filesystem::path(arguments.out))
       return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", arguments.out),
@@ -86,6 +95,8 @@ model::Result<void> import_configuration_file(std::string_view format, const Imp
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());
   }
   TRY(write_output(arguments.out, imported.toml));
+  const std::string written = imported.config_json ? std::filesystem::absolute(config).string() : "";
+  print_effects(arguments, imported, written);
   print_notes(arguments.file, imported);
   return {};
 }

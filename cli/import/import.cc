@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/formats.h"
 #include "cli/outputs.h"
@@ -73,7 +75,15 @@ void add_import(CLI::App& root, int& exit_code) {
     ImportArguments arguments;
   };
   const auto options = std::make_shared<Options>();
-  verb->add_option("FORMAT", options->format, "Format of FILE, one of those below")->required();
+  const std::vector<std::string> known = format_names<ImportArguments>(import_formats);
+  // An unknown format is refused before what else is missing, so that a file without one is.
+  const auto unknown_format = [known](const std::string& name) -> std::string {
+    if (std::ranges::find(known, name) != known.end()) return "";
+    return fmt::format("unknown format '{}' ({})", name, model::known_names(name, known));
+  };
+  verb->add_option("FORMAT", options->format, fmt::format("Format of FILE: {}", fmt::join(known, ", ")))
+      ->required()
+      ->check(unknown_format);
   verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
   verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
       ->required();
@@ -91,7 +101,8 @@ void add_import(CLI::App& root, int& exit_code) {
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
   add_repeatable(*verb, "--set", options->arguments.overrides, "plans: set a key of the plan (repeatable)");
-  verb->add_flag("--verbose", options->arguments.verbose, "megatron: list the arguments that change no cost too");
+  verb->add_flag("--verbose", options->arguments.verbose,
+                 "list what changes the step by less than 0.1 % too; megatron: arguments that change no cost");
   verb->add_option("--revision", options->arguments.revision,
                    "components: the commit of ai-dynamo/aiconfigurator that the tables are from");
   verb->footer(import_footer());

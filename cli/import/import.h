@@ -24,7 +24,7 @@ struct ImportArguments {
   std::vector<std::string> definitions;  // NAME=VALUE of variables that the script does not set
   std::string more_arguments;            // appended to the script's arguments
   std::vector<std::string> overrides;    // of the plan
-  bool verbose = false;                  // lists what changes no cost
+  bool verbose = false;                  // lists what hardly changes the step, or not at all
   std::optional<std::int64_t> gpus;      // of a configuration that does not state them
 };
 

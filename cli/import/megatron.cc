@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "cli/data.h"
+#include "cli/import/decisions.h"
 #include "cli/import/import.h"
-#include "cli/inputs.h"
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
-#include "sim/predict/predictor.h"
 
 namespace plumbline::cli {
 namespace {
@@ -107,49 +106,33 @@ model::Result<void> write_model(const std::string& path, const std::string& plan
                             "remove it, or name another plan with -o");
 }
 
-// Returns the step in closed form (s); nothing where the plan cannot be laid out.
-std::optional<double> step_of(const ImportArguments& arguments, model::Plan plan, const std::string& change) {
-  if (!change.empty()) {
-    const auto changed = model::read_plan(to_toml(plan), plan.file, {change});
-    if (!changed) return std::nullopt;
-    plan = *changed;
-  }
-  if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
-  const auto inputs = InputsReader().of_plan(plan);
-  if (!inputs) return std::nullopt;
-  const auto estimate = sim::Predictor(*inputs).closed_form(inputs->plan);
-  return estimate ? std::optional(estimate->step.time_s) : std::nullopt;
-}
-
-// Prints what the step rests on: settings that a key can change by their effect on the step, then what is assumed and
-// what is not modelled. Arguments without a cost are counted.
+// Prints what the step rests on: what is assumed, and what is not modelled. Arguments without a cost are counted.
 void print_megatron_notes(const ImportArguments& arguments, const megatron::ImportedScript& imported) {
-  struct Line {
-    double effect = 0;  // of the alternative, over the step
-    std::string text;
-  };
-  std::vector<Line> lines;
-  std::optional<double> step;
   std::size_t free = 0;
   for (const megatron::Note& note : imported.notes) {
     const bool no_cost = note.kind == megatron::NoteKind::no_cost;
     if (no_cost) ++free;
-    if (no_cost && !arguments.verbose) continue;
-    Line line{0, fmt::format("{}: {}", megatron::place_of(imported.files, note.line), note.text)};
-    if (!note.alternative.empty()) {
-      if (!step) step = step_of(arguments, imported.plan, "");
-      const auto other = step ? step_of(arguments, imported.plan, note.alternative) : std::nullopt;
-      if (other) line.effect = *other / *step - 1;
-      line.text += other ? fmt::format("; with {} the step changes by {:+.1f} %", note.alternative, 100 * line.effect)
-                         : fmt::format("; {} is not predicted for this plan", note.alternative);
-    }
-    lines.push_back(std::move(line));
+    if (!no_cost || arguments.verbose)
+      fmt::print(stderr, "{}: {}\n", megatron::place_of(imported.files, note.line), note.text);
   }
-  std::ranges::stable_sort(lines, std::greater(), [](const Line& line) { return std::abs(line.effect); });
-  for (const Line& line : lines) fmt::print(stderr, "{}\n", line.text);
   if (free > 0 && !arguments.verbose)
     fmt::print(stderr, "{}: {} argument{} no cost (--verbose lists {})\n", arguments.file, free,
                free == 1 ? " changes" : "s change", free == 1 ? "it" : "them");
+}
+
+// Gives the plan what no script states: its stack, and the place of a model that is written next to it.
+void complete(const ImportArguments& arguments, model::Plan& plan) {
+  if (!plan.stack.name) plan.stack.name = "megatron-core-2025";
+  if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
+}
+
+void print_effects(const ImportArguments& arguments, megatron::ImportedScript imported) {
+  complete(arguments, imported.plan);
+  for (model::PlanAlternative& other : imported.alternatives) complete(arguments, other.plan);
+  const auto place = [&imported](int line) {
+    return line < megatron::lines_of_a_file ? fmt::format("line {}", line) : megatron::place_of(imported.files, line);
+  };
+  print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
 }
 
 }  // namespace
@@ -167,6 +150,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   }
   if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
   TRY(write_output(arguments.out, to_toml(imported.plan)));
+  print_effects(arguments, imported);
   print_megatron_notes(arguments, imported);
   return {};
 }

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "calibrate/components/load.h"
 #include "calibrate/import/components/import.h"
@@ -45,10 +44,7 @@ model::Result<void> import_components(const ImportArguments& arguments) {
   const auto tables = TRY(calibrate::import_components(arguments.files, arguments.revision));
   for (const calibrate::ComponentFile& table : tables) {
     const std::filesystem::path path = std::filesystem::path(arguments.out) / table.path;
-    std::error_code failed;
-    std::filesystem::create_directories(path.parent_path(), failed);
-    if (failed) return model::wrong_input_at(path.parent_path().string(), 0, "", "cannot be made: " + failed.message());
-    TRY(write_output(path.string(), table.text));
+    TRY(write_output_in(arguments.out, table.path, table.text));
     const auto times = TRY(calibrate::check_component_table(path.string()));
     fmt::print(stderr, "{}: rows read {}, times written {}\n", path.string(), table.read, times);
   }

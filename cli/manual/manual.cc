@@ -45,7 +45,7 @@ Result<void> print_man(const CLI::App& root, const ManualArguments& arguments) {
   const auto pages = man_pages(root);
   const std::string& subject = arguments.subject;
   if (arguments.output != "-") {
-    for (const auto& [name, text] : pages) TRY(write_output(arguments.output + "/" + name, text));
+    for (const auto& [name, text] : pages) TRY(write_output_in(arguments.output, name, text));
     return {};
   }
   if (subject == "keys") return write_output("-", pages.at("plumbline-plan.5"));
@@ -92,8 +92,11 @@ model::Error parse_problem(const CLI::App& root, const CLI::ParseError& error) {
                                 model::known_names(option->results().back(), values))
           .value();
   }
-  return model::wrong_input("", error.what(), of_verb ? fmt::format("see plumbline {} --help", app.get_name()) : "")
-      .value();
+  const std::string help = of_verb ? fmt::format("see plumbline {} --help", app.get_name()) : "";
+  for (const CLI::Option* option : app.get_options())
+    if (error.what() == option->get_name() + " is required")
+      return model::wrong_input("", error.what(), fmt::format("{}; {}", option->get_description(), help)).value();
+  return model::wrong_input("", error.what(), help).value();
 }
 
 void add_manual(CLI::App& root, int& exit_code) {
@@ -109,7 +112,7 @@ void add_manual(CLI::App& root, int& exit_code) {
   completion->callback([&root, &exit_code, arguments] { exit_code = exit_of(print_completion(root, *arguments)); });
   CLI::App* man = root.add_subcommand("man", "Print a man page of the command, a verb, or the keys of plans");
   man->add_option("PAGE", arguments->subject, "A verb, or keys; default: the command");
-  man->add_option("-o,--output", arguments->output, "Existing folder for all pages")->type_name("FOLDER");
+  man->add_option("-o,--output", arguments->output, "Folder for all pages")->type_name("FOLDER");
   man->footer(
       "Examples:\n"
       "  plumbline man simulate | man -l -\n"

@@ -237,9 +237,11 @@ Result<int> measure_cases(const MeasureArguments& arguments, const World& world)
   const auto rates = TRY(datasheet(devices, arguments.device));
   if (arguments.dry_run) return dry_run(arguments, rates);
   // An unreadable file is reported before a GPU is looked for.
-  TRY(chosen_cases(arguments, rates.sms, 1));
+  const auto cases = TRY(chosen_cases(arguments, rates.sms, 1));
+  std::string compared = fmt::format("verb = measure\nsamples = {}\n", arguments.samples);
+  for (const KernelCase& value : cases) compared += to_line(value) + "\n";
   const auto job = TRY(job_of(world));
-  const auto channel = TRY(channel_of(job, world));
+  const auto channel = TRY(channel_of(job, world, {.inputs = compared}));
   const int gpu = real::cuda::usual_gpu(job.local_rank);
   const auto code = look_for_gpus(*channel, gpu);
   if (!code || *code != 0) return code;

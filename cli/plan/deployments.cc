@@ -21,6 +21,9 @@ Result<void> check_arguments(const SearchArguments& arguments) {
   if (!arguments.deadline.empty())
     return wrong_input("--deadline", "a deployment has no end",
                        "limits of serving are --set inference.max_tpot_s=0.05, inference.max_ttft_s=2 and --budget");
+  if (!arguments.tokens.empty())
+    return wrong_input("--tokens", "a deployment serves without an end",
+                       "leave it out, or give --set inference.demand_output_tokens_per_day=1e9");
   if (!arguments.resume.empty())
     return wrong_input("--resume", "a search of deployments keeps no results", "leave it out: it takes seconds");
   return arguments.outputs.check();
@@ -31,7 +34,7 @@ Result<sim::DeploymentAnswer> load_answer(const SearchRequest& request, const si
   answer.objective = TRY(sim::parse_objective(request.objective));
   if (!request.budget.empty()) answer.most_usd_per_hour = TRY(sim::parse_usd(request.budget));
   answer.name = recipe.name;
-  answer.overrides = request.plan.overrides;
+  answer.overrides = TRY(overrides_of(request));
   auto options = TRY(load_options(request, recipe, Purpose::serving));
   for (sim::ClusterOption& option : options) answer.options.push_back({std::move(option), {}, {}});
   const bool money = answer.most_usd_per_hour || answer.objective == sim::Objective::tokens_per_dollar;
@@ -74,7 +77,8 @@ namespace {
 
 Result<void> write_forms(const SearchArguments& arguments, const sim::DeploymentAnswer& answer) {
   TRY(arguments.outputs.write({{"--json", [&] { return reports::deployment_json(answer); }},
-                               {"--csv", [&] { return reports::deployment_csv(answer); }}}));
+                               {"--csv", [&] { return reports::deployment_csv(answer); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::deployment_json(answer)); }}}));
   if (answer.order.empty()) return {};
   std::string best;
   if (arguments.outputs.given("-o")) best = TRY(plan_file(answer.best(0).plan));
@@ -86,7 +90,7 @@ Result<void> write_forms(const SearchArguments& arguments, const sim::Deployment
 int deployment_exit(const sim::DeploymentAnswer& answer) {
   if (!answer.complete) {
     fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
-    return interrupted_exit;
+    return interrupted_exit();
   }
   if (!answer.order.empty() && answer.best(0).within) return 0;
   for (const sim::DeploymentOption& option : answer.options)
@@ -101,7 +105,7 @@ int deployment_exit(const sim::DeploymentAnswer& answer) {
 }  // namespace
 
 Result<int> plan_deployments(const SearchArguments& arguments) {
-  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  const auto recipe = TRY(find_recipe(arguments));
   if (arguments.plan.print)
     return printed(model::to_toml(TRY(load_answer(arguments, recipe)).options.front().on.inputs.plan));
   TRY(check_arguments(arguments));

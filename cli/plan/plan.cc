@@ -44,8 +44,7 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
   if (!answer.has_tokens) {
     const char* option = answer.limits.days ? "--deadline" : answer.limits.usd ? "--budget" : "--objective";
     if (answer.limits.any() || answer.objective == sim::Objective::cost)
-      return wrong_input(option, "days and cost need the length of the training",
-                         "give the tokens: --set run.tokens=1e12");
+      return wrong_input(option, "days and cost need the length of the training", "give the tokens: --tokens 1T");
   }
   const bool price = std::ranges::any_of(
       answer.options, [](const sim::ClusterOption& option) { return sim::price_of(option).value.has_value(); });
@@ -61,8 +60,8 @@ Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& re
   auto options = TRY(load_options(request, recipe, Purpose::training));
   answer.options = std::move(options);
   answer.name = recipe.name;
-  answer.assumptions = reports::assumptions(recipe);
-  answer.overrides = request.plan.overrides;
+  answer.overrides = TRY(overrides_of(request));
+  answer.assumptions = reports::assumptions(recipe, answer.overrides);
   answer.top = request.top;
   answer.every_value = request.complete || request.exhaustive;
   answer.has_tokens = std::ranges::any_of(
@@ -101,15 +100,24 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   auto answer = TRY(load(request, recipe));
   TRY(search_options(request, tasks, answer, stopped));
   sim::rank(answer);
-  if (!answer.order.empty() && answer.complete) sim::find_break_evens(answer, request.threads, stopped);
+  if (answer.order.empty() || !answer.complete) return answer;
+  sim::find_break_evens(answer, request.threads, stopped);
+  TRY(sim::find_parts(answer, request.threads));
+  InputsReader reader;
+  const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
+    return TRY(reader.add_campaign(inputs)).name;
+  };
+  TRY(sim::find_risks(answer, add_campaign, tasks));
   return answer;
 }
 
 namespace {
 
 Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer& answer) {
-  auto written = arguments.outputs.write(
-      {{"--json", [&] { return reports::plan_json(answer); }}, {"--csv", [&] { return reports::plan_csv(answer); }}});
+  auto written =
+      arguments.outputs.write({{"--json", [&] { return reports::plan_json(answer); }},
+                               {"--csv", [&] { return reports::plan_csv(answer); }},
+                               {"--html", [&] { return arguments.outputs.page(reports::plan_json(answer)); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
   if (arguments.outputs.given("-o")) best = plan_file(answer.best(0).plan);
@@ -121,11 +129,12 @@ Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer
 int verdict_exit(const sim::PlanAnswer& answer) {
   if (!answer.complete) {
     fmt::print(stderr, "plumbline: stopped: the answer is incomplete\n");
-    return interrupted_exit;
+    return interrupted_exit();
   }
   if (answer.order.empty()) {
     for (const sim::ClusterOption& option : answer.options)
-      fmt::print(stderr, "plumbline: {}: no plan: {}\n", reports::option_name(option), reports::why_empty(option));
+      fmt::print(stderr, "plumbline: {}: no plan: {}\n", reports::option_name(answer, option),
+                 reports::why_empty(option));
     return infeasible_exit;
   }
   if (sim::within(answer.best(0).cost, answer.limits)) return 0;
@@ -136,7 +145,7 @@ int verdict_exit(const sim::PlanAnswer& answer) {
 Result<int> run(const SearchArguments& arguments, sim::Tasks& tasks) {
   const auto objective = TRY(sim::parse_objective(arguments.objective));
   if (sim::serves(objective)) return plan_deployments(arguments);
-  const auto recipe = TRY(find_recipe(arguments.plan.plan, arguments.gpus));
+  const auto recipe = TRY(find_recipe(arguments));
   if (arguments.plan.print) return printed(model::to_toml(TRY(load(arguments, recipe)).options.front().inputs.plan));
   TRY(arguments.outputs.check());
   const Interrupt interrupt;
@@ -155,11 +164,14 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
   const auto arguments = std::make_shared<SearchArguments>();
   add_plan_arguments(*verb, arguments->plan);
   verb->get_option("PLAN")->description("Name of a shipped model, a config.json, or a plan to search around");
-  verb->add_option("--gpus", arguments->gpus, "N[,N...]: sizes of the clusters; default: the plan's")->delimiter(',');
+  verb->add_option("--gpus", arguments->gpus, "N[,N...]: sizes of the clusters that name none; default: the plan's")
+      ->delimiter(',');
   verb->add_option(
           "--cluster", arguments->clusters,
-          "NAME[,NAME...]: shipped topologies or files, each with :PROFILE if not its own; default: the plan's")
+          "NAME[@GPUS][:PROFILE][,...]: shipped topologies or files, with size and profile if not the usual ones; "
+          "default: the plan's")
       ->delimiter(',');
+  verb->add_option("--tokens", arguments->tokens, "Tokens of the training: 5T, 14.8T, 300B; default: the plan's");
   verb->add_option(
           "--objective", arguments->objective,
           "time | cost | gpu-hours: what ranks the clusters; throughput | latency | tokens-per-dollar: the best "
@@ -179,19 +191,21 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
   arguments->outputs.add(*verb, "--csv", "Write a row for each plan as CSV to a file, or - for stdout");
   arguments->outputs.add(*verb, "--svg",
                          "Draw days against dollars, or interactivity against throughput, to a file, or -");
+  arguments->outputs.add_page(*verb);
   arguments->outputs.add(*verb, "-o", "Write the best plan to a file, or -");
   verb->footer(
       "Ctrl-C prints the best found so far (exit code 130).\n"
       "Examples:\n"
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h800-rail-fat-tree,h100-dgx,h200-hgx\n"
+      "  plumbline plan llama-3-70b --tokens 5T --cluster h200-hgx@512,h100-dgx@1024\n"
       "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 60d\n"
       "  plumbline plan my/config.json --gpus 256 --cluster h200-hgx -o best.toml\n"
       "  plumbline plan deepseek-v3-2048xh800 --set search.pipeline=[8,16]\n"
       "  plumbline plan deepseek-v3 --objective throughput --gpus 512 --cluster h800-rail-fat-tree "
       "--set inference.max_tpot_s=0.05\n"
       "  mpirun -n 16 plumbline plan llama-3-405b --gpus 16384 --cluster h100-dgx --complete --resume search.db");
-  verb->callback([arguments, &exit_code, world] {
-    exit_code = run_spread(world, arguments->resume, arguments->outputs,
+  verb->callback([arguments, verb, &exit_code, world] {
+    exit_code = run_spread(world, *verb, arguments->resume, arguments->outputs,
                            [&](sim::Tasks& tasks) { return run(*arguments, tasks); });
   });
 }

@@ -17,25 +17,43 @@ using model::Result;
 using model::wrong_input;
 
 // Refuses a key that an option of this verb sets.
-Result<void> check_overrides(const SearchRequest& request) {
-  const bool profile =
-      std::ranges::any_of(request.clusters, [](const std::string& name) { return name.find(':') != name.npos; });
+Result<void> check_overrides(const SearchRequest& request, const std::vector<sim::ClusterChoice>& choices) {
+  const bool sizes = std::ranges::any_of(choices, [](const sim::ClusterChoice& choice) { return choice.gpus > 0; });
+  const bool profiles =
+      std::ranges::any_of(choices, [](const sim::ClusterChoice& choice) { return !choice.profile.empty(); });
   for (const std::string& change : request.plan.overrides) {
     const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
-    if (twice("cluster.gpus=", !request.gpus.empty()) || twice("cluster.topology=", !request.clusters.empty()) ||
-        twice("cluster.profile=", profile))
+    if (twice("cluster.gpus=", sizes) || twice("cluster.topology=", !request.clusters.empty()) ||
+        twice("cluster.profile=", profiles))
       return wrong_input("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
+    if (twice("run.tokens=", !request.tokens.empty()))
+      return wrong_input("--set", fmt::format("'{}' is also given by --tokens", change), "give it once");
   }
   return {};
 }
 
 }  // namespace
 
+Result<sim::Recipe> find_recipe(const SearchRequest& request) {
+  std::vector<std::int64_t> sizes;
+  for (const sim::ClusterChoice& choice : TRY(sim::cluster_choices(request.clusters, request.gpus)))
+    if (choice.gpus > 0) sizes.push_back(choice.gpus);
+  return find_recipe(request.plan.plan, sizes);
+}
+
+Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
+  const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
+  TRY(check_overrides(request, choices));
+  std::vector<std::string> overrides = request.plan.overrides;
+  if (!request.tokens.empty())
+    overrides.push_back(fmt::format("run.tokens={}", TRY(sim::parse_tokens(request.tokens))));
+  return overrides;
+}
+
 Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                      Purpose purpose) {
-  TRY(check_overrides(request));
+  std::vector<std::string> overrides = TRY(overrides_of(request));
   const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
-  std::vector<std::string> overrides = request.plan.overrides;
   const auto changes = TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);
   const auto inputs = [&](model::Plan plan) {

@@ -19,14 +19,12 @@
 
 namespace plumbline::cli {
 
-inline constexpr int interrupted_exit = 130;  // as shells report SIGINT
-
 // The question that a search answers.
 struct SearchRequest {
   PlanArguments plan;
   std::vector<std::int64_t> gpus;
   std::vector<std::string> clusters;
-  std::string objective = "time", deadline, budget;
+  std::string objective = "time", deadline, budget, tokens;
   std::size_t top = 10;
   unsigned threads = 0;
   bool complete = false, exhaustive = false;
@@ -37,8 +35,15 @@ struct SearchArguments : SearchRequest {
   Outputs outputs;
 };
 
-// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error. A
-// key that --set gives and another option too is an input error.
+// Returns the recipe of the request's subject.
+model::Result<sim::Recipe> find_recipe(const SearchRequest& request);
+
+// Returns the keys that the request gives: those of --set, and run.tokens by --tokens. A key that is given twice is an
+// input error.
+model::Result<std::vector<std::string>> overrides_of(const SearchRequest& request);
+
+// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error.
+// Errors: also those of overrides_of().
 model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
 

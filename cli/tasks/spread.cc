@@ -1,11 +1,13 @@
 #include "cli/tasks/spread.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +25,32 @@ namespace plumbline::cli {
 namespace {
 
 using model::Result;
+
+// Reports twice a minute how many tasks of a set are done, unless stderr is a terminal, where a bar is drawn.
+class CountedTasks final : public sim::Tasks {
+ public:
+  explicit CountedTasks(sim::Tasks& tasks) : tasks_(tasks) {}
+
+  Result<std::vector<std::string>> run(const sim::TaskSet& set) override {
+    if (::isatty(STDERR_FILENO) != 0) return tasks_.run(set);
+    std::size_t done = 0;
+    auto said = std::chrono::steady_clock::now();
+    sim::TaskSet counted = set;
+    counted.done = [&](std::size_t task, const std::string& result) {
+      if (set.done) set.done(task, result);
+      ++done;
+      constexpr std::chrono::seconds between{30};
+      const auto now = std::chrono::steady_clock::now();
+      if (now - said < between) return;
+      said = now;
+      fmt::print(stderr, "plumbline: {} of {} tasks are done\n", done, set.count);
+    };
+    return tasks_.run(counted);
+  }
+
+ private:
+  sim::Tasks& tasks_;
+};
 
 // Returns the name of this machine and the cores that this process may run on.
 std::string own_cores() {
@@ -64,10 +92,25 @@ Result<real::Bootstrap> spread_job(const World& world) {
   return job;
 }
 
-Result<int> run_in_job(const World& world, const real::Bootstrap& job, const std::string& resume, Outputs& outputs,
-                       const std::function<Result<int>(sim::Tasks&)>& verb) {
+// Returns what decides the answer of the verb, a line for each argument: files to write and cores do not.
+std::string compared_arguments(const CLI::App& verb, const Outputs& outputs) {
+  std::string lines = fmt::format("verb = {}\n", verb.get_name());
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || outputs.given(name) || name == "--resume" || name == "--threads") continue;
+    lines += fmt::format("{} = {}\n", name, fmt::join(option->results(), " "));
+  }
+  return lines;
+}
+
+Result<int> run_in_job(const World& world, const real::Bootstrap& job, const std::string& compared,
+                       const std::string& resume, Outputs& outputs,
+                       const std::function<Result<int>(sim::Tasks&)>& run) {
   constexpr double longest_task = 1e8;  // s; a rank that is lost ends its connection, so that none is waited for
-  const auto channel = TRY(channel_of(job, world, {.wait_s = longest_task, .outlives_ranks = true}));
+  auto opened = channel_of(job, world, {.wait_s = longest_task, .outlives_ranks = true, .inputs = compared});
+  // A rank that does not find the others, or is refused, reports it itself.
+  if (!opened && job.rank > 0) report(opened.error());
+  const auto channel = TRY(std::move(opened));
   auto store = open_store(job.rank == 0, resume);
   const auto all = TRY(channel->gather(own_cores()));
   const Start own{all, store ? std::nullopt : std::optional(store.error())};
@@ -78,13 +121,14 @@ Result<int> run_in_job(const World& world, const real::Bootstrap& job, const std
   const unsigned cores = job.ranks > 1 ? share_of_cores(start->cores) : 0;
   if (job.rank == 0) {
     LeadingTasks tasks(*channel, store->get());
-    return sim::on_threads(cores, [&] { return verb(tasks); });
+    CountedTasks counted(tasks);
+    return sim::on_threads(cores, [&] { return run(counted); });
   }
   outputs.discard();
   if (std::freopen("/dev/null", "w", stdout) == nullptr || std::freopen("/dev/null", "w", stderr) == nullptr)
     return model::infeasible("", "/dev/null cannot be opened");
   FollowingTasks tasks(*channel, cores);
-  return sim::on_threads(cores, [&] { return verb(tasks); });
+  return sim::on_threads(cores, [&] { return run(tasks); });
 }
 
 }  // namespace
@@ -95,13 +139,16 @@ void add_resume(CLI::App& verb, std::string& resume) {
       "A file that keeps the results of finished tasks; a later run with the same inputs takes them from it");
 }
 
-int run_spread(const World& world, const std::string& resume, Outputs& outputs,
-               const std::function<Result<int>(sim::Tasks&)>& verb) {
+int run_spread(const World& world, const CLI::App& verb, const std::string& resume, Outputs& outputs,
+               const std::function<Result<int>(sim::Tasks&)>& run) {
   const bool simulated = world.simulated.now != nullptr;
   const auto job = simulated ? Result<real::Bootstrap>(real::Bootstrap{}) : spread_job(world);
   if (!job) return world.report(job.error());
-  if (job->ranks == 1 && resume.empty()) return exit_of(verb(sim::local_tasks()));
-  const auto code = run_in_job(world, *job, resume, outputs, verb);
+  if (job->ranks == 1 && resume.empty()) {
+    CountedTasks counted(sim::local_tasks());
+    return exit_of(run(counted));
+  }
+  const auto code = run_in_job(world, *job, compared_arguments(verb, outputs), resume, outputs, run);
   return job->rank == 0 || code ? exit_of(code) : code_of(code.error());
 }
 

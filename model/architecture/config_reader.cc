@@ -88,6 +88,7 @@ Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOve
 }
 
 Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& path, const ConfigOverrides& overrides) {
+  TRY(check_nesting(text, path));
   auto contents = std::make_unique<Contents>();
   contents->path = path;
   contents->text = std::move(text);

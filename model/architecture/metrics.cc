@@ -90,20 +90,4 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
   return metrics;
 }
 
-ForwardWork forward_work(const Architecture& architecture, std::int64_t sequence_length) {
-  const LayerContext context = whole_model(architecture, sequence_length);
-  std::map<BlockKind, double> known;
-  const auto flops_of = [&](BlockKind kind) {
-    const auto [entry, fresh] = known.try_emplace(kind);
-    if (fresh) entry->second = measure(kind, context).forward_flops_causal;
-    return entry->second;
-  };
-  ForwardWork work{{}, flops_of(BlockKind::embedding), flops_of(BlockKind::head)};
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
-    work.layers.push_back(flops_of(layer_kind(architecture, layer)));
-  if (const std::int64_t modules = architecture.multi_token_prediction_layers; modules > 0)
-    work.head += static_cast<double>(modules) * flops_of(BlockKind::multi_token_prediction);
-  return work;
-}
-
 }  // namespace plumbline::model

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "model/architecture/architecture.h"
 
@@ -21,13 +20,5 @@ struct ModelMetrics {
 
 // Counts a model for one sequence length, independently of any parallelism.
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
-
-// Returns the FLOPs of one sequence in the forward pass of all of a model's layers, and of what surrounds them.
-struct ForwardWork {
-  std::vector<double> layers;
-  double embedding = 0;
-  double head = 0;  // with the prediction modules
-};
-ForwardWork forward_work(const Architecture& architecture, std::int64_t sequence_length);
 
 }  // namespace plumbline::model

@@ -70,8 +70,10 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   std::string best;
   std::size_t best_distance = 0;
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if ((longer - shorter) * 3 > longer) continue;  // each letter more is an edit
     const std::size_t distance = edit_distance(wanted, lower(candidate));
-    const bool close = distance * 3 <= std::max(name.size(), candidate.size());
+    const bool close = distance * 3 <= longer;
     if (close && (best.empty() || distance < best_distance)) {
       best = candidate;
       best_distance = distance;

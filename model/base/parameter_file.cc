@@ -291,6 +291,7 @@ std::vector<Parameter*> constants_of(ParameterFile& file) {
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
                                           const std::vector<std::string>& list_keys, ParameterForm form) {
   const auto text = TRY(read_text_file(path));
+  TRY(check_nesting(text, path));
   ParameterFile file;
   file.path = path;
   Reader reader(file, text_keys, list_keys, form);

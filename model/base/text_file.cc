@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,48 +16,57 @@
 namespace plumbline::model {
 namespace {
 
-constexpr int deepest = 256;
+constexpr std::size_t largest_file = std::size_t{1} << 30;  // a device may have no end
+// A key of as many parts in each of as many tables is what the parsers' stack has to hold.
+constexpr int deepest = 64;
 
-// Counts how deep brackets outside of strings, dotted keys and elements are nested.
+// Follows brackets, dotted keys, strings and comments of TOML, of which those of JSON are a part.
 class Nesting {
  public:
-  explicit Nesting(std::string_view path) : xml_(path.ends_with(".xml")), lines_(path.ends_with(".jsonl")) {}
+  explicit Nesting(std::string_view text) : text_(text) {}
 
-  // Returns the offset at which the text is nested deeper than any parser's stack should go.
-  std::optional<std::size_t> too_deep(std::string_view text) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const char next = i + 1 < text.size() ? text[i + 1] : ' ';
-      if (in_string_ && text[i] == '\\')
-        ++i;
-      else if (xml_)
-        element(text[i], next);
+  // Returns the offset at which the text is nested too deep.
+  std::optional<std::size_t> too_deep() {
+    for (std::size_t at = 0; at < text_.size(); ++at) {
+      const char letter = text_[at];
+      if (letter == '"' || letter == '\'')
+        at = end_of_string(at);
+      else if (letter == '#')
+        at = std::min(text_.find('\n', at), text_.size()) - 1;
       else
-        bracket(text[i]);
-      if (std::max(depth_, dots_) > deepest) return i;
+        count(letter);
+      if (std::max(depth_, dots_) > deepest) return at;
     }
     return std::nullopt;
   }
 
  private:
-  void element(char letter, char next) {
-    if (letter == '<' && std::isalpha(static_cast<unsigned char>(next)) != 0) ++depth_;
-    if ((letter == '<' && next == '/') || (letter == '/' && next == '>')) --depth_;
+  void count(char letter) {
+    if (letter == '[' || letter == '{') ++depth_;
+    if (letter == ']' || letter == '}') depth_ = std::max(0, depth_ - 1);
+    if (letter == '.') ++dots_;
+    if (letter == '=' || letter == ',' || letter == '\n') dots_ = 0;
   }
 
-  void bracket(char letter) {
-    if (letter == '\n' || letter == '"') {
-      in_string_ = letter == '"' && !in_string_;
-      dots_ = 0;
-      if (lines_ && letter == '\n') depth_ = 0;
-    } else if (!in_string_) {
-      if (letter == '[' || letter == '{') ++depth_;
-      if (letter == ']' || letter == '}') depth_ = std::max(0, depth_ - 1);
-      if (letter == '.') ++dots_;
-      if (letter == ' ' || letter == '=' || letter == '#') dots_ = 0;
+  // Returns the offset of the last letter of a string: its last quote, or what is before the end of its line or text.
+  std::size_t end_of_string(std::size_t first) const {
+    const char quote = text_[first];
+    const std::string three(3, quote);
+    const bool long_string = text_.substr(first, 3) == three;
+    for (std::size_t at = first + (long_string ? 3 : 1); at < text_.size(); ++at) {
+      if (text_[at] == '\\' && quote == '"')
+        ++at;
+      else if (!long_string && text_[at] == quote)
+        return at;
+      else if (!long_string && text_[at] == '\n')
+        return at - 1;
+      else if (long_string && text_.substr(at, 3) == three)  // quotes of the string itself may stand before these
+        return std::min(text_.find_first_not_of(quote, at), text_.size()) - 1;
     }
+    return text_.size() - 1;
   }
 
-  bool xml_, lines_, in_string_ = false;
+  std::string_view text_;
   int depth_ = 0, dots_ = 0;
 };
 
@@ -74,14 +81,22 @@ Result<std::string> read_text_file(const std::string& path) {
     return wrong_input_at(path, 0, "", "is a folder, not a file", "name a file in it");
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return wrong_input_at(path, 0, "", "cannot open the file", std::strerror(errno));
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) return wrong_input_at(path, 0, "", "cannot read the file");
-  constexpr std::string_view nested[] = {".json", ".jsonl", ".toml", ".xml"};
-  if (std::ranges::any_of(nested, [&](std::string_view extension) { return path.ends_with(extension); }))
-    if (const auto offset = Nesting(path).too_deep(text))
-      return wrong_input_at(path, line_of_offset(text, *offset), "",
-                            fmt::format("nested deeper than {} levels", deepest), "no file that plumbline reads is");
+  std::string text;
+  std::vector<char> piece(1 << 20);
+  while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())) || stream.gcount() > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > largest_file)
+      return wrong_input_at(path, 0, "", fmt::format("larger than {} GiB", largest_file >> 30), "name a smaller file");
+  }
+  if (stream.bad()) return wrong_input_at(path, 0, "", "cannot read the file", std::strerror(errno));
   return text;
+}
+
+Result<void> check_nesting(std::string_view text, const std::string& path, int first_line) {
+  const auto offset = Nesting(text).too_deep();
+  if (!offset) return {};
+  return wrong_input_at(path, line_of_offset(text, *offset) + first_line - 1, "",
+                        fmt::format("nested deeper than {} levels", deepest), "no file that plumbline reads is");
 }
 
 std::vector<std::string> names_in_folder(const std::string& folder, std::string_view extension) {

@@ -10,9 +10,13 @@
 
 namespace plumbline::model {
 
-// Returns the whole file. A missing file, a folder or an unreadable file is an input error naming the path, and so is a
-// JSON, TOML or XML file that is nested deeper than 256 levels, whose parsers would exhaust the stack.
+// Returns the whole file. A missing file, a folder, an unreadable file or one above 1 GiB is an input error naming the
+// path.
 Result<std::string> read_text_file(const std::string& path);
+
+// Refuses JSON and TOML whose brackets or dotted keys are nested deeper than any file of ours. Parsed values are walked
+// and destroyed recursively, so every reader calls this before its parser. `first_line` is the text's line in the file.
+Result<void> check_nesting(std::string_view text, const std::string& path, int first_line = 1);
 
 // Returns the sorted names, without extension, of the files in a folder with that extension; empty if unreadable.
 std::vector<std::string> names_in_folder(const std::string& folder, std::string_view extension);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "model/configurations/detail/shared.h"
+#include "model/plan/sharding_words.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -83,17 +84,6 @@ constexpr KeyRow accelerate_keys[] = {
     {"tpu_zone", no_cost, "", ""},
 };
 
-struct Strategy {
-  std::string_view name, number;
-  std::int64_t stage;
-  bool reshard, within_machine;
-};
-constexpr Strategy strategies[] = {{"FULL_SHARD", "1", 3, true, false},
-                                   {"SHARD_GRAD_OP", "2", 3, false, false},
-                                   {"NO_SHARD", "3", 0, true, false},
-                                   {"HYBRID_SHARD", "4", 3, true, true},
-                                   {"HYBRID_SHARD_ZERO2", "5", 3, false, true}};
-
 void read_strategy(Draft& draft) {
   const std::string_view reshard_key = "fsdp_config.fsdp_reshard_after_forward";
   const std::string_view strategy_key = "fsdp_config.fsdp_sharding_strategy";
@@ -101,21 +91,23 @@ void read_strategy(Draft& draft) {
   const bool is_flag = reshard == "true" || reshard == "false" || reshard == "True" || reshard == "False";
   const std::string_view key = reshard.empty() || is_flag ? strategy_key : reshard_key;
   const std::string name = draft.text(key).value_or("FULL_SHARD");
-  const auto* found =
-      std::ranges::find_if(strategies, [&](const Strategy& one) { return one.name == name || one.number == name; });
-  if (found == std::end(strategies)) {
+  const auto all = sharding_strategies();
+  const auto found =
+      std::ranges::find_if(all, [&](const ShardingStrategy& one) { return one.name == name || one.number == name; });
+  if (found == all.end()) {
     std::vector<std::string> names;
-    for (const Strategy& one : strategies) names.emplace_back(one.name);
+    for (const ShardingStrategy& one : all) names.emplace_back(one.name);
     return draft.fail(key, fmt::format("'{}' is no sharding strategy", name), known_names(name, names));
   }
   const bool stated = draft.text(key).has_value();
-  draft.set("parallelism.zero_stage", found->stage, stated ? key : "FSDP");
-  if (found->stage == 3)
-    draft.set("parallelism.reshard_after_forward", is_flag ? draft.flag(reshard_key).value_or(true) : found->reshard,
+  draft.set("parallelism.zero_stage", found->zero_stage, stated ? key : "FSDP");
+  if (found->zero_stage == 3)
+    draft.set("parallelism.reshard_after_forward",
+              is_flag ? draft.flag(reshard_key).value_or(true) : found->reshard_after_forward,
               is_flag  ? reshard_key
               : stated ? key
                        : "FSDP");
-  if (!found->within_machine) return;
+  if (!found->within_node) return;
   const auto gpus = draft.value("cluster.gpus");
   const std::int64_t machines = draft.integer("num_machines").value_or(1);
   if (!gpus) return;
@@ -156,6 +148,7 @@ void read_megatron(Draft& draft) {
     draft.set("parallelism.tensor", *tensor, prefix + "tp_degree");
   if (const auto stages = draft.integer(prefix + "pp_degree"))
     draft.set("parallelism.pipeline", *stages, prefix + "pp_degree");
+  spread_evenly(draft);
   if (draft.degree("tensor") > 1 && draft.flag(prefix + "sequence_parallelism").value_or(false))
     draft.set("parallelism.sequence", true, prefix + "sequence_parallelism");
   if (draft.flag(prefix + "use_distributed_optimizer").value_or(false))
@@ -235,7 +228,7 @@ void accelerate_rules(const RuleInput& in) {
                : compiled            ? "torchtitan-compile"
                                      : "pytorch-fsdp-eager",
                "the nearest stack");
-  draft.assume("recompute.policy", "none", "whether the model checkpoints activations is not in the file");
+  draft.assume("recompute.policy", "none", "whether the model checkpoints activations is not in the file", "full");
 }
 
 }  // namespace

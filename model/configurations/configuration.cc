@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text_file.h"
+
 namespace plumbline::model::configurations {
 namespace {
 
@@ -178,6 +180,7 @@ const Entry* Configuration::find(std::string_view key) const {
 
 Result<Configuration> read_toml(std::string_view text, const std::string& path, const std::vector<Rename>& renames) {
   if (const auto error = too_large(text, path)) return tl::unexpected(*error);
+  TRY(check_nesting(text, path));
   try {
     const toml::table root = toml::parse(text, path);
     Collector out(path, renames);

@@ -127,6 +127,7 @@ void read_deepspeed_degrees(Draft& draft) {
   }
   if (const auto stages = draft.text("pipeline.stages"); stages && parse_number<std::int64_t>(*stages))
     draft.set("parallelism.pipeline", *parse_number<std::int64_t>(*stages), "pipeline.stages");
+  spread_evenly(draft);
 }
 
 void deepspeed_rules(const RuleInput& in) {
@@ -151,7 +152,8 @@ void deepspeed_rules(const RuleInput& in) {
   if (optimizer != "Adam" && optimizer != "AdamW") draft.not_modeled("optimizer.type", "the optimizer is Adam");
   if (stage == 3 && draft.text("zero_optimization.stage3_prefetch_bucket_size"))
     draft.not_modeled("zero_optimization.stage3_prefetch_bucket_size", "overlap.prefetch is one layer ahead");
-  draft.assume("recompute.policy", "none", "whether the model checkpoints activations is in its code, not in the file");
+  draft.assume("recompute.policy", "none", "whether the model checkpoints activations is in its code, not in the file",
+               "full");
   draft.assume("stack.name", "pytorch-fsdp-eager", "the nearest stack: DeepSpeed runs eager PyTorch");
 }
 

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "model/plan/alternative.h"
+#include "model/plan/plan_change.h"
+
 namespace plumbline::model::configurations {
 namespace {
 
@@ -25,19 +28,6 @@ constexpr std::string_view kAnyPlan =
     "[batch]\nsequence_length = 1\nmicro_batch_size = 1\nglobal_batch_size = 1\n";
 
 }  // namespace
-
-std::map<std::string, std::string, std::less<>> plan_values(const Plan& plan) {
-  std::map<std::string, std::string, std::less<>> values;
-  std::string section;
-  const std::string all = to_toml(plan);
-  for (const std::string_view line : lines_of(all)) {
-    const std::size_t equals = line.find(" = ");
-    if (line.starts_with('[')) section = std::string(line.substr(1, line.size() - 2));
-    if (!line.starts_with('[') && !line.starts_with('#') && equals != std::string_view::npos)
-      values[fmt::format("{}.{}", section, line.substr(0, equals))] = std::string(line.substr(equals + 3));
-  }
-  return values;
-}
 
 Draft::Draft(const Configuration& configuration, std::string_view program, const std::vector<std::string>& overrides)
     : configuration_(configuration), program_(program), overrides_(overrides) {
@@ -142,6 +132,10 @@ void Draft::note(Note::Kind kind, std::string_view key, std::string text) {
   notes_.push_back({kind, entry == nullptr ? 0 : entry->line, std::move(text)});
 }
 
+void Draft::note_unknown(const Entry& entry, const std::string& text) {
+  notes_.push_back({Note::Kind::unknown, entry.line, entry.written + text});
+}
+
 void Draft::not_modeled(std::string_view key, std::string_view what) {
   const Entry* entry = configuration_.find(key);
   const std::string value = entry == nullptr ? ""
@@ -190,7 +184,10 @@ Result<Plan> Draft::plan() const {
     const std::string_view section = plan_section(key);
     text += fmt::format("{}.{} = {}\n", section, std::string_view(key).substr(section.size() + 1), setting.value);
   }
-  auto plan = read_plan(text, configuration_.file, overrides_);
+  const auto layers = settings_.find("schedule.layers_per_stage");
+  const bool stated = layers != settings_.end() && !layers->second.of_user;
+  auto plan =
+      read_plan(text, configuration_.file, with_layers_of_launch({}, overrides_, stated ? layers->second.value : ""));
   if (plan) return plan;
   Error error = plan.error();
   const auto place = settings_.find(error.key);

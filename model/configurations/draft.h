@@ -39,9 +39,6 @@ std::string toml_of(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
-// Returns the values of a plan as TOML, by key; keys that are not set have none.
-std::map<std::string, std::string, std::less<>> plan_values(const Plan& plan);
-
 // Values that the user sets (`overrides`, KEY=VALUE) win over those of the file, and what follows from a value follows
 // from the user's. The first error about a key is kept, so that a format reads all its keys and checks once.
 class Draft {
@@ -60,10 +57,12 @@ class Draft {
   void set(std::string_view plan_key, const T& value, std::string_view origin) {
     put(plan_key, toml_of(value), origin);
   }
-  // Sets a key of the plan that no key of the file decides, and notes it with the reason.
+  // Sets a key of the plan that no key of the file decides, and notes it with the reason. `other` is the value that it
+  // may well have instead; empty: none.
   template <class T>
-  void assume(std::string_view plan_key, const T& value, std::string_view reason) {
+  void assume(std::string_view plan_key, const T& value, std::string_view reason, std::string_view other = {}) {
     if (given(plan_key)) return;
+    if (!other.empty()) open_choices_.push_back(fmt::format("{}={}", plan_key, other));
     put(plan_key, toml_of(value), "assumed");
     note(Note::Kind::assumed, "", fmt::format("assumed: {} = {}: {}", plan_key, toml_of(value), reason));
   }
@@ -77,6 +76,8 @@ class Draft {
   std::optional<std::int64_t> data_parallel() const;
 
   void note(Note::Kind kind, std::string_view key, std::string text);
+  // Notes an entry whose key is unknown; `text` follows the key.
+  void note_unknown(const Entry& entry, const std::string& text);
   void not_modeled(std::string_view key, std::string_view what);
   // Notes in one line the values that are the program's defaults, because the file lacks their key.
   void note_defaults();
@@ -89,6 +90,8 @@ class Draft {
   const Configuration& configuration() const { return configuration_; }
   const std::optional<Error>& error() const { return error_; }
   std::vector<Note>& notes() { return notes_; }
+  // Returns the other values of what was assumed, as KEY=VALUE.
+  const std::vector<std::string>& open_choices() const { return open_choices_; }
   std::string_view program() const { return program_; }
 
   // Returns the plan. Required keys that nothing gives are one error that names them all; values that no plan may have
@@ -110,6 +113,7 @@ class Draft {
   const std::vector<std::string>& overrides_;
   std::map<std::string, Setting, std::less<>> settings_;
   std::vector<Note> notes_;
+  std::vector<std::string> open_choices_;
   std::optional<Error> error_;
 };
 

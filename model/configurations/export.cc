@@ -12,6 +12,7 @@
 
 #include "model/configurations/detail/shared.h"
 #include "model/configurations/import.h"
+#include "model/plan/alternative.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -20,8 +21,8 @@ namespace {
 Result<std::vector<std::string>> lost_keys(const ConfigurationFormat& format, const std::string& text,
                                            const ExportInput& input, std::vector<std::string> overrides) {
   overrides.push_back(fmt::format("cluster.gpus={}", input.plan.cluster.gpus));
-  const auto layers = [&input](const std::string&) -> Result<std::int64_t> { return input.layers; };
-  const auto back = TRY(import_configuration(format, text, "written", {overrides, "model.json", layers}));
+  const auto model = [&input](const std::string&) -> Result<Architecture> { return input.architecture; };
+  const auto back = TRY(import_configuration(format, text, "written", {overrides, "model.json", model}));
   const auto before = plan_values(input.plan), after = plan_values(back.plan);
   std::vector<std::string> lost;
   for (const auto& [key, value] : before) {
@@ -108,13 +109,21 @@ void write_titan_rest(const Plan& plan, TomlWriter& out) {
   out.put("implementation", "fused");
 }
 
-std::string launch_line(const ExportInput& input) {
-  const std::int64_t node = std::max<std::int64_t>(1, std::min(input.gpus_per_node, input.plan.cluster.gpus));
+struct Nodes {
+  std::int64_t count, gpus;  // gpus: of each
+};
+Nodes nodes_of(const ExportInput& input) {
+  const std::int64_t gpus = std::max<std::int64_t>(1, std::min(input.gpus_per_node, input.plan.cluster.gpus));
+  return {(input.plan.cluster.gpus + gpus - 1) / gpus, gpus};
+}
+
+// Returns the start of a command that runs on every node, with the first one's name as MASTER_ADDR.
+std::string torchrun(const ExportInput& input) {
+  const Nodes nodes = nodes_of(input);
   return fmt::format(
-      "# Start it on every node, with the first one's name as MASTER_ADDR:\n"
-      "# torchrun --nnodes={} --nproc_per_node={} --rdzv_backend=c10d --rdzv_id=0 "
-      "--rdzv_endpoint=\"$MASTER_ADDR:29500\" -m torchtitan.train --job.config_file train.toml\n",
-      (input.plan.cluster.gpus + node - 1) / node, node);
+      "torchrun --nnodes={} --nproc_per_node={} --rdzv_backend=c10d --rdzv_id=0 "
+      "--rdzv_endpoint=\"$MASTER_ADDR:29500\"",
+      nodes.count, nodes.gpus);
 }
 
 const char* float_of(Precision precision) {
@@ -152,11 +161,14 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   out.put("flavor", flavor->second);
   if (!converter.empty()) out.put("converters", std::vector<std::string>{std::string(converter)});
   write_titan_training(input.plan, out);
-  write_titan_parallelism(input.plan, input.layers, out);
+  write_titan_parallelism(input.plan, input.architecture.layers, out);
   write_titan_rest(input.plan, out);
   ExportedConfiguration exported;
   exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));
-  exported.text = launch_line(input);
+  exported.text = fmt::format(
+      "# Start it on every node, with the first one's name as MASTER_ADDR:\n"
+      "# {} -m torchtitan.train --job.config_file train.toml\n",
+      torchrun(input));
   for (const std::string& lost : exported.notes) exported.text += fmt::format("{}{}\n", kPlumblineComment, lost);
   exported.text += out.text();
   for (std::string& lost : exported.notes) lost += ": torchtitan has no key for it";
@@ -189,6 +201,11 @@ Result<ExportedConfiguration> export_deepspeed(const ExportInput& input) {
                     {"model.config=model.json", fmt::format("batch.sequence_length={}", plan.batch.sequence_length)}));
   exported.notes.push_back(fmt::format("batch.sequence_length = {}", plan.batch.sequence_length));
   for (std::string& lost : exported.notes) lost += ": is in the training script, or DeepSpeed has no key for it";
+  const Nodes nodes = nodes_of(input);
+  const std::string_view program = "train.py --deepspeed_config ds_config.json";
+  exported.launch = {fmt::format("start it: deepspeed --hostfile hosts --num_nodes {} --num_gpus {} {}", nodes.count,
+                                 nodes.gpus, program),
+                     fmt::format("or on every node: {} {}", torchrun(input), program)};
   return exported;
 }
 

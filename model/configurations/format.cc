@@ -17,13 +17,18 @@ void RuleInput::use_model(NamedModel named) const {
   model = std::move(named);
 }
 
+std::optional<Architecture> RuleInput::architecture() const {
+  const auto config = draft.word("model.config");
+  if (!config || draft.error() || (model && model->shipped.empty())) return std::nullopt;
+  auto loaded = options.load_model(*config);
+  if (!loaded) draft.fail(loaded.error());
+  return loaded ? std::optional(std::move(*loaded)) : std::nullopt;
+}
+
 std::optional<std::int64_t> RuleInput::layers() const {
   if (model) return model->layers;
-  const auto config = draft.word("model.config");
-  if (!config || draft.error()) return std::nullopt;
-  const auto count = options.layers(*config);
-  if (!count) draft.fail(count.error());
-  return count ? std::optional(*count) : std::nullopt;
+  const auto loaded = architecture();
+  return loaded ? std::optional(loaded->layers) : std::nullopt;
 }
 
 }  // namespace plumbline::model::configurations

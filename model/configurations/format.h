@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "model/architecture/architecture.h"
 #include "model/base/error.h"
 #include "model/configurations/configuration.h"
 #include "model/configurations/draft.h"
@@ -30,8 +31,8 @@ struct NamedModel {
 struct ConfigurationImport {
   std::vector<std::string> overrides;  // of the plan, KEY=VALUE
   std::string adjacent_config;         // name of the file for a model that is not shipped; empty: there is none
-  // Returns the layers of a model.config, wherever it lies.
-  std::function<Result<std::int64_t>(const std::string& config)> layers;
+  // Returns the model of a model.config, wherever it lies.
+  std::function<Result<Architecture>(const std::string& config)> load_model;
 };
 
 // A format's rules read the file through the draft and set the plan.
@@ -43,6 +44,8 @@ struct RuleInput {
   void use_model(NamedModel named) const;
   // Returns the layers of the plan's model; nothing while there is none.
   std::optional<std::int64_t> layers() const;
+  // Returns the plan's model; nothing while there is none, or where the file itself describes it.
+  std::optional<Architecture> architecture() const;
 };
 
 struct ConfigurationFormat {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "model/base/text.h"
 #include "model/configurations/detail/shared.h"
@@ -27,11 +30,16 @@ const KeyRow* row_of(std::span<const KeyRow> rows, std::string_view key) {
 
 std::string_view leaf(std::string_view key) { return key.substr(key.rfind('.') + 1); }
 
-// Returns a question about the nearest name: of the whole key, else of its last part in another section.
-std::string nearest(std::span<const KeyRow> rows, std::string_view key) {
+// Returns the keys of rows that are about one key each.
+std::vector<std::string> single_keys(std::span<const KeyRow> rows) {
   std::vector<std::string> names;
   for (const KeyRow& row : rows)
     if (!row.name.ends_with(".*")) names.emplace_back(row.name);
+  return names;
+}
+
+// Returns a question about the nearest name: of the whole key, else of its last part in another section.
+std::string nearest(const std::vector<std::string>& names, std::string_view key) {
   std::string name = nearest_name(key, names);
   for (const std::string& other : names)
     if (leaf(other) == leaf(key)) name = other;
@@ -59,11 +67,14 @@ void copy_value(const Entry& entry, const KeyRow& row, Draft& draft) {
 // Sets what rows copy, notes what is unknown or not modelled, and returns how many keys change no cost.
 std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   std::int64_t no_cost = 0;
+  const std::vector<std::string> names = single_keys(format.keys);
+  std::map<std::string, std::string, std::less<>> questions;  // by key: elements of a list have one
   for (const Entry& entry : draft.configuration().entries) {
     const KeyRow* row = row_of(format.keys, entry.key);
     if (row == nullptr) {
-      draft.note(Note::Kind::unknown, entry.key,
-                 fmt::format("{}: unknown; it may change the cost{}", entry.written, nearest(format.keys, entry.key)));
+      const auto [question, fresh] = questions.try_emplace(entry.key);
+      if (fresh) question->second = nearest(names, entry.key);
+      draft.note_unknown(entry, ": unknown; it may change the cost" + question->second);
     } else if (row->meaning == Meaning::no_cost || (row->meaning == Meaning::not_modeled && is_off(entry))) {
       ++no_cost;
     } else if (row->meaning == Meaning::not_modeled) {
@@ -90,17 +101,14 @@ std::vector<std::string> with_comments(std::string_view text, const std::vector<
   return all;
 }
 
-}  // namespace
+// A reading of a file, and what else its assumptions may be.
+struct Read {
+  ImportedConfiguration imported;
+  std::vector<std::string> open_choices;  // KEY=VALUE
+};
 
-const std::vector<ConfigurationFormat>& configuration_formats() {
-  static const std::vector<ConfigurationFormat> formats = {torchtitan(), deepspeed(), accelerate(), nemo()};
-  return formats;
-}
-
-Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& format, std::string_view text,
-                                                   const std::string& path, const ConfigurationImport& options) {
-  const auto configuration = TRY(format.read(text, path, format.renames));
-  const auto overrides = with_comments(text, options.overrides);
+Result<Read> read_configuration(const ConfigurationFormat& format, const Configuration& configuration,
+                                const std::vector<std::string>& overrides, const ConfigurationImport& options) {
   Draft draft(configuration, format.program, overrides);
   ImportedConfiguration out;
   out.no_cost = read_rows(format, draft);
@@ -114,7 +122,48 @@ Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& fo
   if (model && !model->config_json.empty()) out.config_json = model->config_json;
   out.notes = std::move(draft.notes());
   std::ranges::stable_sort(out.notes, {}, [](const Note& note) { return std::pair(note.kind, note.line); });
-  return out;
+  return Read{std::move(out), draft.open_choices()};
+}
+
+// Adds the plans that the file would give without each of its keys, and with the other values of what was assumed.
+void add_alternatives(const ConfigurationFormat& format, const Configuration& configuration,
+                      std::vector<std::string> overrides, const ConfigurationImport& options, Read& read) {
+  overrides.push_back(fmt::format("cluster.gpus={}", read.imported.plan.cluster.gpus));  // they are compared on as many
+  const auto values = plan_values(read.imported.plan);
+  const auto add = [&](int line, const std::string& text, const Result<Read>& other) {
+    if (other && plan_values(other->imported.plan) != values)
+      read.imported.alternatives.push_back({line, text, other->imported.plan});
+  };
+  // Keys without a row have notes alone, and a file can have many of them.
+  Configuration known = configuration;
+  std::erase_if(known.entries, [&](const Entry& entry) { return row_of(format.keys, entry.key) == nullptr; });
+  for (const Entry& entry : known.entries) {
+    if (!decides_step(*row_of(format.keys, entry.key))) continue;
+    Configuration without = known;
+    std::erase_if(without.entries, [&entry](const Entry& one) { return one.written == entry.written; });
+    add(entry.line, "without " + entry.written, read_configuration(format, without, overrides, options));
+  }
+  for (const std::string& choice : read.open_choices) {
+    std::vector<std::string> more = overrides;
+    more.push_back(choice);
+    add(0, "with " + choice, read_configuration(format, known, more, options));
+  }
+}
+
+}  // namespace
+
+const std::vector<ConfigurationFormat>& configuration_formats() {
+  static const std::vector<ConfigurationFormat> formats = {torchtitan(), deepspeed(), accelerate(), nemo()};
+  return formats;
+}
+
+Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& format, std::string_view text,
+                                                   const std::string& path, const ConfigurationImport& options) {
+  const auto configuration = TRY(format.read(text, path, format.renames));
+  const auto overrides = with_comments(text, options.overrides);
+  auto read = TRY(read_configuration(format, configuration, overrides, options));
+  add_alternatives(format, configuration, overrides, options, read);
+  return std::move(read.imported);
 }
 
 }  // namespace plumbline::model::configurations

@@ -12,6 +12,7 @@
 #include "model/base/error.h"
 #include "model/configurations/draft.h"
 #include "model/configurations/format.h"
+#include "model/plan/alternative.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::model::configurations {
@@ -21,7 +22,8 @@ struct ImportedConfiguration {
   std::string toml;  // the plan with the origin of each value
   std::optional<std::string> config_json;
   std::vector<Note> notes;
-  std::int64_t no_cost = 0;  // keys of the file that change no cost
+  std::int64_t no_cost = 0;                   // keys of the file that change no cost
+  std::vector<PlanAlternative> alternatives;  // without each key that changes the plan, with some that were assumed
 };
 
 const std::vector<ConfigurationFormat>& configuration_formats();

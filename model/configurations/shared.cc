@@ -44,6 +44,10 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
   return counts;
 }
 
+void spread_evenly(Draft& draft) {
+  if (draft.degree("pipeline") > 1) draft.set("schedule.layers_per_stage", "even", "layers are spread evenly");
+}
+
 std::int64_t read_zero(Draft& draft, const ZeroKeys& keys, std::int64_t missing) {
   draft.set("parallelism.zero_stage", draft.integer(keys.stage).value_or(missing), keys.stage);
   const std::string device = draft.text(keys.optimizer_device).value_or("none");

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,108 +15,11 @@
 namespace plumbline::model::configurations {
 namespace {
 
-using enum Meaning;
-
-constexpr KeyRow torchtitan_keys[] = {
-    {"model.name", rule, "model.config", "with the flavor"},
-    {"model.flavor", rule, "model.config", "a shipped model, else a config.json next to the plan"},
-    {"model.converters", rule, "precision.gemm", "float8, mx"},
-    {"training.local_batch_size", rule, "batch.micro_batch_size",
-     "default 8; in a pipeline the micro-batch is pipeline_parallel_microbatch_size"},
-    {"training.global_batch_size", rule, "batch.global_batch_size", "default: local batch times data-parallel degree"},
-    {"training.seq_len", rule, "batch.sequence_length", "default 2048"},
-    {"training.steps", rule, "run.tokens", "times global batch and sequence length"},
-    {"training.max_norm", rule, "optimizer.gradient_clipping", "above 0: true"},
-    {"training.enable_cpu_offload", rule, "offload.optimizer", "parameters and gradients stay on the GPU"},
-    {"training.mixed_precision_param", rule, "precision.gemm", "bfloat16, float32"},
-    {"training.mixed_precision_reduce", rule, "precision.gradient_reduce", "float32, bfloat16"},
-    {"parallelism.data_parallel_replicate_degree", rule, "parallelism.shard_group", "HSDP: GPUs over this"},
-    {"parallelism.data_parallel_shard_degree", rule, "parallelism.zero_stage", "3; 1 without context degree: DDP"},
-    {"parallelism.fsdp_reshard_after_forward", rule, "parallelism.reshard_after_forward",
-     "default: true without a pipeline"},
-    {"parallelism.tensor_parallel_degree", rule, "parallelism.tensor", "above 1 with parallelism.sequence"},
-    {"parallelism.enable_async_tensor_parallel", rule, "overlap.tensor", "where the model is compiled"},
-    {"parallelism.pipeline_parallel_degree", value, "parallelism.pipeline", "the value"},
-    {"parallelism.pipeline_parallel_schedule", rule, "schedule.kind", "names below"},
-    {"parallelism.pipeline_parallel_microbatch_size", rule, "batch.micro_batch_size", "in a pipeline; default 1"},
-    {"parallelism.pipeline_parallel_layers_per_stage", rule, "schedule.virtual_stages", "layers over it, over ranks"},
-    {"parallelism.pipeline_parallel_first_stage_less_layers", rule, "schedule.layers_per_stage", "default 1"},
-    {"parallelism.pipeline_parallel_last_stage_less_layers", rule, "schedule.layers_per_stage", "default 1"},
-    {"parallelism.context_parallel_degree", value, "parallelism.context", "the value"},
-    {"parallelism.context_parallel_rotate_method", rule, "parallelism.context_method",
-     "allgather (default): all-gather, alltoall: ring"},
-    {"parallelism.expert_parallel_degree", value, "parallelism.expert", "the value"},
-    {"parallelism.expert_tensor_parallel_degree", value, "parallelism.expert_tensor", "the value"},
-    {"parallelism.expert_parallel_comm_backend", rule, "stack.dispatcher",
-     "standard (default): alltoall; deepep, hybridep"},
-    {"activation_checkpoint.mode", rule, "recompute.policy", "default selective"},
-    {"activation_checkpoint.selective_ac_option", rule, "recompute.layers",
-     "op: norms, gates and their GEMMs; N (default 2): whole layers, one of N"},
-    {"compile.enable", rule, "stack.name", "with the model: torchtitan-compile, else pytorch-fsdp-eager"},
-    {"compile.components", rule, "stack.name", "default model and loss"},
-    {"quantize.linear.float8.recipe_name", rule, "precision.gemm", "tensorwise (default), rowwise: fp8_tensor"},
-    {"quantize.linear.mx.recipe_name", rule, "precision.gemm", "mxfp8, mxfp8_cublas: mxfp8"},
-    {"parallelism.pipeline_parallel_split_points", not_modeled, "", "layers are spread by the rule of torchtitan"},
-    {"parallelism.module_fqns_per_model_part", not_modeled, "", "layers are spread by the rule of torchtitan"},
-    {"parallelism.pipeline_parallel_schedule_csv", not_modeled, "", "schedule.kind has no table of actions"},
-    {"parallelism.enable_compiled_autograd", not_modeled, "", "launches of the backward pass are those of the stack"},
-    {"parallelism.disable_loss_parallel", not_modeled, "", "the head and its loss are divided by the tensor degree"},
-    {"parallelism.context_parallel_load_balancer", not_modeled, "", "every rank has the same share of attention"},
-    {"parallelism.pipeline_parallel_expert_parallel_overlap", rule, "schedule.kind",
-     "DualPipeV overlaps; false is not modelled"},
-    {"training.dtype", not_modeled, "", "master weights and optimizer states are FP32"},
-    {"training.deterministic", not_modeled, "", "kernels are those of the profile"},
-    {"debug.deterministic", not_modeled, "", "kernels are those of the profile"},
-    {"debug.*", no_cost, "", ""},
-    {"optimizer.name", rule, "", "AdamW and Adam are priced"},
-    {"optimizer.implementation", rule, "", "fused is priced"},
-    {"optimizer.early_step_in_backward", not_modeled, "", "the optimizer runs after the backward pass"},
-    {"activation_checkpoint.memory_budget", not_modeled, "", "set recompute.policy by hand"},
-    {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", no_cost, "", ""},
-    {"activation_checkpoint.*", no_cost, "", ""},
-    {"quantize.linear.float8.enable_fsdp_float8_all_gather", not_modeled, "", "parameters are gathered in BF16"},
-    {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", not_modeled, "", "scales are of each use"},
-    {"quantize.linear.float8.force_recompute_fp8_weight_in_bwd", no_cost, "", ""},
-    {"quantize.linear.float8.emulate", not_modeled, "", "FP8 GEMMs are those of the GPU"},
-    {"quantize.linear.float8.filter_fqns", rule, "", "output, router.gate, auto_filter_small_kn; others not modelled"},
-    {"quantize.linear.mx.filter_fqns", rule, "", "as for float8"},
-    {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", no_cost, "", ""},
-    {"quantize.grouped_mm.float8.fqns", rule, "", "experts follow precision.gemm"},
-    {"quantize.grouped_mm.mx.fqns", rule, "", "experts follow precision.gemm"},
-    {"quantize.grouped_mm.mx.recipe_name", no_cost, "", ""},
-    {"fault_tolerance.semi_sync_method", not_modeled, "", "replicas reduce every step"},
-    {"fault_tolerance.enable", not_modeled, "", "replicas are those of the mesh"},
-    {"fault_tolerance.*", no_cost, "", ""},
-    {"validation.enable", not_modeled, "", "only training steps are priced"},
-    {"validation.enabled", not_modeled, "", "only training steps are priced"},
-    {"validation.*", no_cost, "", ""},
-    {"checkpoint.*", no_cost, "", ""},
-    {"comm.mode", not_modeled, "", "collectives are NCCL's"},
-    {"comm.*", no_cost, "", ""},
-    {"compile.backend", no_cost, "", ""},
-    {"experimental.*", no_cost, "", ""},
-    {"job.*", no_cost, "", ""},
-    {"lr_scheduler.*", no_cost, "", ""},
-    {"memory_estimation.*", no_cost, "", ""},
-    {"metrics.*", no_cost, "", ""},
-    {"model.tokenizer_path", no_cost, "", ""},
-    {"model.hf_assets_path", no_cost, "", ""},
-    {"model.print_after_conversion", no_cost, "", ""},
-    {"optimizer.*", no_cost, "", ""},
-    {"profiling.*", no_cost, "", ""},
-    {"training.dataset", no_cost, "", ""},
-    {"training.dataset_path", no_cost, "", ""},
-    {"training.gc_debug", no_cost, "", ""},
-    {"training.gc_freq", no_cost, "", ""},
-    {"training.seed", no_cost, "", ""},
-    {"training.dataloader.*", no_cost, "", ""},
-    {"training.data_parallel_type", no_cost, "", ""},
-};
-
 struct TitanSchedule {
-  std::string_view name, kind;
-  std::int64_t chunks;    // of a rank, where no key decides
-  std::string_view note;  // what the prediction has otherwise
+  std::string_view name, kind;  // kind: empty: refused, for the reason in `note`
+  std::int64_t chunks;          // of a rank, where no key decides
+  std::string_view note;        // what the prediction has otherwise
+  std::string_view other = {};  // a kind that bounds it from the other side
 };
 constexpr TitanSchedule titan_schedules[] = {
     {"1F1B", "1f1b", 1, ""},
@@ -123,8 +27,9 @@ constexpr TitanSchedule titan_schedules[] = {
     {"Interleaved1F1B", "interleaved", 2, ""},
     {"ZBVZeroBubble", "zb-v", 2, ""},
     {"DualPipeV", "dualpipev", 2, ""},
-    {"InterleavedZeroBubble", "interleaved", 2, "weight gradients are not apart: more bubbles than it has"},
-    {"LoopedBFS", "interleaved", 2, "micro-batches alternate between the directions: it keeps more activations"},
+    {"InterleavedZeroBubble", "interleaved", 2, "its weight gradients fill bubbles that the prediction counts", "zb-v"},
+    {"LoopedBFS", "", 2,
+     "it keeps the activations of all micro-batches, and no schedule here does with several stages"},
 };
 
 bool compiles_model(Draft& draft) {
@@ -187,8 +92,14 @@ void read_pipeline(const RuleInput& in) {
     for (const TitanSchedule& one : titan_schedules) names.emplace_back(one.name);
     return draft.fail(key, fmt::format("no schedule is known by the name '{}'", name), known_names(name, names));
   }
-  draft.set("schedule.kind", known->kind, key);
-  if (!known->note.empty()) draft.not_modeled(key, known->note);
+  if (known->kind.empty() && !draft.given("schedule.kind"))
+    return draft.fail(key, fmt::format("{} is not predicted: {}", name, known->note),
+                      "--set schedule.kind=interleaved has about its time, with less memory than it needs");
+  if (known->kind.empty() || known->other.empty()) {
+    draft.set("schedule.kind", known->kind, key);
+  } else {
+    draft.assume("schedule.kind", known->kind, fmt::format("the nearest to {}: {}", name, known->note), known->other);
+  }
   if (draft.text("parallelism.pipeline_parallel_expert_parallel_overlap") == "false" && name == "DualPipeV")
     draft.not_modeled("parallelism.pipeline_parallel_expert_parallel_overlap", "DualPipeV's pairs overlap");
   const auto layers = in.layers();
@@ -198,10 +109,11 @@ void read_pipeline(const RuleInput& in) {
   const auto each = draft.integer("parallelism.pipeline_parallel_layers_per_stage");
   std::int64_t chunks = known->chunks;
   if (each && *each > 0) chunks = ((*layers + first + last + *each - 1) / *each + ranks - 1) / ranks;
-  if (each && chunks != known->chunks && known->kind != "interleaved")
+  const bool interleaved = draft.word("schedule.kind") == "interleaved";
+  if (each && chunks != known->chunks && !interleaved)
     return draft.fail("parallelism.pipeline_parallel_layers_per_stage",
                       fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
-  if (known->kind == "interleaved") draft.set("schedule.virtual_stages", chunks, "stages of a rank");
+  if (interleaved) draft.set("schedule.virtual_stages", chunks, "stages of a rank");
   const std::int64_t stages = ranks * chunks;
   if (stages > *layers + first + last || first < 0 || last < 0)
     return draft.fail("parallelism.pipeline_parallel_degree", fmt::format("{} stages for {} layers", stages, *layers));
@@ -240,6 +152,40 @@ void read_titan_batch(Draft& draft) {
               "training.steps");
 }
 
+// Returns the part of a layer's gate and up projection whose FLOPs are those of every second GEMM of the layer, in the
+// order q, k, v, attention's output, gate, up, down: k, attention's output and up. Nothing for layers of other GEMMs.
+std::optional<double> second_gemms(const Architecture& model) {
+  const bool plain = model.attention == AttentionKind::grouped_query && model.mlp == MlpKind::swiglu &&
+                     model.experts.routed_experts == 0 && model.intermediate_size > 0;
+  if (!plain) return std::nullopt;
+  const auto columns = static_cast<double>((model.heads + model.key_value_heads) * model.head_dim);
+  const auto width = static_cast<double>(model.intermediate_size);
+  return (columns + width) / (2 * width);
+}
+
+// Of op, torchtitan keeps the results of attention and of every second GEMM, and computes everything else again.
+// Gate and up projection are one GEMM here: so many layers compute them again that the FLOPs are the same.
+void read_operators(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const std::string_view option = "activation_checkpoint.selective_ac_option";
+  draft.set("recompute.policy", "selective", "activation_checkpoint.mode");
+  if (draft.given("recompute.operators")) return;
+  draft.set("recompute.operators", std::vector<std::string>{"mlp", "swiglu", "rmsnorm"}, option);
+  const auto model = in.architecture();
+  const auto share = model ? second_gemms(*model) : std::nullopt;
+  if (!share)
+    return draft.note(Note::Kind::assumed, option,
+                      "selective_ac_option = op: norms, gates and the GEMMs before them run again in every layer; "
+                      "torchtitan recomputes every second GEMM, which is less");
+  const std::int64_t stages = draft.degree("pipeline") * draft.value("schedule.virtual_stages").value_or(1);
+  const double each = static_cast<double>(model->layers) / static_cast<double>(std::max<std::int64_t>(1, stages));
+  draft.set("recompute.layers", static_cast<std::int64_t>(std::lround(*share * each)), option);
+  draft.note(Note::Kind::assumed, option,
+             fmt::format("selective_ac_option = op: every second GEMM runs again; gate and up run again in {:.0f} of "
+                         "{:.0f} layers of a stage, which are as many FLOPs",
+                         *share * each, each));
+}
+
 void read_recompute(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::string_view key = "activation_checkpoint.mode";
@@ -252,14 +198,7 @@ void read_recompute(const RuleInput& in) {
   }
   const std::string_view option = "activation_checkpoint.selective_ac_option";
   const std::string which = draft.text(option).value_or("2");
-  if (which == "op") {
-    draft.set("recompute.policy", "selective", key);
-    draft.set("recompute.operators", std::vector<std::string>{"mlp", "rmsnorm"}, option);
-    return draft.note(
-        Note::Kind::assumed, option,
-        "selective_ac_option = op: norms, gates and the GEMMs before them run again; torchtitan recomputes "
-        "every second GEMM, which is less");
-  }
+  if (which == "op") return read_operators(in);
   const auto every = parse_number<std::int64_t>(which);
   if (!every || *every < 1) return draft.fail(option, fmt::format("'{}' is neither op nor a number", which));
   draft.set("recompute.policy", "full", key);
@@ -366,7 +305,7 @@ ConfigurationFormat torchtitan() {
            {"mx.", "quantize.linear.mx."},
            {"quantize.dense.", "quantize.linear."},
            {"quantize.moe.", "quantize.grouped_mm."}},
-          torchtitan_keys,
+          torchtitan_keys(),
           &torchtitan_rules};
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "model/cost/measured_operators.h"
+#include "model/cost/operator_class.h"
 
 namespace plumbline::model {
 
@@ -225,13 +226,13 @@ const CommunicationCost::Direction& CommunicationCost::direction(OperatorKind ki
 }
 
 // Without SMs for communication one CPU core does the transfers and sums. Where the plan chooses no number of SMs,
-// whoever measured did.
+// whoever measured did; of collectives it never chooses one.
 std::optional<Constant> CommunicationCost::measured(const Graph& graph, const Operator& op, bool overlapped) const {
   if (measured_.empty()) return std::nullopt;
   const std::string key = operator_key(graph, op);
   std::int64_t cores = needs_sms_ ? communication_sms_ : 1;
   const auto entries = measured_.find(key);
-  if (needs_sms_ && !chosen_sms_ && !entries.empty()) cores = entries.back().first.cores;
+  if (needs_sms_ && (!chosen_sms_ || is_collective(op.kind)) && !entries.empty()) cores = entries.back().first.cores;
   const auto alone = measured_.find(key, {cores, false});
   if (!overlapped) return alone;
   const auto found = measured_.find(key, {cores, true});

@@ -251,6 +251,12 @@ constexpr std::string_view without_cost = R"(
 
 }  // namespace
 
+bool decides_step(const Argument& argument) {
+  constexpr std::string_view others[] = {"shape.", "model.", "batch.", "cluster.", "run."};
+  return !argument.key.empty() &&
+         std::ranges::none_of(others, [&](std::string_view other) { return argument.key.starts_with(other); });
+}
+
 std::span<const Argument> arguments() {
   static const std::vector<Argument> all = [] {
     std::vector<Argument> rows(std::begin(table), std::end(table));

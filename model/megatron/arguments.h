@@ -23,6 +23,9 @@ struct Argument {
   std::string_view note;  // a summary of the rule, or what is left out
 };
 
+// Returns whether an argument decides how a step is done, not what it computes: neither the model nor its batch.
+bool decides_step(const Argument& argument);
+
 // Returns the arguments in the order in which they are written.
 std::span<const Argument> arguments();
 

@@ -20,6 +20,7 @@ class Given {
   void put(const std::string& name, GivenArgument argument) { arguments_[name] = std::move(argument); }
   void put(const std::string& name, const std::string& value) { arguments_[name] = {{value}, 0}; }
   void put_flag(const std::string& name) { arguments_[name] = {}; }
+  void erase(const std::string& name) { arguments_.erase(name); }
 
   bool has(std::string_view name) const { return arguments_.contains(name); }
   // Returns the first value; nothing when the argument is not given, "" for a flag.
@@ -52,7 +53,6 @@ struct Note {
   int line = 0;  // line of the script; 0: none
   std::string text;
   NoteKind kind = NoteKind::assumed;
-  std::string alternative;  // KEY=VALUE of the plan: how else it may be; empty where no key has it
 };
 
 }  // namespace plumbline::model::megatron

@@ -12,6 +12,7 @@
 #include "model/megatron/given.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/shell.h"
+#include "model/plan/alternative.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::model::megatron {
@@ -30,10 +31,11 @@ struct ImportOptions {
 struct ImportedScript {
   Plan plan;
   ModelShape shape;
-  std::optional<WrittenConfig> config;  // none when options.model was given
-  std::vector<Note> notes;              // what was assumed, left out or not understood, by line
-  std::vector<std::string> unread;      // arguments that can change the cost, and no key exists for
-  std::vector<std::string> files;       // of the lines: the script, and those that it sources
+  std::optional<WrittenConfig> config;        // none when options.model was given
+  std::vector<Note> notes;                    // what was assumed, left out or not understood, by line
+  std::vector<std::string> unread;            // arguments that can change the cost, and no key exists for
+  std::vector<PlanAlternative> alternatives;  // without each argument that changes the plan, with some that are missing
+  std::vector<std::string> files;             // of the lines: the script, and those that it sources
 };
 
 // Reads the script without running it. Where a condition depends on what is outside of the script, both outcomes must

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
+#include "model/megatron/stages.h"
 #include "model/plan/stage_split.h"
 
 namespace plumbline::model::megatron {
@@ -104,9 +104,11 @@ void read_schedule(const RuleReader& in) {
   } else {
     read_ends(in);
   }
-  // An even split needs no list.
+  // Megatron splits evenly where no argument gives another split; an even split needs no list.
   const std::int64_t stages = pipeline * schedule.virtual_stages;
-  if (schedule.layers_per_stage.counts == even_layer_counts(in.shape.layers, stages)) schedule.layers_per_stage = {};
+  StageLayers& layers = schedule.layers_per_stage;
+  if (layers.counts.empty() || layers.counts == even_layer_counts(in.shape.layers, stages))
+    layers = {.even = stages > 1};
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
   if (schedule.virtual_stages > 1) {
     schedule.kind = overlapped ? "interleaved-overlap" : "interleaved";

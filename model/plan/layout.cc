@@ -1,6 +1,7 @@
 #include "model/plan/layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -66,7 +67,7 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
     return infeasible(plan, key,
                       fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
                                   plan.schedule.kind, plan.parallelism.pipeline),
-                      "give one entry per stage, or an empty list to spread the layers evenly");
+                      "give one entry per stage, or \"balanced\" or \"even\"");
   }
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (sum != architecture.layers) {
@@ -267,10 +268,7 @@ std::vector<std::int64_t> parameter_degrees(const Plan::Parallelism& degrees) {
 
 std::vector<std::int64_t> stage_layer_counts(const Plan& plan, const Architecture& architecture, std::int64_t stages) {
   const StageLayers& layers = plan.schedule.layers_per_stage;
-  if (!layers.counts.empty()) return layers.counts;
-  if (!layers.balanced) return even_layer_counts(architecture.layers, stages);
-  const bool twice = plan.recompute.policy == "full" && !plan.recompute.layers;  // the forward pass of layers
-  return balanced_layer_counts(forward_work(architecture, plan.batch.sequence_length), twice ? 4 : 3, stages);
+  return layers.counts.empty() ? even_layer_counts(architecture.layers, stages) : layers.counts;
 }
 
 std::int64_t prediction_stage(const Layout& layout) {
@@ -279,14 +277,21 @@ std::int64_t prediction_stage(const Layout& layout) {
 }
 
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout) {
+  std::vector<std::string> warnings;
+  const StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.found && layers.replaced > 0)
+    warnings.push_back(fmt::format(
+        "schedule.layers_per_stage has the {} stages of another schedule: the {} of this one are balanced, {}",
+        layers.replaced, layout.stages, fmt::join(layers.counts, " ")));
   const std::int64_t given = plan.batch.global_batch_size;
   const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
-  if (priced == given) return {};
-  return {fmt::format(
+  if (priced == given) return warnings;
+  warnings.push_back(fmt::format(
       "{} sequences do not divide over {} data-parallel ranks in micro-batches of {}: the step is that of a rank with "
       "{} full micro-batches, as if there were {} ({:.1f} % more); tokens per second count the {}",
       given, layout.data, plan.batch.micro_batch_size, layout.micro_batches, priced,
-      100 * (static_cast<double>(priced) / static_cast<double>(given) - 1), given)};
+      100 * (static_cast<double>(priced) / static_cast<double>(given) - 1), given));
+  return warnings;
 }
 
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
@@ -295,6 +300,9 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
     return tl::unexpected(plan_error(plan, ErrorKind::input, "batch.global_batch_size",
                                      "the plan has no [batch]: it serves a model and does not train it",
                                      "give it [batch], or predict it with `plumbline serve`"));
+  if (plan.batch.sequence_length == 0)
+    return tl::unexpected(plan_error(plan, ErrorKind::input, "batch.sequence_length", "required key is missing",
+                                     "add 'sequence_length = ...' under [batch]"));
   std::optional<Error> error = check_divisions(plan, architecture);
   if (!error) error = check_positions(plan, architecture);
   if (!error) error = derive_data(plan, layout);

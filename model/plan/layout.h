@@ -44,8 +44,8 @@ struct Layout {
   std::int64_t expert_group = 1, expert_stride = 1;
 };
 
-// Returns the number of layers of each stage: those that the plan gives, or those of its rule. Requires as many stages
-// as the plan has numbers, else 0 < stages <= layers + 2.
+// Returns the number of layers of each stage: those that the plan has, else even ones (model/plan/plan.h: StageLayers).
+// Requires as many stages as the plan has numbers, else 0 < stages <= layers + 2.
 std::vector<std::int64_t> stage_layer_counts(const Plan& plan, const Architecture& architecture, std::int64_t stages);
 
 // Returns the stage that holds the multi-token prediction modules: the last one, or that before it where it is not the

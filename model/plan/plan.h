@@ -46,10 +46,14 @@ struct PoolKeys {
   bool operator==(const PoolKeys&) const = default;
 };
 
-// The layers of each stage: their numbers, or else a rule by which make_layout (model/plan/layout.h) finds them.
+// The layers of each stage: their numbers, or else a rule. Stages are balanced by the seconds of their layers, which
+// sim::with_balanced_stages() (sim/predict/stage_balance.h) turns into numbers, since they take a cluster and its
+// profile. model::make_layout() spreads the layers evenly where there are no numbers.
 struct StageLayers {
   std::vector<std::int64_t> counts;
-  bool balanced = false;  // without counts: balanced_layer_counts(), else even_layer_counts()
+  bool even = false;          // the rule is even_layer_counts()
+  bool found = false;         // the counts are those of the balanced rule, not the plan's own
+  std::int64_t replaced = 0;  // with `found`: the stages of the plan's own numbers, which do not fit its schedule
 
   bool operator==(const StageLayers&) const = default;
 };

@@ -14,4 +14,10 @@ struct Plan;
 // not among them: what was read with the plan depends on them.
 Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan);
 
+// Returns the overrides of a launch and those of its user, so that stages keep the launch's layers: a value of
+// schedule.layers_per_stage as TOML, empty where it states none. They are those of the schedule that the launch or its
+// user names, unless the user changes how many stages there are.
+std::vector<std::string> with_layers_of_launch(std::vector<std::string> overrides,
+                                               const std::vector<std::string>& of_user, const std::string& layers);
+
 }  // namespace plumbline::model

@@ -19,6 +19,7 @@
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/plan.h"
 #include "model/plan/plan_change.h"
+#include "model/plan/sharding_words.h"
 #include "model/routing/files.h"
 
 namespace plumbline::model {
@@ -140,10 +141,10 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, st
 
 std::optional<Error> read_value(std::string_view key, const toml::node& node, StageLayers& field) {
   field = {};
-  if (!node.is_string()) return read_value(key, node, field.counts);
-  const std::string word = **node.as_string();
-  field.balanced = word == "balanced";
-  return check_plan_value(key, word);
+  const std::string* word = node.is_string() ? &**node.as_string() : nullptr;
+  auto error = word != nullptr ? check_plan_value(key, *word) : read_value(key, node, field.counts);
+  field.even = word != nullptr ? *word == "even" : field.counts.empty();  // a list without numbers
+  return error;
 }
 
 std::optional<Error> read_value(std::string_view key, const toml::node& node, TierShares& field) {
@@ -193,7 +194,11 @@ std::optional<Error> read_fields(const Document& document, Plan& plan) {
     if (failure || node == nullptr) return;
     const Error place = located(document, key, node->source(), {});
     plan.places[place.key] = {place.file, place.line, ""};
-    if (auto error = read_value(key, *node, field)) failure = located(document, key, node->source(), *error);
+    auto error = read_value(key, *node, field);
+    if (!error) return;
+    if (key.ends_with("zero_stage") && node->is_string())
+      if (std::string hint = sharding_hint(**node->as_string()); !hint.empty()) error->hint = std::move(hint);
+    failure = located(document, key, node->source(), *error);
   });
   return failure;
 }
@@ -346,6 +351,7 @@ void override_alias(Document& document, const std::string& name, const toml::nod
 
 // Parses the value of an override: TOML, or a bare word, which is a string.
 Result<toml::table> parse_override_value(const std::string& text) {
+  TRY(check_nesting(text, ""));
   try {
     toml::table table = toml::parse("value = " + text);
     if (table.size() == 1) return table;
@@ -389,6 +395,7 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
 }
 
 Result<Document> parse_plan(std::string_view text, const std::string& path) {
+  TRY(check_nesting(text, path));
   try {
     return Document{.root = toml::parse(text, path), .file = path};
   } catch (const toml::parse_error& failure) {
@@ -423,6 +430,31 @@ Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
   return {};
 }
 
+bool has_key(const std::vector<std::string>& changes, std::string_view key) {
+  return std::ranges::any_of(changes, [key](const std::string& change) {
+    return change.starts_with(key) && change.substr(key.size()).starts_with('=');
+  });
+}
+
+// Returns whether the changes may give the layers of the plan's stages another schedule, and not their numbers.
+bool may_outgrow_layers(const std::vector<std::string>& changes) {
+  constexpr std::string_view keys[] = {"schedule.kind", "schedule.virtual_stages", "parallelism.pipeline"};
+  return std::ranges::any_of(keys, [&](std::string_view key) { return has_key(changes, key); }) &&
+         !has_key(changes, "schedule.layers_per_stage");
+}
+
+// Numbers of layers belong to the schedule that they were stated for: those of another one are found anew.
+void forget_outgrown_layers(const Plan& before, Plan& plan) {
+  StageLayers& layers = plan.schedule.layers_per_stage;
+  const bool same = before.schedule.kind == plan.schedule.kind &&
+                    before.schedule.virtual_stages == plan.schedule.virtual_stages &&
+                    before.parallelism.pipeline == plan.parallelism.pipeline;
+  if (same || layers.counts.empty()) return;
+  const auto stages = static_cast<std::int64_t>(layers.counts.size());
+  layers = {};
+  layers.replaced = stages;
+}
+
 // Reads the files that the plan names, which lie next to it or in the working directory.
 Result<void> read_files(Plan& plan) {
   const auto& loads = plan.routing.load_file;
@@ -450,6 +482,9 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   auto document = TRY(parse_plan(text, path));
   if (const auto error = take_aliases(document)) return tl::unexpected(*error);
   if (const auto error = unknown_keys(document)) return tl::unexpected(*error);
+  std::optional<Plan> before;
+  if (may_outgrow_layers(overrides))
+    if (const auto error = read_fields(document, before.emplace())) return tl::unexpected(*error);
   for (const std::string& change : overrides) {
     if (const auto error = apply_override(document, change)) return tl::unexpected(*error);
   }
@@ -458,10 +493,20 @@ Result<Plan> read_plan(std::string_view text, const std::string& path, const std
   plan.file = path;
   plan.inference.given = document.root.contains("inference");
   if (const auto error = read_fields(document, plan)) return tl::unexpected(*error);
+  if (before) forget_outgrown_layers(*before, plan);
   if (const auto error = apply_aliases(document.aliases, plan)) return tl::unexpected(*error);
   if (const auto error = read_all_phases(document, plan)) return tl::unexpected(*error);
   TRY(read_files(plan));
   return plan;
+}
+
+std::vector<std::string> with_layers_of_launch(std::vector<std::string> overrides,
+                                               const std::vector<std::string>& of_user, const std::string& layers) {
+  const bool divided_anew = has_key(of_user, "schedule.virtual_stages") || has_key(of_user, "parallelism.pipeline");
+  overrides.insert(overrides.end(), of_user.begin(), of_user.end());
+  if (!layers.empty() && !divided_anew && may_outgrow_layers(overrides))
+    overrides.push_back("schedule.layers_per_stage=" + layers);
+  return overrides;
 }
 
 Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) {
@@ -471,6 +516,8 @@ Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) 
     auto value = TRY(parse_override_value(equals == std::string::npos ? "" : change.substr(equals + 1)));
     values.insert_or_assign(change.substr(0, equals), std::move(value));
   }
+  std::optional<Plan> before;
+  if (may_outgrow_layers(overrides)) before = plan;
   std::size_t found = 0;
   std::optional<Error> failure;
   visit_fields(plan, [&](std::string_view key, auto& field) {
@@ -483,6 +530,7 @@ Result<void> change_plan(const std::vector<std::string>& overrides, Plan& plan) 
   });
   if (failure) return wrong_input_at("--set", 0, failure->key, failure->message, failure->hint);
   if (found != values.size()) return wrong_input("--set", "a key that no plan has, or one of the model");
+  if (before) forget_outgrown_layers(*before, plan);
   return {};
 }
 

@@ -1,55 +1,77 @@
 #include "model/plan/stage_split.h"
 
 #include <algorithm>
-#include <optional>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <utility>
 
 namespace plumbline::model {
 namespace {
 
-constexpr double outer_passes = 3;  // forward, and two GEMMs of the backward pass for each of the forward pass
+constexpr double never = std::numeric_limits<double>::infinity();
 
-// The work of consecutive layers, with that of embedding and head on the stages that hold them.
-class StageWork {
+// The seconds of consecutive layers on a stage, with those of what else the ends hold.
+class StageCosts {
  public:
-  StageWork(const ForwardWork& work, double layer_passes, std::int64_t stages)
-      : stages_(stages), first_(outer_passes * work.embedding), last_(outer_passes * work.head) {
-    for (const double layer : work.layers) before_.push_back(before_.back() + layer_passes * layer);
+  StageCosts(const SplitCosts& costs, std::int64_t stages) : stages_(stages), first_(costs.first), last_(costs.last) {
+    for (const double layer : costs.layers) before_.push_back(before_.back() + layer);
   }
 
   std::int64_t layers() const { return static_cast<std::int64_t>(before_.size()) - 1; }
-  double total() const { return first_ + before_.back() + last_; }
+  // Returns infinity where the stage needs more layers.
   double of(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
+    if (end - begin < fewest_layers(stage, stages_)) return never;
     return before_[static_cast<std::size_t>(end)] - before_[static_cast<std::size_t>(begin)] +
            (stage == 0 ? first_ : 0) + (stage + 1 == stages_ ? last_ : 0);
-  }
-  // Returns the first layers from which on each stage and those after it can hold the rest, none with more work than
-  // `most`; nothing where there are none.
-  std::optional<std::vector<std::int64_t>> earliest(double most) const {
-    std::vector<std::int64_t> begins(static_cast<std::size_t>(stages_));
-    std::int64_t end = layers();
-    for (std::int64_t stage = stages_; stage-- > 0;) {
-      std::int64_t begin = end;
-      while (begin > 0 && of(stage, begin - 1, end) <= most) --begin;
-      if (of(stage, begin, end) > most) return std::nullopt;
-      end = begins[static_cast<std::size_t>(stage)] = begin;
-    }
-    return end == 0 ? std::optional(begins) : std::nullopt;
-  }
-  // Returns the least work of the fullest stage, rounded up.
-  double least_maximum() const {
-    double too_little = 0, enough = total();
-    for (int step = 0; step < 60; ++step) {  // the width of a double's digits
-      const double middle = (too_little + enough) / 2;
-      (earliest(middle) ? enough : too_little) = middle;
-    }
-    return enough;
   }
 
  private:
   std::int64_t stages_;
   double first_, last_;
-  std::vector<double> before_ = {0};  // [layer]: work of the layers before it
+  std::vector<double> before_ = {0};  // [layer]: seconds of the layers before it
 };
+
+// The best division of the first layers over the first stages, stage by stage (a dynamic programme). `value` is that of
+// a stage with its layers, `join` that of stages together. Of equal divisions the one with the longest last stage is
+// taken.
+struct Divisions {
+  std::vector<double> values;                     // [end], of the stages so far
+  std::vector<std::vector<std::int64_t>> begins;  // [stage][end]: first layer of the stage
+
+  std::vector<std::int64_t> counts() const {
+    std::vector<std::int64_t> counts(begins.size());
+    auto end = static_cast<std::int64_t>(values.size()) - 1;
+    for (std::size_t stage = begins.size(); stage-- > 0;) {
+      const std::int64_t begin = begins[stage][static_cast<std::size_t>(end)];
+      counts[stage] = end - begin;
+      end = begin;
+    }
+    return counts;
+  }
+};
+
+template <class Value, class Join>
+Divisions best_divisions(std::int64_t stages, std::int64_t layers, Value value, Join join) {
+  const auto ends = static_cast<std::size_t>(layers) + 1;
+  Divisions best{std::vector<double>(ends, never), {}};
+  best.values[0] = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    std::vector<double> values(ends, never);
+    std::vector<std::int64_t>& begins = best.begins.emplace_back(ends, 0);
+    for (std::size_t end = 0; end < ends; ++end)
+      for (std::size_t begin = 0; begin <= end; ++begin) {
+        if (best.values[begin] == never) continue;
+        const auto from = static_cast<std::int64_t>(begin);
+        const double joined = join(best.values[begin], value(stage, from, static_cast<std::int64_t>(end)));
+        if (joined >= values[end]) continue;
+        values[end] = joined;
+        begins[end] = from;
+      }
+    best.values = std::move(values);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -61,25 +83,18 @@ std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t st
   return counts;
 }
 
-std::vector<std::int64_t> balanced_layer_counts(const ForwardWork& work, double layer_passes, std::int64_t stages) {
-  const StageWork sums(work, layer_passes, stages);
-  const double most = sums.least_maximum();
-  const std::vector<std::int64_t> earliest = *sums.earliest(most);
-  std::vector<std::int64_t> counts;
-  std::int64_t begin = 0;
-  double left = sums.total();
-  for (std::int64_t stage = 0; stage + 1 < stages; ++stage) {
-    constexpr double rounding = 1e-9;
-    const double mean = left / static_cast<double>(stages - stage) * (1 + rounding);
-    const std::int64_t later = std::max<std::int64_t>(0, stages - stage - 2);  // stages after it that need a layer
-    std::int64_t end = std::max(begin + fewest_layers(stage, stages), earliest[static_cast<std::size_t>(stage) + 1]);
-    while (end + 1 + later <= sums.layers() && sums.of(stage, begin, end + 1) <= std::min(most, mean)) ++end;
-    left -= sums.of(stage, begin, end);
-    counts.push_back(end - begin);
-    begin = end;
-  }
-  counts.push_back(sums.layers() - begin);
-  return counts;
+std::vector<std::int64_t> balanced_layer_counts(const SplitCosts& costs, std::int64_t stages) {
+  const StageCosts of_stages(costs, stages);
+  const auto cost = [&](std::int64_t stage, std::int64_t begin, std::int64_t end) {
+    return of_stages.of(stage, begin, end);
+  };
+  const auto dearest = [](double a, double b) { return std::max(a, b); };
+  constexpr double rounding = 1e-9;
+  const double most = best_divisions(stages, of_stages.layers(), cost, dearest).values.back() * (1 + rounding);
+  const auto square = [&](std::int64_t stage, std::int64_t begin, std::int64_t end) {
+    return cost(stage, begin, end) <= most ? static_cast<double>((end - begin) * (end - begin)) : never;
+  };
+  return best_divisions(stages, of_stages.layers(), square, std::plus<>()).counts();
 }
 
 }  // namespace plumbline::model

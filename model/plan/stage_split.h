@@ -4,8 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/architecture/metrics.h"
-
 namespace plumbline::model {
 
 // Returns the fewest layers that a stage can hold. The first and the last of several hold the embedding and the head,
@@ -18,10 +16,15 @@ inline std::int64_t fewest_layers(std::int64_t stage, std::int64_t stages) {
 // stages > 0.
 std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t stages);
 
-// Returns the numbers for which the stage with the most work has the least that is possible. Of those, every stage,
-// from the first, has at most the mean of what is left where it can, so that later ones, which keep fewer activations,
-// have the remainder. Work is FLOPs of the layers times `layer_passes` and of embedding, prediction modules and head
-// times 3: a backward pass has twice the FLOPs of a forward pass. Requires 0 < stages <= layers + 2.
-std::vector<std::int64_t> balanced_layer_counts(const ForwardWork& work, double layer_passes, std::int64_t stages);
+// What a micro-batch costs on the stages that hold these parts, in seconds.
+struct SplitCosts {
+  std::vector<double> layers;  // in order
+  double first = 0, last = 0;  // what else the first and the last stage hold: embedding; prediction modules and head
+};
+
+// Returns the numbers for which the dearest stage costs the least that is possible. Of those, the numbers are as even
+// as they can be (the least sum of squares), so that stages keep as many parameters and activations as each other, and
+// later stages, which keep fewer activations, have the remainder. Requires 0 < stages <= layers + 2.
+std::vector<std::int64_t> balanced_layer_counts(const SplitCosts& costs, std::int64_t stages);
 
 }  // namespace plumbline::model

@@ -98,13 +98,16 @@ bool fits_pattern(std::string_view name, std::string_view pattern) {
   return at == name.size();
 }
 
-// The rules by name, and those whose name is a pattern.
+std::string_view first_word(std::string_view name) { return name.substr(0, name.find('.')); }
+
+// The rules by name, and those whose name is a pattern by its first word, which every pattern states. Each draw of an
+// interval checks all constants of a profile.
 struct RuleIndex {
-  std::unordered_map<std::string_view, std::vector<const ConstantRule*>> by_name;
-  std::vector<const ConstantRule*> patterns;
+  std::unordered_map<std::string_view, std::vector<const ConstantRule*>> by_name, patterns;
 
   explicit RuleIndex(const std::vector<ConstantRule>& rules) {
-    for (const ConstantRule& rule : rules) (is_pattern(rule.name) ? patterns : by_name[rule.name]).push_back(&rule);
+    for (const ConstantRule& rule : rules)
+      (is_pattern(rule.name) ? patterns[first_word(rule.name)] : by_name[rule.name]).push_back(&rule);
   }
 };
 
@@ -112,7 +115,9 @@ std::vector<const ConstantRule*> rules_of(std::string_view name) {
   static const RuleIndex index(constant_rules());
   if (const auto found = index.by_name.find(name); found != index.by_name.end()) return found->second;
   std::vector<const ConstantRule*> fitting;
-  for (const ConstantRule* rule : index.patterns)
+  const auto patterns = index.patterns.find(first_word(name));
+  if (patterns == index.patterns.end()) return fitting;
+  for (const ConstantRule* rule : patterns->second)
     if (fits_pattern(name, rule->name)) fitting.push_back(rule);
   return fitting;
 }
@@ -146,6 +151,18 @@ bool is_allowed(double value, const ConstantRange& range) {
 const std::vector<ConstantRule>& constant_rules() {
   static const std::vector<ConstantRule> rules = read_table();
   return rules;
+}
+
+Result<std::vector<ConstantRule>> find_constant_rules(std::string_view name) {
+  std::vector<ConstantRule> exact, below, by_leaf;
+  for (const ConstantRule* rule : rules_of(name)) exact.push_back(*rule);
+  for (const ConstantRule& rule : constant_rules()) {
+    if (rule.name.starts_with(fmt::format("{}.", name))) below.push_back(rule);
+    if (rule.name.ends_with(fmt::format(".{}", name))) by_leaf.push_back(rule);
+  }
+  for (auto* found : {&exact, &below, &by_leaf})
+    if (!found->empty()) return std::move(*found);
+  return unknown_name(std::string(name));
 }
 
 bool is_of_serving(std::string_view name) {

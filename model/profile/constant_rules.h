@@ -29,6 +29,10 @@ struct ConstantRule {
 // Returns every rule, in the order of the table; lists of words are expanded.
 const std::vector<ConstantRule>& constant_rules();
 
+// Returns the rules of the constant of that name, of those below it ("gemm.bf16"), or of those whose last part has that
+// name. An unknown name is an input error with the nearest one.
+Result<std::vector<ConstantRule>> find_constant_rules(std::string_view name);
+
 // Returns the values that a constant may have, in its own unit, or nothing where check_constant() would refuse its name
 // or unit.
 std::optional<ConstantRange> constant_range(const Parameter& constant);

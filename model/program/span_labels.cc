@@ -126,11 +126,12 @@ Span SpanLabels::message(std::size_t rank, const Transfer& sent) {
           .work = message_};
 }
 
-Span SpanLabels::outside_slots(std::size_t rank, std::string_view name, std::int32_t stage, double sent_bytes) {
+Span SpanLabels::outside_slots(std::size_t rank, std::string_view name, std::int32_t stage,
+                               const std::string& class_name, double sent_bytes) {
   Span span{.rank = static_cast<std::int32_t>(rank), .stream = Stream::optimizer, .stage = stage};
   if (name != reduce_gradients && name != gather_parameters) return span;
-  const auto [known, fresh] = collectives_.try_emplace(sent_bytes, -1);
-  if (fresh) known->second = add_work({std::string(to_string(OperatorClass::collective)), 0, sent_bytes});
+  const auto [known, fresh] = collectives_.try_emplace({class_name, sent_bytes}, -1);
+  if (fresh) known->second = add_work({class_name, 0, sent_bytes});
   span.work = known->second;
   return span;
 }

@@ -29,8 +29,9 @@ class SpanLabels {
   // Returns operator `index` of the segment whose span is `place`.
   Span kernel(const Span& place, std::size_t op, std::size_t segment, std::size_t index);
   Span message(std::size_t rank, const Transfer& sent);
-  // Returns a span of the optimizer's stream: a collective of data parallelism or work after the slots.
-  Span outside_slots(std::size_t rank, std::string_view name, std::int32_t stage = -1, double sent_bytes = 0);
+  // Returns a span of the optimizer's stream: a collective of data parallelism, of this class, or work after the slots.
+  Span outside_slots(std::size_t rank, std::string_view name, std::int32_t stage = -1,
+                     const std::string& class_name = "collective", double sent_bytes = 0);
 
   // Fills works and layers of a timeline whose spans came from here.
   void describe(Timeline& timeline) const;
@@ -45,8 +46,8 @@ class SpanLabels {
   const StepProgram& program_;
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> chunks_;  // [rank]: direction, stage
   std::map<WorkKey, std::int32_t> known_;
-  std::map<double, std::int32_t> collectives_;  // by bytes
-  std::int32_t message_ = -1;                   // the work of a message, once there was one
+  std::map<std::pair<std::string, double>, std::int32_t> collectives_;  // by class and bytes
+  std::int32_t message_ = -1;                                           // the work of a message, once there was one
   std::vector<SpanWork> works_;
 };
 

@@ -29,7 +29,7 @@ std::string text_of(const T& value) {
   } else if constexpr (std::is_same_v<T, ConfigValue>) {
     return std::visit([](const auto& alternative) { return text_of(alternative); }, value);
   } else if constexpr (std::is_same_v<T, StageLayers>) {
-    return value.counts.empty() && value.balanced ? "balanced" : text_of(value.counts);
+    return value.counts.empty() ? (value.even ? "even" : "balanced") : text_of(value.counts);
   } else {
     return nlohmann::json(value).dump();
   }

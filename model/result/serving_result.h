@@ -41,13 +41,14 @@ struct ServingPool {
   ServingBound bound_by = ServingBound::latency;
 };
 
-// One point of the frontier: interactivity is 1 / tpot_s tokens per second and user.
+// A deployment at a number of requests in flight: interactivity is 1 / tpot_s tokens per second and user.
 struct ServingPoint {
   double concurrency = 0, batch_per_gpu = 0;
   double tpot_s = 0, ttft_unloaded_s = 0;
   double output_tokens_per_s_per_gpu = 0;
   std::optional<double> usd_per_million_output_tokens;
   bool within_limits = true;
+  bool dominated = false;  // another point has no longer TPOT and no fewer tokens/s, and one of them better
 };
 
 struct ServingInterval {

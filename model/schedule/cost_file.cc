@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/base/text.h"
+#include "model/base/text_file.h"
 #include "model/schedule/cost_table.h"
 
 namespace plumbline::model {
@@ -131,6 +132,7 @@ Result<ScheduleCosts> stage_from_row(std::string_view row, const std::vector<std
 }  // namespace
 
 Result<CostTable> costs_from_toml(const std::string& text, const std::string& file) {
+  TRY(check_nesting(text, file));
   CostTable input;
   input.file = file;
   try {

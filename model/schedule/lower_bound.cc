@@ -75,7 +75,7 @@ double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheap
 
 ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.classes) {
   for (const ScheduleTable::Rank& rank : table.ranks) {
-    std::map<std::uint16_t, std::int64_t> counts;
+    std::map<std::uint32_t, std::int64_t> counts;
     for (const std::uint32_t op : rank.ops) ++counts[table.ops[op].slot_class];
     ranks.emplace_back(counts.begin(), counts.end());
   }

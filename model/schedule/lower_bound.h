@@ -15,7 +15,7 @@ namespace plumbline::model {
 
 // The inputs of the bound; their size depends on the distinct ops, not on the number of micro-batches.
 struct ScheduleOutline {
-  using Counts = std::vector<std::pair<std::uint16_t, std::int64_t>>;  // slot class, ops
+  using Counts = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // slot class, ops
 
   std::vector<ScheduleTable::SlotClass> classes;
   std::vector<Counts> ranks;

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "model/schedule/detail/rank_turns.h"
 #include "model/schedule/held_messages.h"
 #include "model/schedule/transfers.h"
 
@@ -54,11 +55,12 @@ class MessagePlaces {
   std::vector<Place> places_;
 };
 
-std::vector<std::int32_t> stages_on(const Schedule& schedule, std::int32_t rank) {
-  std::vector<std::int32_t> stages;
+// Returns the stages of each rank, by direction, then by stage.
+std::vector<std::vector<std::int32_t>> stages_by_rank(const Schedule& schedule) {
+  std::vector<std::vector<std::int32_t>> stages(schedule.ranks.size());
   for (std::int32_t direction = 0; direction < schedule.directions; ++direction)
     for (std::int32_t stage = 0; stage < schedule.stages; ++stage)
-      if (schedule.rank_of(direction, stage) == rank) stages.push_back(stage);
+      stages[static_cast<std::size_t>(schedule.rank_of(direction, stage))].push_back(stage);
   return stages;
 }
 
@@ -74,7 +76,8 @@ class Orderer {
         batches_(batches),
         made_(schedule),
         sent_(schedule),
-        received_(schedule) {
+        received_(schedule),
+        turns_(schedule.ranks.size()) {
     table_.outline = {schedule.kind,
                       schedule.shape,
                       schedule.stages,
@@ -84,9 +87,10 @@ class Orderer {
                       mode,
                       {},
                       {}};
+    auto stages = stages_by_rank(schedule);
     for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
       ScheduleTable::Rank& entry = table_.ranks.emplace_back();
-      entry.stages = stages_on(schedule, static_cast<std::int32_t>(rank));
+      entry.stages = std::move(stages[rank]);
       entry.ops.reserve(schedule.ranks[rank].size());
       begun_.emplace_back(entry.stages.size());
       last_.emplace_back(entry.stages.size(), -1);
@@ -98,14 +102,8 @@ class Orderer {
     classify();
     std::size_t left = 0;
     for (const auto& ops : schedule_.ranks) left += ops.size();
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t rank = 0; rank < table_.ranks.size(); ++rank)
-        while (done(rank) < schedule_.ranks[rank].size() && append(rank)) {
-          moved = true;
-          --left;
-        }
-    }
+    while (const auto rank = turns_.next())
+      while (done(*rank) < schedule_.ranks[*rank].size() && append(*rank)) --left;
     if (left > 0) return tl::make_unexpected(deadlock());
     return std::move(table_);
   }
@@ -131,12 +129,12 @@ class Orderer {
   }
 
   void classify() {
-    std::map<std::tuple<OpType, std::int32_t, std::int32_t, std::int32_t, std::int32_t>, std::uint16_t> known;
+    std::map<std::tuple<OpType, std::int32_t, std::int32_t, std::int32_t, std::int32_t>, std::uint32_t> known;
     for (const auto& ops : schedule_.ranks) {
       auto& here = class_of_.emplace_back();
       for (const ScheduleOp& op : ops) {
         const auto [entry, fresh] = known.try_emplace({op.type, op.f_stage, op.b_stage, op.f_dir, op.b_dir},
-                                                      static_cast<std::uint16_t>(known.size()));
+                                                      static_cast<std::uint32_t>(known.size()));
         if (fresh) table_.classes.push_back({op.type, op.f_stage, op.b_stage, op.f_dir, op.b_dir});
         here.push_back(entry->second);
       }
@@ -163,12 +161,16 @@ class Orderer {
     if (op.b_stage + 1 < schedule_.stages) need(false, op.b_dir, op.b_stage + 1, op.b_mb);
   }
 
+  // Appends the rank's next op; without the ops that it needs the rank waits for the first of them.
   bool append(std::size_t rank) {
     const std::size_t k = done(rank);
     find_waits(rank);
     needs_.clear();
     for (const auto& [place, message] : waits_) {
-      if (!ended(place)) return false;
+      if (!ended(place)) {
+        if (place.op != no_op) turns_.wait(rank, place.rank, place.op);
+        return false;
+      }
       if (place.op >= 0 && place.rank != rank)
         needs_.push_back(2 * table_.ranks[place.rank].ops[static_cast<std::size_t>(place.op)] + 1);  // + 1: transfer
     }
@@ -177,7 +179,7 @@ class Orderer {
     const ScheduleOp& op = schedule_.ranks[rank][k];
     Op entry;
     entry.needs_end = static_cast<std::uint32_t>(table_.needs.size());
-    entry.rank = static_cast<std::uint16_t>(rank);
+    entry.rank = static_cast<std::uint32_t>(rank);
     entry.slot_class = class_of_[rank][k];
     entry.type = op.type;
     entry.posts = batched_ && !batches_[rank][k].empty();
@@ -190,6 +192,7 @@ class Orderer {
     if (entry.last_of_rank)
       for (const std::int64_t last : last_[rank])
         if (last >= 0) table_.ops[static_cast<std::size_t>(last)].last_gradient = true;
+    turns_.appended(rank, static_cast<std::int64_t>(k));
     return true;
   }
 
@@ -219,7 +222,8 @@ class Orderer {
   bool batched_;
   const RankBatches& batches_;            // filled under batched transfers only
   MessagePlaces made_, sent_, received_;  // producer of each message; ops after which it was posted
-  std::vector<std::vector<std::uint16_t>> class_of_;
+  detail::RankTurns turns_;
+  std::vector<std::vector<std::uint32_t>> class_of_;
   ScheduleTable table_;
   std::vector<std::vector<char>> begun_;         // [rank][stage of the rank]
   std::vector<std::vector<std::int64_t>> last_;  // [rank][stage of the rank]: op of the table, -1: none yet

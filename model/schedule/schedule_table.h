@@ -18,7 +18,7 @@ struct ScheduleTable {
   };
   struct Op {
     std::uint32_t needs_end = 0;  // end of its needs, which begin where the previous op's end
-    std::uint16_t rank = 0, slot_class = 0;
+    std::uint32_t rank = 0, slot_class = 0;
     OpType type = OpType::F;
     bool posts = false;          // batched messages before it take a transfer of the rank's own time
     bool first_forward = false;  // first op of its forward stage on this rank

@@ -104,7 +104,43 @@ class PlanResult(Answer):
         return Plan(self._data["plan"], self._file)
 
 
-class Result(PlanResult):
+class MemoryAnswer(PlanResult):
+    """An answer that has the memory of every pipeline rank."""
+
+    @property
+    def memory(self) -> Dict[str, Any]:
+        return self._data["memory"]
+
+    @property
+    def peak_bytes(self) -> float:
+        return self.memory["peak_bytes"]
+
+    @property
+    def capacity_bytes(self) -> float:
+        return self.memory["capacity_bytes"]
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plan fits in memory. One that does not is simulated all the same."""
+        return self.memory["fits"]
+
+
+class LinesAnswer(Answer):
+    """An answer that is shown as lines of a name and a value."""
+
+    _name_width = 12
+
+    def _lines(self) -> List[Tuple[str, str]]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name:<{self._name_width}} {value}" for name, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        return html_table(list(self._lines()))
+
+
+class Result(LinesAnswer, MemoryAnswer):
     """One predicted training step."""
 
     @property
@@ -165,19 +201,6 @@ class Result(PlanResult):
         return self._data["run"]
 
     @property
-    def memory(self) -> Dict[str, Any]:
-        return self._data["memory"]
-
-    @property
-    def peak_bytes(self) -> float:
-        return self.memory["peak_bytes"]
-
-    @property
-    def fits(self) -> bool:
-        """Whether the plan fits in memory. One that does not is simulated all the same."""
-        return self.memory["fits"]
-
-    @property
     def provenance(self) -> List[Dict[str, Any]]:
         """The constants that the step rests on, with their sources and shares of it."""
         return self._data["provenance"]
@@ -200,12 +223,6 @@ class Result(PlanResult):
             lines.append(("training", f"{number(self.run['days'], 'days')}, {number(self.run['cost_usd'], 'USD')}"))
         return lines
 
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:<12} {value}" for name, value in self._lines())
-
-    def _repr_html_(self) -> str:
-        return html_table(list(self._lines()))
-
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
         """Draws what the step is spent on."""
         axes = new_axes(axes)
@@ -225,24 +242,8 @@ def stack(axes: "Axes", names: List[str], parts: List[Dict[str, float]]) -> None
     axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
 
 
-class MemoryResult(PlanResult):
+class MemoryResult(MemoryAnswer):
     """The memory of every pipeline rank."""
-
-    @property
-    def memory(self) -> Dict[str, Any]:
-        return self._data["memory"]
-
-    @property
-    def peak_bytes(self) -> float:
-        return self.memory["peak_bytes"]
-
-    @property
-    def capacity_bytes(self) -> float:
-        return self.memory["capacity_bytes"]
-
-    @property
-    def fits(self) -> bool:
-        return self.memory["fits"]
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(stage) for stage in self.memory["stages"]]
@@ -269,8 +270,10 @@ class MemoryResult(PlanResult):
         return axes
 
 
-class ServingResult(PlanResult):
+class ServingResult(LinesAnswer, PlanResult):
     """A deployment that serves."""
+
+    _name_width = 30
 
     @property
     def serving(self) -> Dict[str, Any]:
@@ -305,12 +308,6 @@ class ServingResult(PlanResult):
                 ("output tokens/s per GPU", number(self.output_tokens_per_s_per_gpu)),
                 ("USD per million output tokens", number(self.usd_per_million_output_tokens)),
                 ("bound by", self.bound_by)]
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:<30} {value}" for name, value in self._lines())
-
-    def _repr_html_(self) -> str:
-        return html_table(list(self._lines()))
 
 
 class PlanAnswer(Answer):

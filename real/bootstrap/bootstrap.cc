@@ -70,12 +70,27 @@ std::string first_node(const std::string& list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-std::string host_of(const Reader& reader, const Names& names, bool one_node) {
+Machines machines_of(Reader& reader, const Names& names, std::int32_t ranks) {
+  const std::int64_t local_ranks = reader.number(names.local_ranks, 0);
+  const std::int64_t nodes = reader.number("SLURM_STEP_NUM_NODES", 0);
+  if (ranks == 1 || local_ranks == ranks || nodes == 1) return Machines::one;
+  return local_ranks > 0 || nodes > 1 ? Machines::several : Machines::unknown;
+}
+
+std::string host_of(const Reader& reader, const Names& names, Machines machines) {
+  if (machines == Machines::one) return "127.0.0.1";
   if (reader.has("MASTER_ADDR")) return reader.text("MASTER_ADDR");
-  if (one_node) return "127.0.0.1";
   const bool slurm = std::string_view(names.starter) == "srun";
   if (!slurm) return "";
   return first_node(reader.text(reader.has("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST"));
+}
+
+// Returns the starter's name of this job; empty: it gives none.
+std::string job_of(const Reader& reader) {
+  if (reader.has("TORCHELASTIC_RUN_ID")) return "torchrun " + reader.text("TORCHELASTIC_RUN_ID");
+  if (reader.has("SLURM_JOB_ID"))
+    return fmt::format("Slurm {}.{}", reader.text("SLURM_JOB_ID"), reader.text("SLURM_STEP_ID"));
+  return reader.text("PMIX_NAMESPACE");
 }
 
 std::int64_t port_of(Reader& reader) {
@@ -104,10 +119,10 @@ Result<Bootstrap> read_bootstrap(const Environment& environment) {
     found.rank = static_cast<std::int32_t>(reader.number(names.rank, 0));
     found.ranks = static_cast<std::int32_t>(reader.number(names.ranks, 1));
     found.local_rank = static_cast<std::int32_t>(reader.number(names.local_rank, 0));
-    const std::int64_t local_ranks = reader.number(names.local_ranks, 0);
-    const bool one_node =
-        found.ranks == 1 || local_ranks == found.ranks || reader.number("SLURM_STEP_NUM_NODES", 0) == 1;
-    found.host = host_of(reader, names, one_node);
+    found.machines = machines_of(reader, names, found.ranks);
+    found.host = host_of(reader, names, found.machines);
+    found.listen = reader.has("PLUMBLINE_LISTEN") ? reader.text("PLUMBLINE_LISTEN") : found.host;
+    found.job = job_of(reader);
     found.port = static_cast<int>(port_of(reader));
     TRY(reader.checked());
     constexpr int most = 65535;

@@ -47,6 +47,7 @@ Result<TrainingResult> rehearse(TrainingStep& step, const TextSource& text, cons
                 .seconds = outcome.seconds,
                 .tokens_per_second = unknown});
     result.timeline = std::move(outcome.timeline);
+    if (options.stopped && options.stopped()) break;
   }
   return result;
 }
@@ -130,6 +131,7 @@ class Rank {
     training.checkpoint.fingerprint = fingerprint();
     training.checkpoint_interval = options_.checkpoint_interval;
     training.resume = options_.resume;
+    training.stopped = options_.stopped;
     return training;
   }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,8 @@ struct RunOptions {
   std::string checkpoint;     // folder; empty: none
   std::int64_t checkpoint_interval = 0;
   bool resume = false;
-  bool prefetch_thread = true;  // a thread reads the next step's text
+  bool prefetch_thread = true;         // a thread reads the next step's text
+  std::function<bool()> stopped = {};  // as in TrainingOptions
   // The communicator emulates all other ranks with synthetic data and the rank measures itself alone. The loss is then
   // meaningless, and checkpoints, expert balance and the checks of a training do not apply.
   bool emulated = false;

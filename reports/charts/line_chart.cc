@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "reports/charts/chart_frame.h"
 #include "reports/text/format.h"
@@ -13,13 +15,19 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::string_view line_rules =
-    R"css(path.line { fill: none; stroke-width: 2; stroke-linejoin: round; } circle { stroke: none; }
+    R"css(path.line { fill: none; stroke-width: 2; stroke-linejoin: round; } circle { stroke: none; } circle.faint { fill-opacity: .4; }
 rect.band { fill-opacity: .14; stroke: none; } circle.ring { stroke-width: 1.6; } .limit { stroke-dasharray: 6 4; }
 )css";
 
 std::string line_tick_text(double tick) {
   return std::abs(tick) >= 10'000 ? grouped(tick) : fmt::format("{:.6g}", tick);
 }
+
+// Where the text of a mark stands: it ends at x, or begins there.
+struct LabelPlace {
+  double x = 0, baseline = 0;
+  bool before = false;
+};
 
 class LinePicture : private Drawing {
   static constexpr double left = 84, top = 66, plot_width = 760, panel_height = 220, panel_gap = 26, right_margin = 24;
@@ -86,6 +94,7 @@ class LinePicture : private Drawing {
     frame(plot);
     for (const LineChart::Limit& limit : chart_.limits) add_limit(plot, limit);
     y_title(plot, chart_.panels[index].y_title);
+    pieces_.clear();
     for (const LineChart::Series& series : chart_.panels[index].series) add_series(plot, vertical_[index], series);
     if (index == 0) add_marks(plot);
   }
@@ -96,32 +105,67 @@ class LinePicture : private Drawing {
          plot.bottom(), x + 6, plot.bottom() - 8, escape_html(limit.label));
   }
 
+  // Notes the way from the last point to the next one, or that point alone, as places that labels keep free.
+  void add_pieces(double x, double y, bool drawing) {
+    constexpr double length = 4;
+    const auto [from_x, from_y] = drawing ? pieces_.back() : std::pair(x, y);
+    const auto count = std::max(1.0, std::ceil(std::hypot(x - from_x, y - from_y) / length));
+    for (double i = 1; i <= count; ++i)
+      pieces_.emplace_back(from_x + (x - from_x) * i / count, from_y + (y - from_y) * i / count);
+  }
+
   void add_series(const PlotArea& plot, const Scale& vertical, const LineChart::Series& series) {
-    const std::string css = css_class(series.name);
+    const std::string css = css_class(series.name), faint = series.scattered ? " faint" : "";
     std::string path, points;
     bool drawing = false;
     for (const LineChart::Point& point : series.points) {
       if (point.y) {
         const double x = x_of(horizontal_, point.x), y = plot.y(vertical.share(*point.y));
+        add_pieces(x, y, drawing);
         path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x, y);
-        points += fmt::format(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}{} at {}</title></circle>)"
-                              "\n",
-                              css, x, y, escape_html(series.name.empty() ? "" : series.name + ": "), number(*point.y),
-                              line_tick_text(point.x));
+        points +=
+            fmt::format(R"(<circle class="{}{}" cx="{:.1f}" cy="{:.1f}" r="2.5"><title>{}{} at {}</title></circle>)"
+                        "\n",
+                        css, faint, x, y, escape_html(series.name.empty() ? "" : series.name + ": "), number(*point.y),
+                        line_tick_text(point.x));
       }
-      drawing = point.y.has_value();
+      drawing = point.y.has_value() && !series.scattered;
     }
-    if (!path.empty()) line(R"(<path class="line {}" d="{}"/>)", css, path);
+    if (!path.empty() && !series.scattered) line(R"(<path class="line {}" d="{}"/>)", css, path);
     add("{}", points);
   }
 
+  // Returns how much a label would cover: pieces of lines, and each edge of the plot that it crosses as many of them.
+  std::size_t covered(const PlotArea& plot, const LabelPlace& place, double width) const {
+    constexpr double ascent = 13, descent = 6;
+    constexpr std::size_t edge = 100;
+    const double from = place.before ? place.x - width : place.x, to = from + width;
+    const double high = place.baseline - ascent, low = place.baseline + descent;
+    const auto inside = [&](const std::pair<double, double>& piece) {
+      return piece.first > from && piece.first < to && piece.second > high && piece.second < low;
+    };
+    const auto pieces = static_cast<std::size_t>(std::ranges::count_if(pieces_, inside));
+    return pieces + edge * static_cast<std::size_t>((from < plot.left) + (to > plot.right()) + (high < plot.top) +
+                                                    (low > plot.bottom()));
+  }
+
   void add_marks(const PlotArea& plot) {
+    constexpr double beside = 11, above = 9, below = 18, row = 18;
+    constexpr std::size_t corners = 4, rows = 3;
     for (const LineChart::Mark& mark : chart_.marks) {
       const double x = x_of(horizontal_, mark.x), y = plot.y(vertical_[0].share(mark.y));
-      const bool at_right = x > left + plot_width / 2;
+      const bool before = x > left + plot_width / 2;
+      std::array<LabelPlace, corners * rows> places;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const bool here = (i % 2 == 0) == before;
+        const double away = static_cast<double>(i / corners) * row;
+        places[i] = {here ? x - beside : x + beside, i % corners < 2 ? y - above - away : y + below + away, here};
+      }
+      const LabelPlace best = *std::ranges::min_element(
+          places, {}, [&](const LabelPlace& place) { return covered(plot, place, text_width(mark.label)); });
       add(R"(<circle class="ring outline" cx="{:.1f}" cy="{:.1f}" r="7"/>)", x, y);
-      line(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", at_right ? x - 11 : x + 11,
-           y - 9, at_right ? "end" : "start", escape_html(mark.label));
+      line(R"(<text class="strong" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", best.x, best.baseline,
+           best.before ? "end" : "start", escape_html(mark.label));
     }
   }
 
@@ -145,6 +189,7 @@ class LinePicture : private Drawing {
   std::vector<Scale> vertical_;  // of each panel
   std::vector<double> values_;   // every x, rising
   std::vector<std::string> names_;
+  std::vector<std::pair<double, double>> pieces_;  // pixels of the lines of the panel that is being drawn
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct LineChart {
   struct Series {
     std::string name;  // for the legend; its position among all names decides its colour
     std::vector<Point> points;
+    bool scattered = false;  // faint points without a line
   };
   struct Panel {
     std::string y_title;     // with its unit

@@ -23,7 +23,7 @@ constexpr std::array<BlockLook, 5> block_looks = {{{"F", "F forward"},
                                                    {"W", "W weight gradient"},
                                                    {"FB", "FB overlapped pair"}}};
 
-// The colours of the HTML report, so that an op has the same colour in both.
+// A colour for each kind of op, light and dark.
 constexpr std::string_view schedule_rules =
     R"css(.label { font-size: 11px; text-anchor: middle; pointer-events: none; fill: #fff; }
 .block { stroke-width: .5; stroke: #fff; } .marked { fill-opacity: .72; } .idle { fill: #e4e8ee; }

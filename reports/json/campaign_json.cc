@@ -1,8 +1,8 @@
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/base/text.h"
-#include "reports/json/detail/document.h"
+#include "reports/json/detail/campaign_parts.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/campaign/campaign_report.h"
 
@@ -11,27 +11,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Days of a campaign that never ends are null.
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
-Json quantile_object(const model::Quantiles& quantiles, double factor = 1) {
-  return {{"p10", finite_or_null(quantiles.p10 * factor)},
-          {"p50", finite_or_null(quantiles.p50 * factor)},
-          {"p90", finite_or_null(quantiles.p90 * factor)}};
-}
-
-Json time_of_campaign(const sim::CampaignTime& time) {
-  return {{"useful_s", time.useful_s}, {"lost_s", time.lost_s},       {"checkpoint_s", time.checkpoint_s},
-          {"detect_s", time.detect_s}, {"restart_s", time.restart_s}, {"wait_s", time.wait_s},
-          {"slow_s", time.slow_s},     {"planned_s", time.planned_s}, {"total_s", time.total()}};
-}
-
 Json points_of_campaign(const std::vector<sim::CampaignPoint>& points, const char* key) {
   Json json = Json::array();
   for (const sim::CampaignPoint& point : points) {
     Json& object = json.emplace_back(Json::object());
     if (!point.name.empty()) object["name"] = point.name;
-    object.update({{key, point.value}, {"days", quantile_object(point.days)}, {"goodput", point.goodput}});
+    object.update({{key, point.value}, {"days", quantile_object<Json>(point.days)}, {"goodput", point.goodput}});
   }
   return json;
 }
@@ -44,7 +29,7 @@ Json failures_of_campaign(const sim::CampaignAnswer& answer) {
     json.push_back({{"name", failure.name},
                     {"per_gpu_hour", failure.per_gpu_hour},
                     {"detect_s", failure.detect_s},
-                    {"repair_s", finite_or_null(failure.repair_s)},
+                    {"repair_s", finite_or_null<Json>(failure.repair_s)},
                     {"slows", failure.slows},
                     {"mean_times", mode < means.size() ? Json(means[mode]) : Json(nullptr)}});
   }
@@ -58,7 +43,7 @@ Json finish_of_campaign(const std::optional<sim::FinishBy>& finish) {
     const bool ran = on.reason.empty();
     tried.push_back({{"gpus", on.gpus},
                      {"step_s", ran ? Json(on.step_s) : Json(nullptr)},
-                     {"days", ran ? quantile_object(on.days) : Json(nullptr)},
+                     {"days", ran ? quantile_object<Json>(on.days) : Json(nullptr)},
                      {"in_time", ran ? Json(on.in_time) : Json(nullptr)},
                      {"reason", text_or_null<Json>(on.reason)}});
   }
@@ -68,9 +53,9 @@ Json finish_of_campaign(const std::optional<sim::FinishBy>& finish) {
 Json checkpoint_of_campaign(const CampaignReport& report) {
   const sim::CheckpointPolicy& policy = report.answer.input.checkpoint;
   const sim::CampaignResult& result = report.answer.result;
-  return {{"interval_s", finite_or_null(result.checkpoint_interval_s)},
-          {"young_s", finite_or_null(result.young_s)},
-          {"daly_s", finite_or_null(result.daly_s)},
+  return {{"interval_s", finite_or_null<Json>(result.checkpoint_interval_s)},
+          {"young_s", finite_or_null<Json>(result.young_s)},
+          {"daly_s", finite_or_null<Json>(result.daly_s)},
           {"stall_s", policy.stall_s},
           {"write_s", policy.write_s},
           {"load_s", policy.load_s},
@@ -96,17 +81,17 @@ Json body_of_campaign(const CampaignReport& report) {
                       {"tokens_per_step", phase.tokens_per_step},
                       {"step_s", phase.step_s}});
   Json seeds = Json::array();
-  for (const double days : result.days_of_seed) seeds.push_back(finite_or_null(days));
-  return {{"days", quantile_object(answer.days)},
-          {"gpu_hours", quantile_object(answer.days, hours)},
-          {"cost_usd", price != nullptr ? quantile_object(answer.days, hours * price->value) : Json(nullptr)},
-          {"goodput", quantile_object(result.goodput)},
+  for (const double days : result.days_of_seed) seeds.push_back(finite_or_null<Json>(days));
+  return {{"days", quantile_object<Json>(answer.days)},
+          {"gpu_hours", quantile_object<Json>(answer.days, hours)},
+          {"cost_usd", price != nullptr ? quantile_object<Json>(answer.days, hours * price->value) : Json(nullptr)},
+          {"goodput", quantile_object<Json>(result.goodput)},
           {"mean_goodput", result.mean_goodput},
-          {"interruptions", quantile_object(result.interruptions)},
+          {"interruptions", quantile_object<Json>(result.interruptions)},
           {"finished", result.finished},
           {"never", text_or_null<Json>(result.never)},
-          {"hours_between_failures", finite_or_null(result.hours_between_failures)},
-          {"mean_time_s", time_of_campaign(result.mean)},
+          {"hours_between_failures", finite_or_null<Json>(result.hours_between_failures)},
+          {"mean_time_s", time_of_campaign<Json>(result.mean)},
           {"reliability", report.reliability.name},
           {"failures", failures_of_campaign(answer)},
           {"checkpoint", checkpoint_of_campaign(report)},

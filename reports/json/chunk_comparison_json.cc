@@ -2,8 +2,8 @@
 #include <utility>
 #include <vector>
 
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/chunk_comparison.h"
 

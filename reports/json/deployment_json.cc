@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"
 #include "reports/text/plan/deployment_report.h"
@@ -69,9 +69,10 @@ Json option_of(const sim::DeploymentOption& option) {
 
 std::string deployment_json(const sim::DeploymentAnswer& answer) {
   Json sites = Json::array();
-  for (const std::size_t place : answer.order) {
-    sites.push_back(option_of(answer.options[place]));
-    sites.back()["rank"] = sites.size();
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    sites.push_back(option_of(answer.options[answer.order[i]]));
+    sites.back()["rank"] = i + 1;
+    sites.back()["probability_best"] = answer.best_with.empty() ? Json(nullptr) : Json(answer.best_with[i]);
   }
   for (const sim::DeploymentOption& option : answer.options)
     if (option.search.best.empty()) sites.push_back(option_of(option));

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "reports/generation_report.h"
-#include "reports/json/detail/document.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 
 namespace plumbline::reports {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "model/base/text.h"
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/quantities.h"
 #include "reports/text/step/run_report.h"
 
@@ -27,7 +27,7 @@ Json value_of(const T& value) {
   } else if constexpr (std::is_same_v<T, model::ConfigValue>) {
     return std::visit([](const auto& alternative) { return Json(alternative); }, value);
   } else if constexpr (std::is_same_v<T, model::StageLayers>) {
-    return value.counts.empty() && value.balanced ? Json("balanced") : Json(value.counts);
+    return value.counts.empty() ? Json(value.even ? "even" : "balanced") : Json(value.counts);
   } else {
     return Json(value);
   }

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {

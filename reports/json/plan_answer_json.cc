@@ -1,11 +1,13 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/document.h"
+#include "reports/json/detail/campaign_parts.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/break_even.h"
+#include "sim/search/campaign_risk.h"
 
 namespace plumbline::reports {
 namespace {
@@ -16,15 +18,16 @@ Json ends_of(const std::optional<model::Quantiles>& range) {
   return range ? Json{{"low", range->p10}, {"high", range->p90}} : Json(nullptr);
 }
 
+Json probability_of(const sim::PlanCost& cost, const sim::Limits& limits) {
+  return limits.any() ? value_or_null<Json>(sim::probability_within(cost, limits)) : Json(nullptr);
+}
+
 // Adds the probabilities of a candidate, null where there are no draws or no limit.
 void add_probabilities(Json& json, const sim::PlanCost& cost, const sim::Limits& limits,
                        const std::vector<double>& best_with, std::size_t place) {
-  const auto within = [&](const sim::Limits& limit) {
-    return limit.any() ? value_or_null<Json>(sim::probability_within(cost, limit)) : Json(nullptr);
-  };
   json["probability_best"] = best_with.empty() ? Json(nullptr) : Json(best_with[place]);
-  json["probability_deadline"] = within({.days = limits.days});
-  json["probability_budget"] = within({.usd = limits.usd});
+  json["probability_deadline"] = probability_of(cost, {.days = limits.days});
+  json["probability_budget"] = probability_of(cost, {.usd = limits.usd});
 }
 
 Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std::string& reason) {
@@ -38,6 +41,7 @@ Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std
       {"cost_usd_high", value_or_null<Json>(cost.usd_high)},
       {"memory", {{"peak_bytes", row.result.memory.peak_bytes}, {"capacity_bytes", row.result.memory.capacity_bytes}}},
       {"within_limits", sim::within(cost, answer.limits)},
+      {"twins", row.twins},
       {"interval", Json::parse(interval_json(row.result.interval))},
       {"reason", text_or_null<Json>(reason)},
       {"plan", Json::parse(plan_json(row.plan))}};
@@ -76,6 +80,29 @@ Json price_json(const sim::ClusterOption& option) {
   return json;
 }
 
+Json risk_of(const std::optional<sim::CampaignRisk>& risk, const sim::Limits& limits) {
+  if (!risk) return nullptr;
+  const sim::CampaignResult& campaign = risk->result;
+  const auto quantiles = [](const std::optional<model::Quantiles>& found) {
+    return found ? quantile_object<Json>(*found) : Json(nullptr);
+  };
+  return {{"days", quantiles(risk->days)},
+          {"cost_usd", quantiles(risk->usd)},
+          {"probability_deadline", probability_of(risk->cost, {.days = limits.days})},
+          {"probability_budget", probability_of(risk->cost, {.usd = limits.usd})},
+          {"goodput", quantile_object<Json>(campaign.goodput)},
+          {"mean_goodput", campaign.mean_goodput},
+          {"interruptions", quantile_object<Json>(campaign.interruptions)},
+          {"finished", campaign.finished},
+          {"never", text_or_null<Json>(campaign.never)},
+          {"hours_between_failures", finite_or_null<Json>(campaign.hours_between_failures)},
+          {"mean_time_s", time_of_campaign<Json>(campaign.mean)},
+          {"checkpoint_interval_s", finite_or_null<Json>(campaign.checkpoint_interval_s)},
+          {"spare_nodes", risk->input.spare_nodes},
+          {"reliability", risk->rates},
+          {"seeds", risk->input.seeds}};
+}
+
 // Returns the object of an option; `place` is its rank in the order, nullopt for an option without a plan.
 Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& option,
                        const std::optional<std::size_t>& place) {
@@ -97,6 +124,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                {"measured_by_family", nullptr},
                {"interval", nullptr},
                {"price", price_json(option)},
+               {"campaign", nullptr},
                {"notes", option.notes},
                {"search",
                 {{"space", option.search.space},
@@ -113,6 +141,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
   if (*place > 0) json["reason"] = reason_between(answer.options[answer.order[*place - 1]], option, answer.objective);
   json["measured_share"] = measured_share(option.plans.front().result);
   json["measured_by_family"] = families_of(option.plans.front().result);
+  json["campaign"] = risk_of(option.risk, answer.limits);
   json["interval"] = ends_of(objective_interval(option.plans.front(), answer.objective));
   add_probabilities(json, option.plans.front().cost, answer.limits, answer.best_with, *place);
   return json;

@@ -102,8 +102,9 @@ class Reader {
     for (const auto& [tier, share] : value.items()) assign(share, key, field[tier]);
   }
   void assign(const Json& value, const std::string& key, model::StageLayers& field) {
-    field = {{}, value == "balanced"};
-    if (!field.balanced) assign(value, key, field.counts);
+    field = {};
+    if (value != "balanced" && value != "even") assign(value, key, field.counts);
+    field.even = value != "balanced" && field.counts.empty();
   }
   void assign(const Json& value, const std::string& key, model::ConfigValue& field) {
     if (value.is_string()) {
@@ -250,6 +251,7 @@ bool read_timeline(Reader& reader, model::Timeline& timeline) {
 }  // namespace
 
 model::Result<StoredResult> read_result(std::string_view text, const std::string& path) {
+  TRY(model::check_nesting(text, path));
   const Json json = Json::parse(text, nullptr, false);
   const auto refuse = [&path](std::string message, std::string key) {
     return model::wrong_input_at(path, 0, std::move(key), std::move(message),

@@ -1,7 +1,7 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/text/plan/schedule_report.h"
 
 namespace plumbline::reports {
@@ -64,6 +64,20 @@ std::string schedule_json(const model::CostedSchedule& output) {
   json["schedule"].update(results);
   json.update(results);
   return document("schedule", json);
+}
+
+std::string schedule_page_data(const model::CostedSchedule& output) {
+  Json ops = Json::array();
+  for (std::size_t rank = 0; rank < output.schedule.ranks.size(); ++rank) {
+    for (std::size_t slot = 0; slot < output.schedule.ranks[rank].size(); ++slot) {
+      const model::ScheduleOp& op = output.schedule.ranks[rank][slot];
+      const std::string forward = op.f_mb < 0 ? "" : std::to_string(op.f_mb);
+      const std::string backward = op.b_mb < 0 ? "" : std::to_string(op.b_mb);
+      ops.push_back({rank, model::to_string(op.type), output.evaluation.start[rank][slot], output.end[rank][slot],
+                     forward + (forward.empty() || backward.empty() ? "" : "/") + backward});
+    }
+  }
+  return Json{{"ops", ops}}.dump();
 }
 
 std::string comparison_csv(const std::vector<ComparedSchedule>& schedules) {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/document.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"
 #include "reports/text/serving/serving_report.h"
@@ -88,7 +88,8 @@ Json serving_of(const model::ServingResult& result) {
                         {"ttft_unloaded_s", point.ttft_unloaded_s},
                         {"output_tokens_per_s_per_gpu", point.output_tokens_per_s_per_gpu},
                         {"usd_per_million_output_tokens", number_of(point.usd_per_million_output_tokens)},
-                        {"within_limits", point.within_limits}});
+                        {"within_limits", point.within_limits},
+                        {"dominated", point.dominated}});
   json["notes"] = result.notes;
   return json;
 }

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "reports/csv/csv_table.h"
-#include "reports/json/detail/document.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/trace_comparison.h"
 
@@ -37,6 +37,7 @@ TraceJson gemms_of_trace(const std::vector<ComparedGemm>& gemms) {
                     {"count", gemm.count},
                     {"predicted_s", gemm.predicted_s},
                     {"measured_s", gemm.measured_s},
+                    {"kernels", gemm.kernels},
                     {"flops", gemm.flops}});
   return list;
 }
@@ -74,6 +75,7 @@ std::string trace_comparison_json(const TraceComparisonOutput& output) {
                                 {"reached", c.reached},
                                 {"kernel_s", c.match.all_s},
                                 {"matched_s", c.match.matched_s},
+                                {"reordered_s", c.match.reordered_s},
                                 {"placed_s", c.match.placed_s},
                                 {"notes", c.notes},
                                 {"totals", rows_of_trace(c.totals)},

@@ -6,8 +6,8 @@
 #include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/published_steps.h"
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "reports/json/detail/document.h"
 #include "reports/json/detail/rows_csv.h"
+#include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/whatif/whatif_report.h"
 
@@ -133,6 +133,7 @@ std::string sweep_json(const sim::SweepResult& result) {
                                     {"fidelity", sim::to_string(result.fidelity)},
                                     {"plateau", result.limits.plateau},
                                     {"hidden", result.limits.hidden}}},
+                                  {"complete", result.complete},
                                   {"points", points},
                                   {"optimum", optimum_of(result)},
                                   {"plateau", plateau},

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -146,6 +148,8 @@ model::Result<TensorBoard> TensorBoard::create(const std::string& folder, double
   const std::string name =
       fmt::format("events.out.tfevents.{}.{}.plumbline", static_cast<std::int64_t>(wall_time), host_name());
   const std::string path = (std::filesystem::path(folder) / name).string();
+  if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, failed)))
+    return model::wrong_input_at(path, 0, "", "is a link, which is not followed");
   TensorBoard board(path, std::ofstream(path, std::ios::binary | std::ios::app));
   std::string event = event_at(wall_time);
   put_bytes(event, 3, "brain.Event:2");  // file_version, the only one that exists
@@ -167,7 +171,9 @@ model::Result<void> TensorBoard::write(std::int64_t step, double wall_time, cons
 
 model::Result<void> TensorBoard::append(const std::string& event) {
   stream_ << record_of(event) << std::flush;
-  if (!stream_) return model::wrong_input_at(path_, 0, "", "cannot be written");
+  if (!stream_)
+    return model::wrong_input_at(path_, 0, "", fmt::format("cannot be written: {}", std::strerror(errno)),
+                                 "the disk may be full, or the folder not yours");
   return {};
 }
 

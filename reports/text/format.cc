@@ -63,6 +63,10 @@ std::string scaled(double value) {
 }
 
 std::string escape_html(std::string_view text) {
+  constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
+  const auto is_no_character_of_xml = [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+  };
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
@@ -83,7 +87,7 @@ std::string escape_html(std::string_view text) {
         out += "&#39;";
         break;
       default:
-        out += c;
+        out += is_no_character_of_xml(c) ? replacement : std::string_view(&c, 1);
     }
   }
   return out;

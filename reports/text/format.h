@@ -14,7 +14,7 @@ std::string gigabytes(double bytes);             // 1 GB = 1e9 B, one decimal, n
 std::string percent(double fraction);            // 0.438 -> 43.8 %
 std::string signed_percent(double fraction);     // 0.012 -> +1.2 %
 std::string scaled(double value);                // 14.80 T, 2.664 M, 512
-std::string escape_html(std::string_view text);  // for element text and quoted attributes
+std::string escape_html(std::string_view text);  // for HTML and SVG; control characters become U+FFFD
 std::string escape_json(std::string_view text);  // for the inside of a JSON string
 
 }  // namespace plumbline::reports

@@ -1,4 +1,4 @@
-#include "reports/trace/detail/gzip.h"
+#include "reports/trace/gzip.h"
 
 #include <zlib.h>
 

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <utility>
 #include <vector>
 
 #include "model/plan/plan.h"
@@ -34,14 +33,19 @@ std::string label_of(const model::ResultComparison& comparison, const model::Com
 
 }  // namespace
 
-Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison) {
+std::vector<TraceSubject> recorded_subjects(const model::ResultComparison& comparison) {
   std::vector<TraceSubject> subjects;
-  for (const model::ComparisonSubject& subject : comparison.subjects) {
-    if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
-    subjects.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names, subject.result->fidelity,
-                        model::to_toml(subject.plan)});
-  }
+  for (const model::ComparisonSubject& subject : comparison.subjects)
+    if (!subject.timeline.spans.empty())
+      subjects.push_back({label_of(comparison, subject), &subject.timeline, subject.rank_names,
+                          subject.result->fidelity, model::to_toml(subject.plan)});
   return subjects;
+}
+
+Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison) {
+  for (const model::ComparisonSubject& subject : comparison.subjects)
+    if (subject.timeline.spans.empty()) return tl::unexpected(without_timeline(subject));
+  return recorded_subjects(comparison);
 }
 
 }  // namespace plumbline::reports

@@ -34,7 +34,7 @@ class RankLoader {
   }
 
  private:
-  const model::ScheduleTable::SlotClass& stages(std::uint16_t slot_class) const {
+  const model::ScheduleTable::SlotClass& stages(std::uint32_t slot_class) const {
     return work_.table->classes[slot_class];
   }
   const OptimizerLoad& optimizer(std::int32_t stage) const {

@@ -16,6 +16,7 @@
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/stage_balance.h"
 
 namespace plumbline::sim {
 
@@ -51,11 +52,7 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
   for (std::int64_t size = plan.batch.micro_batch_size / 2; size >= 1; size /= 2)
     changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
   for (const model::Degree& degree : model::parallel_degrees) {
-    Settings twice = {fmt::format("parallelism.{}={}", degree.name, 2 * degrees.*degree.value)};
-    const bool moves_layers =
-        degree.value == &Plan::Parallelism::pipeline && !plan.schedule.layers_per_stage.counts.empty();
-    if (moves_layers) twice.emplace_back("schedule.layers_per_stage=[]");
-    changes.push_back(std::move(twice));
+    changes.push_back({fmt::format("parallelism.{}={}", degree.name, 2 * degrees.*degree.value)});
   }
   if (degrees.tensor > 1 && !degrees.sequence) changes.push_back({"parallelism.sequence=true"});
   if (plan.schedule.kind != "1f1b") {
@@ -81,7 +78,7 @@ void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
 std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings) {
   auto plan = model::read_plan(plan_text, inputs.plan.file, settings);
   if (!plan) return std::nullopt;
-  inputs.plan = std::move(*plan);
+  inputs.plan = with_balanced_stages(std::move(*plan), inputs);
   const auto layout = model::make_layout(inputs.plan, inputs.architecture);
   if (!layout) return std::nullopt;
   const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));

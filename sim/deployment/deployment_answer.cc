@@ -12,7 +12,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Gives the best deployment its interval.
+// Gives the best deployment its interval and its draws.
 model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   if (option.search.best.empty() || !option.search.complete) return {};
   RankedDeployment& best = option.search.best.front();
@@ -20,8 +20,44 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   inputs.plan = best.plan;
   IntervalOptions options;
   options.threads = threads;
-  best.result.interval = TRY(serving_interval_of(inputs, best.result, options));
+  auto drawn = TRY(draw_serving_interval(inputs, best.result, options));
+  best.result.interval = std::move(drawn.interval);
+  const auto price = price_of(option.on).value;
+  // Prices of two clusters are two facts; sizes of one cluster have one price.
+  const std::vector<double> prices =
+      price ? price_draws(*price, "price " + option.on.cluster, options.seed, options.draws)
+            : std::vector<double>(options.draws, 1);
+  for (std::size_t i = 0; i < options.draws; ++i) {
+    model::ServingResult result = best.result;
+    result.tpot_s *= drawn.tpot_ratio[i];
+    result.output_tokens_per_s *= drawn.rate_ratio[i];
+    DeploymentGoal goal = option.goal;
+    if (goal.usd_per_gpu_hour) *goal.usd_per_gpu_hour *= prices[i];
+    option.value_draws.push_back(value_of(best.plan, result, goal).value_or(best.value));
+  }
   return {};
+}
+
+// Returns DeploymentAnswer::best_with.
+std::vector<double> shares_best(const DeploymentAnswer& answer) {
+  const auto draws_of = [&](std::size_t place) -> const std::vector<double>& {
+    return answer.options[answer.order[place]].value_draws;
+  };
+  std::size_t draws = answer.order.empty() ? 0 : draws_of(0).size();
+  for (std::size_t i = 0; i < answer.order.size(); ++i) draws = std::min(draws, draws_of(i).size());
+  std::vector<double> shares(draws > 0 ? answer.order.size() : 0);
+  for (std::size_t draw = 0; draw < draws; ++draw) {
+    std::vector<std::size_t> best;
+    for (std::size_t i = 0; i < answer.order.size(); ++i) {
+      if (answer.best(0).within && !answer.best(i).within) continue;
+      const double value = draws_of(i)[draw];
+      if (!best.empty() && better(answer.objective, draws_of(best.front())[draw], value)) continue;
+      if (!best.empty() && better(answer.objective, value, draws_of(best.front())[draw])) best.clear();
+      best.push_back(i);
+    }
+    for (const std::size_t i : best) shares[i] += 1 / static_cast<double>(draws * best.size());
+  }
+  return shares;
 }
 
 }  // namespace
@@ -52,6 +88,7 @@ void rank(DeploymentAnswer& answer) {
     if (one.within != other.within) return one.within;
     return better(answer.objective, one.value, other.value);
   });
+  answer.best_with = shares_best(answer);
 }
 
 std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {

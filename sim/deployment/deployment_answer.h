@@ -17,6 +17,9 @@ struct DeploymentOption {
   ClusterOption on;  // its cluster, inputs, notes and error
   DeploymentGoal goal;
   DeploymentSearchResult search;
+  // value_of() the best deployment in each draw, at its requests in flight. The same index is the same draw on every
+  // cluster; empty: not drawn.
+  std::vector<double> value_draws;
 };
 
 struct DeploymentAnswer {
@@ -27,6 +30,9 @@ struct DeploymentAnswer {
   std::vector<DeploymentOption> options;
   bool complete = true;            // false: stopped before everything was decided
   std::vector<std::size_t> order;  // indices of options with a deployment, the best first
+  // In the order of `order`: the share of the draws in which the best deployment of each is the best of those that keep
+  // the limits as predicted, of all where none does. Equal values share a draw. Empty where one has no draws.
+  std::vector<double> best_with;
 
   const DeploymentOption& first() const { return options[order.front()]; }
   const RankedDeployment& best(std::size_t place) const { return options[order[place]].search.best.front(); }
@@ -37,7 +43,7 @@ struct DeploymentAnswer {
 model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
                                   const SearchOptions& options);
 
-// Fills `order`: options whose best deployment keeps the limits come first.
+// Fills `order` and `best_with`: options whose best deployment keeps the limits come first.
 void rank(DeploymentAnswer& answer);
 
 // Returns what would have to change where no deployment keeps the limits, as a sentence without full stop for each.

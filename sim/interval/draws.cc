@@ -1,12 +1,11 @@
 #include "sim/interval/detail/draws.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "model/profile/constant_rules.h"
@@ -16,6 +15,8 @@
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
+#include "sim/tasks/indices.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
 
@@ -62,6 +63,35 @@ class ChangedSteps {
   std::optional<double> now_;
 };
 
+// Steps with changed inputs, each used by one thread at a time.
+class ChangedStepsPool {
+ public:
+  explicit ChangedStepsPool(const Inputs& inputs) : inputs_(inputs) {}
+
+  // Returns use(steps).
+  template <class Use>
+  auto with(const Use& use) {
+    std::unique_ptr<ChangedSteps> steps = take();
+    auto result = use(*steps);
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(steps));
+    return result;
+  }
+
+ private:
+  std::unique_ptr<ChangedSteps> take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return std::make_unique<ChangedSteps>(inputs_);
+    std::unique_ptr<ChangedSteps> steps = std::move(idle_.back());
+    idle_.pop_back();
+    return steps;
+  }
+
+  const Inputs& inputs_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ChangedSteps>> idle_;
+};
+
 // All predictions behind one interval: a row of the hypercube each, and for the gradient each uncertainty by itself.
 class Drawing {
  public:
@@ -70,15 +100,17 @@ class Drawing {
   Drawing(const Inputs& inputs, const IntervalOptions& options, Drawn& drawn)
       : inputs_(inputs), options_(options), drawn_(drawn) {}
 
-  model::Result<void> run(bool gradient) {
-    const std::size_t blocks = gradient ? (drawn_.uncertainties.size() + block - 1) / block : 0;
+  model::Result<void> run() {
+    const std::size_t blocks = options_.parts ? (drawn_.uncertainties.size() + block - 1) / block : 0;
     rows_.resize(options_.draws);
-    if (gradient) effects_.assign(drawn_.uncertainties.size(), 0);
-    ChangedSteps first(inputs_);
-    const ChangedStep now = TRY(first.of({}));
-    on_all_threads(first, blocks + rows_.size(), [&](std::size_t task, ChangedSteps& steps) {
-      if (task < blocks) return one_by_one(task * block, steps);
-      rows_[task - blocks] = steps.of(change_of(drawn_, task - blocks));
+    if (options_.parts) effects_.assign(drawn_.uncertainties.size(), 0);
+    ChangedStepsPool pool(inputs_);
+    const ChangedStep now = TRY(pool.with([](ChangedSteps& steps) { return steps.of({}); }));
+    limit_threads(options_.threads, [&] {
+      for_each_index(blocks, [&](std::size_t task) { one_by_one(task * block, pool); });
+      for_each_index(rows_.size(), [&](std::size_t row) {
+        rows_[row] = pool.with([&](ChangedSteps& steps) { return steps.of(change_of(drawn_, row)); });
+      });
     });
     drawn_.draws.step = now.parts;
     for (const std::optional<Step>& row : rows_) {
@@ -96,33 +128,19 @@ class Drawing {
   static constexpr std::size_t block = 8;
   static constexpr double no_effect = 1e-4;  // of a block, on ln(time)
 
-  template <class Task>
-  void on_all_threads(ChangedSteps& first, std::size_t tasks, const Task& task) {
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&](ChangedSteps& steps) {
-      for (std::size_t one = next++; one < tasks; one = next++) task(one, steps);
+  void one_by_one(std::size_t first, ChangedStepsPool& pool) {
+    const auto effect_of = [&](const InputChange& change) {
+      return pool.with([&](ChangedSteps& steps) { return steps.effect_of(change); });
     };
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const std::size_t threads = std::min<std::size_t>(options_.threads > 0 ? options_.threads : cores, tasks);
-    std::vector<std::jthread> workers;
-    for (std::size_t i = 1; i < threads; ++i)
-      workers.emplace_back([&] {
-        ChangedSteps steps(inputs_);
-        work(steps);
-      });
-    work(first);
-  }
-
-  void one_by_one(std::size_t first, ChangedSteps& steps) {
     const std::size_t end = std::min(first + block, drawn_.uncertainties.size());
     InputChange all;
     for (std::size_t u = first; u < end; ++u) drawn_.uncertainties[u].apply(1, all);
-    const model::Result<double> together = steps.effect_of(all);
+    const model::Result<double> together = effect_of(all);
     if (together && std::abs(*together) < no_effect) return;
     for (std::size_t u = first; u < end; ++u) {
       InputChange change;
       drawn_.uncertainties[u].apply(1, change);
-      effects_[u] = steps.effect_of(change);
+      effects_[u] = effect_of(change);
     }
   }
 
@@ -161,7 +179,7 @@ InputChange change_of(const Drawn& drawn, std::size_t row) {
   return change;
 }
 
-model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient) {
+model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options) {
   const Inputs shared = TRY(inputs_of_draws(inputs));
   Drawn drawn;
   add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);
@@ -172,12 +190,8 @@ model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, 
   });
   for (const Uncertainty& one : drawn.uncertainties)
     drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
-  TRY(Drawing(shared, options, drawn).run(gradient));
+  TRY(Drawing(shared, options, drawn).run());
   return drawn;
-}
-
-model::Result<StepDraws> draw_steps(const Inputs& inputs, const IntervalOptions& options) {
-  return TRY(draw(inputs, options, false)).draws;
 }
 
 }  // namespace plumbline::sim

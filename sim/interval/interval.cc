@@ -71,15 +71,16 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
 
 model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
                                                      const IntervalOptions& options) {
-  const Drawn drawn = TRY(draw(inputs, options, true));
+  const Drawn drawn = TRY(draw(inputs, options));
   model::PredictionInterval interval = without_parts(drawn, inputs, result, options);
-  interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
+  if (options.parts) interval.parts = parts_of(drawn, left_of(inputs.left, left_source, options).value_or(Left{}));
   return interval;
 }
 
 model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
-                                           const IntervalOptions& options) {
-  Drawn drawn = TRY(draw(inputs, options, false));
+                                           IntervalOptions options) {
+  options.parts = false;
+  Drawn drawn = TRY(draw(inputs, options));
   return DrawnInterval{without_parts(drawn, inputs, result, options), std::move(drawn.draws)};
 }
 

@@ -21,7 +21,8 @@
 namespace plumbline::sim {
 
 // Returns the interval of a result that was predicted from the inputs, at any fidelity: the draws' ratios times its
-// step, what is left, and the range of the price. Errors: as draw_steps().
+// step, what is left, and the range of the price. Errors: those of Predictor::closed_form() on
+// the plan as it is.
 model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
                                                      const IntervalOptions& options = {});
 
@@ -31,12 +32,21 @@ struct DrawnInterval {
   StepDraws draws;
 };
 model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
-                                           const IntervalOptions& options = {});
+                                           IntervalOptions options = {});
 
 // Returns the interval of a deployment that serves, at the requests in flight of its result: constants and shapes, the
 // load of experts, what is left of the engine, the price. Errors: those of ServingPredictor::predict().
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
                                                           const IntervalOptions& options = {});
+
+// Returns the same, and its draws: of each the rates over those of the inputs as they are. The same index is the same
+// draw in every deployment.
+struct DrawnServing {
+  model::ServingInterval interval;
+  std::vector<double> tpot_ratio, rate_ratio;  // of the time per output token, of output tokens per second
+};
+model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
+                                                  const IntervalOptions& options = {});
 
 // Returns draws of a price over its value: triangular between its ends. Equal keys have equal draws.
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,

@@ -173,9 +173,10 @@ model::Quantiles quantiles_of(const std::vector<double>& draws, const Left& left
   }
   constexpr double reach = 6;  // standard deviations
   constexpr int halvings = 50;
-  const auto [least, most] = std::ranges::minmax(draws);
+  const auto ends = std::ranges::minmax(draws);
   const auto at = [&](double probability) {
-    double low = std::log(least * factor) - reach * deviation, high = std::log(most * factor) + reach * deviation;
+    double low = std::log(ends.min * factor) - reach * deviation,
+           high = std::log(ends.max * factor) + reach * deviation;
     for (int i = 0; i < halvings; ++i) {
       const double middle = (low + high) / 2;
       (probability_below(std::exp(middle), draws, left) < probability ? low : high) = middle;

@@ -139,6 +139,11 @@ std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<
 
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
                                                           const IntervalOptions& options) {
+  return TRY(draw_serving_interval(inputs, result, options)).interval;
+}
+
+model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
+                                                  const IntervalOptions& options) {
   Inputs own = inputs;
   own.profile = TRY(model::profile_on(inputs.profile, inputs.cluster.device)).profile;
   const ChangedServing deployment(std::move(own), result.concurrency, options.threads);
@@ -154,15 +159,21 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
   for (std::size_t row = 0; row < options.draws; ++row) changes.push_back(change_of(drawn, row));
   const Rates now = TRY(deployment.of(InputChange{})), answer = rates_of(result);
   const std::vector<Rates> draws = TRY(deployment.of(changes));
-  for (const Rates& draw : draws) drawn.draws.time_ratio.push_back(draw.tpot_s / now.tpot_s);
-  drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
-  model::ServingInterval interval;
+  DrawnServing found;
+  for (const Rates& draw : draws) {
+    found.tpot_ratio.push_back(draw.tpot_s / now.tpot_s);
+    found.rate_ratio.push_back(draw.tokens_per_s_per_gpu / now.tokens_per_s_per_gpu);
+  }
+  drawn.draws.time_ratio = found.tpot_ratio;
+  model::ServingInterval& interval = found.interval;
   interval.tpot_s = relative(draws, now, answer, &Rates::tpot_s);
   interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_s);
   interval.output_tokens_per_s_per_gpu = relative(draws, now, answer, &Rates::tokens_per_s_per_gpu);
   interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result.usd_per_million_output_tokens, options);
+  if (!options.parts) return found;
+  drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));
   interval.parts = parts_of(drawn, {});
-  return interval;
+  return found;
 }
 
 }  // namespace plumbline::sim

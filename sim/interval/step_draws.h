@@ -8,9 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/error.h"
 #include "model/result/result.h"
-#include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
 
@@ -45,6 +43,8 @@ struct IntervalOptions {
   // Sources that are taken as known (IntervalPart::source), and keys of single uncertainties.
   std::set<std::string> without = {};
   PeakOf peak = PeakOf::device;  // what peak_bytes is of; fits_probability is always of the device
+  // Whether the interval has its parts, which take a prediction more for each uncertainty that has an effect.
+  bool parts = true;
 };
 
 // The predictions of one plan, draw by draw. The same index is the same draw in every plan, so that plans can be
@@ -56,8 +56,5 @@ struct StepDraws {
   model::StepTimes step;
   std::vector<model::StepTimes> steps;
 };
-
-// Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
-model::Result<StepDraws> draw_steps(const Inputs& inputs, const IntervalOptions& options = {});
 
 }  // namespace plumbline::sim

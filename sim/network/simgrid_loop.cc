@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -104,18 +105,29 @@ std::unique_ptr<s4u::Engine> make_engine() {
   return std::make_unique<s4u::Engine>(&count, arguments.data());
 }
 
+// Returns the bytes that the stack may grow to. The first thread's grows on demand, so its limit is raised to `needed`
+// where the system allows that and leaves the addresses below it free; other threads have what they started with.
+double stack_limit(double needed) {
+  constexpr double left_free = 96 << 20;  // bytes, of the 128 MiB that Linux leaves between the stack and mappings
+  rlimit stack{};
+  if (getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur == RLIM_INFINITY) return unlimited;
+  const auto limit = static_cast<double>(stack.rlim_cur);
+  const bool may_grow = stack.rlim_max == RLIM_INFINITY || static_cast<double>(stack.rlim_max) >= needed;
+  if (limit >= needed || needed > left_free || !may_grow || ::gettid() != ::getpid()) return limit;
+  stack.rlim_cur = static_cast<rlim_t>(needed);
+  return setrlimit(RLIMIT_STACK, &stack) == 0 ? needed : limit;
+}
+
 std::optional<Error> find_link_fault(const std::vector<Link>& links) {
   for (const Link& link : links) {
     if (link.bandwidth > 0 && link.bandwidth <= most_rate) continue;
     return Error{ErrorKind::input, fmt::format("link {} has a bandwidth of {} B/s", link.name, link.bandwidth)};
   }
-  rlimit stack{};
-  const double needed = stack_per_link * static_cast<double>(links.size());
-  if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY &&
-      static_cast<double>(stack.rlim_cur) < needed) {
+  const double needed = stack_per_link * static_cast<double>(links.size()), limit = stack_limit(needed);
+  if (limit < needed) {
     return Error{ErrorKind::infeasible,
-                 fmt::format("{} links need a stack of {:.0f} KiB for SimGrid's solver, the limit is {} KiB",
-                             links.size(), needed / 1024, stack.rlim_cur / 1024),
+                 fmt::format("{} links need a stack of {:.0f} KiB for SimGrid's solver, the limit is {:.0f} KiB",
+                             links.size(), needed / 1024, limit / 1024),
                  "",
                  0,
                  "",

@@ -21,8 +21,9 @@ class SimGridLoop;
 class SimGridNetwork {
  public:
   // Makes the engine; `links` must outlive the network. `limited_flows` is how many flows with a rate limit may run at
-  // the same time. Errors (infeasible): another network is alive, or the stack is too small for SimGrid's solver, which
-  // recurses over links that share flows. Errors (input): a link without bandwidth.
+  // the same time. Raises the limit of the first thread's stack to what SimGrid's solver needs, which recurses over
+  // links that share flows. Errors (infeasible): another network is alive, or the stack cannot grow as far. Errors
+  // (input): a link without bandwidth.
   static model::Result<SimGridNetwork> make(const std::vector<topologies::Link>& links,
                                             std::size_t limited_flows = 1024);
   SimGridNetwork(SimGridNetwork&&) noexcept;

@@ -53,7 +53,7 @@ TimedOptimizer& StageOptimizers::of(const std::vector<model::StageUnit>& units, 
   std::unique_ptr<TimedOptimizer>& known = known_[key_.bytes()];
   if (known) return *known;
   const model::StageOptimizer optimizer = model::make_stage_optimizer(plan, layout, units);
-  known = std::make_unique<TimedOptimizer>(optimizer_timing(optimizer.graph, optimizer.units, costs));
+  known = std::make_unique<TimedOptimizer>(TimedOptimizer{optimizer_timing(optimizer.graph, optimizer.units, costs)});
   return *known;
 }
 
@@ -180,7 +180,7 @@ const TimedStages::Account& TimedStages::account(std::int32_t slot) {
   const auto busy = [](const TemplateRun& run, const Exposure& exposed) {
     return run.seconds - std::accumulate(exposed.begin(), exposed.end(), 0.0);
   };
-  Account& account = one.account.emplace();
+  Account& account = one.account.emplace(Account());
   account.exposed = exposure(whole, all, one.run);
   account.host = one.host.late;
   account.busy = account.undisturbed = busy(one.run, account.exposed);

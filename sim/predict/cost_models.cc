@@ -41,26 +41,7 @@ model::Result<void> place_groups(const Inputs& inputs, const model::Layout& layo
   const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
   LinksMemo own;
   LinksMemo& memo = inputs.links ? *inputs.links : own;
-  std::vector<GroupPattern> patterns = {{layout.dense_group, layout.dense_stride, layout.two_directions},
-                                        {layout.expert_group, layout.expert_stride, layout.two_directions}};
-  for (const model::RankGroup& group : model::layer_groups(inputs.plan.parallelism))
-    patterns.push_back({group.ranks, group.stride});
-  if (is_collective(model::dispatcher_of(inputs.plan))) {
-    const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
-    patterns.push_back({group.ranks, group.stride});
-  }
-  const auto known = [&](std::int64_t ranks, std::int64_t stride) {
-    return std::ranges::any_of(
-        patterns, [&](const GroupPattern& pattern) { return pattern.ranks == ranks && pattern.stride == stride; });
-  };
-  for (const bool expert : {false, true}) {  // sharding inside groups
-    const model::ShardGroup group = model::shard_group(inputs.plan, layout, expert);
-    if (layout.two_directions) break;
-    if (!known(group.shards, group.stride)) patterns.push_back({group.shards, group.stride});
-    if (!known(group.replicas, group.replica_stride)) patterns.push_back({group.replicas, group.replica_stride});
-  }
-  for (const GroupPattern& pattern : patterns) {
-    if (pattern.ranks == 1) continue;
+  for (const GroupPattern& pattern : collective_groups(inputs.plan, layout)) {
     GroupLinks links = memo.group(inputs, fabric, placement, pattern);
     costs.communication.place_group(pattern.ranks, pattern.stride,
                                     {pattern.ranks, links.ranks_per_node, links.slowdown});
@@ -148,6 +129,29 @@ std::string formats_of(const model::Device& device) {
 }
 
 }  // namespace
+
+std::vector<GroupPattern> collective_groups(const model::Plan& plan, const model::Layout& layout) {
+  std::vector<GroupPattern> patterns = {{layout.dense_group, layout.dense_stride, layout.two_directions},
+                                        {layout.expert_group, layout.expert_stride, layout.two_directions}};
+  for (const model::RankGroup& group : model::layer_groups(plan.parallelism))
+    patterns.push_back({group.ranks, group.stride});
+  if (is_collective(model::dispatcher_of(plan))) {
+    const model::RankGroup group = model::expert_group(plan.parallelism);
+    patterns.push_back({group.ranks, group.stride});
+  }
+  const auto known = [&](std::int64_t ranks, std::int64_t stride) {
+    return std::ranges::any_of(
+        patterns, [&](const GroupPattern& pattern) { return pattern.ranks == ranks && pattern.stride == stride; });
+  };
+  for (const bool expert : {false, true}) {  // sharding inside groups
+    const model::ShardGroup group = model::shard_group(plan, layout, expert);
+    if (layout.two_directions) break;
+    if (!known(group.shards, group.stride)) patterns.push_back({group.shards, group.stride});
+    if (!known(group.replicas, group.replica_stride)) patterns.push_back({group.replicas, group.replica_stride});
+  }
+  std::erase_if(patterns, [](const GroupPattern& pattern) { return pattern.ranks == 1; });
+  return patterns;
+}
 
 WireLoad wire_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs) {
   WireLoad load;

@@ -41,6 +41,10 @@ struct CostModels {
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
 };
 
+// Returns the kinds of groups of dense collectives that the plan has, those of one rank left out. With its GPUs,
+// pipeline and placement they decide where the groups lie.
+std::vector<GroupPattern> collective_groups(const model::Plan& plan, const model::Layout& layout);
+
 // Returns what the dense collectives among the operators send.
 WireLoad wire_load(const model::Graph& graph, const std::vector<std::uint16_t>& operators, const CostModels& costs);
 

@@ -1,6 +1,7 @@
 #include "sim/predict/plan_key.h"
 
 #include "model/plan/layout.h"
+#include "sim/predict/cost_models.h"
 
 namespace plumbline::sim {
 
@@ -24,17 +25,19 @@ void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, Pla
   key.add(plan.overlap.tensor, plan.offload.activations);
 }
 
-void add_costs(const model::Plan& plan, bool wired, PlanKey& key) {
+void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired, PlanKey& key) {
   add_overlap(plan, key);
   const auto& [bytes_per_token, loader_gbps, prefetch] = plan.input;
   key.add(bytes_per_token, loader_gbps, prefetch);
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
-          plan.stack.dispatcher, plan.attention.kernel, plan.parallelism.pipeline > 1);
+          plan.stack.dispatcher, plan.attention.kernel, plan.parallelism.pipeline > 1, plan.routing.pad_to_capacity,
+          plan.offload.activations > 0);
   if (!wired) return;
-  add_parallelism(plan, key);
-  key.add(plan.cluster.gpus, plan.cluster.placement, plan.schedule.kind);
+  key.add(plan.cluster.gpus, plan.cluster.placement, plan.parallelism.pipeline);
+  for (const auto& [ranks, stride, two_directions] : collective_groups(plan, layout))
+    key.add(ranks, stride, two_directions);
 }
 
 void add_imbalance(const model::Plan& plan, PlanKey& key) {
@@ -59,8 +62,7 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
 
 void add_stages(const model::Plan& plan, const model::Layout& layout, PlanKey& key) {
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
-  key.add(layout.stages, layers.counts, layers.balanced, plan.recompute.policy == "full", plan.recompute.layers);
-  if (layers.balanced) key.add(plan.batch.sequence_length);
+  key.add(layout.stages, layers.counts, plan.recompute.policy == "full", plan.recompute.layers);
 }
 
 }  // namespace plumbline::sim

@@ -53,8 +53,8 @@ class PlanKey {
 
 // Adds what decides the graphs of the blocks and how slots are composed of them.
 void add_graphs(const model::Plan& plan, const model::LayerContext& degrees, PlanKey& key);
-// Adds what decides the cost functions. wired: the inputs have links, so the placement of ranks counts too.
-void add_costs(const model::Plan& plan, bool wired, PlanKey& key);
+// Adds what decides the cost functions. wired: the inputs have links, so it counts where ranks and groups lie, too.
+void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired, PlanKey& key);
 // Adds what decides how uneven the ranks of an expert group are.
 void add_imbalance(const model::Plan& plan, PlanKey& key);
 // Adds what decides which rank holds which of a stage's parameters, and how they are reduced, updated and gathered.

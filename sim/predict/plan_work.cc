@@ -69,7 +69,7 @@ SlotCounts slot_counts(const model::ScheduleTable& table) {
     for (const std::uint32_t op : rank.ops) ++ops[table.ops[op].slot_class];
     auto& some = counts.emplace_back();
     for (std::size_t c = 0; c < ops.size(); ++c)
-      if (ops[c] > 0) some.emplace_back(static_cast<std::uint16_t>(c), ops[c]);
+      if (ops[c] > 0) some.emplace_back(static_cast<std::uint32_t>(c), ops[c]);
   }
   return counts;
 }

@@ -16,7 +16,7 @@
 namespace plumbline::sim {
 
 // [rank]: number of ops per slot class, by class.
-using SlotCounts = std::vector<std::vector<std::pair<std::uint16_t, std::int64_t>>>;
+using SlotCounts = std::vector<std::vector<std::pair<std::uint32_t, std::int64_t>>>;
 SlotCounts slot_counts(const model::ScheduleTable& table);
 
 // The parts and intermediate results of one plan.

@@ -1,7 +1,6 @@
 #include "sim/search/break_even.h"
 
 #include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 
 #include "model/program/routing.h"
 #include "sim/predict/predictor.h"
+#include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
 
@@ -183,9 +183,7 @@ std::vector<BreakEven> break_evens(const BreakEvenCandidate& winner,
     quantities.push_back(BreakEvenQuantity::imbalance);
   std::vector<BreakEven> found(quantities.size());
   Question question(winner, alternatives, same, options);
-  const int workers = options.threads > 0 ? static_cast<int>(options.threads) : tbb::task_arena::automatic;
-  tbb::task_arena arena(workers);
-  arena.execute([&] {
+  limit_threads(options.threads, [&] {
     question.prepare();
     tbb::parallel_for(std::size_t{0}, quantities.size(),
                       [&](std::size_t i) { found[i] = question.nearest(quantities[i]); });

@@ -26,13 +26,13 @@ struct Defaults {
 
 const Defaults& defaults(Breadth breadth) {
   static const Defaults quick = {
-      2048, {1, 3}, {1, 2, 4}, {16, 20}, {"none", "selective", "full", "given"}, {"even", "last-1", "given"}};
+      2048, {1, 3}, {1, 2, 4}, {16, 20}, {"none", "selective", "full", "given"}, {"even", "balanced", "given"}};
   static const Defaults complete = {1024,
                                     {0, 1, 2, 3},
                                     {1, 2, 3, 4, 6, 8},
                                     {0, 8, 12, 16, 20, 24, 32},
                                     {},
-                                    {"even", "first-1", "last-1", "last-2", "ends-1", "given"}};
+                                    {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"}};
   return breadth == Breadth::quick ? quick : complete;
 }
 
@@ -228,7 +228,7 @@ Values Choices::communication_sms(std::int64_t ranks) const {
   return {std::ranges::find(given, 0) != given.end() ? 0 : given.front()};
 }
 
-std::vector<Split> Choices::splits(std::int64_t stages) const {
+std::vector<Split> Choices::splits(std::int64_t stages, const Costs& costs) const {
   const std::int64_t layers = inputs_.architecture.layers;
   std::vector<Split> found;
   std::vector<Values> seen;
@@ -236,9 +236,8 @@ std::vector<Split> Choices::splits(std::int64_t stages) const {
     Values counts = inputs_.plan.schedule.layers_per_stage.counts;
     bool may_be_empty = true;  // the first and the last stage
     if (word == "balanced") {
-      model::Plan plan = inputs_.plan;
-      plan.schedule.layers_per_stage = {{}, true};
-      counts = stages > layers + 2 ? Values{} : model::stage_layer_counts(plan, inputs_.architecture, stages);
+      const auto known = stages > 1 && stages <= layers + 2 ? costs() : model::wrong_input("", "");
+      counts = known ? model::balanced_layer_counts(*known, stages) : Values{};
     } else if (word != "given") {
       const auto* ends = std::ranges::find(fewer, word, &Fewer::word);
       counts = layer_counts(layers, stages, *ends);

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "model/architecture/architecture.h"
 #include "model/plan/plan.h"
+#include "model/plan/stage_split.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
@@ -34,8 +36,8 @@ struct Recomputation {
 
 // A division of layers over stages, named as in search.split. `even` is model::even_layer_counts(). first-1, last-1,
 // last-2 and ends-1 give the first, the last or both stages that many fewer layers and spread those over the others.
-// `balanced` is model::balanced_layer_counts(). `given` is schedule.layers_per_stage, where it has an entry for each
-// stage.
+// `balanced` is model::balanced_layer_counts() at the shapes of the first plan of the space with that pipeline. `given`
+// is schedule.layers_per_stage, where it has an entry for each stage.
 struct Split {
   std::string word;
   std::vector<std::int64_t> layers;  // empty: even
@@ -68,8 +70,9 @@ struct Choices {
   std::vector<std::int64_t> virtual_stages(std::int64_t pipeline) const;
   // Returns one value unless experts lie on several ranks.
   std::vector<std::int64_t> communication_sms(std::int64_t expert) const;
-  // Returns distinct splits.
-  std::vector<Split> splits(std::int64_t stages) const;
+  // Returns distinct splits. `costs` are asked for where stages are balanced.
+  using Costs = std::function<model::Result<model::SplitCosts>()>;
+  std::vector<Split> splits(std::int64_t stages, const Costs& costs) const;
 
  private:
   const Inputs& inputs_;

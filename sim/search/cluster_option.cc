@@ -1,8 +1,10 @@
 #include "sim/search/cluster_option.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -106,12 +108,53 @@ Result<void> draw_plans(ClusterOption& option, const SearchOptions& options) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     auto drawn = model::from_bytes<Drawn>(results[i]);
     if (!drawn) return model::infeasible("", "draws of a plan are damaged", "search without --resume");
-    auto& [plan, result, cost] = option.plans[i];
-    result.interval = std::move(drawn->interval);
-    cost.time_draws = std::move(drawn->time_draws);
-    cost.price_draws = std::move(drawn->price_draws);
+    RankedPlan& found = option.plans[i];
+    found.result.interval = std::move(drawn->interval);
+    found.cost.time_draws = std::move(drawn->time_draws);
+    found.cost.price_draws = std::move(drawn->price_draws);
   }
   return {};
+}
+
+// Adds a plan, or counts it as the twin of one that is there.
+void add_plan(RankedPlan plan, std::vector<RankedPlan>& plans) {
+  const auto twin =
+      std::ranges::find_if(plans, [&](const RankedPlan& known) { return are_twins(known.result, plan.result); });
+  if (twin == plans.end()) return plans.push_back(std::move(plan));
+  ++twin->twins;
+}
+
+// Parses NAME[@GPUS][:PROFILE]; gpus is 0 where no size is named.
+Result<ClusterChoice> choice_of(const std::string& text) {
+  const auto refuse = [&] {
+    return model::wrong_input("--cluster", fmt::format("'{}' is not NAME[@GPUS][:PROFILE]", text),
+                              "for example --cluster h800-rail-fat-tree,h100-dgx@1024:h100-torch");
+  };
+  ClusterChoice choice;
+  const std::size_t colon = text.rfind(':');
+  choice.cluster = text.substr(0, colon);
+  if (colon != std::string::npos) choice.profile = text.substr(colon + 1);
+  if (colon != std::string::npos && choice.profile.empty()) return refuse();
+  const std::size_t at = choice.cluster.rfind('@');
+  const bool sized = at != std::string::npos && choice.cluster.find('/', at) == std::string::npos;
+  if (sized) {
+    const std::string size = choice.cluster.substr(at + 1);
+    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), choice.gpus);
+    if (error != std::errc() || end != size.data() + size.size() || choice.gpus < 1) return refuse();
+    choice.cluster.resize(at);
+  }
+  if (choice.cluster.empty()) return refuse();
+  return choice;
+}
+
+// Returns the sizes of a cluster: its own, or all of `gpus`.
+Result<std::vector<std::int64_t>> sizes_of(const ClusterChoice& choice, const std::vector<std::int64_t>& gpus) {
+  if (choice.gpus == 0) return gpus.empty() ? std::vector<std::int64_t>{0} : gpus;
+  if (!gpus.empty() && std::ranges::find(gpus, choice.gpus) == gpus.end())
+    return model::wrong_input(
+        "--cluster", fmt::format("{}@{} contradicts --gpus {}", choice.cluster, choice.gpus, fmt::join(gpus, ",")),
+        "leave --gpus out, or give it that size too");
+  return std::vector{choice.gpus};
 }
 
 }  // namespace
@@ -119,22 +162,19 @@ Result<void> draw_plans(ClusterOption& option, const SearchOptions& options) {
 Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
                                                    const std::vector<std::int64_t>& gpus) {
   std::vector<ClusterChoice> choices;
-  const std::vector<std::string> names = clusters.empty() ? std::vector<std::string>{""} : clusters;
-  const std::vector<std::int64_t> sizes = gpus.empty() ? std::vector<std::int64_t>{0} : gpus;
-  for (const std::string& name : names) {
-    const std::size_t colon = name.rfind(':');
-    const bool split = colon != std::string::npos;
-    if (!clusters.empty() && (name.empty() || colon == 0 || (split && colon + 1 == name.size())))
-      return model::wrong_input("--cluster", fmt::format("'{}' is not NAME or NAME:PROFILE", name),
-                                "for example --cluster h800-rail-fat-tree,h100-dgx:h100-torch");
-    for (const std::int64_t size : sizes) {
-      if (!gpus.empty() && size < 1)
-        return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
-                                  "give numbers from 1 on: --gpus 1024,2048");
-      ClusterChoice choice{name.substr(0, colon), split ? name.substr(colon + 1) : "", size};
+  for (const std::int64_t size : gpus)
+    if (size < 1)
+      return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
+                                "give numbers from 1 on: --gpus 1024,2048");
+  std::vector<ClusterChoice> named;
+  for (const std::string& text : clusters) named.push_back(TRY(choice_of(text)));
+  if (named.empty()) named.emplace_back();
+  for (ClusterChoice choice : named) {
+    for (const std::int64_t size : TRY(sizes_of(choice, gpus))) {
+      choice.gpus = size;
       const bool fresh =
           std::ranges::none_of(choices, [&](const ClusterChoice& known) { return same_choice(known, choice); });
-      if (fresh) choices.push_back(std::move(choice));
+      if (fresh) choices.push_back(choice);
     }
   }
   return choices;
@@ -196,7 +236,7 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     if (!simulation) refusal = simulation.error();
     if (!simulation || !simulation->result.memory.fits) continue;
     const PlanCost cost = cost_of(option, simulation->result);
-    option.plans.push_back({std::move(plans[i]), std::move(simulation->result), cost});
+    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, option.plans);
   }
   if (option.plans.empty()) {
     option.error = refusal;

@@ -13,6 +13,7 @@
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "sim/predict/simulate.h"
+#include "sim/search/campaign_risk.h"
 #include "sim/search/ranking.h"
 #include "sim/search/recipe.h"
 #include "sim/search/search.h"
@@ -26,8 +27,8 @@ struct ClusterChoice {
   std::int64_t gpus = 0;
 };
 
-// Returns every cluster with every number of GPUs, clusters first, each choice once. `cluster` may name its cost
-// profile: "h100-dgx:h100-torch".
+// Returns every cluster with every number of GPUs, clusters first, each choice once. A cluster may name its own size
+// and its cost profile: "h100-dgx@1024:h100-torch". Such a size must be among `gpus`, where there are any.
 model::Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
                                                           const std::vector<std::int64_t>& gpus);
 
@@ -35,6 +36,7 @@ struct RankedPlan {
   model::Plan plan;
   model::StepResult result;  // by events
   PlanCost cost;
+  std::size_t twins = 0;  // other plans that were found with the same work, time and memory (are_twins())
 };
 
 struct ClusterOption {
@@ -44,8 +46,9 @@ struct ClusterOption {
   std::vector<std::string> notes;  // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
   SearchResult search;
-  std::vector<RankedPlan> plans;  // those that fit in memory, fastest first
-  std::vector<double> best_with;  // probabilities_best() of the plans
+  std::vector<RankedPlan> plans;     // those that fit in memory, fastest first
+  std::vector<double> best_with;     // probabilities_best() of the plans
+  std::optional<CampaignRisk> risk;  // of the first plan, where it has tokens and rates of failures are known
 };
 
 // Reads the model, topology and profile that a plan names.

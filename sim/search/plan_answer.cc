@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/search/campaign_risk.h"
+#include "sim/search/detail/plan_draws.h"
+
 namespace plumbline::sim {
 namespace {
 
@@ -87,6 +90,29 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
   options.weight_is_price = answer.objective == Objective::cost;
   if (!clusters.empty())
     answer.break_evens.push_back({true, std::move(cluster_places), break_evens_among(answer, clusters, options)});
+}
+
+model::Result<void> find_parts(PlanAnswer& answer, unsigned threads) {
+  ClusterOption& option = answer.options[answer.order[answer.verdict.winner.value_or(0)]];
+  RankedPlan& best = option.plans.front();
+  if (best.result.interval)
+    best.result.interval->parts = TRY(drawn_parts(inputs_of(option, best), threads, best.result));
+  return {};
+}
+
+model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campaign, Tasks& tasks) {
+  for (const std::size_t place : answer.order) {
+    ClusterOption& option = answer.options[place];
+    const RankedPlan& best = option.plans.front();
+    if (!best.result.run) continue;
+    Inputs inputs = inputs_of(option, best);
+    const auto rates = add_campaign(inputs);
+    if (!rates && rates.error().kind == model::ErrorKind::infeasible) continue;
+    if (!rates) return tl::unexpected(rates.error());
+    option.risk = TRY(campaign_risk(inputs, best.result, best.cost, tasks));
+    option.risk->rates = *rates;
+  }
+  return {};
 }
 
 }  // namespace plumbline::sim

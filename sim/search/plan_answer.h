@@ -50,4 +50,14 @@ void rank(PlanAnswer& answer);
 // a ranked answer with a plan.
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped);
 
+// Fills where the uncertainty of the recommended plan comes from: of the winner, else of the first option. Requires a
+// ranked answer with a plan. Errors: those of interval_of().
+model::Result<void> find_parts(PlanAnswer& answer, unsigned threads);
+
+// Gives inputs the campaign of their plan, and returns the name of the rates of failures that it rests on.
+using AddCampaign = std::function<model::Result<std::string>(Inputs& inputs)>;
+// Fills the risk of each option with a plan that has tokens. A cluster without known rates of failures has none.
+// Requires a ranked answer. Errors: input errors of the campaign's keys, and those of run_campaign().
+model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campaign, Tasks& tasks);
+
 }  // namespace plumbline::sim

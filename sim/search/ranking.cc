@@ -19,7 +19,8 @@ constexpr double unknown = std::numeric_limits<double>::infinity();
 constexpr std::array<std::string_view, 6> objectives = {"time",       "cost",    "gpu-hours",
                                                         "throughput", "latency", "tokens-per-dollar"};
 
-using Units = std::array<std::pair<std::string_view, double>, 4>;
+template <std::size_t size>
+using Units = std::array<std::pair<std::string_view, double>, size>;
 
 // Returns the measure in a draw.
 std::optional<double> drawn(const PlanCost& cost, Objective objective, std::size_t draw) {
@@ -39,14 +40,24 @@ bool within(const PlanCost& cost, const Limits& limits, std::size_t draw) {
 }
 
 // Returns a number above 0 times the factor of the unit that follows it.
-std::optional<double> in_units(std::string_view text, const Units& units) {
+template <std::size_t size>
+std::optional<double> in_units(std::string_view text, const Units<size>& units) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !std::isfinite(value) || value <= 0) return std::nullopt;
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
-  const auto unit = std::ranges::find(units, rest, &Units::value_type::first);
+  const auto unit = std::ranges::find(units, rest, &Units<size>::value_type::first);
   if (unit == units.end()) return std::nullopt;
   return value * unit->second;
+}
+
+bool same(double a, double b) {
+  constexpr double rounding = 1e-9;
+  return std::abs(a - b) <= rounding * std::max(std::abs(a), std::abs(b));
+}
+
+bool same(const std::optional<double>& a, const std::optional<double>& b) {
+  return a.has_value() == b.has_value() && (!a || same(*a, *b));
 }
 
 }  // namespace
@@ -64,17 +75,24 @@ model::Result<Objective> parse_objective(std::string_view text) {
 }
 
 model::Result<double> parse_days(std::string_view text) {
-  constexpr Units units = {{{"w", 7.0}, {"d", 1.0}, {"h", 1.0 / 24}, {"min", 1.0 / 1440}}};
+  constexpr Units<4> units = {{{"w", 7.0}, {"d", 1.0}, {"h", 1.0 / 24}, {"min", 1.0 / 1440}}};
   if (const auto days = in_units(text, units)) return *days;
   return model::wrong_input("--deadline", fmt::format("'{}' is not a duration", text),
                             "a number above 0 with its unit: 60d, 36h, 8w, 90min");
 }
 
 model::Result<double> parse_usd(std::string_view text) {
-  constexpr Units units = {{{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}}};
+  constexpr Units<4> units = {{{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}}};
   if (const auto usd = in_units(text, units)) return *usd;
   return model::wrong_input("--budget", fmt::format("'{}' is not an amount of money", text),
                             "USD above 0: 6e6, 6000000, 5.5M, 800k");
+}
+
+model::Result<double> parse_tokens(std::string_view text) {
+  constexpr Units<5> units = {{{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}}};
+  if (const auto tokens = in_units(text, units)) return *tokens;
+  return model::wrong_input("--tokens", fmt::format("'{}' is not a number of tokens", text),
+                            "tokens above 0: 5T, 14.8T, 300B, 1e12");
 }
 
 std::optional<double> measure(const PlanCost& cost, Objective objective) {
@@ -92,6 +110,21 @@ std::optional<double> measure(const PlanCost& cost, Objective objective) {
 
 bool within(const PlanCost& cost, const Limits& limits) {
   return below(cost.days, limits.days) && below(cost.usd, limits.usd);
+}
+
+bool are_twins(const model::StepResult& a, const model::StepResult& b) {
+  const auto same_class = [](const model::StepTimes::ClassTime& x, const model::StepTimes::ClassTime& y) {
+    return x.name == y.name && same(x.seconds, y.seconds);
+  };
+  const auto same_peak = [](const model::RankMemory& x, const model::RankMemory& y) {
+    return same(x.peak_bytes, y.peak_bytes);
+  };
+  const auto times = [](const model::StepTimes& step) {
+    return std::array<std::optional<double>, 4>{step.time_s, step.bubble_s, step.optimizer_s, step.energy_j};
+  };
+  return std::ranges::equal(times(a.step), times(b.step), [](const auto& x, const auto& y) { return same(x, y); }) &&
+         std::ranges::equal(a.step.breakdown, b.step.breakdown, same_class) &&
+         std::ranges::equal(a.memory.ranks, b.memory.ranks, same_peak);
 }
 
 std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objective objective, const Limits& limits) {

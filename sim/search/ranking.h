@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/result/result.h"
 
 namespace plumbline::sim {
 
@@ -21,6 +22,8 @@ model::Result<Objective> parse_objective(std::string_view text);
 model::Result<double> parse_days(std::string_view text);
 // Returns USD from "6e6", "6000000", "5.5M" or "800k".
 model::Result<double> parse_usd(std::string_view text);
+// Returns tokens from "5T", "14.8T", "300B" or "1e12".
+model::Result<double> parse_tokens(std::string_view text);
 
 // The days and USD that a run may take at most.
 struct Limits {
@@ -46,6 +49,10 @@ struct PlanCost {
 std::optional<double> measure(const PlanCost& cost, Objective objective);
 
 bool within(const PlanCost& cost, const Limits& limits);  // as predicted; an unknown price meets no budget
+
+// Returns whether two plans on one cluster are twins: the same work in the same time and memory, to rounding, so that
+// nothing but the words differ, as schedules do that order the same slots.
+bool are_twins(const model::StepResult& a, const model::StepResult& b);
 
 // Returns the positions of the candidates, the best first: those within the limits, then the others. Each group is
 // ordered by the measure, unknown measures last, equal ones in the given order.

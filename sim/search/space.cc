@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/plan/layout.h"
+#include "sim/predict/stage_balance.h"
 
 namespace plumbline::sim {
 
@@ -100,10 +100,19 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
                  plan.schedule.virtual_stages,
                  layout->stages,
                  zero_stages(plan),
-                 choices_.splits(layout->stages),
+                 choices_.splits(layout->stages, [&] { return costs(probe, *layout); }),
                  half(inputs_.architecture.layers, layout->stages)};
   if (found.zero_stages.empty() || found.splits.empty()) return nullptr;
   return entry->second = &pipelines_.emplace_back(std::move(found));
+}
+
+const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, const model::Layout& layout) {
+  std::vector<std::int64_t> key = {plan.parallelism.sequence, plan.batch.micro_batch_size, layout.embedding_with_head};
+  for (const model::Degree& degree : model::parallel_degrees)
+    if (degree.value != &model::Plan::Parallelism::pipeline) key.push_back(plan.parallelism.*degree.value);
+  const auto known = costs_.find(key);
+  return known != costs_.end() ? known->second
+                               : costs_.emplace(std::move(key), split_costs(plan, inputs_)).first->second;
 }
 
 std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
@@ -146,7 +155,7 @@ void Space::apply(const Point& point, model::Plan& plan) {
   plan.schedule.kind = point.pipeline->kind->name();
   plan.schedule.virtual_stages = point.pipeline->virtual_stages;
   plan.parallelism.zero_stage = point.zero_stage;
-  plan.schedule.layers_per_stage = {point.split->layers};
+  plan.schedule.layers_per_stage = {.counts = point.split->layers, .even = point.split->layers.empty()};
   point.recompute->apply(plan, point.pipeline->half_of_a_stage);
   plan.overlap.communication_sms = point.communication_sms;
 }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/plan/layout.h"
+#include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"
 #include "sim/predict/inputs.h"
 #include "sim/search/choices.h"
@@ -70,6 +72,8 @@ class Space {
   void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
   std::vector<std::int64_t> zero_stages(model::Plan plan) const;
+  // Returns split_costs(), which plans with the same degrees but the pipeline share.
+  const model::Result<model::SplitCosts>& costs(const model::Plan& plan, const model::Layout& layout);
 
   const Inputs& inputs_;
   Choices choices_;
@@ -77,6 +81,7 @@ class Space {
   std::vector<Branch> branches_;
   std::deque<Pipeline> pipelines_;  // distinct ones
   std::map<std::vector<std::int64_t>, const Pipeline*> known_;
+  std::map<std::vector<std::int64_t>, model::Result<model::SplitCosts>> costs_;
 };
 
 }  // namespace plumbline::sim

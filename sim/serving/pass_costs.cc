@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -103,6 +102,15 @@ model::Precision dispatch_format(const model::Plan& plan) {
   return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
 }
 
+// Returns the indices of constants in order, each once; -1 is that of none.
+std::vector<std::int32_t> without_repeats(std::vector<std::int32_t> constants) {
+  std::ranges::sort(constants);
+  const auto rest = std::ranges::unique(constants);
+  constants.erase(rest.begin(), rest.end());
+  std::erase(constants, -1);
+  return constants;
+}
+
 void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
   key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
           plan.inference.dispatch, plan.inference.weights, plan.routing.max_nodes_per_token, plan.stack.dispatcher);
@@ -126,6 +134,11 @@ BoundSeconds BlockCost::sum() const {
   for (const BoundSeconds& part : seconds) sum += part;
   return sum;
 }
+
+PassGraph::PassGraph(model::Graph block)
+    : graph(std::move(block)),
+      weights_bytes(model::weight_bytes(graph).value()),
+      activation_bytes(model::activation_bytes(graph).value()) {}
 
 model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& inputs) {
   auto holds =
@@ -214,8 +227,9 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   return c;
 }
 
-BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, double imbalance,
+BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double imbalance,
                           const model::CommunicationCost& communication) const {
+  const model::Graph& graph = block.graph;
   const model::Device& device = inputs_.cluster.device;
   model::Conditions conditions{.sms = device.sms, .row_scale = imbalance};
   if (shape.communicates && shape.kind == Kind::prefill) {
@@ -225,7 +239,7 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
   }
   BlockCost cost;
   PartFinder parts;
-  std::set<std::int32_t> constants;
+  std::vector<std::int32_t> constants;
   model::HostCalls calls;
   for (const model::Operator& op : graph.operators) {
     calls.add(host_.calls(op, kernels_.launches(graph, op), 1));
@@ -236,24 +250,23 @@ BlockCost PassCosts::cost(const model::Graph& graph, const PassShape& shape, dou
       const double transfer = imbalance * (shape.communicates ? sent.overlapped : sent.alone);
       part.add(ServingBound::latency, sent.prepare + sent.notify);
       part.add(link_bound(communication.all_to_all_at_best(graph, op), transfer), transfer);
-      constants.insert(sent.share.index);
+      constants.push_back(sent.share.index);
     } else if (type == OperatorClass::collective) {
       const double seconds = communication.collective(graph, op);
       part.add(link_bound(communication.collective_at_best(graph, op), seconds), seconds);
-      constants.insert(communication.collective_share(graph, op).index);
+      constants.push_back(communication.collective_share(graph, op).index);
     } else {
       const model::KernelTime time = kernels_.time(graph, op, conditions);
       if (attends(type)) cost.core_attention += time.seconds;
       part.add(kernel_bound(graph, op, device, time.seconds), time.seconds);
       for (const model::Share& share : time.shares)
-        if (share.seconds > 0) constants.insert(share.index);
+        if (share.seconds > 0) constants.push_back(share.index);
     }
   }
-  constants.erase(-1);
   cost.launches = host_.one_by_one(calls);
-  cost.weights_bytes = model::weight_bytes(graph).value();
-  cost.activation_bytes = model::activation_bytes(graph).value();
-  cost.constants.assign(constants.begin(), constants.end());
+  cost.weights_bytes = block.weights_bytes;
+  cost.activation_bytes = block.activation_bytes;
+  cost.constants = without_repeats(std::move(constants));
   return cost;
 }
 

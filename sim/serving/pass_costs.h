@@ -70,17 +70,24 @@ struct PassShape {
   bool communicates = false;  // transfers of another micro-batch run during its kernels, and kernels during its own
 };
 
-// Graphs of blocks of passes, which depend on no constant, by the bytes of their context and kind. Safe for several
-// threads.
+// A block of a pass, and what follows from it without any constant.
+struct PassGraph {
+  explicit PassGraph(model::Graph block);
+
+  model::Graph graph;
+  double weights_bytes = 0, activation_bytes = 0;
+};
+
+// Blocks of passes by the bytes of their context and kind. Safe for several threads.
 class PassGraphs {
  public:
-  std::shared_ptr<const model::Graph> find(const std::string& key, const model::LayerContext& degrees,
-                                           model::BlockKind kind) {
-    return graphs_.find(key, [&] { return std::make_shared<const model::Graph>(model::make_block(kind, degrees)); });
+  std::shared_ptr<const PassGraph> find(const std::string& key, const model::LayerContext& degrees,
+                                        model::BlockKind kind) {
+    return graphs_.find(key, [&] { return std::make_shared<const PassGraph>(model::make_block(kind, degrees)); });
   }
 
  private:
-  model::Memo<std::string, std::shared_ptr<const model::Graph>> graphs_;
+  model::Memo<std::string, std::shared_ptr<const PassGraph>> graphs_;
 };
 
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
@@ -119,7 +126,7 @@ class PassCosts {
 
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
-  BlockCost cost(const model::Graph& graph, const PassShape& shape, double imbalance,
+  BlockCost cost(const PassGraph& block, const PassShape& shape, double imbalance,
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;

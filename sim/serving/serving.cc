@@ -84,6 +84,11 @@ model::ServingPoint point_of(const model::Plan& plan, const std::optional<double
   return point;
 }
 
+bool dominates(const model::ServingPoint& a, const model::ServingPoint& b) {
+  const double a_rate = a.output_tokens_per_s_per_gpu, b_rate = b.output_tokens_per_s_per_gpu;
+  return a.tpot_s <= b.tpot_s && a_rate >= b_rate && (a.tpot_s < b.tpot_s || a_rate > b_rate);
+}
+
 std::vector<model::ServingPoint> points_of(const model::Plan& plan, const std::optional<double>& price,
                                            const Deployment& deployment) {
   constexpr double per_octave = 2;
@@ -95,6 +100,8 @@ std::vector<model::ServingPoint> points_of(const model::Plan& plan, const std::o
     if (next > last) points.push_back(point_of(plan, price, deployment, next));
     last = std::max(last, next);
   }
+  for (model::ServingPoint& point : points)
+    point.dominated = std::ranges::any_of(points, [&](const auto& other) { return dominates(other, point); });
   return points;
 }
 

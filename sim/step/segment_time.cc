@@ -147,19 +147,11 @@ std::vector<SegmentTime> SegmentTimer::times(const model::SlotTemplate& slot, do
   return times;
 }
 
-// A linear search suffices: a block has few distinct segments, and most differ in their first operator.
 const SegmentTime& SegmentTimer::time(const model::Segment& segment, double clock) {
-  if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
-  std::deque<Known>& known = known_[segment.block];
-  const auto same = [&](const Known& one) {
-    return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share &&
-           one.clock == clock;
-  };
-  const auto found = std::ranges::find_if(known, same);
-  if (found != known.end()) return found->time;
-  known.push_back({segment.stream, segment.share, clock, segment.operators,
-                   segment_time(program_.blocks[segment.block], segment, costs_, clock)});
-  return known.back().time;
+  std::map<double, SegmentTime>& by_clock = known_.find(segment, [] { return std::map<double, SegmentTime>(); });
+  const auto [known, fresh] = by_clock.try_emplace(clock);
+  if (fresh) known->second = segment_time(program_.blocks[segment.block], segment, costs_, clock);
+  return known->second;
 }
 
 }  // namespace plumbline::sim

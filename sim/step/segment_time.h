@@ -3,12 +3,13 @@
 #pragma once
 
 #include <array>
-#include <deque>
+#include <map>
 #include <vector>
 
 #include "model/cost/sm_partition.h"
 #include "model/program/program.h"
 #include "sim/predict/cost_models.h"
+#include "sim/step/segment_memo.h"
 
 namespace plumbline::sim {
 
@@ -54,17 +55,11 @@ class SegmentTimer {
   std::vector<SegmentTime> times(const model::SlotTemplate& slot, double clock);
 
  private:
-  struct Known {
-    model::Stream stream;
-    double share, clock;
-    std::vector<std::uint16_t> operators;
-    SegmentTime time;
-  };
   const SegmentTime& time(const model::Segment& segment, double clock);
 
   const model::StepProgram& program_;
   const CostModels& costs_;
-  std::vector<std::deque<Known>> known_;  // [block]
+  SegmentMemo<std::map<double, SegmentTime>> known_;  // by clock
 };
 
 }  // namespace plumbline::sim

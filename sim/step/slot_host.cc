@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/step/segment_memo.h"
 #include "sim/step/slot_power.h"
 #include "sim/step/template_run.h"
 
@@ -107,11 +108,13 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
   host.calls.add(layers_of(program, slot));
   std::vector<double> launches(times.size());
   double computing = 0;
+  SegmentMemo<HostCalls> known;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    const HostCalls calls = calls_of(program, slot.segments[i], costs);
+    const model::Segment& segment = slot.segments[i];
+    const HostCalls& calls = known.find(segment, [&] { return calls_of(program, segment, costs); });
     host.calls.add(calls);
-    if (computes(slot.segments[i])) launches[i] = calls.launches;
-    if (slot.segments[i].stream == Stream::compute) computing += times[i].compute[0];
+    if (computes(segment)) launches[i] = calls.launches;
+    if (segment.stream == Stream::compute) computing += times[i].compute[0];
   }
   const double all = std::accumulate(launches.begin(), launches.end(), 0.0);
   const double issued = costs.host.issue(host.calls), idle = costs.host.idle(host.calls);

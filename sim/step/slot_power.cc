@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "sim/step/segment_memo.h"
+
 namespace plumbline::sim {
 
 namespace {
@@ -33,8 +35,9 @@ model::PowerWindow window_of(const model::Graph& graph, const model::Segment& se
 SlotPower slot_power(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
   if (!costs.power) return {};
   model::PowerWindow window;
+  SegmentMemo<model::PowerWindow> known;
   for (const model::Segment& segment : slot.segments)
-    window.add(window_of(program.blocks[segment.block], segment, costs));
+    window.add(known.find(segment, [&] { return window_of(program.blocks[segment.block], segment, costs); }));
   const model::PowerModel::State state = costs.power->state(window);
   const double clock = state.clock == 1 ? 1 : std::floor(state.clock / clock_step) * clock_step;
   return {clock, state.joules};

@@ -1,14 +1,19 @@
 #include "sim/tasks/tasks.h"
 
-#include <oneapi/tbb/blocked_range.h>
 #include <oneapi/tbb/global_control.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
+#include <algorithm>
 #include <atomic>
+#include <latch>
 #include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include "sim/tasks/indices.h"
 
 namespace plumbline::sim {
 namespace {
@@ -31,12 +36,7 @@ class LocalTasks final : public Tasks {
         set.done(task, *results[task]);
       }
     };
-    tbb::parallel_for(
-        tbb::blocked_range<std::size_t>(0, set.count, 1),
-        [&](const tbb::blocked_range<std::size_t>& some) {
-          for (std::size_t task = some.begin(); task < some.end(); ++task) one(task);
-        },
-        tbb::simple_partitioner());
+    for_each_index(set.count, one);
     if (end < set.count) return tl::unexpected(results[end].error());
     std::vector<std::string> bytes;
     for (model::Result<std::string>& result : results) bytes.push_back(std::move(*result));
@@ -44,7 +44,27 @@ class LocalTasks final : public Tasks {
   }
 };
 
+// Returns how many threads run at once, this one included, of so many.
+std::size_t startable(std::size_t wanted) {
+  std::latch end(1);
+  std::vector<std::jthread> threads;
+  try {
+    while (threads.size() + 1 < wanted) threads.emplace_back([&end] { end.wait(); });
+  } catch (const std::system_error&) {  // the system has no more of them
+  }
+  end.count_down();
+  return threads.size() + 1;
+}
+
 }  // namespace
+
+void keep_to_startable_threads() {
+  const auto cores = static_cast<std::size_t>(tbb::info::default_concurrency());
+  const std::size_t threads = startable(cores);
+  if (threads == cores) return;
+  [[maybe_unused]] static const auto* const kept =
+      new tbb::global_control(tbb::global_control::max_allowed_parallelism, threads);
+}
 
 Tasks& local_tasks() {
   static LocalTasks tasks;
@@ -53,8 +73,9 @@ Tasks& local_tasks() {
 
 void limit_threads(unsigned threads, const std::function<void()>& work) {
   if (threads == 0) return work();
-  const tbb::global_control most(tbb::global_control::max_allowed_parallelism, threads);
-  tbb::task_arena(static_cast<int>(threads)).execute(work);
+  const int most = std::min(static_cast<int>(threads), tbb::info::default_concurrency());
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(most));
+  tbb::task_arena(most).execute(work);
 }
 
 }  // namespace plumbline::sim

@@ -32,7 +32,12 @@ class Tasks {
 // Returns the tasks of this process: on all of its cores (oneTBB), or as many as on_threads() allows.
 Tasks& local_tasks();
 
-// Calls work() with at most so many threads of this process; 0: one per core.
+// Limits what computes in this process, until it ends, to the threads that the system starts now, as far as there are
+// cores: oneTBB ends the process where it cannot start one. It starts threads also when a limit is lifted, so this one
+// is not.
+void keep_to_startable_threads();
+
+// Calls work() with at most so many threads of this process, and no more than there are cores; 0: one per core.
 void limit_threads(unsigned threads, const std::function<void()>& work);
 template <class Work>
 auto on_threads(unsigned threads, const Work& work) {

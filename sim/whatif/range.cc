@@ -9,6 +9,7 @@
 
 #include "model/base/decimal.h"
 #include "model/base/text.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::sim {
 namespace {
@@ -104,6 +105,7 @@ SweepValue value_of(const toml::node& node) {
 
 // Returns the items of a TOML list, or nothing when the text is not one.
 std::optional<std::vector<SweepValue>> parse_list(const std::string& text) {
+  if (!model::check_nesting(text, "")) return std::nullopt;
   try {
     const toml::table table = toml::parse("list = " + text);
     const toml::array* list = table["list"].as_array();

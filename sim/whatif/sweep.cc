@@ -50,15 +50,18 @@ class Pool {
   model::Result<std::vector<model::Result<SweepPoint>>> run() {
     const std::string key = prepare();
     std::size_t done = 0;
-    const auto results = TRY(options_.tasks->run({.key = key,
-                                                  .count = points_,
-                                                  .run = [this](std::size_t point) { return bytes_of_point(point); },
-                                                  .done =
-                                                      [&](std::size_t, const std::string&) {
-                                                        if (options_.on_progress) options_.on_progress(++done, points_);
-                                                      }}));
+    std::vector<std::string> results(points_, model::to_bytes(model::Result<SweepPoint>(not_begun())));
+    const auto complete = options_.tasks->run({.key = key,
+                                               .count = points_,
+                                               .run = [this](std::size_t point) { return bytes_of_point(point); },
+                                               .done =
+                                                   [&](std::size_t point, const std::string& bytes) {
+                                                     results[point] = bytes;
+                                                     if (options_.on_progress) options_.on_progress(++done, points_);
+                                                   }});
+    if (!complete && !stopped()) return tl::unexpected(complete.error());
     std::vector<model::Result<SweepPoint>> points;
-    for (const std::string& bytes : results) {
+    for (const std::string& bytes : complete ? *complete : results) {
       auto point = model::from_bytes<model::Result<SweepPoint>>(bytes);
       if (!point) return model::infeasible("", "the result of a point is damaged", "run the sweep without --resume");
       points.push_back(std::move(*point));
@@ -67,11 +70,18 @@ class Pool {
   }
 
  private:
+  bool stopped() const { return options_.stopped && options_.stopped(); }
+
+  // The error of a task, which is no result of its point: no file of results may keep it.
+  static tl::unexpected<model::Error> not_begun() {
+    return model::infeasible("", "not simulated: the sweep was stopped");
+  }
+
   // Tabulates contention before any point runs, since SimGrid has one engine per process. Returns the key of all
   // inputs. Errors of a point are reported when it is evaluated.
   std::string prepare() {
     std::uint64_t hash = model::hash_of(model::to_bytes(options_.fidelity, options_.intervals));
-    for (std::size_t point = 0; point < points_; ++point) {
+    for (std::size_t point = 0; point < points_ && !stopped(); ++point) {
       model::Result<Inputs> inputs = inputs_(point);
       hash = model::hash_of(inputs ? bytes_of(*inputs) : model::to_bytes(inputs.error()), hash);
       if (inputs) {
@@ -85,6 +95,7 @@ class Pool {
 
   // Wrong input at a point fails its task; a point that is infeasible is a result.
   model::Result<std::string> bytes_of_point(std::size_t point) {
+    if (stopped()) return not_begun();
     const model::Result<SweepPoint> result = evaluate(point);
     if (!result && result.error().kind == model::ErrorKind::input) return tl::unexpected(result.error());
     return model::to_bytes(result);

@@ -46,6 +46,9 @@ struct SweepOptions {
   // Called after each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;
   Tasks* tasks = &local_tasks();  // each point is a task
+  // Asked before each point, from several threads; points that were not begun when it held are infeasible. May be
+  // empty.
+  std::function<bool()> stopped = {};
   // Shared by consecutive sweeps; null: the sweep makes its own.
   std::shared_ptr<PredictorPool> predictors = nullptr;
 };

@@ -158,7 +158,7 @@ std::string reason(const Point& point) {
 std::optional<double> exposed_share(const Point& point) { return point ? exposed_share(point->step) : std::nullopt; }
 
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<Point> points) {
-  SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true};
+  SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true, true};
   result.gemm_slowdowns = gemm_slowdowns(result.points);
   for (std::vector<std::size_t>& members : result.grid.lines())
     result.lines.push_back(line_of(std::move(members), result.points, limits));
@@ -174,6 +174,7 @@ model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, co
   const auto at = [&](std::size_t point) { return inputs(grid.changes(point)); };
   auto points = TRY(sweep(grid.size(), at, options));
   SweepResult result = sweep_result(std::move(grid), options.fidelity, limits, std::move(points));
+  result.complete = !(options.stopped && options.stopped());
   if (auto shown = inputs(result.grid.changes(result.best.value_or(0)))) result.plan = std::move(shown->plan);
   return result;
 }

@@ -69,10 +69,11 @@ struct SweepResult {
   std::vector<SweepLine> lines;
   std::optional<std::size_t> best;  // the feasible point with the most tokens/s; nothing when there is none
   model::Plan plan;                 // of the best point, or of the first without one
+  bool complete = true;             // false: stopped before every point was simulated
   bool same_tokens = true;          // a step of every point trains on as many tokens
 };
 
-// Returns the findings of the points; everything but `plan`.
+// Returns the findings of the points; everything but `plan` and `complete`.
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
                          std::vector<model::Result<SweepPoint>> points);
 

@@ -23,9 +23,11 @@ struct Search {
   std::vector<model::Plan> plans;  // those that the layout allows
 };
 
-// imbalance: the ratio of expert rows; every distinct slot is then a run of the whole expert group.
-Search search(const std::vector<std::int64_t>& zero_stages, double imbalance) {
-  Search search{tests::step_inputs(tests::deepseek_plan, "h800"), {}};
+// imbalance: the ratio of expert rows; every distinct slot is then a run of the whole expert group. wired: the inputs
+// have the links of the cluster, as those of the command and of Python.
+Search search(const std::vector<std::int64_t>& zero_stages, double imbalance, bool wired = false) {
+  const auto make = wired ? tests::wired_inputs : tests::step_inputs;
+  Search search{make(tests::deepseek_plan, "h800", {}), {}};
   model::Plan plan = search.inputs.plan;
   plan.routing.imbalance = imbalance;
   plan.schedule.layers_per_stage = {};
@@ -74,15 +76,16 @@ void cold(benchmark::State& state, const std::vector<std::int64_t>& zero_stages,
 BENCHMARK_CAPTURE(cold, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK_CAPTURE(cold, zero_1_uneven, {1}, 0.075)->Unit(benchmark::kMillisecond)->Iterations(1);
 
-void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance) {
-  const Search all = search(zero_stages, imbalance);
+void warm(benchmark::State& state, const std::vector<std::int64_t>& zero_stages, double imbalance, bool wired) {
+  const Search all = search(zero_stages, imbalance, wired);
   Predictor predictor(all.inputs);
   evaluate_all(predictor, all);
   for (auto _ : state) evaluate_all(predictor, all);
   report(state, all);
 }
-BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0)->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(warm, zero_3, {3}, 0)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(warm, zero_0_to_2, {0, 1, 2}, 0, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(warm, wired_zero_0_to_2, {0, 1, 2}, 0, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(warm, zero_3, {3}, 0, false)->Unit(benchmark::kMillisecond);
 
 // A whole search: the degrees above with communication SMs and overlaps, so that most plans share their graphs but not
 // their times.

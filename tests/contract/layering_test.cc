@@ -28,6 +28,7 @@ const std::map<std::string, std::set<std::string>> kMayUse = {
     {"examples", {"model", "topologies", "sim", "calibrate", "reports"}},
     {"cli", {"model", "topologies", "sim", "real", "calibrate", "reports"}},
     {"python", {"model", "topologies", "sim", "calibrate", "reports", "cli"}},
+    {"playground", {"model", "topologies", "sim", "calibrate", "reports", "cli"}},
 };
 
 // Confines external headers: those whose name starts with one of `prefixes` may be included only by files whose path

@@ -153,7 +153,7 @@ RC_GTEST_PROP(Megatron, PlansThatArgumentsExpressComeBackFromArgumentsAlone, ())
     plan.schedule.layers_per_stage.counts.push_back(shape.layers / stages + (stage < shape.layers % stages ? 1 : 0));
   }
   if (plan.schedule.layers_per_stage.counts == even_layer_counts(shape.layers, stages))
-    plan.schedule.layers_per_stage = {};
+    plan.schedule.layers_per_stage = {.counts = {}, .even = stages > 1};
   const auto out = export_script(plan, shape);
   RC_ASSERT(out.has_value());
   const auto back = import_script(out->script, "s.sh", {.config = "model"});

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -13,6 +14,7 @@
 #include "model/base/text_file.h"
 #include "model/cost/operator_class.h"
 #include "model/plan/plan.h"
+#include "model/plan/plan_key_table.h"
 #include "reports/quantities.h"
 
 namespace plumbline::tests {
@@ -61,23 +63,58 @@ TEST(Schemas, HaveNoKeysWithBlanks) {
     });
 }
 
-// Returns the dotted keys of a plan's definition.
-void add_plan_keys(const json& section, const std::string& prefix, std::set<std::string>& keys) {
+// Returns the definition that a reference names: "defs.schema.json#/$defs/step", or "#/$defs/step" of `file`.
+json referenced(const std::string& reference, const std::string& file) {
+  const std::size_t hash = reference.find('#');
+  const std::string name = hash == 0 ? file : reference.substr(0, hash);
+  return read_schema(reports_folder / "schema" / name).at(json::json_pointer(reference.substr(hash + 1)));
+}
+
+// A value is described where its key stands, or by the definition that it refers to.
+TEST(Schemas, DescribeEveryProperty) {
+  for (const fs::path& path : schema_files()) {
+    const std::string file = path.filename().string();
+    for_properties(read_schema(path), [&](const std::string& key, const json& value) {
+      const json& where = value.contains("description") || !value.contains("$ref")
+                              ? value
+                              : referenced(value["$ref"].get<std::string>(), file);
+      EXPECT_FALSE(where.value("description", "").empty()) << file << ": " << key;
+    });
+  }
+}
+
+// Adds the definitions of a plan's keys by their dotted names.
+void add_plan_keys(const json& section, const std::string& prefix, std::map<std::string, json>& keys) {
   for (const auto& [key, value] : section["properties"].items()) {
     if (value.contains("properties"))
       add_plan_keys(value, prefix + key + ".", keys);
     else
-      keys.insert(prefix + key);
+      keys[prefix + key] = value;
   }
+}
+
+std::map<std::string, json> described_plan_keys() {
+  std::map<std::string, json> keys;
+  add_plan_keys(read_schema(reports_folder / "schema/defs.schema.json")["$defs"]["plan"], "", keys);
+  return keys;
 }
 
 TEST(Schemas, HaveTheKeysOfPlans) {
   std::set<std::string> described;
-  add_plan_keys(read_schema(reports_folder / "schema/defs.schema.json")["$defs"]["plan"], "", described);
+  for (const auto& [key, value] : described_plan_keys()) described.insert(key);
   const std::vector<std::string> keys = model::plan_keys();
   std::set<std::string> known(keys.begin(), keys.end());
   std::erase_if(known, [](const std::string& key) { return key.starts_with("model.") && key != "model.config"; });
   EXPECT_EQ(described, known);
+}
+
+TEST(Schemas, HaveTheMeaningOfEachKeyOfAPlan) {
+  const std::map<std::string, json> described = described_plan_keys();
+  for (const model::PlanKey& key : model::plan_key_table()) {
+    const auto found = described.find(key.name);
+    if (found == described.end()) continue;
+    EXPECT_EQ(found->second.value("description", ""), key.meaning) << key.name;
+  }
 }
 
 TEST(Schemas, HaveTheClassesOfWork) {

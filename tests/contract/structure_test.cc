@@ -48,7 +48,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"real/measure/kernel_case/case_sweep.h", "what `plumbline measure` runs"},
     {"real/measure/kernel_case/journal.h", "what a sweep continues from"},
     {"real/measure/stage_runner.h", "the stages of a plan, for the backend that times them"},
-    {"reports/html/html.h", "what `plumbline simulate --html` writes"},
     {"reports/tensorboard/tensorboard.h", "what `plumbline run --tensorboard` writes"},
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
@@ -131,6 +130,22 @@ TEST(Structure, EntryPointsHaveOneUser) {
     if (is_folder(header)) continue;
     ASSERT_TRUE(users.contains(header)) << header;
     EXPECT_EQ(users.at(header).size(), 1u) << header << " needs no entry in this table";
+  }
+}
+
+// Clocks that a user or a network sets jump. They give dates alone: whatever waits or takes time asks a steady one.
+TEST(Structure, OnlyDatesComeFromTheSystemsClock) {
+  const std::map<std::string, std::string> dates = {
+      {"cli/campaign.cc", "the first day of a campaign"},
+      {"cli/detail/page_origin.cc", "when a page was made"},
+      {"cli/outputs.cc", "when a result was made"},
+      {"cli/run.cc", "the points of a TensorBoard"},
+  };
+  for (const SourceFile& file : checked_files(PLUMBLINE_SOURCE_DIR)) {
+    if (file.path.starts_with("tests/") || dates.contains(file.path)) continue;
+    for (const std::string& line : file.lines)
+      for (const char* clock : {"system_clock", "std::time(", "gettimeofday", "CLOCK_REALTIME"})
+        EXPECT_EQ(line.find(clock), std::string::npos) << file.path << ": " << line;
   }
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 // The folders of plumbline itself. examples/ counts as a user of the installed libraries.
 const std::set<std::string> kFolders = {"model", "topologies", "sim", "calibrate", "reports", "real", "cli", "python"};
-const std::set<std::string> kUsers = {"model", "topologies", "sim",    "calibrate", "reports",
-                                      "real",  "cli",        "python", "examples"};
+const std::set<std::string> kUsers = {"model", "topologies", "sim",    "calibrate",  "reports",
+                                      "real",  "cli",        "python", "playground", "examples"};
 
 // Names that no source outside tests uses, with the reason to keep them.
 const std::map<std::string, std::string> kPromised = {

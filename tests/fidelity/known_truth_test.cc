@@ -108,8 +108,9 @@ TEST(KnownTruth, OfAllSourcesLiesInTheInterval) {
   for (sim::Inputs& inputs : small_plans()) {
     if (inputs.architecture.experts.routed_experts > 0) inputs.plan.routing.imbalance = 0.1;
     const auto result = sim::simulate(inputs, sim::Fidelity::closed_form, false).value().result;
-    const model::Quantiles interval = sim::interval_of(inputs, result, {.draws = 256}).value().time_s;
-    const sim::StepDraws truths = sim::draw_steps(inputs, {.draws = 100, .seed = seed_of_truth}).value();
+    const model::Quantiles interval = sim::interval_of(inputs, result, {.draws = 256, .parts = false}).value().time_s;
+    const sim::StepDraws truths =
+        sim::draw_interval(inputs, result, {.draws = 100, .seed = seed_of_truth}).value().draws;
     for (const double ratio : truths.time_ratio) {
       ++all;
       if (interval.contains(ratio * result.step.time_s)) ++inside;

@@ -128,7 +128,9 @@ TEST(MemoryCases, EmbeddingAndHeadStages) {
 
 TEST(MemoryCases, DualPipeHoldsTwoStagesAndOneEmbedding) {
   const Predicted dual = deepseek();
-  const Predicted single = deepseek({"schedule.kind=1f1b"});
+  // With the layers of the plan, which another schedule would divide anew.
+  const Predicted single =
+      deepseek({"schedule.kind=1f1b", "schedule.layers_per_stage=[3,4,4,4,4,4,4,4,4,4,4,4,4,4,4,2]"});
   for (std::size_t rank = 0; rank < 16; ++rank) {
     // Each rank holds its stage and the mirrored one.
     EXPECT_EQ(dual.memory.ranks[rank].stages,

@@ -117,8 +117,9 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
 }
 
 // Few layers keep the slow computation short: the middle stages are those of the whole model.
-Inputs shallow(const std::string& plan, std::int64_t layers) {
-  Inputs inputs = tests::step_inputs(plan, "h800", {"cluster.gpus=64", "cluster.topology=h800-rail-fat-tree"});
+Inputs shallow(const std::string& plan, std::int64_t layers, bool wired = false) {
+  const auto make = wired ? tests::wired_inputs : tests::step_inputs;
+  Inputs inputs = make(plan, "h800", {"cluster.gpus=64", "cluster.topology=h800-rail-fat-tree"});
   inputs.architecture.layers = layers;
   return inputs;
 }
@@ -145,6 +146,11 @@ TEST(Predictor, ForgetsNothingOfRandomDensePlansByEvents) {
   expect_all_covered(compare(shallow(tests::llama_plan, 8), 4, 200, Fidelity::step));
 }
 
+// Costs then depend on where the groups of each plan lie.
+TEST(Predictor, ForgetsNothingOfRandomPlansOnLinks) {
+  expect_all_covered(compare(shallow(tests::deepseek_plan, 9, true), 6, 300));
+}
+
 // A slot of few layers takes the host longer than the GPU, and it is synchronized where a plan has a pipeline.
 TEST(Predictor, ForgetsNothingOfPlansOfASlowHost) {
   for (const Fidelity fidelity : {Fidelity::closed_form, Fidelity::step}) {
@@ -158,6 +164,39 @@ TEST(Predictor, ForgetsNothingOfPlansOfASlowHost) {
                                                        {"step", 1000}});
     EXPECT_GT(compare(inputs, 5, 100, fidelity).valid, 25);
   }
+}
+
+// Experts that are padded have the same rows whatever the routing, so that the host need not wait for their number.
+TEST(Predictor, DistinguishesPaddedExperts) {
+  Inputs inputs = shallow(tests::deepseek_plan, 9);
+  inputs.profile =
+      tests::with_host(inputs.profile, {{"launch", 40}, {"synchronization", 5000}, {"synchronizations.moe", 1}});
+  inputs.plan.parallelism.expert = 8;
+  inputs.plan.parallelism.pipeline = 4;
+  inputs.plan.schedule.layers_per_stage = {};
+  inputs.plan.stack.dispatcher = "alltoall";
+  inputs.plan.routing.capacity_factor = 1.25;
+  Predictor predictor(inputs);
+  std::set<double> steps;
+  for (const bool padded : {false, true}) {
+    inputs.plan.routing.pad_to_capacity = padded;
+    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << padded;
+    steps.insert(whole.result.step.time_s);
+  }
+  EXPECT_EQ(steps.size(), 2U);
+}
+
+// A device whose host_bandwidth is not stated has none.
+TEST(Predictor, RefusesOffloadedActivationsAfterPlansWithout) {
+  Inputs inputs = shallow(tests::llama_plan, 8);
+  inputs.cluster.device.host_bandwidth = {};
+  Predictor predictor(inputs);
+  EXPECT_TRUE(predictor.closed_form(inputs.plan));
+  inputs.plan.offload.activations = 0.5;
+  const auto refused = predictor.closed_form(inputs.plan);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().key, "offload.activations");
 }
 
 TEST(Predictor, DistinguishesPlacements) {

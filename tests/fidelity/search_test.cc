@@ -108,7 +108,7 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
   const Choices choices(inputs, Breadth::complete);
   model::Plan plan = inputs.plan;
   plan.search = {};
-  plan.schedule.layers_per_stage = {};
+  plan.schedule.layers_per_stage = {.even = true};
   choices.recompute.front().apply(plan, 0);
   using Parallelism = model::Plan::Parallelism;
   const auto values = [&](std::int64_t Parallelism::*degree) {

@@ -52,10 +52,13 @@ std::string written_down(const CommandResult& result) {
 CommandResult run_command(const std::string& command, const fs::path& root, const fs::path& binary_folder,
                           const TemporaryDirectory& scratch) {
   const fs::path out = scratch.path() / "out";
+  const fs::path kept = binary_folder / "tests/golden/kept";
   fs::create_directories(out);
-  const fs::path script = scratch.write(
-      "script", "cd " + quoted(root) + " || exit 126\nexport PATH=" + quoted(binary_folder) +
-                    ":\"$PATH\" OUT=" + quoted(out) + " NO_COLOR=1 COLUMNS=80 LC_ALL=C TZ=UTC\n" + command + "\n");
+  fs::create_directories(kept);
+  const fs::path script =
+      scratch.write("script", "cd " + quoted(root) + " || exit 126\nexport PATH=" + quoted(binary_folder) +
+                                  ":\"$PATH\" OUT=" + quoted(out) + " KEPT=" + quoted(kept) +
+                                  " NO_COLOR=1 COLUMNS=80 LC_ALL=C TZ=UTC\n" + command + "\n");
   const fs::path output = scratch.path() / "stdout";
   const fs::path errors = scratch.path() / "stderr";
   const int status =

@@ -11,6 +11,8 @@
 // then its stderr with "! " before each line, then "[exit N]" unless N is 0. A blank line parts two
 // commands; the text before the first is free. In commands, $OUT is an empty folder that the commands of
 // one transcript share; its name is shown as $OUT in what they print, and that of the command's folder as $BUILD.
+// $KEPT is a folder that outlives the transcript: what takes long is written there once, for figures that are read from
+// it.
 #pragma once
 
 #include <filesystem>
@@ -34,7 +36,8 @@ struct CommandResult {
 
 Transcript parse_transcript(const std::string& text);
 
-// Runs a shell command from `root`, where `plumbline` is the command in `binary_folder` and $OUT a folder in `scratch`.
+// Runs a shell command from `root`, where `plumbline` is the command in `binary_folder`, $OUT a folder in `scratch` and
+// $KEPT one in `binary_folder`.
 CommandResult run_command(const std::string& command, const std::filesystem::path& root,
                           const std::filesystem::path& binary_folder, const TemporaryDirectory& scratch);
 

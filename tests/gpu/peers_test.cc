@@ -39,10 +39,24 @@ class GpuPeers : public GpuTest {
       ASSERT_EQ(cudaMemset(peer.turns(), 0, turns_bytes), cudaSuccess);
       ASSERT_EQ(cudaStreamCreateWithFlags(&peer.stream, cudaStreamNonBlocking), cudaSuccess);
     }
+    load_kernels();
   }
   void TearDown() override {
     for (const Peer& peer : peers_)
       if (peer.stream != nullptr) cudaStreamDestroy(peer.stream);
+  }
+
+  // Launches each kernel once. CUDA loads the code of a kernel at its first launch, which waits for all kernels that
+  // run: one of them that waits for a peer whose kernels are launched later would never end.
+  void load_kernels() {
+    const Peer& self = peers_[0];
+    PeerBarrier alone{.peers = 1, .own = 0, .turn = 0, .ended = ended_.as<std::int32_t>()};
+    alone.turns[0] = self.turns();
+    const Piece piece{self.outbox(), self.arrived.as<char>(), bytes};
+    ASSERT_EQ(cudaMemsetAsync(self.outbox(), 0, bytes, self.stream), cudaSuccess);
+    ASSERT_EQ(peer_barrier(alone, self.stream), cudaSuccess);
+    ASSERT_EQ(copy_pieces(&piece, 1, Blocks{4, 0}, self.stream), cudaSuccess);
+    ASSERT_EQ(cudaStreamSynchronize(self.stream), cudaSuccess);
   }
 
   void barrier_with_others(int own, std::uint32_t turn) {

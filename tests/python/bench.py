@@ -18,7 +18,7 @@ KINDS = ("1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipev", "interleaved
 
 
 def plans():
-    """The plans of the case zero_0_to_2 of predictor_bench, as changes of the shipped plan."""
+    """The plans of the case wired_zero_0_to_2 of predictor_bench, as changes of the shipped plan."""
     for micro_batch, tensor, pipeline, expert, zero, recompute, kind in itertools.product(
             (1, 2), (1, 2, 4, 8), (1, 2, 4, 8, 16), (8, 16, 32, 64), (0, 1, 2), ("none", "selective", "full"), KINDS):
         yield {"batch.micro_batch_size": micro_batch, "parallelism.tensor": tensor, "parallelism.sequence": tensor > 1,
@@ -41,7 +41,7 @@ def rate(predictor, changes):
 
 def inside(benchmark):
     """Plans a second of the same plans in a loop within C++: predictor_bench, warm."""
-    done = subprocess.run([benchmark, "--benchmark_filter=warm/zero_0_to_2", "--benchmark_format=json"],
+    done = subprocess.run([benchmark, "--benchmark_filter=warm/wired_zero_0_to_2", "--benchmark_format=json"],
                           capture_output=True, text=True, check=True)
     case = json.loads(done.stdout)["benchmarks"][0]
     return case["plans"] * 1e3 / case["cpu_time"]  # cpu_time is in ms

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports/trace/detail/gzip.h"
+#include "reports/trace/gzip.h"
 
 namespace plumbline::tests {
 

@@ -1,10 +1,15 @@
 // Training steps as PyTorch-profiler traces: kernels as a rank launches them, with what each of them is.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/import/kineto/import.h"
 #include "tests/support/kineto_trace.h"
 
 namespace plumbline::tests {
@@ -106,5 +111,29 @@ class KinetoStep {
   double now_us_ = 1000, launch_us_ = 10;
   int correlation_ = 0;
 };
+
+// The shares of the time of kernels with an expected phase that have it and its layer, and that have another.
+struct Matched {
+  double right = 0, wrong = 0;
+};
+
+inline Matched matched(const KinetoStep& step, const calibrate::ImportedChunk& imported) {
+  const auto spans = calibrate::kernel_spans(imported.timeline);
+  EXPECT_EQ(spans.size(), step.expected.size());
+  Matched result;
+  double all = 0;
+  for (std::size_t i = 0; i < std::min(spans.size(), step.expected.size()); ++i) {
+    const KinetoStep::Expected& wanted = step.expected[i];
+    const model::Kernel& kernel = imported.timeline.kernels[i];
+    if (wanted.phase.empty()) continue;
+    all += wanted.us;
+    const bool right = kernel.phase == wanted.phase && spans[i]->layer == wanted.layer;
+    const bool wrong = (!kernel.phase.empty() && kernel.phase != wanted.phase) ||
+                       (spans[i]->layer >= 0 && spans[i]->layer != wanted.layer);
+    result.right += right ? wanted.us : 0;
+    result.wrong += wrong ? wanted.us : 0;
+  }
+  return {result.right / all, result.wrong / all};
+}
 
 }  // namespace plumbline::tests

@@ -26,7 +26,7 @@ inline std::vector<std::string> read_lines(const std::filesystem::path& path) {
 }
 
 // Returns all files under `root` with one of the extensions ("" stands for files without one), ordered by path. Hidden
-// folders and build trees (folders with a CMakeCache.txt, and build/ at the root) are left out.
+// folders, build trees (folders with a CMakeCache.txt, and build/ at the root) and packages of Node are left out.
 inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& root,
                                                 const std::set<std::string>& extensions) {
   namespace fs = std::filesystem;
@@ -35,7 +35,8 @@ inline std::vector<SourceFile> read_source_tree(const std::filesystem::path& roo
     const fs::path& path = entry->path();
     if (entry->is_directory()) {
       const bool build_tree = fs::exists(path / "CMakeCache.txt") || path == root / "build";
-      if (build_tree || path.filename().string().starts_with('.')) entry.disable_recursion_pending();
+      const bool packages = path.filename() == "node_modules";
+      if (build_tree || packages || path.filename().string().starts_with('.')) entry.disable_recursion_pending();
     } else if (entry->is_regular_file() && extensions.contains(path.extension().string())) {
       files.push_back({fs::relative(path, root).generic_string(), read_lines(path)});
     }

@@ -7,6 +7,7 @@
 #include "model/architecture/load_architecture.h"
 #include "model/profile/stack.h"
 #include "sim/predict/simulate.h"
+#include "sim/predict/stage_balance.h"
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
 #include "topologies/topology.h"
@@ -20,11 +21,13 @@ inline const std::string llama_plan = "llama-3-8b-64xh800";
 inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& profile_name,
                                const std::vector<std::string>& overrides = {}) {
   const model::Plan plan = model::load_plan(shipped("examples/" + plan_name + ".toml"), overrides).value();
-  return {plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
-          load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
-                       topologies::variation_of(plan))
-              .value(),
-          model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+  sim::Inputs inputs{plan, model::load_architecture(shipped("examples/" + plan.model.config)).value(),
+                     load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
+                                  shipped("topologies/devices"), topologies::variation_of(plan))
+                         .value(),
+                     model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+  inputs.plan = sim::with_balanced_stages(plan, inputs);
+  return inputs;
 }
 
 // Returns the inputs of a plan that was made in code, with shipped files by the names in it and the plan's stack, else
@@ -44,7 +47,9 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
   if (!stack) return tl::unexpected(stack.error());
   model::Plan stacked = plan;
   if (const auto applied = model::apply_stack(*stack, stacked); !applied) return tl::unexpected(applied.error());
-  return sim::Inputs{stacked, *architecture, *cluster, model::with_stack(*profile, *stack)};
+  sim::Inputs inputs{stacked, *architecture, *cluster, model::with_stack(*profile, *stack)};
+  inputs.plan = sim::with_balanced_stages(stacked, inputs);
+  return inputs;
 }
 
 // Returns step_inputs() with the wiring of the topology, so that transfers cross links.

@@ -10,8 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/import/kineto/import.h"
 #include "model/result/timeline.h"
+#include "sim/predict/predictor.h"
+#include "tests/support/kernel_classes.h"
 #include "tests/support/kineto_trace.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
 
@@ -99,6 +103,19 @@ inline std::string stripped_trace(const std::vector<StrippedKernel>& kernels) {
   for (const StrippedKernel& kernel : kernels)
     trace.kernel(kernel.name, kernel.stream, microseconds(kernel.start_ns), microseconds(kernel.duration_ns));
   return trace.json();
+}
+
+// Returns the predicted step with all kernels of these pipeline ranks.
+inline model::Timeline all_kernels(const sim::Inputs& inputs, std::vector<std::int32_t> ranks) {
+  sim::Predictor predictor(inputs);
+  return predictor.simulate(inputs.plan, {.record = sim::Recording(std::move(ranks), true)}).value().timeline;
+}
+
+// Returns what the importer makes of a trace of these kernels.
+inline model::Timeline imported_trace(const std::vector<StrippedKernel>& kernels) {
+  const TemporaryDirectory folder;
+  const std::string path = folder.write("trace.json", stripped_trace(kernels)).string();
+  return calibrate::import_kineto(path, shipped_kernel_classes(), {}).value().timeline;
 }
 
 }  // namespace plumbline::tests

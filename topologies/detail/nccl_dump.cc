@@ -18,6 +18,8 @@ using model::Error;
 using model::ErrorKind;
 
 constexpr std::string_view nv_switch_class = "0x068000";
+// NCCL nests a device below its bridges, those below their processor and that below the system.
+constexpr int deepest = 64;
 // Containers, and elements without data on links between GPUs or NICs.
 constexpr std::array passive = {"system", "cpu", "pci", "nic", "c2c", "pcilink", "gin"};
 
@@ -26,7 +28,8 @@ class Reader {
  public:
   Reader(const std::string& path, const std::string& text) : path_(path), text_(text) {}
 
-  void read(const pugi::xml_node& node) {
+  void read(const pugi::xml_node& node, int depth = 1) {
+    if (depth > deepest) return fail(node, node.name(), fmt::format("nested deeper than {} levels", deepest));
     if (error_ || node.type() != pugi::node_element) return;
     const std::string_view name = node.name();
     if (name == "gpu") {
@@ -38,7 +41,7 @@ class Reader {
       return;
     }
     for (const pugi::xml_node& child : node.children())
-      if (name != "gpu") read(child);
+      if (name != "gpu") read(child, depth + 1);
   }
 
   model::Result<NcclDump> finish() {

@@ -32,7 +32,9 @@ Eigen::VectorXd starting_point(const Eigen::MatrixXd& features, const Eigen::Vec
 // observations as parameters.
 RobustFit robust_fit(const Form& form, const Eigen::VectorXd& seconds, const Eigen::VectorXd& start);
 
-// Returns the relative error of each observation when predicted from a fit to all others.
+// Returns the relative error of each observation when predicted from a fit to all others. Of more observations than
+// there are groups, each group is left out at once, so that time grows with the observations and not with their square.
+inline constexpr Eigen::Index left_out_groups = 256;
 Eigen::VectorXd left_out_errors(const Form& form, const Eigen::VectorXd& seconds, const RobustFit& fit);
 
 }  // namespace plumbline::calibrate

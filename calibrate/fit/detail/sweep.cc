@@ -51,6 +51,7 @@ Sweep::Sweep(const std::vector<Measurements>& files) {
 std::string Sweep::unused(const Measurement& m) const {
   if (m.check && !m.check->ok) return "wrong results";
   if (m.op == "launch" && m.variant == "graph_node") return "gaps in a graph";
+  if (m.op == "cached_attention") return "plumbline's own kernel, where engines have faster ones";
   if (m.op == "launch") return "";
   if (m.variant == "alone") return m.op == "gemm" || m.op == "attention" ? "" : with_copy;
   if (m.variant == "sustained") return "held for seconds";

@@ -12,7 +12,9 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/gaps.h"
+#include "calibrate/import/kineto/detail/name_memo.h"
 #include "calibrate/import/kineto/detail/places/places.h"
+#include "calibrate/import/kineto/detail/purposes.h"
 #include "calibrate/import/kineto/detail/shapes.h"
 #include "calibrate/import/kineto/detail/steps.h"
 #include "calibrate/import/kineto/detail/trace_reader.h"
@@ -60,23 +62,8 @@ std::vector<std::size_t> work_of(const Trace& trace, int device) {
   return indices;
 }
 
-// The class of each name, looked up once per name.
-class ClassNames {
- public:
-  ClassNames(const Trace& trace, const KernelClasses& classes) : trace_(trace), classes_(classes) {}
-
-  // Returns nullptr when no pattern matches.
-  const KernelClass* of(std::uint32_t name) {
-    const auto [found, fresh] = known_.try_emplace(name, nullptr);
-    if (fresh) found->second = classes_.find(trace_.names.text(name));
-    return found->second;
-  }
-
- private:
-  const Trace& trace_;
-  const KernelClasses& classes_;
-  std::unordered_map<std::uint32_t, const KernelClass*> known_;
-};
+// The class of each name; nullptr where no pattern matches.
+using ClassNames = NameMemo<const KernelClass*>;
 
 bool is_gemm_class(std::string_view class_name) { return class_name.find("gemm") != std::string_view::npos; }
 
@@ -245,6 +232,7 @@ Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, cons
   found.classes = classes_of(trace, work, class_names);
   found.places = annotated_places(trace, work, classes);
   place_by_autograd(trace, work, classes, found.places);
+  name_purposes(trace, work, classes, found.places, found.classes);
   if (incomplete(trace, work, found.places))
     findings.push_back(describe_order(place_by_order(trace, work, found.classes, found.places)));
   const Places& places = found.places;
@@ -311,6 +299,7 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
   if (result.rank >= 0)
     lines.push_back(fmt::format("rank: {}{}", result.rank, trace.rank < 0 ? " (of the file's name)" : ""));
   if (trace.world_size > 0) lines.push_back(fmt::format("world size: {}", trace.world_size));
+  if (trace.of_pipeline) lines.emplace_back("ranks: of the pipeline");
   lines.push_back(fmt::format(
       "events: {} read; {} kernels ({} classified, {} unclassified) and {} copies and memory "
       "sets kept, {} of them with a phase",
@@ -343,11 +332,12 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
     result.device_name = named->second.name;
   result.rank = trace.rank >= 0 ? trace.rank : rank_of_name(path);
   result.world_size = trace.world_size;
+  result.of_pipeline = trace.of_pipeline;
   if (!trace.cut.empty()) result.findings.push_back(fmt::format("{}; what is complete is imported", trace.cut));
   std::vector<std::size_t> all = work_of(trace, device);
   if (too_long(trace, all))
     return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", device));
-  ClassNames class_names(trace, classes);
+  ClassNames class_names(trace, [&classes](const std::string& name) { return classes.find(name); });
   const auto indices = TRY(one_step(path, trace, std::move(all), class_names, options.step, result));
   fill(trace, indices, classes, examine(trace, indices, classes, class_names, result.findings), result);
   result.findings.push_back(describe_idle(result.timeline));

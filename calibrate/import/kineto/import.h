@@ -37,6 +37,7 @@ struct ImportedChunk {
   int device = 0;                     // the imported device
   std::string device_name;            // empty: unknown
   int rank = -1, world_size = 0;      // of the trace or its file's name among all GPUs; -1 and 0: unknown
+  bool of_pipeline = false;           // these count pipeline ranks
   std::map<int, std::int64_t> found;  // kernels by device, of all devices in the trace
   std::int64_t kernels = 0, copies = 0, with_phase = 0;
   std::vector<UnknownKernel> unknown;  // the longest total time first

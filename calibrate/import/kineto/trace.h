@@ -90,6 +90,7 @@ struct Trace {
   std::string name;                    // the profiler's name of the file, without folders; may be empty
   std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
   int rank = -1, world_size = 0;       // -1 and 0: unknown
+  bool of_pipeline = false;            // these count pipeline ranks, as plumbline states
 };
 
 // A callback with the bytes of the file read so far and its size (0: unknown).

@@ -17,6 +17,7 @@ struct Alignment {
 // What it costs to leave an element out: within the sequences, at their ends, and where it joins its neighbor's match.
 struct AlignmentCosts {
   double skip = 1, end = 0.02, join = 0.3;
+  bool whole = false;  // neither sequence is cut off: what follows the last match joins it where it may
 };
 
 // Rows of the matrix hold only the predicted elements near the diagonal; a row has at most 2 * width + 1 of them.
@@ -116,8 +117,8 @@ class Aligner {
     for (std::size_t row = measured_, column = predicted_; row > 0 || column > 0;) {
       inside = inside && !band.edge(row, column);
       const Move move = moves_[offsets_[row] + column - band.first(row)];
-      const bool at_end = row == 0 || column == 0 || (move == measured_only && column == predicted_) ||
-                          (move == predicted_only && row == measured_);
+      const bool last = (move == measured_only && column == predicted_) || (move == predicted_only && row == measured_);
+      const bool at_end = row == 0 || column == 0 || (last && !costs_.whole);
       const bool pair = !at_end && (move == both || score_.same(column - 1, row - 1));
       if (pair && move != predicted_only) result_.predicted_of[row - 1] = static_cast<std::int32_t>(column - 1);
       if (pair && move != measured_only) result_.measured_of[column - 1] = static_cast<std::int32_t>(row - 1);

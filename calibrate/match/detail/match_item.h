@@ -36,10 +36,13 @@ struct MatchItem {
   MatchRow row = MatchRow::other;
   bool communicates = false;
   std::string transfer;             // kind of communication: "dispatch", "all_gather"
+  std::int32_t named = -1;          // number of the operator that its name states; -1: it states none
   std::string phase;                // as Kernel::phase
   std::optional<bool> backward;     // of attention and norms, where the name of the kernel or operator has it
+  bool recomputed = false;          // a forward that runs again in the backward
+  bool has_recomputed = false;      // the timeline separates these from other forwards
   std::string format;               // of a GEMM: "fp8", "bf16", "fp32"; empty: not known
-  std::array<double, 3> extents{};  // of a GEMM, ascending; 0: not known
+  std::array<double, 3> extents{};  // of a GEMM: m, n, k; 0: not known
   std::int32_t layer = -1;
   double start_s = 0, seconds = 0, log_seconds = 0;
 
@@ -49,10 +52,19 @@ struct MatchItem {
 // Returns the kernels of a timeline by start: those of a pipeline rank, or all of a trace.
 std::vector<MatchItem> match_items(const model::Timeline& timeline, std::optional<std::int32_t> rank);
 
+// Returns the FLOPs of a GEMM of a trace, 0 where the trace does not have its shape.
+double traced_flops(const model::Kernel& kernel);
+
 // same: of one class, as far as the names state it. similar: memory-bound kernels that one framework fuses and another
 // runs one by one.
+// none also where the shapes of GEMMs exclude each other.
 enum class Likeness : std::uint8_t { none, similar, same };
 Likeness likeness(const MatchItem& predicted, const MatchItem& measured);
+
+// Whether a GEMM can be a part of another, or stand for it: their extents are equal, or differ in one, as of the query
+// of a fused projection of queries, keys and values, in either order of rows and columns. True where the shape of one
+// is not known.
+bool may_be_part(const MatchItem& predicted, const MatchItem& measured);
 
 // Returns what phase and layer speak for a match, where both have them.
 double place_evidence(const MatchItem& predicted, const MatchItem& measured);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -75,7 +76,9 @@ Field number_field(std::string key, Member member, double unit, bool zero) {
     if (Problem problem = to_number(v, number); !problem.empty()) return problem;
     if (zero ? number < 0 : number <= 0)
       return fmt::format("{} is {}; what does not apply is left out", v.text, zero ? "negative" : "not above 0");
-    member(r) = number * unit;
+    const double value = number * unit;
+    if (number != 0 && !std::isnormal(value)) return fmt::format("{} is beyond what a number can hold", v.text);
+    member(r) = value;
     return Problem();
   };
   const auto get = [member, unit](const Record& r) -> std::optional<Value> {

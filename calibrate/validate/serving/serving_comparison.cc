@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <mutex>
-#include <thread>
 #include <utility>
 
 #include "model/architecture/metrics.h"
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
+#include "sim/tasks/indices.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -98,7 +97,8 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
   if (!result) return compared.error = result.error(), compared;
   compared.figures = figures_of(row, *inputs, *result);
   if (!ranges) return compared;
-  const auto interval = sim::serving_interval_of(*inputs, *result, {.draws = draws_of_row, .threads = 1});
+  const auto interval =
+      sim::serving_interval_of(*inputs, *result, {.draws = draws_of_row, .threads = 1, .parts = false});
   if (!interval) return compared.error = interval.error(), compared;
   add_ranges(row, *result, *interval, compared.figures);
   return compared;
@@ -109,15 +109,8 @@ std::vector<ComparedServing> compare_rows(const ServingCase& definition, const s
                                           const ServingInputsOf& inputs_of, bool ranges) {
   std::vector<ComparedServing> compared(rows.size());
   std::mutex reads;
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < rows.size(); i = next++)
-      compared[i] = compare_row(rows[i], definition, inputs_of, reads, ranges);
-  };
-  std::vector<std::jthread> others;
-  for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i) others.emplace_back(work);
-  work();
-  others.clear();
+  sim::for_each_index(rows.size(),
+                      [&](std::size_t i) { compared[i] = compare_row(rows[i], definition, inputs_of, reads, ranges); });
   return compared;
 }
 

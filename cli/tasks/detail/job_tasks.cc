@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -42,8 +41,8 @@ std::string versioned(const std::string& key) {
 // earlier ones are, so that the first error is found with any number of ranks and threads.
 class Queue {
  public:
-  Queue(const sim::TaskSet& set, std::string key, ResultStore* store, bool counts)
-      : set_(set), key_(std::move(key)), store_(store), counts_(counts), end_(set.count), results_(set.count) {}
+  Queue(const sim::TaskSet& set, std::string key, ResultStore* store)
+      : set_(set), key_(std::move(key)), store_(store), end_(set.count), results_(set.count) {}
 
   // Takes what the store has; returns how many results.
   Result<std::size_t> take_stored() {
@@ -135,27 +134,19 @@ class Queue {
 
   void keep(std::size_t task, std::string result) {
     results_[task] = std::move(result);
-    ++done_;
     if (set_.done) set_.done(task, *results_[task]);
-    constexpr std::chrono::seconds between{10};
-    const auto now = std::chrono::steady_clock::now();
-    if (!counts_ || now - counted_ < between) return;
-    counted_ = now;
-    fmt::print(stderr, "plumbline: {} of {} tasks are done\n", done_, set_.count);
   }
 
   const sim::TaskSet& set_;
   const std::string key_;
   ResultStore* const store_;
-  const bool counts_;  // whether to print how many are done
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::size_t> open_;  // not handed out, ascending
   std::size_t end_;               // the first task that failed
-  std::size_t running_ = 0, done_ = 0, computed_ = 0;
+  std::size_t running_ = 0, computed_ = 0;
   std::optional<Error> error_;
   std::vector<std::optional<std::string>> results_;
-  std::chrono::steady_clock::time_point counted_ = std::chrono::steady_clock::now();
 };
 
 // Rank 0's end of one other rank.
@@ -222,7 +213,7 @@ LeadingTasks::~LeadingTasks() {
 Result<std::vector<std::string>> LeadingTasks::run(const sim::TaskSet& set) {
   if (set.count == 0) return std::vector<std::string>{};
   const std::string key = versioned(set.key);
-  Queue queue(set, key, store_, channel_.ranks() > 1);
+  Queue queue(set, key, store_);
   const auto stored = queue.take_stored();
   if (!stored) queue.end(stored.error());
   taken_ += stored.value_or(0);

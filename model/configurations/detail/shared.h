@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,14 @@
 #include "model/configurations/format.h"
 
 namespace plumbline::model::configurations {
+
+// The keys of torchtitan and of NeMo.
+std::span<const KeyRow> torchtitan_keys();
+std::span<const KeyRow> nemo_keys();
+
+// Set the model of a NeMo recipe, and all but its model and its degrees.
+void read_nemo_model(const RuleInput& in);
+void read_nemo_training(Draft& draft);
 
 // Returns the model of a flavor of torchtitan: "llama3" "8B". Nothing where it is unknown.
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
@@ -25,6 +34,9 @@ std::string torchtitan_flavors();
 
 // Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
 void set_precision(Draft& draft, Precision gemm, std::string_view origin);
+
+// Sets the even division of layers over stages of programs that make no other.
+void spread_evenly(Draft& draft);
 
 // Returns the layers of each stage where embedding and head count as layers of the first and the last one; the first
 // stages have one more where they do not divide.

@@ -91,6 +91,31 @@ Number count_gpus(const Command& launcher, const Script& script) {
   return first_of({tasks, product(nodes, per_node), variable(script, "WORLD_SIZE")});
 }
 
+// Returns the name of the variable that holds the value, or that it is: "GPUS" of "$GPUS" and of "${GPUS}".
+std::string name_of(const std::string& value, const Script& script) {
+  for (const auto& [name, text] : script.variables)
+    if (text == value) return name;
+  if (!value.starts_with('$')) return "";
+  std::string name = value.substr(value.starts_with("${") ? 2 : 1);
+  if (name.ends_with('}')) name.pop_back();
+  const bool plain = std::ranges::all_of(
+      name, [](char letter) { return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_'; });
+  return plain ? name : "";
+}
+
+// Sets the first number of the launcher that the script does not decide.
+void name_open_number(const Command& launcher, const Script& script, Launch& launch) {
+  for (const char* name : {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--nnodes", "--num_nodes", "--nodes",
+                           "-N", "--ntasks-per-node", "--gpus-per-node", "--ntasks", "-np", "-n"}) {
+    const auto value = option(launcher, {name});
+    if (!value || count(value)) continue;
+    const auto word = std::ranges::find_if(launcher, [name](const Word& one) { return one.text.starts_with(name); });
+    launch.open = {fmt::format("{} {}", name, *value), word->line};
+    launch.open_name = name_of(*value, script);
+    return;
+  }
+}
+
 // Returns the position of the program in a command that trains.
 std::optional<std::size_t> find_program(const Command& command) {
   if (command.empty() || command[0].text == "echo" || command[0].text == "printf") return std::nullopt;
@@ -142,7 +167,11 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
       continue;
     }
     const auto split = command.begin() + static_cast<std::ptrdiff_t>(*program);
-    launch = Launch{{split + 1, command.end()}, count_gpus({command.begin(), split}, script)};
+    const Command launcher(command.begin(), split);
+    launch.emplace();
+    launch->arguments.assign(split + 1, command.end());
+    launch->gpus = count_gpus(launcher, script);
+    if (!launch->gpus) name_open_number(launcher, script, *launch);
   }
   return launch;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace plumbline::model::megatron {
 struct Launch {
   Command arguments;  // after the program
   std::optional<std::int64_t> gpus;
+  Word open;  // without them: the launcher's number that is not known, "--nproc_per_node $GPUS"; may be empty
+  std::string open_name;  // of the variable that has it; may be empty
 };
 
 // Returns the values in the header of a batch script (#SBATCH) under Slurm's run-time names (SLURM_NNODES ...).

@@ -3,18 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/base/text.h"
 #include "model/megatron/detail/fields.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
-using Items = std::map<std::string, std::string>;
+using Items = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::size_t most_named = 6;  // keys in one error
 
@@ -25,14 +25,7 @@ Items items_of(const Result<ImportedScript>& imported) {
     texts["the import"] = imported.error().key + " " + imported.error().message;
     return texts;
   }
-  const std::string plan = to_toml(imported->plan);
-  std::string section;
-  for (const std::string_view line : lines_of(plan)) {
-    if (line.starts_with('[')) section = line.substr(1, line.size() - 2);
-    const std::size_t equals = line.find(" = ");
-    if (equals != std::string_view::npos)
-      texts[fmt::format("{}.{}", section, line.substr(0, equals))] = line.substr(equals + 3);
-  }
+  texts.merge(plan_values(imported->plan));
   visit_shape(imported->shape, [&texts](std::string_view key, const auto& field) {
     texts["the model's " + std::string(key.substr(key.find('.') + 1))] = text_of_field(field);
   });

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/base/text.h"
+#include "model/plan/sharding_words.h"
 
 namespace plumbline::model {
 namespace {
@@ -125,7 +126,8 @@ std::optional<Error> apply_aliases(const std::vector<GivenAlias>& given, Plan& p
     }
     const std::string_view expected = read_sharding(alias, sharding);
     if (!expected.empty())
-      return refused(alias, ErrorKind::input, fmt::format("{}, found '{}'", expected, alias.value), "");
+      return refused(alias, ErrorKind::input, fmt::format("{}, found '{}'", expected, alias.value),
+                     sharding_hint(alias.value));
     last = &alias;
   }
   const auto& degrees = plan.parallelism;

@@ -34,7 +34,7 @@ std::string text_of(const std::vector<T>& values) {
 }
 
 inline std::string text_of(const StageLayers& layers) {
-  return layers.counts.empty() && layers.balanced ? toml_string("balanced") : text_of(layers.counts);
+  return layers.counts.empty() ? toml_string(layers.even ? "even" : "balanced") : text_of(layers.counts);
 }
 
 inline std::string text_of(const TierShares& shares) {

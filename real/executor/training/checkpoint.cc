@@ -1,9 +1,14 @@
 #include "real/executor/training/checkpoint.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -54,6 +59,13 @@ CheckpointManifest manifest_of(const Json& content) {
   return manifest;
 }
 
+bool is_possible(const TrainingProgress& progress) {
+  const bool counted = progress.step >= 0 && progress.updates >= 0 && progress.sequences >= 0;
+  const double factor = progress.loss_scale.factor;
+  return counted && progress.updates <= progress.step && std::isfinite(factor) && factor > 0 &&
+         progress.loss_scale.good_steps >= 0;
+}
+
 std::string to_json(const CheckpointManifest& manifest) {
   const Json content = content_of(manifest);
   const Json file = {
@@ -61,9 +73,10 @@ std::string to_json(const CheckpointManifest& manifest) {
   return file.dump(2) + "\n";
 }
 
-// Input errors: another version, or a checksum that does not match.
+// Input errors: another version, a checksum that does not match, or numbers that no training has.
 Result<CheckpointManifest> read_manifest(const std::string& path) {
   const auto text = TRY(model::read_text_file(path));
+  TRY(model::check_nesting(text, path));
   try {
     const Json file = Json::parse(text);
     const auto version = file.at("plumbline_checkpoint").get<std::int64_t>();
@@ -71,7 +84,9 @@ Result<CheckpointManifest> read_manifest(const std::string& path) {
     const Json& content = file.at("content");
     if (crc32_of(content.dump()) != file.at("crc32").get<std::uint32_t>())
       return damaged_checkpoint(path, "is damaged");
-    return manifest_of(content);
+    auto manifest = manifest_of(content);
+    if (!is_possible(manifest.progress)) return damaged_checkpoint(path, "has numbers that no training has");
+    return manifest;
   } catch (const Json::exception&) {
     return damaged_checkpoint(path, "is damaged");
   }
@@ -116,11 +131,17 @@ tl::unexpected<Error> failure(const fs::path& path, const std::string& what, con
   return tl::unexpected(Error{.message = what + ": " + reason.message(), .file = path.string()});
 }
 
+Result<void> make_folder(const std::string& folder) {
+  std::error_code failed;
+  fs::create_directories(folder, failed);
+  if (failed) return failure(folder, "cannot be created", failed);
+  return {};
+}
+
 // Rank 0's part before all ranks write: creates an empty folder and removes what interrupted saves left.
 Result<void> prepare(const CheckpointStore& store, std::int64_t step) {
+  TRY(make_folder(store.folder));
   std::error_code failed;
-  fs::create_directories(store.folder, failed);
-  if (failed) return failure(store.folder, "cannot be created", failed);
   for (const fs::path& path : entries(store.folder)) {
     const std::string name = path.filename().string();
     if (!name.starts_with("." + std::string(prefix)) || !name.ends_with(partial_suffix)) continue;
@@ -204,12 +225,18 @@ Result<CheckpointManifest> verified_manifest(const CheckpointStore& store, std::
 
 // Checks that the file is this rank's file of the manifest's checkpoint, and that it holds all pieces of the state.
 Result<void> verify(CheckpointFile& file, const std::string& path, std::uint32_t crc,
-                    const std::vector<StatePiece>& state, Device& device) {
+                    const CheckpointIdentity& identity, const std::vector<StatePiece>& state, Device& device) {
   const auto refuse = [&](const std::string& what) {
     return tl::unexpected(Error{.message = what, .file = path, .hint = "continue with the plumbline that wrote it"});
   };
   if (file.crc() != crc) {
     return damaged_checkpoint(path, "is not the file that the manifest names");
+  }
+  if (const CheckpointIdentity& other = file.header().identity; other != identity) {
+    if (other.fingerprint != identity.fingerprint)
+      return refuse("is of another plan or model: " + first_difference(other.fingerprint, identity.fingerprint));
+    return refuse(fmt::format("is of step {}, rank {} of {}, where step {}, rank {} of {} is wanted", other.step,
+                              other.rank, other.ranks, identity.step, identity.rank, identity.ranks));
   }
   if (file.header().pieces.size() != state.size()) {
     return refuse(fmt::format("holds {} pieces of state, the run has {}", file.header().pieces.size(), state.size()));
@@ -239,6 +266,10 @@ tl::unexpected<Error> no_checkpoint(const std::string& folder) {
       Error{.message = "no checkpoint there", .file = folder, .hint = "check the folder, or start anew"});
 }
 
+CheckpointIdentity own_identity(const CheckpointStore& store, std::int64_t step, const Communicator& communicator) {
+  return {.step = step, .rank = communicator.rank(), .ranks = communicator.ranks(), .fingerprint = store.fingerprint};
+}
+
 template <class Value>
 Result<void> outcome(const Result<Value>& result) {
   if (!result) return tl::unexpected(result.error());
@@ -246,6 +277,24 @@ Result<void> outcome(const Result<Value>& result) {
 }
 
 }  // namespace
+
+Result<CheckpointLock> CheckpointLock::take(const std::string& folder) {
+  TRY(make_folder(folder));
+  const auto now = [] { return std::error_code(errno, std::generic_category()); };
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) return failure(folder, "cannot be written", now());
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return failure(folder, "cannot be opened", now());
+  CheckpointLock lock(descriptor);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    return tl::unexpected(Error{.message = "another run writes its checkpoints there",
+                                .file = folder,
+                                .hint = "wait for that one, or use another folder"});
+  return lock;
+}
+
+CheckpointLock::~CheckpointLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
 
 std::vector<std::int64_t> complete_checkpoints(const std::string& folder) {
   std::vector<std::int64_t> steps;
@@ -268,13 +317,14 @@ Result<void> save_checkpoint(const CheckpointStore& store, const TrainingProgres
                              const std::vector<StatePiece>& state, Device& device, Communicator& communicator) {
   const bool first = communicator.rank() == 0;
   TRY(agree(communicator, first ? prepare(store, progress.step) : Result<void>()));
-  const CheckpointIdentity identity{.step = progress.step,
-                                    .rank = communicator.rank(),
-                                    .ranks = communicator.ranks(),
-                                    .fingerprint = store.fingerprint};
+  const CheckpointIdentity identity = own_identity(store, progress.step, communicator);
   const std::string path = rank_file(partial_folder(store, progress.step), communicator.rank()).string();
   const auto crc = write_checkpoint_file(path, identity, state, device);
-  TRY(agree(communicator, outcome(crc)));
+  if (auto written = agree(communicator, outcome(crc)); !written) {
+    std::error_code ignored;
+    if (first) fs::remove_all(partial_folder(store, progress.step), ignored);  // a full disk needs the space
+    return written;
+  }
   const auto crcs = TRY(communicator.gather(std::to_string(*crc)));
   if (!first) return agree(communicator, {});
   CheckpointManifest manifest{.fingerprint = store.fingerprint, .progress = progress};
@@ -292,7 +342,9 @@ Result<TrainingProgress> load_checkpoint(const CheckpointStore& store, const std
   const std::string path = rank_file(complete_folder(store, step), communicator.rank()).string();
   auto file = CheckpointFile::open(path);
   auto own = outcome(file);
-  if (own) own = verify(*file, path, manifest->files[static_cast<std::size_t>(communicator.rank())], state, device);
+  if (own)
+    own = verify(*file, path, manifest->files[static_cast<std::size_t>(communicator.rank())],
+                 own_identity(store, step, communicator), state, device);
   TRY(agree(communicator, own));
   TRY(agree(communicator, restore(*file, state, device)));
   return manifest->progress;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -28,6 +29,22 @@ struct CheckpointStore {
   std::string folder;       // created when missing
   std::string fingerprint;  // of plan and model, in lines; a checkpoint with another fingerprint is refused
   int keep = 2;             // number of newest checkpoints that are kept, at least 1
+};
+
+// Keeps other runs out of a folder of checkpoints, each of which would take the other's for left over, until it is
+// destroyed or the process ends. File systems that have no locks keep nobody out.
+class CheckpointLock {
+ public:
+  // Makes the folder. Input errors: it cannot be made or written, or another run has it.
+  static model::Result<CheckpointLock> take(const std::string& folder);
+  ~CheckpointLock();
+  CheckpointLock(CheckpointLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  CheckpointLock& operator=(CheckpointLock&&) = delete;
+
+ private:
+  explicit CheckpointLock(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_;
 };
 
 // Returns the steps of the complete checkpoints in a folder, ascending; empty when the folder cannot be read.

@@ -23,7 +23,7 @@ model::Result<void> sync(int descriptor, const std::string& path) {
 }  // namespace
 
 model::Result<DurableFile> DurableFile::create(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor < 0) return failure(path, "cannot be created");
   return DurableFile(path, descriptor);
 }

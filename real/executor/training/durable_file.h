@@ -14,7 +14,8 @@ namespace plumbline::real {
 
 class DurableFile {
  public:
-  // Creates an empty file. Every function here returns an input error with the path and the system's reason.
+  // Creates an empty file; a link with its name is refused, not followed. Every function here returns an input error
+  // with the path and the system's reason.
   static model::Result<DurableFile> create(const std::string& path);
   ~DurableFile();
   DurableFile(DurableFile&& other) noexcept : path_(other.path_), descriptor_(std::exchange(other.descriptor_, -1)) {}

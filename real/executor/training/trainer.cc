@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -31,6 +32,7 @@ class Trainer {
 
  private:
   Result<void> begin();
+  Result<void> lock();
   Result<StepFigures> next(Prefetcher& batches);
   Result<void> add_over_ranks(const StepOutcome& outcome, StepFigures& figures);
   Result<void> balance(const StepOutcome& outcome, StepFigures& figures);
@@ -45,7 +47,9 @@ class Trainer {
   const TrainingOptions& options_;
   LossScale loss_scale_;
   TrainingProgress progress_;
+  std::optional<CheckpointLock> lock_;  // of rank 0
   std::int64_t saved_step_ = 0;
+  bool stopped_ = false;  // on all ranks
   model::Timeline timeline_;
 };
 
@@ -56,11 +60,20 @@ Result<Value> Trainer::or_abort(Result<Value> own) {
   return own;
 }
 
+Result<void> Trainer::lock() {
+  if (communicator_.rank() != 0) return agree(communicator_, {});
+  auto taken = CheckpointLock::take(options_.checkpoint.folder);
+  if (taken) lock_.emplace(std::move(*taken));
+  return agree(communicator_, taken ? Result<void>() : tl::unexpected(taken.error()));
+}
+
 Result<void> Trainer::begin() {
   const CheckpointStore& store = options_.checkpoint;
   if (store.folder.empty()) return {};
+  if (!options_.resume) TRY(lock());
   if (options_.resume) {
     const auto progress = TRY(load_checkpoint(store, step_.state(), step_.device(), communicator_));
+    TRY(lock());
     progress_ = progress;
     saved_step_ = progress_.step;
     if (options_.fp16) loss_scale_.restore(progress_.loss_scale);
@@ -77,7 +90,7 @@ Result<TrainingResult> Trainer::run(const StepObserver& observer) {
   TRY(begin());
   Prefetcher batches(text_, step_.places(), options_.batch, progress_.sequences, options_.prefetch_thread);
   TrainingResult result{.first_step = progress_.step + 1};
-  while (progress_.step < options_.steps) {
+  while (progress_.step < options_.steps && !stopped_) {
     auto figures = TRY(next(batches));
     result.losses.push_back(figures.loss);
     result.gradient_norms.push_back(figures.gradient_norm);
@@ -85,7 +98,7 @@ Result<TrainingResult> Trainer::run(const StepObserver& observer) {
     result.skipped += figures.skipped ? 1 : 0;
     if (observer) observer(figures);
     const bool due = options_.checkpoint_interval > 0 && progress_.step % options_.checkpoint_interval == 0;
-    if (due || progress_.step == options_.steps) {
+    if (due || stopped_ || progress_.step == options_.steps) {
       TRY(save());
     }
     result.loads = std::move(figures.loads);
@@ -120,15 +133,17 @@ Result<StepFigures> Trainer::next(Prefetcher& batches) {
 
 // Sets the figures over all ranks, with a single sum.
 Result<void> Trainer::add_over_ranks(const StepOutcome& outcome, StepFigures& figures) {
-  constexpr std::size_t before_seconds = 3;
+  constexpr std::size_t before_seconds = 4;
   std::vector<double> values(before_seconds + static_cast<std::size_t>(communicator_.ranks()));
   values[0] = outcome.loss_weight > 0 ? outcome.loss * outcome.loss_weight : 0;
   values[1] = outcome.loss_weight;
   values[2] = outcome.gradient_norm;  // of the whole gradient: equal on all ranks, unless it is NaN on one
+  values[3] = options_.stopped && options_.stopped() ? 1 : 0;
   values[before_seconds + static_cast<std::size_t>(communicator_.rank())] = outcome.seconds;
   const auto sums = TRY(communicator_.sum(std::move(values)));
   figures.loss = (sums)[0] / (sums)[1];
   if (!std::isfinite((sums)[2])) figures.gradient_norm = (sums)[2];
+  stopped_ = sums[3] > 0;
   figures.seconds = *std::max_element(sums.begin() + before_seconds, sums.end());
   const std::int64_t tokens = options_.batch.global_batch_size * text_.sequence_length();
   figures.tokens_per_second = static_cast<double>(tokens) / figures.seconds;

@@ -33,6 +33,9 @@ struct TrainingOptions {
   CheckpointStore checkpoint;            // empty folder: no checkpoints
   std::int64_t checkpoint_interval = 0;  // steps; 0: only after the last step
   bool resume = false;                   // from the newest checkpoint; if false, the folder must hold none
+  // Asked on every rank in each step; where it holds on one, all ranks stop after the step, with a checkpoint. Empty:
+  // all steps are done.
+  std::function<bool()> stopped = {};
 };
 
 // The figures of one step over all ranks; the same on every rank.

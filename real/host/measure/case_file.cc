@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "model/base/text_file.h"
 #include "real/host/measure/detail/small_graphs.h"
 
 namespace plumbline::real::host {
@@ -288,6 +289,7 @@ std::vector<Workload> workloads_of(const CaseFile& file) {
 }
 
 Result<CaseFile> parse_cases(std::string_view text, const std::string& path) {
+  TRY(model::check_nesting(text, path));
   FileReader reader(path);
   try {
     return reader.run(toml::parse(text, path));

@@ -29,6 +29,9 @@ struct Header {
 // that is awaited (assumed).
 constexpr std::chrono::microseconds shortest_sleep{50}, longest_sleep{1000};
 
+// After each such time a rank that waits reports for which other one.
+constexpr std::chrono::seconds long_wait{60};
+
 class Pause {
  public:
   void rest() {
@@ -140,7 +143,13 @@ class MpiTransport final : public Transport {
       const std::scoped_lock lock(mutex_);
       MPI_Irecv(data, bytes, MPI_BYTE, from, tag, MPI_COMM_WORLD, &request);
     }
-    for (Pause pause; !done(request); pause.rest()) continue;
+    auto said = std::chrono::steady_clock::now();
+    for (Pause pause; !done(request); pause.rest()) {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - said < long_wait) continue;
+      said = now;
+      std::fprintf(stderr, "plumbline: rank %d still waits for rank %d: a long step, or it hangs\n", rank_, from);
+    }
   }
 
   bool done(MPI_Request& request) {

@@ -1,6 +1,7 @@
 #include "real/measure/kernel_case/journal.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,11 +35,12 @@ std::string read_all(int file) {
 }  // namespace
 
 model::Result<std::unique_ptr<Journal>> Journal::open(const std::string& path, const std::string& device) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (file < 0) return wrong(path, "");
   std::unique_ptr<Journal> journal(new Journal(file, device));
   struct stat status {};
   if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return journal;  // /dev/null or a pipe: nothing to resume
+  if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return wrong(path, "another run measures into it: ");
   const std::string text = read_all(file);
   const std::size_t end = text.rfind('\n');
   const std::size_t whole = end == std::string::npos ? 0 : end + 1;

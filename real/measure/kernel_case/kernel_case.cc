@@ -32,6 +32,7 @@ struct Operation {
 };
 
 const Key name_key = {"name", &KernelCase::name, false, 0, 0, {}};
+const Key soak_key = {"soak", &KernelCase::soak, false, 0, 60, {}};
 const Key target_key = {"target_sms", &KernelCase::target_sms, false, KernelCase::others, 1024, {}};
 
 std::vector<Operation> operations() {
@@ -50,7 +51,7 @@ std::vector<Operation> operations() {
             {"rows_by", &KernelCase::rows_by, false, 0, 0, {"uniform", "zipf"}},
             {"way", &KernelCase::implementation, false, 0, 0, {"loop", "grouped"}},
             {"fast_accumulation", &KernelCase::fast_accumulation, false, 0, 1, {}},
-            {"soak", &KernelCase::soak, false, 0, 60, {}},
+            soak_key,
             target_key},
            true},
           {"attention",
@@ -61,7 +62,8 @@ std::vector<Operation> operations() {
             {"heads", &KernelCase::heads, true, 1, 1024, {}},
             {"kv_heads", &KernelCase::kv_heads, false, 1, 1024, {}},
             {"qk_dim", &KernelCase::qk_dim, true, 8, 1024, {}},
-            {"v_dim", &KernelCase::v_dim, true, 8, 1024, {}}},
+            {"v_dim", &KernelCase::v_dim, true, 8, 1024, {}},
+            soak_key},
            true},
           {"cached_attention",
            {{"format", &KernelCase::format, true, 0, 0, {"bf16"}},
@@ -71,13 +73,14 @@ std::vector<Operation> operations() {
             {"kv_heads", &KernelCase::kv_heads, false, 1, 1024, {}},
             {"qk_dim", &KernelCase::qk_dim, true, 8, 1024, {}},
             {"v_dim", &KernelCase::v_dim, true, 8, 1024, {}},
-            {"latent", &KernelCase::latent, false, 0, 1, {}}},
+            {"latent", &KernelCase::latent, false, 0, 1, {}},
+            soak_key},
            false},
-          {"rmsnorm", {rows, columns}, true},
-          {"swiglu", {rows, columns}, true},
-          {"quantise", {rows, columns}, true},
-          {"permute", {rows, columns, {"top_k", &KernelCase::top_k, true, 1, 64, {}}}, true},
-          {"adamw", {{"elements", &KernelCase::elements, true, 1, std::int64_t{1} << 40, {}}}, true},
+          {"rmsnorm", {rows, columns, soak_key}, true},
+          {"swiglu", {rows, columns, soak_key}, true},
+          {"quantise", {rows, columns, soak_key}, true},
+          {"permute", {rows, columns, {"top_k", &KernelCase::top_k, true, 1, 64, {}}, soak_key}, true},
+          {"adamw", {{"elements", &KernelCase::elements, true, 1, std::int64_t{1} << 40, {}}, soak_key}, true},
           {"copy", {bytes}, false},
           {"host_to_device", {bytes}, false},
           {"launch", {}, false},

@@ -29,7 +29,7 @@ struct KernelCase {
   std::string rows_by = "uniform";      // gemm: how rows are spread over the groups, uniform or zipf
   std::string implementation = "loop";  // gemm: groups one after the other, or grouped in one call of the library
   std::int64_t fast_accumulation = 0;   // gemm, fp8_tensor: 1 leaves out the promotion to FP32 sums
-  std::int64_t soak = 0;                // gemm: seconds of back-to-back running before the samples
+  std::int64_t soak = 0;                // kernels: seconds of back-to-back running before the samples
   std::int64_t rows = 0, columns = 0;   // rmsnorm, swiglu (columns of its output), quantise, permute
   std::int64_t top_k = 0;               // permute: output rows per input row
   std::int64_t sequences = 1;           // attention; cached_attention: requests with one new token each

@@ -219,6 +219,18 @@ void append_if(std::vector<std::string>& sentences, std::string sentence) {
   if (!sentence.empty()) sentences.push_back(std::move(sentence));
 }
 
+// Returns the tables that have rows, in order.
+std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
+  std::vector<TitledTable> tables;
+  if (report.answer.result.finished > 0)
+    tables = {amounts_table(report), time_table(report), failures_table(report), intervals_table(report),
+              spares_table(report)};
+  tables.push_back(finish_table(report));
+  tables.push_back(published_table(report));
+  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
+  return tables;
+}
+
 }  // namespace
 
 std::string never_sentence(const CampaignReport& report) {
@@ -251,17 +263,6 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
   else
     sentences.push_back(fmt::format("The ranges are those of {} campaigns at the predicted step.", input.seeds));
   return sentences;
-}
-
-std::vector<TitledTable> campaign_tables(const CampaignReport& report) {
-  std::vector<TitledTable> tables;
-  if (report.answer.result.finished > 0)
-    tables = {amounts_table(report), time_table(report), failures_table(report), intervals_table(report),
-              spares_table(report)};
-  tables.push_back(finish_table(report));
-  tables.push_back(published_table(report));
-  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
-  return tables;
 }
 
 std::string campaign_text(const CampaignReport& report, Style style) {

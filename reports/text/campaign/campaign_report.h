@@ -28,15 +28,11 @@ std::string campaign_text(const CampaignReport& report, Style style);
 std::string campaign_csv(const CampaignReport& report);   // events of the first campaign, then days of each
 std::string campaign_json(const CampaignReport& report);  // in the envelope of reports/json/json.h
 std::string campaign_svg(const CampaignReport& report);   // progress of the first campaign over days
-std::string campaign_html(const CampaignReport& report);  // a self-contained page
 
 // What the forms share.
 // Returns "deepseek-v3 on ...: failures of h100-llama3, every 21.2 h; synchronous checkpoints ..." as sentences.
 std::vector<std::string> campaign_sentences(const CampaignReport& report);
 // Returns why it never finishes; empty where all seeds do.
 std::string never_sentence(const CampaignReport& report);
-
-// Returns the tables that have rows, in order.
-std::vector<TitledTable> campaign_tables(const CampaignReport& report);
 
 }  // namespace plumbline::reports

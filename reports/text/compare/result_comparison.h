@@ -32,5 +32,7 @@ std::string result_comparison_svg(const model::ResultComparison& comparison);
 // are labelled "predicted rank 0 (...)" and "measured rank 0"; others by the subjects' names. An input error names the
 // subject that has no timeline.
 model::Result<std::vector<TraceSubject>> trace_subjects(const model::ResultComparison& comparison);
+// Returns those of the subjects that have a timeline.
+std::vector<TraceSubject> recorded_subjects(const model::ResultComparison& comparison);
 
 }  // namespace plumbline::reports

@@ -39,7 +39,7 @@ std::string trace_heading(const TraceComparisonOutput& output) {
       wrapped(fmt::format("Of the trace's kernel time {} has a predicted kernel of its class, {} is placed by the "
                           "kernels around it, {} is not matched.",
                           part(c.match.matched_s), part(c.match.placed_s),
-                          part(c.match.all_s - c.match.matched_s - c.match.placed_s)));
+                          part(std::max(0.0, c.match.all_s - c.match.matched_s - c.match.placed_s))));
   for (const std::string& note : c.notes) text += wrapped(note);
   return text;
 }
@@ -72,12 +72,14 @@ std::string layers_text(const std::vector<ComparedTime>& all) {
 std::string gemm_table(const std::vector<ComparedGemm>& gemms) {
   if (gemms.empty()) return "";
   constexpr std::size_t most = 20;
-  Table table("GEMM, M x N x K | kind | >count | >predicted, us | >measured, us | >TFLOP/s | >error");
+  Table table("GEMM, M x N x K | kind | >count | >kernels | >predicted, us | >measured, us | >TFLOP/s | >error");
   for (std::size_t i = 0; i < std::min(most, gemms.size()); ++i) {
     const ComparedGemm& gemm = gemms[i];
     const ComparedTime time{"", gemm.predicted_s, gemm.measured_s};
-    table.add({gemm.shape(), gemm.kind, fmt::format("{}", gemm.count), fixed(gemm.predicted_s * per_micro, 1),
-               fixed(gemm.measured_s * per_micro, 1), fixed(gemm.flops / gemm.measured_s / tera, 0), error_of(time)});
+    table.add({gemm.shape(), gemm.kind, fmt::format("{}", gemm.count),
+               fixed(gemm.kernels, gemm.kernels == std::floor(gemm.kernels) ? 0 : 1),
+               fixed(gemm.predicted_s * per_micro, 1), fixed(gemm.measured_s * per_micro, 1),
+               fixed(gemm.flops / gemm.measured_s / tera, 0), error_of(time)});
   }
   std::string text = "\n" + table.to_string();
   if (gemms.size() > most) text += wrapped(fmt::format("{} more shapes are in --json.", gemms.size() - most));

@@ -11,6 +11,7 @@
 #include "model/cost/collective_cost.h"
 #include "model/plan/plan_key_table.h"
 #include "model/profile/cluster.h"
+#include "model/profile/constant_rules.h"
 #include "model/profile/stack.h"
 #include "model/routing/statistics.h"
 #include "topologies/fabric.h"
@@ -60,6 +61,12 @@ std::string keys_markdown(const std::vector<model::PlanKey>& keys);
 
 // Returns the keys as CSV, a line each.
 std::string keys_csv(const std::vector<model::PlanKey>& keys);
+
+// Returns a table of constants that a profile may have; of a single one everything there is about it with an example.
+std::string constant_rules_text(const std::vector<model::ConstantRule>& rules);
+
+// Returns the constants as CSV, a line each.
+std::string constant_rules_csv(const std::vector<model::ConstantRule>& rules);
 
 struct CollectivesOptions {  // the collective and the buffer sizes of the table
   model::Collective collective = model::Collective::all_reduce;

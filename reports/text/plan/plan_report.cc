@@ -17,7 +17,7 @@ std::string objective_words(sim::Objective objective) {
 
 std::string split_words(const model::Plan& plan) {
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
-  if (layers.counts.empty()) return layers.balanced ? "layers balanced" : "layers spread evenly";
+  if (layers.counts.empty()) return "layers spread evenly";
   return fmt::format("layers per stage {}", fmt::join(layers.counts, " "));
 }
 
@@ -40,7 +40,7 @@ std::string verdict_words(const sim::Verdict& verdict, const std::vector<double>
 }
 
 std::string choice_words(const sim::PlanAnswer& answer) {
-  const std::string first = option_name(answer.first()), aim = objective_words(answer.objective);
+  const std::string first = option_name(answer, answer.first()), aim = objective_words(answer.objective);
   const auto& best_with = answer.first().best_with;
   std::vector<std::string> sentences;
   if (!sim::within(answer.best(0).cost, answer.limits))
@@ -48,7 +48,7 @@ std::string choice_words(const sim::PlanAnswer& answer) {
         "As predicted no plan meets the limits: {}. The list is ordered as if there were none.", unmet_limits(answer)));
   if (answer.best_with.size() > 1)
     sentences.push_back(verdict_words(answer.verdict, answer.best_with, aim, [&](std::size_t place) {
-      return option_name(answer.options[answer.order[place]]);
+      return option_name(answer, answer.options[answer.order[place]]);
     }));
   const sim::Verdict of_plans = sim::verdict(best_with);
   if (best_with.size() > 1 && (of_plans.winner || !of_plans.contenders.empty() || sentences.empty()))
@@ -65,7 +65,7 @@ std::string lead_words(const sim::PlanAnswer& answer) {
   const auto& interval = answer.best(0).result.interval;
   if (!interval) return "";
   std::string words = fmt::format(
-      "{}, plan 1: in eight of ten cases a step of {} ({} from its components)", option_name(answer.first()),
+      "{}, plan 1: in eight of ten cases a step of {} ({} from its components)", option_name(answer, answer.first()),
       span(duration(interval->time_s.p10), duration(interval->time_s.p90)), duration(cost.step_s));
   if (const auto& days = interval->days) words += fmt::format(", {} days", span(number(days->p10), number(days->p90)));
   if (const auto& usd = interval->cost_usd) words += fmt::format(", {} USD", span(scaled(usd->p10), scaled(usd->p90)));
@@ -84,8 +84,8 @@ std::string lead_words(const sim::PlanAnswer& answer) {
 std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Choice", style) + paragraph(choice_words(answer));
   const std::string& stack = answer.first().inputs.profile.stack();
-  text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer.first()), split_words(answer.best(0).plan),
-                                stack.empty() ? "" : "; software stack " + stack));
+  text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer, answer.first()),
+                                split_words(answer.best(0).plan), stack.empty() ? "" : "; software stack " + stack));
   if (const auto& run = answer.best(0).result.run; run && answer.best(0).plan.run.goodput)
     text += paragraph(fmt::format("Days, GPU-hours and cost at a goodput of {} (plan 1), {}.", fixed(run->goodput, 3),
                                   run->goodput_source));
@@ -94,8 +94,7 @@ std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   if (sim::degenerate(candidates, answer.objective, answer.limits))
     text += paragraph("Of several sizes the smallest tends to win by " + std::string(to_string(answer.objective)) +
                       ", since fewer GPUs waste less: the question is complete only with --deadline.");
-  if (!answer.has_tokens)
-    text += paragraph("No tokens are known, so there are no days and no cost: --set run.tokens=1e12.");
+  if (!answer.has_tokens) text += paragraph("No tokens are known, so there are no days and no cost: --tokens 1T.");
   return text;
 }
 
@@ -116,7 +115,8 @@ std::string break_evens_text(const sim::PlanAnswer& answer, Style style) {
     for (const sim::BreakEven& break_even : section.break_evens)
       table.add({std::string(sim::describe(break_even.quantity)), break_even_value(break_even, {}),
                  break_even.factor ? names[break_even.by] : ""});
-    text += paragraph(fmt::format("Plan 1 of {} against {}:", option_name(answer.first()), fmt::join(names, "; "))) +
+    text += paragraph(
+                fmt::format("Plan 1 of {} against {}:", option_name(answer, answer.first()), fmt::join(names, "; "))) +
             table.to_string();
   }
   return text;
@@ -127,36 +127,40 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
   for (const std::string& sentence : answer.assumptions) notes += paragraph(sentence + ".");
   if (!answer.overrides.empty()) notes += paragraph(fmt::format("--set {}.", fmt::join(answer.overrides, " --set ")));
   for (const sim::ClusterOption& option : answer.options)
-    for (const std::string& note : option.notes) notes += paragraph(fmt::format("{}: {}.", option_name(option), note));
+    for (const std::string& note : option.notes)
+      notes += paragraph(fmt::format("{}: {}.", option_name(answer, option), note));
   return notes.empty() ? "" : heading("What it rests on", style) + notes;
 }
 
 constexpr std::size_t most_rules = 6;  // per option
 
 std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
-  using enum Align;
   const bool money = answer.objective == sim::Objective::cost;
   const char* unit = money ? "USD" : answer.objective == sim::Objective::time ? "days" : "GPU-hours";
   const char* of_step = answer.objective == sim::Objective::time ? "seconds of a step" : "GPU-seconds of a step";
-  Table table({{"", right},
-               {"cluster"},
-               {"profile"},
-               {answer.has_tokens ? unit : of_step, right},
-               {"10-90 %", right},
-               {"+-", right},
-               {"best with", right},
-               {"measured", right}});
+  const sim::Limits& limits = answer.limits;
+  Table table(columns_of(fmt::format("> | cluster | >{} | >10-90 % | >+- | >best with | {}{}>measured",
+                                     answer.has_tokens ? unit : of_step, limits.days ? ">in time with | " : "",
+                                     limits.usd ? ">in budget with | " : "")));
   const auto text = [&](double value) { return money ? scaled(value) : number(value); };
   std::string families;
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const auto value = sim::measure(answer.best(i).cost, answer.objective);
     const auto range = objective_interval(answer.best(i), answer.objective);
-    table.add({fmt::format("{}", i + 1), option_name(option), option.inputs.profile.name(), value ? text(*value) : "-",
-               range ? span(text(range->p10), text(range->p90)) : "-", range ? percent(range->half_width()) : "-",
-               answer.best_with.empty() ? "-" : chance(answer.best_with[i]),
-               percent(measured_share(answer.best(i).result))});
-    families += paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(option), family_words(answer.best(i).result)));
+    std::vector<std::string> cells = {fmt::format("{}", i + 1),
+                                      option_name(answer, option),
+                                      value ? text(*value) : "-",
+                                      range ? span(text(range->p10), text(range->p90)) : "-",
+                                      range ? percent(range->half_width()) : "-",
+                                      answer.best_with.empty() ? "-" : chance(answer.best_with[i])};
+    const sim::PlanCost& cost = answer.best(i).cost;
+    if (limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = limits.days})));
+    if (limits.usd) cells.push_back(chance(sim::probability_within(cost, {.usd = limits.usd})));
+    cells.push_back(percent(measured_share(answer.best(i).result)));
+    table.add(std::move(cells));
+    families +=
+        paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(answer, option), family_words(answer.best(i).result)));
   }
   return heading("How sure", style) + table.to_string() + "\n" +
          paragraph(fmt::format(
@@ -192,9 +196,10 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
   for (const sim::ClusterOption& option : answer.options) {
     const sim::SearchResult& search = option.search;
     if (search.space == 0) continue;
-    text += paragraph(fmt::format(
-        "{}: {} plans{}, {} of them evaluated.", option_name(option), grouped(static_cast<double>(search.space)),
-        search.complete ? "" : ", not all decided", grouped(static_cast<double>(search.evaluated))));
+    text +=
+        paragraph(fmt::format("{}: {} plans{}, {} of them evaluated.", option_name(answer, option),
+                              grouped(static_cast<double>(search.space)), search.complete ? "" : ", not all decided",
+                              grouped(static_cast<double>(search.evaluated))));
     std::size_t shown = 0;
     for (const sim::Removed& removed : search.removed) {
       if (removed.plans == 0 || shown++ >= most_rules) continue;
@@ -217,7 +222,7 @@ std::string plan_text(const sim::PlanAnswer& answer, bool color) {
                   answer.complete ? "" : "; INCOMPLETE: stopped before everything was searched");
   if (answer.order.empty()) {
     for (const sim::ClusterOption& option : answer.options)
-      text += paragraph(fmt::format("{}: no plan: {}.", option_name(option), why_empty(option)));
+      text += paragraph(fmt::format("{}: no plan: {}.", option_name(answer, option), why_empty(option)));
     return text + search_text(answer, style) + notes_text(answer, style);
   }
   if (const std::string lead = lead_words(answer); !lead.empty()) text += paragraph(lead);

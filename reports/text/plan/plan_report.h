@@ -20,14 +20,19 @@ std::string options_table(const sim::PlanAnswer& answer, Style style);
 std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the first option
 
 std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 GPUs"
+
+// Returns the same with the cost profile, "h100-dgx, 2,048 GPUs by h100-torch", where another option of the answer has
+// that cluster and size.
+std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption& option);
 // Returns the interval of what the objective measures (sim::measure()).
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective);
 std::string chance(std::optional<double> probability);  // "46 %", "> 99 %", "-"
 // Returns the ends of an interval with one unit, "19.84-25.10 s"; the texts of the ends have the unit after a space.
 std::string span(const std::string& low, const std::string& high);
 
-// Returns the assumptions of a recipe that nobody stated: sentences without full stop.
-std::vector<std::string> assumptions(const sim::Recipe& recipe);
+// Returns the assumptions of a recipe that neither its source states nor an override "KEY=VALUE" replaces: sentences
+// without full stop.
+std::vector<std::string> assumptions(const sim::Recipe& recipe, const std::vector<std::string>& overrides);
 
 // Returns the share of the step that depends on measured, fitted or published constants. The bubble counts like the
 // rest of the step, whose slots make it.

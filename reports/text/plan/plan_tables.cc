@@ -39,6 +39,10 @@ std::string recompute_words(const model::Plan& plan) {
   return text;
 }
 
+std::string expert_words(const model::RankGroup& experts) {
+  return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : count(experts.ranks);
+}
+
 template <class Cell>
 std::vector<Cell> with(std::vector<Cell> front, const std::vector<Cell>& rest) {
   front.insert(front.end(), rest.begin(), rest.end());
@@ -53,18 +57,42 @@ std::vector<std::string> limit_cells(const sim::PlanCost& cost, const sim::Limit
   return cells;
 }
 
-std::vector<Column> plan_columns(const sim::Limits& limits) {
-  return columns_of(fmt::format(
-      ">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >best with "
-      "| {}{}>days | >GPU-hours | >USD | >memory | >fits with | >+ | ",
-      limits.days ? ">deadline holds with | " : "", limits.usd ? ">budget holds with | " : ""));
-}
+std::string throughput(const sim::RankedPlan& row) { return grouped(row.result.step.tokens_per_s_per_gpu); }
 
-std::vector<std::string> plan_cells(const sim::RankedPlan& row, const sim::Limits& limits,
-                                    std::optional<double> best_with, double over, std::string remark) {
+// Returns the degrees and settings of a plan as one cell: "t 8s, p 16, e 64, 1f1b, ZeRO 1, mb 1"; degrees of 1 and what
+// is off are left out.
+std::string plan_words(const sim::RankedPlan& row) {
   const model::Plan& plan = row.plan;
   const auto& degrees = plan.parallelism;
   const model::RankGroup experts = model::expert_group(degrees);
+  std::vector<std::string> words;
+  const auto add = [&](const char* name, std::int64_t value, const std::string& text) {
+    if (value > 1) words.push_back(fmt::format("{} {}", name, text));
+  };
+  add("t", degrees.tensor, fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""));
+  add("c", degrees.context, count(degrees.context));
+  add("p", degrees.pipeline, count(degrees.pipeline));
+  add("e", experts.ranks * experts.stride, expert_words(experts));
+  if (degrees.pipeline > 1) words.push_back(schedule_words(plan));
+  words.push_back(fmt::format("ZeRO {}", degrees.zero_stage));
+  words.push_back(fmt::format("mb {}", plan.batch.micro_batch_size));
+  if (plan.recompute.policy != "none") words.push_back("recompute " + recompute_words(plan));
+  if (plan.overlap.communication_sms > 0) words.push_back(fmt::format("{} SMs", plan.overlap.communication_sms));
+  if (row.twins > 0) words.push_back(fmt::format("and {} {}", row.twins, row.twins == 1 ? "twin" : "twins"));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::vector<Column> wide_columns(const sim::Limits& limits) {
+  return columns_of(
+      fmt::format(">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
+                  ">tokens/s/GPU | >best with | {}{}>days | >GPU-hours | >USD | >memory | >fits with | >+ | >twins",
+                  limits.days ? ">deadline holds with | " : "", limits.usd ? ">budget holds with | " : ""));
+}
+
+std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limits& limits,
+                                    std::optional<double> best_with, double over) {
+  const model::Plan& plan = row.plan;
+  const auto& degrees = plan.parallelism;
   const std::int64_t data = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
   const sim::PlanCost& cost = row.cost;
   const auto& interval = row.result.interval;
@@ -72,7 +100,7 @@ std::vector<std::string> plan_cells(const sim::RankedPlan& row, const sim::Limit
       fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
       count(degrees.context),
       count(degrees.pipeline),
-      experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : count(experts.ranks),
+      expert_words(model::expert_group(degrees)),
       count(data),
       schedule_words(plan),
       count(degrees.zero_stage),
@@ -81,6 +109,8 @@ std::vector<std::string> plan_cells(const sim::RankedPlan& row, const sim::Limit
       count(plan.overlap.communication_sms),
       duration(cost.step_s),
       interval ? span(duration(interval->time_s.p10), duration(interval->time_s.p90)) : "-",
+      percent(row.result.step.mfu),
+      throughput(row),
       chance(best_with)};
   const std::vector<std::string> run = {optional_number(cost.days),
                                         cost.gpu_hours ? scaled(*cost.gpu_hours) : "-",
@@ -88,7 +118,7 @@ std::vector<std::string> plan_cells(const sim::RankedPlan& row, const sim::Limit
                                         gigabytes(row.result.memory.peak_bytes) + " GB",
                                         interval ? chance(interval->fits_probability) : "-",
                                         over > 0 ? percent(over) : "",
-                                        std::move(remark)};
+                                        count(static_cast<std::int64_t>(row.twins))};
   return with(with(layout, limit_cells(cost, limits)), run);
 }
 
@@ -96,57 +126,121 @@ std::optional<double> at(const std::vector<double>& probabilities, std::size_t p
   return probabilities.empty() ? std::nullopt : std::optional(probabilities[place]);
 }
 
-std::string option_remark(const sim::PlanAnswer& answer, std::size_t place) {
+// Returns what the numbers of a cluster amount to: "over the limit", "front", ...
+std::vector<std::string> remarks(const sim::PlanAnswer& answer, std::size_t place) {
   const sim::RankedPlan& row = answer.best(place);
   std::vector<std::string> words;
   if (!sim::within(row.cost, answer.limits)) words.emplace_back("over the limit");
   if (answer.dominated[place]) words.emplace_back(*answer.dominated[place] ? "dominated" : "front");
   if (only_datasheet(row.result)) words.emplace_back("datasheet");
-  return fmt::format("{}", fmt::join(words, ", "));
+  return words;
+}
+
+// Returns "front: 1, 2; dominated: 3.": the remarks with the ranks that they hold for.
+std::string remark_sentence(const sim::PlanAnswer& answer) {
+  std::map<std::string, std::vector<std::size_t>> ranks;
+  for (std::size_t i = 0; i < answer.order.size(); ++i)
+    for (const std::string& remark : remarks(answer, i)) ranks[remark].push_back(i + 1);
+  std::vector<std::string> parts;
+  for (const char* remark : {"front", "dominated", "over the limit", "datasheet"})
+    if (ranks.contains(remark)) parts.push_back(fmt::format("{}: {}", remark, fmt::join(ranks[remark], ", ")));
+  return parts.empty() ? "" : paragraph(fmt::format("{}.", fmt::join(parts, "; ")));
+}
+
+double over_best(const sim::PlanAnswer& answer, std::size_t place) {
+  const auto best = sim::measure(answer.best(0).cost, answer.objective);
+  const auto value = sim::measure(answer.best(place).cost, answer.objective);
+  return best && value ? *value / *best - 1 : 0;
+}
+
+// One block of 80 columns: what is ranked by, what it takes and what it yields.
+Table narrow_options(const sim::PlanAnswer& answer) {
+  const bool hours = answer.objective == sim::Objective::gpu_hours;
+  const std::string run = !answer.has_tokens ? ">step" : hours ? ">days | >GPU-hours" : ">days | >USD";
+  Table table(columns_of("> | cluster | profile | >GPUs | " + run + " | >MFU | >tokens /s/GPU"));
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& option = answer.options[answer.order[i]];
+    const sim::RankedPlan& row = answer.best(i);
+    const sim::PlanCost& cost = row.cost;
+    std::vector<std::string> cells = {count(static_cast<std::int64_t>(i) + 1), option.cluster,
+                                      option.inputs.profile.name(), count(option.gpus)};
+    if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
+    if (answer.has_tokens) cells.push_back(optional_number(cost.days));
+    if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
+    if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
+    table.add(with(std::move(cells), {percent(row.result.step.mfu), throughput(row)}));
+  }
+  return table;
+}
+
+Table wide_options(const sim::PlanAnswer& answer) {
+  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), wide_columns(answer.limits)));
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    const sim::ClusterOption& option = answer.options[answer.order[i]];
+    const sim::RankedPlan& row = answer.best(i);
+    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
+                    percent(measured_share(row.result)), count(option.gpus)},
+                   wide_cells(row, answer.limits, at(answer.best_with, i), over_best(answer, i))));
+  }
+  return table;
+}
+
+double over_first(const sim::ClusterOption& option, std::size_t place) {
+  return option.plans[place].cost.step_s / option.plans.front().cost.step_s - 1;
+}
+
+Table narrow_plans(const sim::ClusterOption& option) {
+  Table table("> | plan | >step | >MFU | >tokens /s/GPU | >fits with | >best with | >+");
+  for (std::size_t i = 0; i < option.plans.size(); ++i) {
+    const sim::RankedPlan& row = option.plans[i];
+    const auto& interval = row.result.interval;
+    table.add({count(static_cast<std::int64_t>(i) + 1), plan_words(row), duration(row.cost.step_s),
+               percent(row.result.step.mfu), throughput(row), interval ? chance(interval->fits_probability) : "-",
+               chance(at(option.best_with, i)), i > 0 ? percent(over_first(option, i)) : ""});
+  }
+  return table;
+}
+
+Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
+  Table table(with(columns_of(">"), wide_columns(limits)));
+  for (std::size_t i = 0; i < option.plans.size(); ++i)
+    table.add(with({count(static_cast<std::int64_t>(i) + 1)},
+                   wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
+  return table;
 }
 
 }  // namespace
 
 std::string options_table(const sim::PlanAnswer& answer, Style style) {
-  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), plan_columns(answer.limits)));
-  const auto best = sim::measure(answer.best(0).cost, answer.objective);
-  std::string reasons;
-  for (std::size_t i = 0; i < answer.order.size(); ++i) {
-    const sim::ClusterOption& option = answer.options[answer.order[i]];
-    const auto value = sim::measure(answer.best(i).cost, answer.objective);
-    const double over = best && value ? *value / *best - 1 : 0;
-    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
-                    percent(measured_share(answer.best(i).result)), count(option.gpus)},
-                   plan_cells(answer.best(i), answer.limits, at(answer.best_with, i), over, option_remark(answer, i))));
-    if (i == 0) continue;
+  const bool wide = text_width() > terminal_width;
+  std::string text = heading("Clusters, each with its best plan", style) +
+                     (wide ? wide_options(answer) : narrow_options(answer)).to_string() + "\n" +
+                     remark_sentence(answer);
+  for (std::size_t i = 1; i < answer.order.size(); ++i) {
     const sim::ClusterOption& above = answer.options[answer.order[i - 1]];
-    reasons += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_between(above, option, answer.objective)));
+    const std::string reason = reason_between(above, answer.options[answer.order[i]], answer.objective);
+    text += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason));
   }
-  std::string text = heading("Clusters, each with its best plan", style) + table.to_string();
-  if (!reasons.empty()) text += "\n" + reasons;
   for (const std::size_t i : answer.empty)
-    text += paragraph(fmt::format("{}: no plan: {}.", option_name(answer.options[i]), why_empty(answer.options[i])));
+    text += paragraph(
+        fmt::format("{}: no plan: {}.", option_name(answer, answer.options[i]), why_empty(answer.options[i])));
   return text;
 }
 
 std::string plans_table(const sim::PlanAnswer& answer, Style style) {
   const sim::ClusterOption& option = answer.first();
-  Table table(with(columns_of(">"), plan_columns(answer.limits)));
-  std::string reasons;
-  for (std::size_t i = 0; i < option.plans.size(); ++i) {
-    const sim::RankedPlan& row = option.plans[i];
-    const double over = row.cost.step_s / option.plans.front().cost.step_s - 1;
-    table.add(with({count(static_cast<std::int64_t>(i) + 1)},
-                   plan_cells(row, answer.limits, at(option.best_with, i), over, "")));
-    if (i > 0)
-      reasons += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], row)));
-  }
-  std::string text = heading("Plans on " + option_name(option), style) + table.to_string() + "\n" +
-                     paragraph(
-                         "t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree, data: "
-                         "copies; mb: sequences of a micro-batch; SMs: of communication; 10-90 % and the range of USD: "
-                         "eight of ten cases.");
-  return text + reasons;
+  const bool wide = text_width() > terminal_width;
+  std::string text =
+      heading("Plans on " + option_name(answer, option), style) +
+      (wide ? wide_plans(option, answer.limits) : narrow_plans(option)).to_string() + "\n" +
+      paragraph(fmt::format("t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
+                            "sequences of a micro-batch; SMs: of communication; +: slower than the first{}.",
+                            wide ? "; 10-90 % and the range of USD: eight of ten cases"
+                                 : "; days, USD, memory and every degree: --wide"));
+  for (std::size_t i = 1; i < option.plans.size(); ++i)
+    text +=
+        paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], option.plans[i])));
+  return text;
 }
 
 std::string plan_svg(const sim::PlanAnswer& answer) {
@@ -155,6 +249,7 @@ std::string plan_svg(const sim::PlanAnswer& answer) {
   chart.title = fmt::format("{}: days against dollars", answer.name);
   chart.subtitle = "each point a cluster of one size with its best plan; a ring: nothing is both faster and cheaper";
   chart.x_title = "days";
+  chart.decimal_ticks = true;
   auto& panel = chart.panels.emplace_back(LineChart::Panel{"million USD", true, {}});
   std::map<std::string, std::vector<std::size_t>> clusters;  // indices into answer.order
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
@@ -168,7 +263,7 @@ std::string plan_svg(const sim::PlanAnswer& answer) {
       const sim::PlanCost& cost = answer.best(i).cost;
       series.points.push_back({*cost.days, *cost.usd / million});
       if (answer.dominated[i] == false)
-        chart.marks.push_back({*cost.days, *cost.usd / million, fmt::format("{}, {} GPUs", name, grouped(cost.gpus))});
+        chart.marks.push_back({*cost.days, *cost.usd / million, option_name(answer, answer.options[answer.order[i]])});
     }
   }
   return line_chart_svg(chart);

@@ -77,6 +77,14 @@ std::string option_name(const sim::ClusterOption& option) {
   return fmt::format("{}, {} GPUs", option.cluster, grouped(static_cast<double>(option.gpus)));
 }
 
+std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption& option) {
+  const auto alike = [&](const sim::ClusterOption& other) {
+    return other.cluster == option.cluster && other.gpus == option.gpus;
+  };
+  const std::string name = option_name(option);
+  return std::ranges::count_if(answer.options, alike) > 1 ? name + " by " + option.inputs.profile.name() : name;
+}
+
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective) {
   if (!row.result.interval) return std::nullopt;
   const model::PredictionInterval& interval = *row.result.interval;
@@ -205,8 +213,8 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
     }
     if (*field(*best) <= limit) return;
     parts.push_back(fmt::format("{}: {} on {} is the least, {} over the limit of {}", what, text(*field(*best)),
-                                option_name(answer.options[answer.order[*best]]), percent(*field(*best) / limit - 1),
-                                text(limit)));
+                                option_name(answer, answer.options[answer.order[*best]]),
+                                percent(*field(*best) / limit - 1), text(limit)));
   };
   if (answer.limits.days)
     closest([&](std::size_t i) { return answer.best(i).cost.days; }, *answer.limits.days, "time",
@@ -218,29 +226,33 @@ std::string unmet_limits(const sim::PlanAnswer& answer) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-std::vector<std::string> assumptions(const sim::Recipe& recipe) {
+std::vector<std::string> assumptions(const sim::Recipe& recipe, const std::vector<std::string>& overrides) {
   std::vector<std::string> sentences = recipe.stated;
   if (!recipe.defaults) return sentences;
   const sim::DefaultRecipe& sizes = *recipe.defaults;
-  const std::vector<std::string> assumed = {
-      fmt::format("assumed: sequences of {} tokens, the smaller of 4,096 and what the model was made for",
-                  grouped(static_cast<double>(sizes.sequence_length))),
-      fmt::format("assumed: {} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above",
-                  grouped(static_cast<double>(sizes.global_batch_size)),
-                  scaled(static_cast<double>(sizes.global_batch_size * sizes.sequence_length))),
-      fmt::format("assumed: {} tokens in all, 20 per parameter that a token uses ({}; arXiv 2203.15556)",
-                  scaled(sizes.tokens), scaled(sizes.active_parameters)),
-      "assumed: BF16, gradients and optimizer in FP32"};
-  sentences.insert(sentences.end(), assumed.begin(), assumed.end());
+  const auto assume = [&](std::string_view key, std::string sentence) {
+    const auto sets = [&](const std::string& change) { return change.starts_with(std::string(key) + "="); };
+    if (std::ranges::none_of(overrides, sets)) sentences.push_back("assumed: " + std::move(sentence));
+  };
+  assume("batch.sequence_length",
+         fmt::format("sequences of {} tokens, the smaller of 4,096 and what the model was made for",
+                     grouped(static_cast<double>(sizes.sequence_length))));
+  assume("batch.global_batch_size",
+         fmt::format("{} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above",
+                     grouped(static_cast<double>(sizes.global_batch_size)),
+                     scaled(static_cast<double>(sizes.global_batch_size * sizes.sequence_length))));
+  assume("run.tokens", fmt::format("{} tokens in all, 20 per parameter that a token uses ({}; arXiv 2203.15556)",
+                                   scaled(sizes.tokens), scaled(sizes.active_parameters)));
+  assume("precision.gemm", "BF16, gradients and optimizer in FP32");
   if (sizes.active_parameters < sizes.parameters / 2)
-    sentences.push_back("assumed: tokens choose their experts evenly (routing.imbalance 0)");
+    assume("routing.imbalance", "tokens choose their experts evenly (routing.imbalance 0)");
   return sentences;
 }
 
 std::vector<std::string> alternative_names(const sim::PlanAnswer& answer, const sim::BreakEvenSection& section) {
   std::vector<std::string> names;
   for (const std::size_t place : section.alternatives)
-    names.push_back(section.hardware ? option_name(answer.options[answer.order[place]])
+    names.push_back(section.hardware ? option_name(answer, answer.options[answer.order[place]])
                                      : fmt::format("plan {}", place + 1));
   return names;
 }

@@ -16,6 +16,8 @@ std::string schedule_text(const model::CostedSchedule& schedule, std::size_t wid
 std::string schedule_csv(const model::Schedule& schedule);
 std::string schedule_json(const model::CostedSchedule& schedule);
 std::string schedule_svg(const model::CostedSchedule& schedule);
+// Returns what the page of a schedule draws besides its JSON: {"ops": [[rank, op, start, end, micro-batches], ...]}.
+std::string schedule_page_data(const model::CostedSchedule& schedule);
 
 // Returns a row per schedule; `shape` and `costs` are those of the comparison.
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,

@@ -30,17 +30,7 @@ std::string latent_sentence(const ServingReport& report) {
       copies);
 }
 
-}  // namespace
-
-std::vector<std::string> serving_head(const ServingReport& report) {
-  const model::Plan& plan = report.inputs.plan;
-  const model::Plan::Inference& keys = plan.inference;
-  return {fmt::format("Serving {} on {}", model_name(plan), hardware(plan, report.inputs.cluster.device.name)),
-          fmt::format("engine {}, weights {}, KV cache {}; {}", keys.engine, model::to_string(keys.weights),
-                      keys.kv_cache, lengths(keys)),
-          fmt::format("profile {}", report.inputs.profile.name())};
-}
-
+// Returns what the prediction rests on and leaves out, as sentences.
 std::vector<std::string> serving_sentences(const ServingReport& report) {
   const model::ServingResult& result = report.result;
   const model::Plan::Inference& keys = report.inputs.plan.inference;
@@ -57,6 +47,17 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
     sentences.push_back(fmt::format("Constants of the answer: {}.", evidence_counts(result.constants)));
   if (result.interval) sentences.emplace_back("Eight of ten cases lie between p10 and p90.");
   return sentences;
+}
+
+}  // namespace
+
+std::vector<std::string> serving_head(const ServingReport& report) {
+  const model::Plan& plan = report.inputs.plan;
+  const model::Plan::Inference& keys = plan.inference;
+  return {fmt::format("Serving {} on {}", model_name(plan), hardware(plan, report.inputs.cluster.device.name)),
+          fmt::format("engine {}, weights {}, KV cache {}; {}", keys.engine, model::to_string(keys.weights),
+                      keys.kv_cache, lengths(keys)),
+          fmt::format("profile {}", report.inputs.profile.name())};
 }
 
 std::string serving_text(const ServingReport& report, Style style) {

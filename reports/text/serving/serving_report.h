@@ -21,13 +21,10 @@ std::string serving_text(const ServingReport& report, Style style);
 std::string serving_csv(const ServingReport& report);   // the frontier, a row each point
 std::string serving_json(const ServingReport& report);  // in the envelope of reports/json/json.h
 std::string serving_svg(const ServingReport& report);   // the frontier: tokens/s of a user against tokens/s of a GPU
-std::string serving_html(const ServingReport& report);  // a self-contained page
 
 // What the forms share.
 // Returns "120 H800 (h800-...), engine deepseek; ..." as lines.
 std::vector<std::string> serving_head(const ServingReport& report);
-// Returns what the prediction rests on and leaves out, as sentences.
-std::vector<std::string> serving_sentences(const ServingReport& report);
 // Returns the tables that have rows, the answer first.
 std::vector<TitledTable> serving_tables(const ServingReport& report);
 

@@ -1,4 +1,4 @@
-#include "reports/text/step/cluster_report.h"
+#include "reports/text/step/detail/cluster_report.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,10 @@
 
 namespace plumbline::reports {
 
+namespace {
+
+// Returns "Mean of 8 drawn fleets of 2,048 GPUs; eight of ten steps take 19.41 to 19.63 s, 19.02 s on GPUs that are all
+// alike." and how long the GPUs compute and wait.
 std::string cluster_sentence(const model::ClusterSpread& cluster) {
   return fmt::format(
       "{} of {} GPUs, {}; eight of ten steps take {}, and one on GPUs that are all alike {}. Eight of ten GPUs compute "
@@ -20,6 +24,8 @@ std::string cluster_sentence(const model::ClusterSpread& cluster) {
       seconds_span(cluster.step_s), duration(cluster.even_step_s), seconds_span(cluster.compute_s),
       seconds_span(cluster.wait_s));
 }
+
+}  // namespace
 
 std::string cluster_section(const model::StepResult& result, const std::vector<Comparison>& comparisons) {
   const model::ClusterSpread& cluster = *result.cluster;

@@ -85,7 +85,7 @@ std::string parallelism(const model::Plan& plan) {
   degree("expert", degrees.expert);
   degree("data", per_replica > 0 ? plan.cluster.gpus / per_replica : 0);
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
-  if (layers.balanced) text += fmt::format(", layers balanced {}", fmt::join(layers.counts, " "));
+  if (layers.found) text += fmt::format(", layers balanced {}", fmt::join(layers.counts, " "));
   text += sharding_words(plan);
   return text + fmt::format(", {}", model::to_string(plan.precision.gemm));
 }

@@ -1,4 +1,4 @@
-// Descriptions that the terminal report and the page share.
+// Descriptions that the reports share.
 #pragma once
 
 #include <cstddef>

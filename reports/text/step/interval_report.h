@@ -1,4 +1,4 @@
-// The interval of a prediction as sentences and tables; the page has the same sentences.
+// The interval of a prediction as sentences and tables.
 #pragma once
 
 #include <string>

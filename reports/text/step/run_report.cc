@@ -74,21 +74,6 @@ std::string goodput_source(const RunCost& run) {
   return run.goodput_source.empty() ? "" : fmt::format(", {}", run.goodput_source);
 }
 
-std::string html_price_rows(const RunCost& run) {
-  std::string rows;
-  const auto [used, other] = both(run);
-  for (const Ownership& option : {used, other}) {
-    const auto& price = option.known->value;
-    rows += fmt::format(
-        "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
-        "<td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
-        option.name, price ? fixed(price->value, 2) : "unknown", price ? range_text(*price) : "",
-        price ? dollars(run.total_gpu_hours * price->value) : "", price ? model::to_string(price->kind) : "",
-        escape_html(price ? parts_text(*price) : option.known->missing));
-  }
-  return rows;
-}
-
 }  // namespace
 
 std::string energy_source(const RunCost& run) {
@@ -111,26 +96,6 @@ std::string run_report(const RunCost& run) {
   out += phases_table(run) + '\n' + prices_table(run) + paragraph(energy_text(run));
   const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
   return fabric.empty() ? out : out + paragraph(fmt::format("Fabric of these GPUs: {}.", fabric));
-}
-
-std::string run_html(const RunCost& run) {
-  std::string body = fmt::format("<p>Goodput {}{}: {} days.</p>\n", fixed(run.goodput, 3),
-                                 escape_html(goodput_source(run)), fixed(run.days, 1));
-  body += "<table>\n<tr><th>Phase</th><th class=\"number\">GPU-hours</th><th>Kind</th><th>Source</th></tr>\n";
-  for (const model::RunPhaseCost& phase : run.phases) {
-    body += fmt::format(
-        "<tr><td>{}</td><td class=\"number\">{}</td><td><span class=\"kind\">{}</span></td><td>{}</td></tr>\n",
-        escape_html(phase.name), grouped(phase.gpu_hours), escape_html(phase.kind), escape_html(phase.source));
-  }
-  body += fmt::format("<tr><th>Total</th><th class=\"number\">{}</th><th></th><th></th></tr>\n</table>\n",
-                      grouped(run.total_gpu_hours));
-  body +=
-      "<table>\n<tr><th>A GPU-hour</th><th class=\"number\">USD</th><th class=\"number\">Range</th>"
-      "<th class=\"number\">All phases</th><th>Kind</th><th>Source</th></tr>\n" +
-      html_price_rows(run) + "</table>\n";
-  body += fmt::format("<p>{}</p>\n", escape_html(energy_text(run)));
-  const std::string fabric = fabric_text(run.fabric, run.fabric_usd);
-  return fabric.empty() ? body : body + fmt::format("<p>Fabric of these GPUs: {}.</p>\n", escape_html(fabric));
 }
 
 }  // namespace plumbline::reports

@@ -1,4 +1,4 @@
-// The cost of a whole run, as text and for a web page: phases, rented and owned price, energy, parts of the fabric.
+// The cost of a whole run as text: phases, rented and owned price, energy, parts of the fabric.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,6 @@ namespace plumbline::reports {
 
 // Returns paragraphs and tables below a heading, for 80 columns.
 std::string run_report(const model::RunCost& run);
-
-// Returns the body of the page's section.
-std::string run_html(const model::RunCost& run);
 
 // Returns "from TDP, an upper estimate: 1,520 W a GPU with its share of host, network and building", or "from the
 // step's power: ...", or why the energy is unknown.

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "reports/text/format.h"
-#include "reports/text/step/cluster_report.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/detail/cluster_report.h"
 #include "reports/text/step/interval_report.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/run_report.h"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "reports/text/format.h"
 
@@ -33,13 +34,28 @@ std::string_view category(const Span& span) {
   return span.stream == Stream::collective ? "collective" : "phase";
 }
 
-std::string_view name_prefix(const Span& span) {
+// Returns how NCCL's kernels of this class are called; of other communication, the start of their names.
+std::string_view communication_prefix(std::string_view class_name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> names = {
+      {{"all_reduce", "ncclKernel_AllReduce: "},
+       {"all_gather", "ncclKernel_AllGather: "},
+       {"reduce_scatter", "ncclKernel_ReduceScatter: "},
+       {"point_to_point", "ncclKernel_SendRecv: "}}};
+  const auto* found = std::ranges::find(names, class_name, &std::pair<std::string_view, std::string_view>::first);
+  return found == names.end() ? "ncclKernel: " : found->second;
+}
+
+bool communicates(const Span& span) {
+  return span.stream == Stream::communication || span.stream == Stream::collective || span.stream == Stream::pipeline ||
+         (span.stream == Stream::optimizer && span.work >= 0);
+}
+
+std::string_view name_prefix(const Span& span, const model::Timeline& timeline) {
   if (!is_kernel(span)) return "";
   if (span.stream == Stream::to_host) return "Memcpy DtoH: ";
   if (span.stream == Stream::from_host) return "Memcpy HtoD: ";
-  const bool sends = span.stream == Stream::communication || span.stream == Stream::collective ||
-                     span.stream == Stream::pipeline || (span.stream == Stream::optimizer && span.work >= 0);
-  return sends ? "ncclKernel: " : "";
+  if (!communicates(span)) return "";
+  return communication_prefix(span.work < 0 ? "" : timeline.works[static_cast<std::size_t>(span.work)].class_name);
 }
 
 std::string_view text_of(Direction direction) {
@@ -96,8 +112,8 @@ void Slices::add(TraceOutput& output, const Span& span, std::int64_t process) {
   fmt::format_to(
       output.end(),
       FMT_COMPILE(R"({{"ph":"X","cat":"{}","name":"{}{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"args":{{)"),
-      category(span), name_prefix(span), names_[span.name], process, track, time.start_ns / 1000, time.start_ns % 1000,
-      length / 1000, length % 1000);
+      category(span), name_prefix(span, timeline_), names_[span.name], process, track, time.start_ns / 1000,
+      time.start_ns % 1000, length / 1000, length % 1000);
   const auto number = [&output](std::string_view key, std::int64_t value) {
     if (value >= 0) fmt::format_to(output.end(), FMT_COMPILE(R"("{}":{},)"), key, value);
   };

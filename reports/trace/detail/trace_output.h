@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "reports/trace/detail/gzip.h"
+#include "reports/trace/gzip.h"
 
 namespace plumbline::reports {
 

@@ -15,7 +15,7 @@ struct Drawn {
   std::vector<Uncertainty> uncertainties;  // of which no source is switched off
   std::vector<std::vector<double>> z;      // [uncertainty][draw]
   StepDraws draws;
-  // By how much ln(step time) grows when one number is 1 and all others are 0; empty unless asked for.
+  // By how much ln(step time) grows when one number is 1 and all others are 0; empty without parts.
   std::vector<double> gradient;
 };
 
@@ -25,6 +25,7 @@ model::Profile changed_profile(const model::Profile& profile, const InputChange&
 // Returns what a draw changes.
 InputChange change_of(const Drawn& drawn, std::size_t row);
 
-model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options, bool gradient);
+// Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
+model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options);
 
 }  // namespace plumbline::sim

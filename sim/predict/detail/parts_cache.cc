@@ -92,7 +92,7 @@ model::Result<void> PartsCache::find_table(PlanWork& work) {
 }
 
 model::Result<void> PartsCache::find_costs(PlanWork& work) {
-  add_costs(*work.plan, inputs_.fabric.has_value(), key_.clear());
+  add_costs(*work.plan, work.layout, inputs_.fabric.has_value(), key_.clear());
   if (inputs_.profile.find("overlap.memory_passes")) key_.add(work.layout.dense_group, work.layout.dense_stride);
   auto& known = costs_[key_.bytes()];
   if (!known) {

@@ -74,4 +74,9 @@ model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::Ste
   return {};
 }
 
+model::Result<std::vector<model::IntervalPart>> drawn_parts(const Inputs& inputs, unsigned threads,
+                                                            const model::StepResult& result) {
+  return TRY(interval_of(inputs, result, {.draws = closed_forms, .threads = threads})).parts;
+}
+
 }  // namespace plumbline::sim

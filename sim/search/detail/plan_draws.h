@@ -35,4 +35,8 @@ std::vector<ErrorPart> step_errors(const Inputs& inputs);
 // Fills the draws of a plan's cost, and the interval of its result. Errors: those of draw_interval().
 model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::StepResult& result, PlanCost& cost);
 
+// Returns where the uncertainty of a drawn plan comes from, by the same draws. Errors: those of interval_of().
+model::Result<std::vector<model::IntervalPart>> drawn_parts(const Inputs& inputs, unsigned threads,
+                                                            const model::StepResult& result);
+
 }  // namespace plumbline::sim

@@ -48,7 +48,6 @@ std::string describe(const model::Plan& plan) {
   add_degree(words, "virtual stages", plan.schedule.virtual_stages);
   const model::StageLayers& layers = plan.schedule.layers_per_stage;
   if (!layers.counts.empty()) words.push_back(fmt::format("layers {}", fmt::join(layers.counts, "-")));
-  if (layers.counts.empty() && layers.balanced) words.emplace_back("balanced layers");
   words.push_back(recompute_words(plan));
   if (plan.overlap.communication_sms > 0)
     words.push_back(fmt::format("{} communication SMs", plan.overlap.communication_sms));

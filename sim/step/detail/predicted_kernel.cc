@@ -66,6 +66,7 @@ model::Kernel predicted_kernel(const model::Graph& graph, const model::Operator&
   if (kind == OperatorClass::collective) kernel.class_name = to_string(op.kind);
   if (model::is_gemm(kind)) name_gemm(kernel, graph, op);
   kernel.phase = to_string(segment.phase);
+  if (op.recomputed) kernel.note = "recomputed=1";
   kernel.section = model::span_name(segment.section, segment.phase);
   if (segment.share == 1) kernel.key = model::operator_key(graph, op);
   kernel.flops = segment.share * model::flops(graph, op, 1, true).value();

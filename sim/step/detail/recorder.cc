@@ -4,7 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
+#include "model/cost/work.h"
 #include "sim/step/detail/predicted_kernel.h"
 
 namespace plumbline::sim {
@@ -113,8 +115,9 @@ void Recorder::kernels_with_data(std::size_t op, std::uint32_t index, const Segm
     return kernels(op, index, run, place, track);
   const auto& operators = program_.blocks[segment.block].operators;
   const std::uint16_t first = segment.operators.front(), last = segment.operators.back();
+  // An all-to-all of one rank is free, and of it only the transfer is there: an execution has the kernel.
   const auto add_part = [&](const std::string& name, std::uint16_t of, Part part, Time start, Time end) {
-    if (end <= start) return;
+    if (end <= start && part != Part::transfer) return;
     Span kernel = place;
     kernel.kernel = kernel_of(segment, of, part);
     add(kernel, track, name, kernel_depth, start, end);
@@ -138,19 +141,19 @@ std::int32_t Recorder::kernel_of(const model::Segment& segment, std::uint16_t op
   return entry->second = timeline_.keep(std::move(kernel));
 }
 
-std::int32_t Recorder::kernel_of(const std::string& class_name, const std::string& row) {
-  const auto [entry, fresh] = other_kernels_.try_emplace(class_name, std::int32_t{});
-  if (fresh) entry->second = timeline_.keep({.class_name = class_name, .row = row});
+std::int32_t Recorder::kernel_of(const model::Kernel& outside) {
+  const auto [entry, fresh] = other_kernels_.try_emplace({outside.class_name, outside.key}, std::int32_t{});
+  if (fresh) entry->second = timeline_.keep(outside);
   return entry->second;
 }
 
-void Recorder::add_outside(const Span& place, std::int32_t track, const std::string& name,
-                           const std::string& class_name, Time start, Time end) {
+void Recorder::add_outside(const Span& place, std::int32_t track, const std::string& name, const model::Kernel& kernel,
+                           Time start, Time end) {
   add(place, track, name, phase_depth, start, end);
-  if (!recording_.data || class_name.empty()) return;
-  Span kernel = place;
-  kernel.kernel = kernel_of(class_name, class_name == "optimizer" || class_name == "copy" ? class_name : "collective");
-  add(kernel, track, name, kernel_depth, start, end);
+  if (!recording_.data || kernel.class_name.empty()) return;
+  Span span = place;
+  span.kernel = kernel_of(kernel);
+  add(span, track, name, kernel_depth, start, end);
 }
 
 void Recorder::message(const Messages::Arrival& arrival) {
@@ -172,19 +175,25 @@ void Recorder::message(const Messages::Arrival& arrival) {
     loads_.add(track, arrival.start, arrival.end,
                {.network_bytes = leaves ? bytes : 0, .node_bytes = leaves ? 0 : bytes});
   }
-  add_outside(place, track, arrival.forward ? "send activation" : "send gradient", "send_receive", arrival.start,
-              arrival.end);
+  add_outside(place, track, arrival.forward ? "send activation" : "send gradient",
+              {.class_name = "send_receive", .row = "collective"}, arrival.start, arrival.end);
 }
 
-std::string Recorder::class_of(const Collectives::Run& run) const {
+model::Kernel Recorder::kernel_of(const Collectives::Run& run) const {
   const bool reduces = run.kind == Collectives::Kind::reduce;
   const auto stage = static_cast<std::size_t>(run.stage);
   const model::ShardUnit& unit = program_.stage_units[stage][static_cast<std::size_t>(run.unit)];
-  std::string kind = reduces ? "all_reduce" : "all_gather";
-  for (const std::uint16_t op : reduces ? unit.reduce : unit.gather)
-    if (const auto& graph = program_.stage_optimizers[stage]; model::is_collective(graph.operators[op].kind))
-      kind = to_string(graph.operators[op].kind);
-  return kind;
+  const model::Graph& graph = program_.stage_optimizers[stage];
+  model::Kernel kernel{.class_name = reduces ? "all_reduce" : "all_gather", .row = "collective"};
+  int collectives = 0;
+  for (const std::uint16_t index : reduces ? unit.reduce : unit.gather) {
+    const model::Operator& op = graph.operators[index];
+    if (!model::is_collective(op.kind)) continue;
+    kernel.class_name = to_string(op.kind);
+    kernel.key = ++collectives == 1 ? model::operator_key(graph, op) : "";
+    kernel.bytes = collectives == 1 ? model::bytes_moved(graph, op, 1).value() : 0;
+  }
+  return kernel;
 }
 
 void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const WireLoad& load) {
@@ -192,8 +201,10 @@ void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const W
   if (track < 0 || run.end <= run.start) return;
   const bool reduces = run.kind == Collectives::Kind::reduce;
   const std::string name(reduces ? model::reduce_gradients : model::gather_parameters);
-  add_outside(labels_.outside_slots(rank_of(gpu), name, run.stage, load.network_bytes + load.node_bytes), track, name,
-              class_of(run), run.start, run.end);
+  const model::Kernel kernel = kernel_of(run);
+  const double sent = load.network_bytes + load.node_bytes;
+  add_outside(labels_.outside_slots(rank_of(gpu), name, run.stage, kernel.class_name, sent), track, name,
+              recording_.data ? kernel : model::Kernel(), run.start, run.end);
   loads_.add(track, run.start, run.end,
              {.communication_sms = hardware_.collective_sms,
               .network_bytes = load.network_bytes,
@@ -203,12 +214,11 @@ void Recorder::collective(std::int32_t gpu, const Collectives::Run& run, const W
 void Recorder::optimizer(std::int32_t gpu, const std::string& text, Time start, Time end) {
   const std::int32_t track = track_of(gpu);
   if (track < 0 || end <= start) return;
-  const bool gathers = text == model::gather_parameters;
-  const std::string class_name = gathers                          ? "all_gather"
-                                 : text == "host"                 ? ""
-                                 : text == "parameters from host" ? "copy"
-                                                                  : "optimizer";
-  add_outside(labels_.outside_slots(rank_of(gpu), text), track, text, class_name, start, end);
+  model::Kernel kernel{.class_name = "optimizer", .row = "optimizer"};
+  if (text == model::gather_parameters) kernel = {.class_name = "all_gather", .row = "collective"};
+  if (text == "parameters from host") kernel = {.class_name = "copy", .row = "copy"};
+  if (text == "host") kernel = {};
+  add_outside(labels_.outside_slots(rank_of(gpu), text), track, text, kernel, start, end);
 }
 
 model::Timeline Recorder::finish(Time end) {

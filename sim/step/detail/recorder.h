@@ -49,11 +49,12 @@ class Recorder {
   enum class Part : std::uint8_t { whole, layout, notify, transfer };
   // Return the index of a kernel's data: of an operator, or of one that is no operator of a slot.
   std::int32_t kernel_of(const model::Segment& segment, std::uint16_t op, Part part = Part::whole);
-  std::int32_t kernel_of(const std::string& class_name, const std::string& row);
-  // Returns the class of a collective of a shard unit: "reduce_scatter".
-  std::string class_of(const Collectives::Run& run) const;
-  // Adds a span outside of slots, and its kernel where data are recorded.
-  void add_outside(const model::Span& place, std::int32_t track, const std::string& name, const std::string& class_name,
+  std::int32_t kernel_of(const model::Kernel& outside);
+  // Returns the kernel of a collective of a shard unit: its class, "reduce_scatter", and where the unit has no other
+  // collective its key and bytes.
+  model::Kernel kernel_of(const Collectives::Run& run) const;
+  // Adds a span outside of slots, and its kernel where data are recorded and it has a class.
+  void add_outside(const model::Span& place, std::int32_t track, const std::string& name, const model::Kernel& kernel,
                    Time start, Time end);
   void add(model::Span place, std::int32_t track, const std::string& name, std::uint8_t depth, Time start, Time end);
   std::int32_t track_of(std::int32_t gpu) const;  // -1: it is not recorded
@@ -69,7 +70,7 @@ class Recorder {
   LoadCounters loads_;
   model::TimelineWriter timeline_;
   std::map<std::tuple<std::uint16_t, std::uint16_t, model::Section, double, Part>, std::int32_t> kernels_;
-  std::map<std::string, std::int32_t> other_kernels_;  // by class
+  std::map<std::pair<std::string, std::string>, std::int32_t> other_kernels_;  // by class and key
   std::vector<std::size_t> kernel_op_;  // per pipeline rank: the op whose kernels are shown, unless those of all are
 };
 

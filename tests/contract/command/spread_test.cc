@@ -40,7 +40,8 @@ int free_port() {
 // Returns the words that start a process as one rank of a job without MPI, as torchrun sets them.
 std::string as_rank(int rank, int ranks, int port) {
   return "env RANK=" + std::to_string(rank) + " WORLD_SIZE=" + std::to_string(ranks) +
-         " LOCAL_RANK=" + std::to_string(rank) + " MASTER_ADDR=127.0.0.1 PLUMBLINE_PORT=" + std::to_string(port);
+         " LOCAL_RANK=" + std::to_string(rank) + " MASTER_ADDR=127.0.0.1 PLUMBLINE_PORT=" + std::to_string(port) +
+         " PLUMBLINE_JOB_TOKEN=the-token-of-this-test";
 }
 
 std::vector<std::string> words_of(const std::string& line) { return {"sh", "-c", "exec " + line}; }
@@ -95,6 +96,26 @@ TEST_P(Spread, WithoutMpiGivesTheAnswerOfOneProcess) {
   for (Background* other : {&second, &third}) EXPECT_EQ(other->wait(), 0);
 }
 
+// A process with other arguments, or without the token, is refused while the job waits for its ranks.
+TEST(SpreadJob, RefusesProcessesOfAnotherJob) {
+  const TemporaryDirectory folder;
+  const std::string errors = (folder.path() / "first").string();
+  const int port = free_port();
+  const std::string program = " " + plumbline_program() + " ";
+  Background first(words_of(as_rank(0, 2, port) + program + sweep), errors);
+  const CommandResult stranger = plumbline(sweep, as_rank(1, 2, port) + " PLUMBLINE_JOB_TOKEN=the-token-of-others");
+  EXPECT_EQ(stranger.exit_code, 2);
+  EXPECT_NE(stranger.errors.find("it does not have the token of this job"), std::string::npos) << stranger.errors;
+  const CommandResult differs = plumbline(sweep + " --over cluster.gpus=8", as_rank(1, 2, port));
+  EXPECT_EQ(differs.exit_code, 2);
+  EXPECT_NE(differs.errors.find("has other inputs: '--over = "), std::string::npos) << differs.errors;
+  EXPECT_EQ(plumbline(sweep, as_rank(1, 2, port)).exit_code, 0);
+  EXPECT_EQ(first.wait(), 0);
+  const std::string log = model::read_text_file(errors).value();
+  EXPECT_NE(log.find("127.0.0.1: it does not have the token of this job\n"), std::string::npos) << log;
+  EXPECT_NE(log.find("rank 1 at 127.0.0.1: it has other inputs: '--over = "), std::string::npos) << log;
+}
+
 TEST_P(Killed, ResumesEveryTime) {
   const CommandResult alone = plumbline(GetParam() + " --json -");
   const TemporaryDirectory folder;
@@ -115,6 +136,7 @@ TEST_P(Killed, ResumesEveryTime) {
     EXPECT_GE(now, kept);
     kept = now;
   }
+  kept = stored(file);  // a run that ended before it was killed kept all
   const CommandResult last = plumbline(resumed);
   ASSERT_EQ(last.exit_code, 0) << last.errors;
   EXPECT_EQ(last.output, alone.output);

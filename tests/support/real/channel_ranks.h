@@ -14,6 +14,11 @@
 
 namespace plumbline::tests {
 
+// Returns the place of a rank in a job on this machine; rank 0 takes a free port for port 0.
+inline real::Bootstrap local_rank(std::int32_t rank, std::int32_t ranks, int port = 0) {
+  return {.rank = rank, .ranks = ranks, .host = "127.0.0.1", .port = port, .job = "a test", .token = "of the tests"};
+}
+
 // Calls body(channel) on a thread for every rank that joins, and returns their results.
 inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come,
                                          const real::ChannelOptions& options,
@@ -24,14 +29,9 @@ inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<s
   std::vector<std::jthread> threads;
   for (const std::int32_t rank : come)
     threads.emplace_back([&, rank] {
-      real::Bootstrap own{.rank = rank, .ranks = ranks, .host = "127.0.0.1"};
-      model::Result<std::unique_ptr<real::ControlChannel>> channel = tl::unexpected(model::Error{});
-      if (rank == 0) {
-        channel = listen_as_first(own, options, [&](int free) { promised.set_value(free); });
-      } else {
-        own.port = port.get();
-        channel = connect_to_first(own, options);
-      }
+      const auto channel =
+          rank == 0 ? listen_as_first(local_rank(0, ranks), options, [&](int free) { promised.set_value(free); })
+                    : connect_to_first(local_rank(rank, ranks, port.get()), options);
       said[static_cast<std::size_t>(rank)] = channel ? body(**channel) : to_string(channel.error());
     });
   threads.clear();

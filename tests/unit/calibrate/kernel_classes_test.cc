@@ -126,5 +126,21 @@ TEST(KernelClasses, WrongFilesAreRefusedWithTheLine) {
   }
 }
 
+TEST(KernelClasses, LayersThatAnnotationsSpan) {
+  const auto layer = [](const char* name) {
+    const LayerAnnotation found = shipped_kernel_classes().layer(name);
+    const auto number = [](std::optional<int> value) { return value ? std::to_string(*value) : "-"; };
+    return found.counted ? "counted" : number(found.forward) + " " + number(found.backward);
+  };
+  EXPECT_EQ(layer("FSDP::pre_forward (layers.3)"), "3 3");
+  EXPECT_EQ(layer("transformer.h.12"), "12 12");
+  EXPECT_EQ(layer("layer_3f-layer_12b"), "3 12");
+  EXPECT_EQ(layer("layer_3f"), "3 -");
+  EXPECT_EQ(layer("layer_12b"), "- 12");
+  EXPECT_EQ(layer("TransformerLayer"), "counted");
+  EXPECT_EQ(layer("megatron.core.transformer.transformer_layer._forward_mlp.mlp"), "counted");
+  EXPECT_EQ(layer("forward_step"), "- -");
+}
+
 }  // namespace
 }  // namespace plumbline::calibrate

@@ -6,12 +6,8 @@
 #include <vector>
 
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/import.h"
-#include "sim/predict/predictor.h"
-#include "tests/support/kernel_classes.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/stripped_trace.h"
-#include "tests/support/temporary_directory.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -28,21 +24,16 @@ bool one_direction(const std::string& a, const std::string& b) { return (a == "F
 OrderShares order_shares(const std::string& plan, const std::string& profile, const std::vector<std::string>& overrides,
                          int rank, int layers) {
   const sim::Inputs inputs = tests::step_inputs(plan, profile, overrides);
-  sim::Predictor predictor(inputs);
-  const model::Timeline predicted =
-      predictor.simulate(inputs.plan, {.record = sim::Recording({rank}, true)}).value().timeline;
+  const model::Timeline predicted = tests::all_kernels(inputs, {rank});
   const auto kernels = tests::stripped_kernels(predicted, rank);
-  const tests::TemporaryDirectory folder;
-  const auto imported =
-      import_kineto(folder.write("trace.json", tests::stripped_trace(kernels)), tests::shipped_kernel_classes(), {});
-  EXPECT_TRUE(imported);
-  const auto spans = kernel_spans(imported->timeline);
+  const model::Timeline imported = tests::imported_trace(kernels);
+  const auto spans = kernel_spans(imported);
   EXPECT_EQ(spans.size(), kernels.size());
   OrderShares shares;
   double all = 0;
   for (std::size_t i = 0; i < std::min(spans.size(), kernels.size()); ++i) {
     const model::Kernel& truth = predicted.kernels[static_cast<std::size_t>(kernels[i].span->kernel)];
-    const model::Kernel& found = imported->timeline.kernels[i];
+    const model::Kernel& found = imported.kernels[i];
     if (kernels[i].span->layer < 0 || truth.phase.empty()) continue;
     const auto time = static_cast<double>(kernels[i].duration_ns);
     all += time;

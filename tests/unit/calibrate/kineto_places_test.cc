@@ -20,35 +20,13 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using tests::KinetoStep;
+using tests::matched;
+using tests::Matched;
 
 model::Result<ImportedChunk> import_step(const std::string& text, const ImportOptions& options = {},
                                          const std::string& name = "trace.json") {
   const tests::TemporaryDirectory folder;
   return import_kineto(folder.write(name, text), tests::shipped_kernel_classes(), options);
-}
-
-// The shares of the time of kernels with an expected phase that have it and its layer, and that have another.
-struct Matched {
-  double right = 0, wrong = 0;
-};
-
-Matched matched(const KinetoStep& step, const ImportedChunk& imported) {
-  const auto spans = kernel_spans(imported.timeline);
-  EXPECT_EQ(spans.size(), step.expected.size());
-  Matched result;
-  double all = 0;
-  for (std::size_t i = 0; i < std::min(spans.size(), step.expected.size()); ++i) {
-    const KinetoStep::Expected& wanted = step.expected[i];
-    const model::Kernel& kernel = imported.timeline.kernels[i];
-    if (wanted.phase.empty()) continue;
-    all += wanted.us;
-    const bool right = kernel.phase == wanted.phase && spans[i]->layer == wanted.layer;
-    const bool wrong = (!kernel.phase.empty() && kernel.phase != wanted.phase) ||
-                       (spans[i]->layer >= 0 && spans[i]->layer != wanted.layer);
-    result.right += right ? wanted.us : 0;
-    result.wrong += wrong ? wanted.us : 0;
-  }
-  return {result.right / all, result.wrong / all};
 }
 
 void expect_matched(const KinetoStep& step, const char* order) {
@@ -190,6 +168,19 @@ TEST(KinetoPlaces, OverlappedPassesAreNotGuessed) {
   EXPECT_EQ(matched(step, *imported).wrong, 0);
   EXPECT_THAT(imported->findings, Contains(HasSubstr("attention alternates forward and backward")));
   EXPECT_THAT(imported->findings, Contains(HasSubstr("unknown")));
+}
+
+// Messages between stages divide passes of one layer, which look like overlapped ones.
+TEST(KinetoPlaces, PassesOfOneLayerBetweenMessages) {
+  KinetoStep step;
+  const auto send = [&] { step.kernel("ncclDevKernel_SendRecv(P)", 30, "", -1, 20); };
+  for (int i = 0; i < 4; ++i) {
+    step.forward(0);
+    send();
+    step.backward(0);
+    send();
+  }
+  expect_matched(step.optimizer(), "by order: 1 layers in a pass, 4 forward and 4 backward passes");
 }
 
 // A step as FSDP2 and autograd record it: hooks around the layers, operators with sequence numbers.

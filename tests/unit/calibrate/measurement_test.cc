@@ -173,6 +173,7 @@ TEST(Measurement, RefusesUnitsThatDoNotFit) {
 TEST(Measurement, RefusesTimesThatCannotBe) {
   expect_refused(changed(norm, R"("p50":35)", R"("p50":0)"), "time_us.p50", "not above 0");
   expect_refused(changed(norm, R"("p50":35)", R"("p50":-35)"), "time_us.p50", "not above 0");
+  expect_refused(changed(norm, R"("p50":35)", R"("p50":1e-320)"), "time_us.p50", "beyond what a number can hold");
   expect_refused(changed(gemm_record, R"("p10":290)", R"("p10":300.5)"), "time_us.p50",
                  "less than time_us.p10, 300.5 us");
   expect_refused(changed(gemm_record, R"("p90":310.5)", R"("p90":299)"), "time_us.p90",

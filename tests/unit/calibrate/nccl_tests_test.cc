@@ -48,6 +48,22 @@ TEST(NcclTests, RowsBecomeMeasurements) {
   EXPECT_DOUBLE_EQ(parsed->values[1].time.p50, 40e-6);
 }
 
+TEST(NcclTests, ACaseIsThereOnce) {
+  EXPECT_EQ(error_of(heading + table_rows + table_rows),
+            "all.txt:11: all_reduce of 1048576 bytes out_of_place is on line 9, too (a file of measurements has each "
+            "case once: import the output of one cycle of one program)");
+}
+
+// The second program runs on the first of the two GPUs alone.
+TEST(NcclTests, EachHeadingCountsItsOwnRanks) {
+  const std::string one = "#  Rank  0 Group  0 Pid   7 on    host-1 device  0 [0x1b] NVIDIA H100 80GB HBM3\n";
+  const auto parsed = parse_table(heading + table_rows + one + table_rows);
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  ASSERT_EQ(parsed->values.size(), 4u);
+  EXPECT_EQ(parsed->values[1].shape, (Shape{{"bytes", 1048576}, {"ranks", 2}, {"nodes", 2}}));
+  EXPECT_EQ(parsed->values[2].shape, (Shape{{"bytes", 1048576}, {"ranks", 1}, {"nodes", 1}}));
+}
+
 TEST(NcclTests, WhatIsWrittenIsReadAgain) {
   const auto parsed = parse_table("# nccl-tests version 2.17.6 nccl-headers=22809\n" + heading + table_rows);
   ASSERT_TRUE(parsed);

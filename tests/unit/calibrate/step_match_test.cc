@@ -7,56 +7,53 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/fit_records.h"
+#include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/import.h"
+#include "calibrate/match/detail/match_item.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text_file.h"
 #include "reports/json/read_json.h"
-#include "sim/predict/predictor.h"
 #include "tests/support/kernel_classes.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/stripped_trace.h"
-#include "tests/support/temporary_directory.h"
 
 namespace plumbline::calibrate {
 namespace {
 
+using tests::all_kernels;
+using tests::imported_trace;
 using tests::StrippedKernel;
 
 constexpr double least_share = 0.95;
 
-model::Timeline all_kernels(const sim::Inputs& inputs, std::vector<std::int32_t> ranks) {
-  sim::Predictor predictor(inputs);
-  return predictor.simulate(inputs.plan, {.record = sim::Recording(std::move(ranks), true)}).value().timeline;
+const std::string& phase_of(const model::Timeline& timeline, const model::Span& span) {
+  return timeline.kernels[static_cast<std::size_t>(span.kernel)].phase;
 }
 
-model::Timeline imported(const std::vector<StrippedKernel>& kernels) {
-  const tests::TemporaryDirectory folder;
-  const std::string path = folder.write("trace.json", tests::stripped_trace(kernels)).string();
-  return import_kineto(path, tests::shipped_kernel_classes(), {}).value().timeline;
-}
+// Whether a kernel was found at its place in the step. An executed step states no phases, and in another order of
+// micro-batches than the predicted one they are exchanged.
+struct Truth {
+  const model::Timeline& timeline;
+  bool executed = false, other_order = false;
 
-// Whether a kernel was found at its place in the step. An executed step states no phases.
-bool same_place(const model::Timeline& predicted, const model::Span& found, const model::Span& truth, bool executed) {
-  const auto phase = [&](const model::Span& span) {
-    return predicted.kernels[static_cast<std::size_t>(span.kernel)].phase;
-  };
-  return found.layer == truth.layer && found.micro_batch == truth.micro_batch &&
-         (executed || phase(found) == phase(truth));
-}
+  bool same_place(const model::Timeline& predicted, const model::Span& found, const model::Span& truth) const {
+    return found.layer == truth.layer && (other_order || found.micro_batch == truth.micro_batch) &&
+           (executed || phase_of(predicted, found) == phase_of(timeline, truth));
+  }
+};
 
 struct Shares {
-  double matched = 0, right = 0;  // of the trace's kernel time
+  double matched = 0, right = 0, reordered = 0;  // of the trace's kernel time
 };
 
 Shares shares_of(const model::Timeline& predicted, std::int32_t rank, const std::vector<StrippedKernel>& kernels,
-                 bool executed = false) {
-  const model::Timeline measured = imported(kernels);
+                 const Truth& of_trace) {
+  const model::Timeline measured = imported_trace(kernels);
   const StepMatch match = match_step(predicted, rank, measured);
   std::multimap<std::pair<std::int64_t, int>, const StrippedKernel*> truth;
   for (const StrippedKernel& kernel : kernels)
     truth.emplace(std::pair((kernel.start_ns - kernels.front().start_ns) * 1000, kernel.stream), &kernel);
-  Shares shares{match.share(), 0};
+  Shares shares{match.share(), 0, match.reordered_share()};
   for (std::size_t i = 0; i < measured.spans.size(); ++i) {
     const model::Span& span = measured.spans[i];
     if (span.kernel < 0 || match.predicted_of[i] < 0) continue;
@@ -64,7 +61,7 @@ Shares shares_of(const model::Timeline& predicted, std::int32_t rank, const std:
     const auto [from, to] = truth.equal_range({span.start_ps, queue});
     const model::Span& found = predicted.spans[static_cast<std::size_t>(match.predicted_of[i])];
     if (std::any_of(from, to,
-                    [&](const auto& entry) { return same_place(predicted, found, *entry.second->span, executed); }))
+                    [&](const auto& entry) { return of_trace.same_place(predicted, found, *entry.second->span); }))
       shares.right += static_cast<double>(span.duration_ps) * 1e-12 / match.all_s;
   }
   return shares;
@@ -76,7 +73,7 @@ void expect_found(const std::string& plan, const std::string& profile, const std
   const model::Timeline predicted = all_kernels(inputs, {rank});
   const auto kernels = tests::stripped_kernels(predicted, rank);
   ASSERT_GT(kernels.size(), 100U);
-  const Shares shares = shares_of(predicted, rank, kernels);
+  const Shares shares = shares_of(predicted, rank, kernels, {predicted});
   EXPECT_GE(shares.matched, least_share);
   EXPECT_GE(shares.right, least_share);
 }
@@ -115,18 +112,111 @@ TEST(StepMatch, FindsTheKernelsOfExpertsUnderDualPipe) {
   expect_found(tests::deepseek_plan, "h800-public", {"batch.global_batch_size=4096"}, 3);
 }
 
-TEST(StepMatch, FindsTheKernelsOfAnExecutedStepOfAnH100) {
+// Steps that an H100 executed.
+void expect_found_of_h100(const std::string& step, const std::string& plan, const std::vector<std::string>& overrides) {
   const std::string path =
-      tests::shipped("calibrate/measured/steps/nvidia-h100-80gb-hbm3-2026-11-22-h100-chunk-step.json");
-  sim::Inputs inputs = tests::step_inputs("h100-chunk", "h100");
+      tests::shipped("calibrate/measured/steps/nvidia-h100-80gb-hbm3-2026-11-" + step + "-step.json");
+  sim::Inputs inputs = tests::step_inputs(plan, "h100", overrides);
   const std::string config = tests::shipped("examples/" + inputs.plan.model.config);
   inputs.architecture = model::load_architecture_of(inputs.plan, config).value();
   model::Timeline executed = reports::read_result(model::read_text_file(path).value(), path).value().timeline;
   const model::Timeline predicted = all_kernels(inputs, {0});
   tests::take_kernels(executed, predicted);
-  const Shares shares = shares_of(predicted, 0, tests::stripped_kernels(executed, 0, 100), true);
+  const Shares shares = shares_of(predicted, 0, tests::stripped_kernels(executed, 0, 100), {executed, true});
   EXPECT_GE(shares.matched, least_share);
   EXPECT_GE(shares.right, least_share);
+}
+
+TEST(StepMatch, FindsTheKernelsOfAnExecutedStepOfAnH100) { expect_found_of_h100("22-h100-chunk", "h100-chunk", {}); }
+
+TEST(StepMatch, FindsTheKernelsOfAnExecutedStepOfAnH100InBf16) {
+  expect_found_of_h100("22-h100-chunk-bf16", "h100-chunk", {"precision.gemm=bf16", "precision.dispatch=bf16"});
+}
+
+// On one GPU dispatch and combine are predicted to take no time, and the executor runs them as kernels.
+TEST(StepMatch, FindsTheAllToAllsOfOneGpu) { expect_found_of_h100("27-gpu-train", "gpu-train", {}); }
+
+// The kernels of a trace that plumbline wrote have names of operators. Without the classes that the file states, these
+// names decide the class, of collectives the kind, too.
+TEST(StepMatch, KnowsOperatorsOfThePlanByName) {
+  const sim::Inputs inputs = tests::step_inputs(
+      tests::llama_plan, "h800-public", with(small_pipeline, {"parallelism.tensor=4", "parallelism.pipeline=2"}));
+  const model::Timeline written = all_kernels(inputs, {1});
+  std::vector<StrippedKernel> kernels = tests::stripped_kernels(written, 1);
+  for (StrippedKernel& kernel : kernels)
+    kernel.name = (kernel.name.starts_with("nccl") ? "ncclKernel: " : "") + written.names[kernel.span->name];
+  const model::Timeline measured = imported_trace(kernels);
+  const TraceComparison comparison = compare_trace(measured, inputs, {}).value();
+  EXPECT_EQ(comparison.rank, 1);
+  EXPECT_GE(comparison.match.matched_s, least_share * comparison.match.all_s);
+  for (const model::ComparedTime& row : comparison.classes) {
+    EXPECT_TRUE(row.predicted_s && row.measured_s) << row.name;
+    EXPECT_NE(row.name, "other");
+  }
+}
+
+// Files of plumbline count the ranks of the pipeline, those of PyTorch all GPUs.
+TEST(StepMatch, TakesThePipelineRankOfAWrittenTrace) {
+  const sim::Inputs inputs = tests::step_inputs(tests::llama_plan, "h800-public", small_pipeline);
+  const model::Timeline measured = imported_trace(tests::stripped_kernels(all_kernels(inputs, {1}), 1));
+  const auto rank_of = [&](const TraceOrigin& origin) { return compare_trace(measured, inputs, origin).value().rank; };
+  EXPECT_EQ(rank_of({.rank = 2, .world_size = 4, .of_pipeline = true}), 2);
+  EXPECT_EQ(rank_of({.rank = 2, .world_size = 4}), 1);  // the best match
+  EXPECT_EQ(rank_of({.rank = 8, .world_size = 16}), 2);
+}
+
+MatchItem gemm(double m, double n, double k) { return {.row = MatchRow::gemm, .extents = {m, n, k}}; }
+
+// The gate of a layer is a part of the fused projection, in either order of rows and columns, and never the projection
+// behind it, although that has as many FLOPs.
+TEST(StepMatch, KeepsGemmsOfOtherShapesApart) {
+  const MatchItem gate_up = gemm(8192, 28672, 4096), down = gemm(8192, 4096, 14336), gate = gemm(8192, 14336, 4096);
+  EXPECT_EQ(likeness(gate_up, gate), Likeness::same);
+  EXPECT_EQ(likeness(gate_up, gemm(14336, 8192, 4096)), Likeness::same);
+  EXPECT_EQ(likeness(down, gate), Likeness::none);
+  EXPECT_EQ(likeness(down, gemm(0, 0, 0)), Likeness::same);  // its shape is not known
+}
+
+// Returns the kernels of each operator's name, by start.
+std::map<std::string, std::vector<std::size_t>> by_operator(const model::Timeline& timeline, bool traced) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < timeline.spans.size(); ++i)
+    if (timeline.spans[i].kernel >= 0) order.push_back(i);
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return timeline.spans[i].start_ps; });
+  std::map<std::string, std::vector<std::size_t>> found;
+  for (const std::size_t i : order) {
+    const model::Span& span = timeline.spans[i];
+    const std::string& note = timeline.kernels[static_cast<std::size_t>(span.kernel)].note;
+    std::string name = traced ? std::string(note_value(note, "kernel")) : timeline.names[span.name];
+    if (const std::size_t end = name.rfind("::"); end != std::string::npos) name.erase(0, end + 2);
+    found[name].push_back(i);
+  }
+  return found;
+}
+
+// A step of host-train as `plumbline run --trace --trace-ranks 0` wrote it. Both executors run one program: the n-th
+// kernel of an operator is the n-th that is predicted.
+TEST(StepMatch, FindsTheKernelsOfAStepThatAHostExecuted) {
+  const model::Timeline measured =
+      import_kineto(tests::shipped("tests/data/host-train-trace.json.gz"), tests::shipped_kernel_classes(), {})
+          .value()
+          .timeline;
+  const model::Timeline predicted = all_kernels(tests::step_inputs("host-train", "host-datasheet"), {0});
+  const StepMatch match = match_step(predicted, 0, measured);
+  EXPECT_GE(match.share(), least_share);
+  const auto of_prediction = by_operator(predicted, false);
+  double right = 0, known = 0;
+  for (const auto& [name, kernels] : by_operator(measured, true)) {
+    const auto predicted_kernels = of_prediction.find(name);
+    if (predicted_kernels == of_prediction.end() || predicted_kernels->second.size() != kernels.size()) continue;
+    for (std::size_t i = 0; i < kernels.size(); ++i) {
+      const auto seconds = static_cast<double>(measured.spans[kernels[i]].duration_ps) * 1e-12;
+      known += seconds;
+      right += std::cmp_equal(match.predicted_of[kernels[i]], predicted_kernels->second[i]) ? seconds : 0;
+    }
+  }
+  EXPECT_GE(known, 0.6 * match.all_s);  // transfers and the optimizer have other names
+  EXPECT_GE(right, least_share * known);
 }
 
 // A pipeline of four ranks, of which the trace is of the third.
@@ -138,18 +228,19 @@ struct Pipeline {
 
 TEST(StepMatch, FindsTheRankThatATraceIsOf) {
   const Pipeline pipeline;
-  const auto found = compare_trace(imported(pipeline.kernels), pipeline.inputs, {}).value();
+  const auto found = compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {}).value();
   EXPECT_EQ(found.rank, 2);
   EXPECT_EQ(found.rank_source, "the best match of 4");
-  EXPECT_EQ(compare_trace(imported(pipeline.kernels), pipeline.inputs, {.rank = 7, .world_size = 16}).value().rank, 1);
-  EXPECT_FALSE(compare_trace(imported(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 4}));
+  EXPECT_EQ(
+      compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.rank = 7, .world_size = 16}).value().rank, 1);
+  EXPECT_FALSE(compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 4}));
 }
 
 TEST(StepMatch, ComparesThePartOfTheStepThatACutTraceHolds) {
   Pipeline pipeline;
   pipeline.kernels.resize(pipeline.kernels.size() / 2);
-  EXPECT_GE(shares_of(pipeline.predicted, 2, pipeline.kernels).right, least_share);
-  const auto found = compare_trace(imported(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
+  EXPECT_GE(shares_of(pipeline.predicted, 2, pipeline.kernels, {pipeline.predicted}).right, least_share);
+  const auto found = compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
   EXPECT_NEAR(found.reached, 0.5, 0.05);
   ASSERT_FALSE(found.notes.empty());
   EXPECT_NE(found.notes.front().find("it was cut, or the plan differs"), std::string::npos);
@@ -160,7 +251,47 @@ TEST(StepMatch, PlacesKernelsOfUnknownNames) {
   Pipeline pipeline;
   for (StrippedKernel& kernel : pipeline.kernels)
     if (kernel.name.find("rmsnorm") != std::string::npos) kernel.name = "my_own_kernel";
-  const Shares shares = shares_of(pipeline.predicted, 2, pipeline.kernels);
+  const Shares shares = shares_of(pipeline.predicted, 2, pipeline.kernels, {pipeline.predicted});
+  EXPECT_GE(shares.matched, least_share);
+  EXPECT_GE(shares.right, least_share);
+}
+
+bool has_note(const TraceComparison& comparison, const char* text) {
+  return std::ranges::any_of(comparison.notes,
+                             [&](const std::string& note) { return note.find(text) != std::string::npos; });
+}
+
+// A step that ran all forwards first finds layers and phases in the plan of 1F1B, and a note states the other order.
+TEST(StepMatch, FindsKernelsInAnotherOrderOfMicroBatches) {
+  const Pipeline pipeline;
+  const sim::Inputs ran =
+      tests::step_inputs(tests::llama_plan, "h800-public", with(small_pipeline, {"schedule.kind=gpipe"}));
+  const model::Timeline other = all_kernels(ran, {2});
+  const auto kernels = tests::stripped_kernels(other, 2);
+  const Shares shares = shares_of(pipeline.predicted, 2, kernels, {other, false, true});
+  EXPECT_GE(shares.matched, least_share);
+  EXPECT_GE(shares.right, 0.9);
+  EXPECT_GT(shares.reordered, 0.1);
+  const auto found = compare_trace(imported_trace(kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
+  EXPECT_TRUE(has_note(found, "runs in another order than the plan's"));
+  EXPECT_GT(found.reached, 0.9);
+}
+
+// Every tenth kernel changes places with the next one of its stream.
+TEST(StepMatch, FindsKernelsThatChangedPlaces) {
+  Pipeline pipeline;
+  StrippedKernel* last = nullptr;
+  int count = 0;
+  for (StrippedKernel& kernel : pipeline.kernels) {
+    if (kernel.stream != 7) continue;
+    if (last != nullptr && ++count % 10 == 0) {
+      std::swap(last->name, kernel.name);
+      std::swap(last->span, kernel.span);
+      std::swap(last->duration_ns, kernel.duration_ns);
+    }
+    last = &kernel;
+  }
+  const Shares shares = shares_of(pipeline.predicted, 2, pipeline.kernels, {pipeline.predicted});
   EXPECT_GE(shares.matched, least_share);
   EXPECT_GE(shares.right, least_share);
 }
@@ -169,7 +300,7 @@ TEST(StepMatch, PlacesKernelsOfUnknownNames) {
 TEST(StepMatch, ReportsWhereThePlanIsAnother) {
   const Pipeline pipeline;
   const sim::Inputs other = tests::step_inputs(tests::deepseek_plan, "h800-public");
-  const auto found = compare_trace(imported(pipeline.kernels), other, {.pipeline_rank = 3}).value();
+  const auto found = compare_trace(imported_trace(pipeline.kernels), other, {.pipeline_rank = 3}).value();
   EXPECT_LT(found.match.order_score, 1);
   EXPECT_FALSE(found.notes.empty());
 }
@@ -177,7 +308,7 @@ TEST(StepMatch, ReportsWhereThePlanIsAnother) {
 // Every time of the trace is between 70 % and all of the predicted one, and so are the sums.
 TEST(TraceComparison, ComparesClassesLayersPhasesAndGemms) {
   const Pipeline pipeline;
-  const auto found = compare_trace(imported(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
+  const auto found = compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
   const auto expect_rows = [](const std::vector<model::ComparedTime>& rows, std::size_t least_rows) {
     EXPECT_GE(rows.size(), least_rows);
     for (const model::ComparedTime& row : rows) {
@@ -194,23 +325,6 @@ TEST(TraceComparison, ComparesClassesLayersPhasesAndGemms) {
     EXPECT_LT(gemm.measured_s, 1.03 * gemm.predicted_s) << gemm.shape();
   }
   EXPECT_FALSE(found.worst.empty());
-}
-
-// A profile that is fitted to the records of a trace predicts its GEMMs, whose times are 85 % of the first prediction.
-TEST(TraceRecords, HaveTheShapesOfThePlanAndTheTimesOfTheTrace) {
-  const Pipeline pipeline;
-  const model::Timeline measured = imported(pipeline.kernels);
-  const auto comparison = compare_trace(measured, pipeline.inputs, {.pipeline_rank = 2}).value();
-  const std::vector<Measurements> files = {trace_records(measured, comparison, "NVIDIA H800", "trace.json")};
-  const FitRecords records = fit_records(files).value();
-  EXPECT_GE(records.gemms.size(), 12U);  // q, k and v, o, gate and up, down: forward, and both gradients
-  EXPECT_FALSE(records.attention.empty());
-  EXPECT_FALSE(records.memory.empty());
-  EXPECT_FALSE(records.launches.empty());
-  for (const FitRecord& record : records.gemms) {
-    EXPECT_GT(record.extent("m") * record.extent("n") * record.extent("k"), 0);
-    EXPECT_GT(*record.measurement->flop_rate(), 1e14);
-  }
 }
 
 }  // namespace

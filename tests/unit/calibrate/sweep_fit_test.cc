@@ -73,7 +73,7 @@ class SweepFits : public testing::Test {
 TEST_F(SweepFits, ConstantsOfGemmsComeBack) {
   const model::Parameter& output = base_.parameters()[base_.find("memory.default.bandwidth").value()];
   const double bandwidth = output.value * model::si_unit(output.unit)->factor;
-  for (const std::int64_t rows : {512, 1024, 4096, 8192})
+  for (const std::int64_t rows : {768, 1024, 4096, 8192})
     for (const std::int64_t columns : {1024, 4096, 7168})
       for (const std::int64_t k : {1024, 2048, 7168})
         add(gemm(rows, columns, k, gemm_seconds(double(rows), double(columns), double(k), bandwidth)));
@@ -223,6 +223,24 @@ TEST_F(SweepFits, ACardIsComparedFamilyByFamily) {
   const CardComparison second = compare_card(records(), base_, device).value();
   EXPECT_NEAR(second.families[1].median, 1, 1e-9);
   EXPECT_TRUE(second.families[1].normal());
+}
+
+// Decoding has kernels of its own: no constant of training rests on them, but a card is compared with them.
+TEST_F(SweepFits, GemmsOfFewRowsAreComparedOnly) {
+  add(gemm(4096, 4096, 4096, 160 * us));
+  add(gemm(64, 7168, 16384, 60 * us));
+  Measurement cached = record("cached_attention", "cached_attention format=bf16", 200 * us);
+  cached.flops = cached.bytes = 1e9;
+  add(cached);
+  const FitRecords found = records();
+  EXPECT_EQ(found.gemms.size(), 1u);
+  EXPECT_EQ(found.small_gemms.size(), 1u);
+  EXPECT_TRUE(found.memory.empty());
+  EXPECT_TRUE(has_note(found, "1 record of gemm: few rows"));
+  EXPECT_TRUE(has_note(found, "1 record of cached_attention: plumbline's own kernel"));
+  const CardComparison card = compare_card(found, base_, tests::h800_device()).value();
+  ASSERT_EQ(card.families.size(), 2u);
+  EXPECT_EQ(card.families[1].name, "GEMMs bf16, few rows");
 }
 
 }  // namespace

@@ -73,6 +73,7 @@ TEST_F(CaseFile, ShippedOnesRead) {
   EXPECT_EQ(read_case_file(tests::shipped("real/cuda/cases/deepseek-v3.toml")).value().size(), 12U);
   EXPECT_GT(read_case_file(tests::shipped("real/cuda/cases/smoke.cases")).value().size(), 15U);
   EXPECT_GT(read_case_file(tests::shipped("real/cuda/cases/decode.cases")).value().size(), 60U);
+  EXPECT_GT(read_case_file(tests::shipped("real/cuda/cases/power.cases")).value().size(), 15U);
 }
 
 class BuiltInSweep : public testing::Test {

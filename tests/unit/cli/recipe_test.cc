@@ -70,8 +70,8 @@ TEST(Recipe, AFileOfAModelGetsTheDefaultsAndReportsThem) {
   const auto recipe = find_recipe(tests::shipped("examples/models/mixtral-8x7b.json"), {64});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "mixtral-8x7b");
-  EXPECT_THAT(reports::assumptions(*recipe), Contains(StartsWith("assumed: sequences of 4,096")));
-  EXPECT_THAT(reports::assumptions(*recipe), Contains(StartsWith("assumed: tokens choose their experts evenly")));
+  EXPECT_THAT(reports::assumptions(*recipe, {}), Contains(StartsWith("assumed: sequences of 4,096")));
+  EXPECT_THAT(reports::assumptions(*recipe, {}), Contains(StartsWith("assumed: tokens choose their experts evenly")));
   const auto plan = model::read_plan(recipe->text, recipe->path, {"cluster.topology=h100-dgx", "cluster.gpus=64"});
   ASSERT_TRUE(plan) << to_string(plan.error());
   // 12.88e9 of Mixtral's 46.7e9 parameters are used per token (its model card: 12.9), less the token table of which a
@@ -83,7 +83,7 @@ TEST(Recipe, APlanFileIsItself) {
   const auto recipe = find_recipe(tests::shipped("examples/llama-3-8b-64xh800.toml"), {});
   ASSERT_TRUE(recipe);
   EXPECT_EQ(recipe->name, "llama-3-8b-64xh800");
-  EXPECT_THAT(reports::assumptions(*recipe), IsEmpty());
+  EXPECT_THAT(reports::assumptions(*recipe, {}), IsEmpty());
 }
 
 TEST(Recipe, AFileThatIsNoModelIsAnInputError) {

@@ -276,26 +276,12 @@ TEST(Layout, FirstAndLastStageMayHoldNoLayers) {
   Plan plan = dense_plan();
   plan.cluster.gpus = plan.parallelism.pipeline = 34;
   plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 34};
-  for (const bool balanced : {false, true}) {
-    plan.schedule.layers_per_stage.balanced = balanced;
-    const auto layout = make_layout(plan, architecture("llama-3-8b"));
-    ASSERT_TRUE(layout) << to_string(layout.error());
-    EXPECT_TRUE(layout->stage_layers.front().empty());
-    EXPECT_TRUE(layout->stage_layers.back().empty());
-    EXPECT_EQ(layout->stage_layers[1], std::vector<std::int64_t>{0});
-    EXPECT_EQ(layout->stage_layers[32], std::vector<std::int64_t>{31});
-  }
-}
-
-// The head of Llama 3 8B, 2 * 128256 * 4096 FLOPs per token, is as long as 2.1 of its layers with their attention.
-TEST(Layout, BalancedStagesCountTheHead) {
-  Plan plan = dense_plan();
-  plan.parallelism.pipeline = 4;
-  plan.schedule.layers_per_stage.balanced = true;
   const auto layout = make_layout(plan, architecture("llama-3-8b"));
   ASSERT_TRUE(layout) << to_string(layout.error());
-  EXPECT_EQ(stage_layer_counts(plan, architecture("llama-3-8b"), 4), (std::vector<std::int64_t>{8, 9, 9, 6}));
-  EXPECT_EQ(layout->stage_layers.back().front(), 26);
+  EXPECT_TRUE(layout->stage_layers.front().empty());
+  EXPECT_TRUE(layout->stage_layers.back().empty());
+  EXPECT_EQ(layout->stage_layers[1], std::vector<std::int64_t>{0});
+  EXPECT_EQ(layout->stage_layers[32], std::vector<std::int64_t>{31});
 }
 
 TEST(Layout, PredictionModulesLieOnAStageOfTheirOwnWhereItHoldsNoLayers) {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "model/megatron/detail/launch.h"
-#include "model/megatron/detail/stages.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/shell.h"
+#include "model/megatron/stages.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -73,6 +73,35 @@ TEST(MegatronScript, CommandsWithinCommands) {
   EXPECT_THAT(last("if [ -z '' ]; then\n  run a > log 2>&1\nfi < in"), ElementsAre("run", "a"));
   EXPECT_THAT(last("run --n 2 2>&1 > log 2> err --y"), ElementsAre("run", "--n", "2", "--y"));
   EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
+}
+
+// A script of its own sees what is exported and its parameters; nothing that it sets comes back.
+TEST(MegatronScript, AnotherScriptSeesWhatIsExported) {
+  const auto commands = [](const std::string& script) {
+    const auto find = [](const std::string& path) {
+      return path == "other.sh" || path == "./other.sh"
+                 ? FoundFile{FileKind::file, "X=9\nrun $A $B $1 $# ${2:-none}\nexit 0\n"}
+                 : FoundFile{FileKind::none, ""};
+    };
+    const auto read = read_script(script, {.path = "s.sh", .find_file = find});
+    EXPECT_TRUE(read) << to_string(read.error());
+    std::vector<std::string> all;
+    for (const Command& command : read ? read->front().commands : std::vector<Command>()) {
+      std::string line;
+      for (const std::string& word : words_of(command)) line += (line.empty() ? "" : " ") + word;
+      all.push_back(line);
+    }
+    return all;
+  };
+  EXPECT_THAT(commands("export A=1\nB=2\nbash other.sh three\nrun $X$B\n"),
+              ElementsAre("bash run 1 $B three 1 none", "run $X2"));
+  EXPECT_THAT(commands("B=2 ./other.sh\nrun $B\n"), ElementsAre("run $A 2 0 none", "run $B"));
+  EXPECT_THAT(commands("set -a\nA=1\nset +a\nB=2\nsrun -N 4 sh -x other.sh a b | tee log\n"),
+              ElementsAre("srun -N 4 sh -x run 1 $B a 2 b", "tee log"));
+  EXPECT_THAT(commands("declare -x A=5\nfor i in 1 2; do bash ./other.sh $i; done\n"),
+              ElementsAre("bash run 5 $B 1 1 none", "bash run 5 $B 2 1 none"));
+  EXPECT_THAT(commands("bash missing.sh 1\ncp other.sh there\n"),
+              ElementsAre("bash missing.sh 1", "cp other.sh there"));
 }
 
 TEST(MegatronScript, WordsHaveTheirLines) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -105,6 +106,7 @@ TEST(MegatronStyles, ScriptsAreImported) {
        {"gemm = \"fp8\""}},
       {"undecided.sh", {{"CLUSTER", "hopper"}}, 32, 80, 8192, 8, 1, 1, 128, {"gemm = \"fp8\""}},
       {"machine.sh", {{"GPUS_PER_NODE", "4"}}, 16, 32, 4096, 1, 4, 1, 64, {}},
+      {"started.sh", {}, 32, 32, 4096, 4, 2, 1, 256, {"micro_batch_size = 1", "sequence = true"}},
   };
   for (const Expected& expected : all) {
     const auto read = import_style(expected.script, expected.definitions);
@@ -131,7 +133,12 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
   const auto usage = import_style("getopts.sh", {});
   ASSERT_FALSE(usage);
   tests::expect_error(usage.error(), ErrorKind::input, "getopts.sh", 7, "", "ends here before it starts a training");
-  EXPECT_FALSE(import_style("machine.sh", {}));
+  const auto machine = import_style("machine.sh", {});
+  ASSERT_FALSE(machine);
+  tests::expect_error(machine.error(), ErrorKind::input, "machine.sh", 9, "",
+                      "the number of GPUs is not in the script");
+  EXPECT_THAT(machine.error().message, testing::HasSubstr("'--nproc_per_node $(nvidia-smi --list-gpus | wc -l)'"));
+  EXPECT_EQ(machine.error().hint, "--define GPUS_PER_NODE=N, or --gpus N");
   EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
   const auto missing = import_style("sourced.sh", {{"MODEL", "9b"}});
   ASSERT_FALSE(missing);
@@ -149,6 +156,24 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   EXPECT_THAT(notes, testing::HasSubstr("NNODES=8, GPUS_PER_NODE=8, MODEL=8b"));
   EXPECT_THAT(notes, testing::HasSubstr("sourced.sh:9: '/etc/profile.d/modules.sh' is not read"));
   EXPECT_THAT(notes, testing::HasSubstr("common/model_8b.sh:5: --init-method-std 0.01: changes no cost"));
+}
+
+// Without an argument Megatron's default holds; what a script leaves open has the plan with it.
+TEST(MegatronStyles, DecisionsHaveThePlanWithoutThem) {
+  const auto read = import_style("started.sh", {});
+  ASSERT_TRUE(read) << to_string(read.error());
+  const auto find = [&](const std::string& text) {
+    const auto found = std::ranges::find(read->alternatives, text, &PlanAlternative::text);
+    EXPECT_NE(found, read->alternatives.end()) << text;
+    return found == read->alternatives.end() ? PlanAlternative() : *found;
+  };
+  const PlanAlternative tensor = find("without --tensor-model-parallel-size 4");
+  EXPECT_EQ(place_of(read->files, tensor.line), "common/train.sh:6");
+  EXPECT_EQ(tensor.plan.parallelism.tensor, 1);
+  EXPECT_EQ(tensor.plan.parallelism.pipeline, 2);
+  EXPECT_TRUE(find("with --overlap-grad-reduce").plan.overlap.gradient_reduce);
+  for (const PlanAlternative& alternative : read->alternatives)
+    EXPECT_THAT(alternative.text, testing::Not(testing::HasSubstr("--num-layers"))) << "the model is no decision";
 }
 
 // Every script, cut anywhere and with pieces of others put in, is read or refused, in bounded work.

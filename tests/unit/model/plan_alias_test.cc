@@ -46,6 +46,15 @@ TEST(PlanAlias, FsdpIsZero3OverAllRanksThatReduceAGradient) {
   expect_sharding(aliased("ddp = true\n"), 0, 0);
 }
 
+TEST(PlanAlias, WordsOfFsdpNameTheKeysThatMeanTheSame) {
+  using testing::HasSubstr;
+  EXPECT_THAT(alias_refusal("zero_stage = \"FULL_SHARD\"\n"), HasSubstr("FULL_SHARD is parallelism.zero_stage = 3"));
+  EXPECT_THAT(alias_refusal("", {"parallelism.zero_stage=SHARD_GRAD_OP"}),
+              HasSubstr("parallelism.zero_stage = 3, parallelism.reshard_after_forward = false"));
+  EXPECT_THAT(alias_refusal("fsdp = \"HYBRID_SHARD\"\n"), HasSubstr("parallelism.shard_group = the GPUs of a node"));
+  EXPECT_THAT(alias_refusal("fsdp = \"NO_SHARD\"\n"), HasSubstr("NO_SHARD is parallelism.zero_stage = 0"));
+}
+
 TEST(PlanAlias, TorchtitanCountsShardsWithoutContext) {
   const Plan plan = aliased("tp = 2\ncp = 2\ndp_replicate = 2\ndp_shard = 8\n");
   EXPECT_EQ(plan.parallelism.tensor, 2);

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "real/bootstrap/bootstrap.h"
-#include "real/bootstrap/detail/tcp_channel.h"
 #include "tests/support/real/channel_ranks.h"
 
 namespace plumbline::real {
@@ -24,6 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using tests::local_rank;
 using tests::on_ranks;
 using Variables = std::map<std::string, std::string>;
 
@@ -66,16 +66,38 @@ TEST(Bootstrap, ReadsMpirun) {
   EXPECT_EQ(one_node.starter, "mpirun");
   EXPECT_EQ(one_node.local_rank, 3);
   EXPECT_EQ(one_node.host, "127.0.0.1");
+  EXPECT_EQ(one_node.listen, "127.0.0.1");
+  EXPECT_EQ(one_node.machines, Machines::one);
   const Bootstrap two_nodes = read({{"OMPI_COMM_WORLD_RANK", "3"},
                                     {"OMPI_COMM_WORLD_SIZE", "4"},
                                     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})
                                   .value();
   EXPECT_EQ(two_nodes.host, "");
+  EXPECT_EQ(two_nodes.machines, Machines::several);
   const auto channel = connect(two_nodes);
   ASSERT_FALSE(channel);
   EXPECT_EQ(to_string(channel.error()),
             "mpirun does not give the address of rank 0 (set MASTER_ADDR to the node of rank 0, on all ranks)");
+}
+
+// A job of one machine needs no other interface than loopback, whatever name its starter gives the machine.
+TEST(Bootstrap, ListensAtTheAddressOfTheJobAlone) {
+  Variables variables{{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "8"}, {"MASTER_ADDR", "n17"}};
+  EXPECT_EQ(read(variables)->listen, "127.0.0.1");
+  EXPECT_EQ(read(variables)->host, "127.0.0.1");
+  variables["WORLD_SIZE"] = "16";
+  EXPECT_EQ(read(variables)->listen, "n17");
+  variables["PLUMBLINE_LISTEN"] = "10.0.0.1";
+  EXPECT_EQ(read(variables)->listen, "10.0.0.1");
+  EXPECT_EQ(read(variables)->host, "n17");
+}
+
+TEST(Bootstrap, NamesTheJob) {
+  EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}})->job, "");
+  EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}})->job, "torchrun none");
+  EXPECT_EQ(read({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "17"}, {"SLURM_STEP_ID", "3"}})->job,
+            "Slurm 17.3");
 }
 
 TEST(Bootstrap, FindsTheFirstNodeOfSlurm) {
@@ -154,34 +176,10 @@ TEST(ControlChannel, SendsAllRanksTheReasonWhyOneEndsTheJob) {
   EXPECT_THAT(said, ElementsAre("rank 2: out of memory", "rank 2: out of memory", ""));
 }
 
-// Rank 2 has connected before rank 0 starts to wait, however slow this machine is.
 TEST(ControlChannel, NamesWhoDidNotCome) {
-  std::optional<Socket> second;
-  const auto first = listen_as_first({.rank = 0, .ranks = 4}, {.connect_s = 0.2}, [&](int port) {
-    second.emplace(connect_to("127.0.0.1", port, Deadline::max()).value());
-    EXPECT_TRUE(second->send({Frame::Kind::hello, "2 4"}));
-  });
-  ASSERT_FALSE(first);
-  EXPECT_THAT(to_string(first.error()), HasSubstr("ranks 1, 3 did not connect to port "));
-  const std::optional<Frame> told = second->receive();
-  ASSERT_TRUE(told);
-  EXPECT_EQ(told->kind, Frame::Kind::abort);
-  EXPECT_THAT(told->bytes, HasSubstr("ranks 1, 3 did not connect to port "));
-}
-
-TEST(ControlChannel, ReturnsWhyRankZeroRefuses) {
-  auto listener = Listener::open(0);
-  ASSERT_TRUE(listener);
-  std::string said;
-  std::jthread rank([&, port = listener->port()] {
-    const auto channel = connect_to_first({.rank = 2, .ranks = 4, .host = "127.0.0.1", .port = port}, {});
-    said = channel ? "came" : to_string(channel.error());
-  });
-  Socket socket(listener->accept(Deadline::max()).value());
-  EXPECT_EQ(socket.receive().value().bytes, "2 4");
-  EXPECT_TRUE(socket.send({Frame::Kind::abort, "ranks 1, 3 did not come"}));
-  rank.join();
-  EXPECT_THAT(said, HasSubstr("ranks 1, 3 did not come"));
+  const auto said = on_ranks(4, {0, 2}, {.connect_s = 3}, [](ControlChannel&) { return "came"; });
+  EXPECT_THAT(said[0], HasSubstr("ranks 1, 3 did not connect to 127.0.0.1:"));
+  EXPECT_THAT(said[2], HasSubstr("ranks 1, 3 did not connect to 127.0.0.1:"));
 }
 
 TEST(ControlChannel, NamesWhoIsSilent) {
@@ -199,10 +197,23 @@ TEST(ControlChannel, NamesWhoIsSilent) {
 }
 
 TEST(ControlChannel, NamesWhereRankZeroWasLookedFor) {
-  Bootstrap second{.rank = 1, .ranks = 2, .host = "127.0.0.1", .port = 1};
-  const auto channel = connect(second, {.connect_s = 0.1});
+  const auto channel = connect(local_rank(1, 2, 1), {.connect_s = 0.1});
   ASSERT_FALSE(channel);
   EXPECT_THAT(to_string(channel.error()), HasSubstr("rank 0 cannot be reached at 127.0.0.1:1: Connection refused"));
+}
+
+// A name that is a loopback address here would let the other machines wait for nothing.
+TEST(ControlChannel, NamesAnAddressThatNoOtherMachineReaches) {
+  Bootstrap first = local_rank(0, 2);
+  first.machines = Machines::several;
+  const auto channel = connect(first);
+  ASSERT_FALSE(channel);
+  EXPECT_THAT(to_string(channel.error()), HasSubstr("which no other machine of this job reaches"));
+  first.listen = "192.0.2.1";  // an address for documentation, which no machine has
+  const auto elsewhere = connect(first);
+  ASSERT_FALSE(elsewhere);
+  EXPECT_THAT(to_string(elsewhere.error()),
+              HasSubstr("rank 0 cannot listen at 192.0.2.1: this machine does not have the address"));
 }
 
 // A process that dies sends nothing; the others detect it even while they wait for another rank.
@@ -213,7 +224,7 @@ TEST(ControlChannel, NamesAProcessThatDied) {
   if (child == 0) {
     int port = 0;
     if (::read(pipe_files[0], &port, sizeof port) == sizeof port) {
-      const auto channel = connect_to_first({.rank = 1, .ranks = 3, .host = "127.0.0.1", .port = port}, {});
+      const auto channel = connect_to_first(local_rank(1, 3, port), {});
       if (channel) (*channel)->gather("one last word").value();
       ::_exit(0);  // without the destructor, which would announce its end
     }
@@ -221,12 +232,12 @@ TEST(ControlChannel, NamesAProcessThatDied) {
   }
   std::promise<int> promised;
   std::jthread third([&, port = promised.get_future().share()] {
-    const auto channel = connect_to_first({.rank = 2, .ranks = 3, .host = "127.0.0.1", .port = port.get()}, {});
+    const auto channel = connect_to_first(local_rank(2, 3, port.get()), {});
     ASSERT_TRUE(channel);
     while (!(*channel)->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     EXPECT_EQ((*channel)->failure(), "rank 1 ended without a word");
   });
-  const auto first = listen_as_first({.rank = 0, .ranks = 3}, {}, [&](int port) {
+  const auto first = listen_as_first(local_rank(0, 3), {}, [&](int port) {
     EXPECT_EQ(::write(pipe_files[1], &port, sizeof port), static_cast<ssize_t>(sizeof port));
     promised.set_value(port);
   });

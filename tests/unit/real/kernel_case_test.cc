@@ -177,6 +177,7 @@ TEST(KernelSubjects, AreOneForEachVariant) {
   };
   EXPECT_EQ(variants("rmsnorm rows=8 columns=8"), "hot burst, cold burst, ");
   EXPECT_EQ(variants("gemm phase=F format=bf16 m=8 n=8 k=8 soak=2"), "hot sustained, ");
+  EXPECT_EQ(variants("rmsnorm rows=8 columns=8 soak=2"), "hot sustained, ");
   EXPECT_EQ(variants("launch"), "host_call, stream_gap, graph_node, round_trip, ");
   EXPECT_EQ(variants("partition kernel=adamw elements=8 ctas=0"), "hot alone, ");
   const std::vector<Subject> both = subjects_of(parsed("partition kernel=adamw elements=8 ctas=20"));

@@ -38,6 +38,16 @@ std::string read(const std::filesystem::path& path) {
   return text.str();
 }
 
+TEST(Journal, IsOfOneRunAtATime) {
+  const tests::TemporaryDirectory folder;
+  const std::string path = (folder.path() / "records.jsonl").string();
+  const auto first = Journal::open(path, device);
+  ASSERT_TRUE(first);
+  const auto second = Journal::open(path, device);
+  ASSERT_FALSE(second);
+  EXPECT_NE(second.error().message.find("another run measures into it"), std::string::npos);
+}
+
 TEST(MeasureJournal, ASecondRunContinuesAfterTheFirst) {
   const tests::TemporaryDirectory folder;
   const std::string path = folder.path() / "m.jsonl";
@@ -51,14 +61,17 @@ TEST(MeasureJournal, ASecondRunContinuesAfterTheFirst) {
     EXPECT_TRUE((*journal)->append(measured(gemm(), "cold")));
     EXPECT_TRUE((*journal)->append(failed(failing)));
   }
-  const auto journal = Journal::open(path, device);
-  ASSERT_TRUE(journal) << to_string(journal.error());
-  EXPECT_EQ((*journal)->found(), 2u);
-  EXPECT_TRUE((*journal)->complete(gemm()));
-  EXPECT_TRUE((*journal)->failed(failing));
-  EXPECT_FALSE((*journal)->complete(failing));
+  {
+    const auto journal = Journal::open(path, device);
+    ASSERT_TRUE(journal) << to_string(journal.error());
+    EXPECT_EQ((*journal)->found(), 2u);
+    EXPECT_TRUE((*journal)->complete(gemm()));
+    EXPECT_TRUE((*journal)->failed(failing));
+    EXPECT_FALSE((*journal)->complete(failing));
+  }
   // The other device has no measurements yet.
   const auto other = Journal::open(path, "NVIDIA H100");
+  ASSERT_TRUE(other) << to_string(other.error());
   EXPECT_EQ((*other)->found(), 0u);
   EXPECT_FALSE((*other)->complete(gemm()));
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -152,6 +153,40 @@ TEST(Trainer, AContinuedTrainingIsTheSameToTheLastBit) {
   ASSERT_TRUE(done.result);
   EXPECT_TRUE(done.result->losses.empty());
   EXPECT_EQ(done.result->progress.step, 11);
+}
+
+// The third step of one rank is the fifth or sixth call of both.
+TEST(Trainer, StopsOnAllRanksAfterTheStepInWhichOneIsAskedTo) {
+  const auto through = train_on(2, options_for(5));
+  const tests::TemporaryDirectory folder;
+  TrainingOptions options = options_for(5);
+  options.checkpoint = {.folder = folder.path().string(), .fingerprint = "plan"};
+  std::atomic<int> calls = 0;
+  options.stopped = [&] { return ++calls == 5; };
+  for (const TrainedRank& run : train_on(2, options)) {
+    EXPECT_EQ(run.result->progress.step, 3);
+    EXPECT_EQ(run.result->losses.size(), 3U);
+  }
+  EXPECT_THAT(complete_checkpoints(folder.path().string()), ElementsAre(3));
+  options.stopped = nullptr;
+  options.resume = true;
+  const auto continued = train_on(2, options);
+  for (std::size_t rank = 0; rank < 2; ++rank) EXPECT_EQ(continued[rank].weights, through[rank].weights);
+}
+
+TEST(Trainer, TwoRunsShareNoFolder) {
+  const tests::TemporaryDirectory folder;
+  TrainingOptions options = options_for(2);
+  options.checkpoint.folder = folder.path().string();
+  {
+    const auto lock = CheckpointLock::take(options.checkpoint.folder);
+    ASSERT_TRUE(lock);
+    for (const TrainedRank& run : train_on(2, options)) EXPECT_FALSE(run.result);
+    EXPECT_EQ(to_string(train_alone(options).result.error()),
+              options.checkpoint.folder +
+                  ": another run writes its checkpoints there (wait for that one, or use another folder)");
+  }
+  EXPECT_TRUE(train_alone(options).result);
 }
 
 TEST(Trainer, AnewOnlyWhereNoCheckpointIs) {

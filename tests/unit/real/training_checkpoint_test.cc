@@ -6,8 +6,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/base/random.h"
@@ -92,6 +94,16 @@ class CheckpointTest : public testing::Test {
     const auto byte = static_cast<char>(stream.peek() ^ 1);
     stream.seekp(offset, offset < 0 ? std::ios::end : std::ios::beg);
     stream.put(byte);
+  }
+
+  // Changes the content of a manifest and gives it the checksum that belongs to it.
+  template <class Change>
+  void rewrite_manifest(std::int64_t step, const Change& change) const {
+    const std::string path = file(step, "manifest.json").string();
+    auto manifest = nlohmann::json::parse(model::read_text_file(path).value());
+    change(manifest["content"]);
+    manifest["crc32"] = crc32_of(manifest["content"].dump());
+    std::ofstream(path) << manifest.dump();
   }
 
   tests::TemporaryDirectory folder_;
@@ -231,6 +243,32 @@ TEST_F(CheckpointTest, FilesOfAnotherCheckpointAreNoticed) {
   fs::remove_all(file(2).parent_path());
   fs::rename(file(1).parent_path(), file(3).parent_path());
   EXPECT_EQ(refusal().message, "a checkpoint of step 1 under another step's name");
+}
+
+TEST_F(CheckpointTest, AFileOfAnotherRankOrStepIsRefusedUnderAMatchingManifest) {
+  ASSERT_TRUE(save(3));
+  ASSERT_TRUE(save(4));
+  fs::copy_file(file(3), file(4), fs::copy_options::overwrite_existing);
+  const auto crc = CheckpointFile::open(file(4).string()).value().crc();
+  rewrite_manifest(4, [&](nlohmann::json& content) { content["files_crc32"] = {crc}; });
+  EXPECT_THAT(refusal().message, StartsWith("is of step 3, rank 0 of 1, where step 4, rank 0 of 1 is wanted"));
+}
+
+TEST_F(CheckpointTest, NumbersThatNoTrainingHasAreRefused) {
+  ASSERT_TRUE(save(3));
+  const auto refused = [&](const std::string& key, const nlohmann::json& value) {
+    nlohmann::json before;
+    rewrite_manifest(3, [&](nlohmann::json& content) { before = std::exchange(content[key], value); });
+    EXPECT_THAT(refusal().message, HasSubstr("numbers that no training has")) << key;
+    rewrite_manifest(3, [&](nlohmann::json& content) { content[key] = before; });
+  };
+  refused("updates", 4);
+  refused("updates", -1);
+  refused("sequences", -16);
+  refused("loss_scale", {{"factor", 0}, {"good_steps", 5}});
+  refused("loss_scale", {{"factor", 4096}, {"good_steps", -5}});
+  State state(0.5F);
+  EXPECT_TRUE(load(state, store_));
 }
 
 TEST_F(CheckpointTest, AnotherPlanIsNamedByItsFirstDifference) {

@@ -1,11 +1,10 @@
-#include "reports/text/step/cluster_report.h"
+#include "reports/text/step/detail/cluster_report.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "reports/html/html.h"
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
 #include "reports/text/step/csv.h"
@@ -63,14 +62,11 @@ TEST(ClusterReport, IsReadBackFromJson) {
   EXPECT_TRUE(without["cluster"].is_null());
 }
 
-TEST(ClusterReport, HasRowsInCsvAndBarsOnThePage) {
+TEST(ClusterReport, HasRowsInCsv) {
   const std::string csv = to_csv(cluster_result());
   for (const char* row : {"cluster.step_s.p90,20.5,s", "cluster.rank_wait_s.1,3,s",
                           "cluster.bubble.slow ranks.seconds,-0.25,s", "cluster.seeds,4,1"})
     EXPECT_NE(csv.find(row), std::string::npos) << row << "\n" << csv;
-  const std::string page = to_html(cluster_result(), support::example_plan(), {}, {}, published);
-  for (const char* part : {"<h2>Every GPU of the cluster</h2>", "waits 3.000 s", "speed of GPUs &lt;0.5 %&gt;"})
-    EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
 }  // namespace

@@ -60,6 +60,31 @@ TEST(LineChart, ALogarithmicAxisIsEvenInFactors) {
   EXPECT_TRUE(has(line_chart_svg(chart), "M84.0 286.0L464.0 176.0L844.0 66.0"));
 }
 
+TEST(LineChart, LabelsKeepOffTheLines) {
+  LineChart chart;
+  chart.panels = {{"y", true, {{"", {{0, 0}, {10, 10}}}}}};
+  chart.marks = {{5, 5, "middle"}};
+  // The line rises: above it only the left is free, where the text ends 11 pixels before the point.
+  EXPECT_TRUE(has(line_chart_svg(chart), R"(x="453.0" y="167.0" text-anchor="end">middle</text>)"));
+}
+
+TEST(LineChart, LabelsGoFurtherAwayWhereLinesLeaveNoCornerFree) {
+  LineChart chart;
+  chart.panels = {{"y", true, {{"", {{0, 10}, {1, 0}, {10, 1}}}}}};
+  chart.marks = {{1, 0, "a label of some length"}};
+  // The point lies at 160, 286 on the lower edge, and the line right of it rises by 22 in 684 pixels. A row above the
+  // nearest corner, the text ends 286 - 9 - 18 + 6 = 265 low, which the line reaches 653 pixels further right.
+  EXPECT_TRUE(has(line_chart_svg(chart), R"(x="171.0" y="259.0" text-anchor="start")"));
+}
+
+TEST(LineChart, ScatteredPointsHaveNoLine) {
+  LineChart chart = square();
+  chart.panels[0].series[0].scattered = true;
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_FALSE(has(svg, R"(class="line s0")"));
+  EXPECT_TRUE(has(svg, R"(<circle class="s0 faint")"));
+}
+
 TEST(LineChart, MarksAndBandsAreAtTheirPlaces) {
   LineChart chart = square();
   chart.marks = {{5, 10, "best"}};

@@ -157,6 +157,55 @@ TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
     EXPECT_THAT(words_of(text), HasSubstr(part));
 }
 
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// A table that continues below itself repeats its rule. Names of clusters and profiles are as long as shipped ones.
+TEST(PlanAnswer, EachTableIsOneBlockOfEightyColumns) {
+  PlanAnswer answer;
+  answer.name = "example";
+  answer.has_tokens = true;
+  answer.options.push_back(
+      cluster_option("h800-rail", {row(100.25, 1234.5, 123.4e6, "a"), row(101, 1235, 124e6, "a")}));
+  answer.options.push_back(cluster_option("ethernet", {row(120.5, 1500, 150e6, "b")}));
+  answer.options[0].cluster = "h800-rail-fat-tree";
+  answer.options[0].inputs.profile = model::Profile("h800-datasheet", "", {});
+  answer.options[0].gpus = 16384;
+  rank(answer);
+  for (const std::string& table : {reports::options_table(answer, {}), reports::plans_table(answer, {})}) {
+    EXPECT_EQ(count_of(table, "MFU"), 1u) << table;
+    EXPECT_EQ(count_of(table, "s/GPU"), 1u) << table;
+    EXPECT_EQ(count_of(table, "\n  -"), 1u) << table;
+    EXPECT_THAT(table, testing::Not(testing::ContainsRegex("[^\n]{81}")));
+  }
+  EXPECT_THAT(reports::options_table(answer, {}), HasSubstr("front: 1; dominated: 2."));
+}
+
+TEST(PlanAnswer, ARowSaysHowManyTwinsItStandsFor) {
+  PlanAnswer answer = example_answer();
+  answer.options[2].plans[0].twins = 2;
+  answer.options[2].plans[1].twins = 1;
+  rank(answer);
+  const std::string text = words_of(reports::plans_table(answer, {}));
+  EXPECT_THAT(text, HasSubstr("and 2 twins"));
+  EXPECT_THAT(text, HasSubstr("and 1 twin "));
+  const json plans = json::parse(reports::plan_json(answer))["sites"][0]["plans"];
+  EXPECT_EQ(plans[0]["twins"], 2);
+  EXPECT_EQ(plans[1]["twins"], 1);
+  EXPECT_EQ(json::parse(reports::plan_json(answer))["sites"][1]["plans"][0]["twins"], 0);
+}
+
+TEST(PlanAnswer, AnOverrideTakesThePlaceOfItsAssumption) {
+  Recipe recipe;
+  recipe.defaults = DefaultRecipe{8e9, 8e9, 4096, 1024, 1.6e11};
+  EXPECT_THAT(reports::assumptions(recipe, {}), testing::Contains(HasSubstr("160.0 B tokens in all")));
+  EXPECT_THAT(reports::assumptions(recipe, {"run.tokens=5e12"}),
+              testing::Not(testing::Contains(HasSubstr("tokens in all"))));
+}
+
 TEST(PlanAnswer, AnIncompleteOrEmptyAnswerIsMarked) {
   PlanAnswer answer = example_answer();
   answer.complete = false;

@@ -162,10 +162,13 @@ TEST(ServingReport, PictureHasThePlanAndItsLimit) {
   EXPECT_THAT(svg, HasSubstr("beyond the limits"));
 }
 
-TEST(ServingReport, PageHasThePictureAndThePlan) {
-  const std::string page = serving_html(with_interval().report());
-  for (const char* part : {"<svg", "<td class=\"number\">50.00 ms</td>", "[inference]", "</html>"})
-    EXPECT_THAT(page, HasSubstr(part));
+TEST(ServingReport, TheFrontierLeavesDominatedPointsOut) {
+  Example example;
+  example.result.frontier[0].dominated = true;
+  const std::string svg = serving_svg(example.report());
+  EXPECT_THAT(svg, HasSubstr(R"(<circle class="s2 faint")"));
+  EXPECT_THAT(svg, testing::ContainsRegex(R"(class="line s0" d="M[0-9. ]+"/>)")) << "a line of one point";
+  EXPECT_EQ(nlohmann::json::parse(serving_json(example.report()))["serving"]["frontier"][0]["dominated"], true);
 }
 
 TEST(ServingFigures, AreOfShippedPlansAndQuantitiesOfTheJson) {

@@ -1,7 +1,6 @@
 #include "reports/trace/trace.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,29 +10,12 @@
 #include <utility>
 
 #include "tests/support/example_result.h"
+#include "tests/support/gunzipped.h"
 
 namespace plumbline::reports {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string gunzip(const std::string& packed) {
-  z_stream stream{};
-  EXPECT_EQ(inflateInit2(&stream, 15 + 16), Z_OK);
-  std::string input = packed, output, piece(1 << 16, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(input.data());
-  stream.avail_in = static_cast<uInt>(input.size());
-  int status = Z_OK;
-  while (status == Z_OK) {
-    stream.next_out = reinterpret_cast<Bytef*>(piece.data());
-    stream.avail_out = static_cast<uInt>(piece.size());
-    status = inflate(&stream, Z_NO_FLUSH);
-    output.append(piece, 0, piece.size() - stream.avail_out);
-  }
-  EXPECT_EQ(status, Z_STREAM_END);
-  inflateEnd(&stream);
-  return output;
-}
 
 // Returns a trace as one text.
 std::string text_of(const std::vector<TraceSubject>& subjects, const TraceOptions& options = {}) {
@@ -125,7 +107,7 @@ TEST(Trace, GzipUnpacksToTheSameTextAndIsReproducible) {
   const auto timeline = support::example_timeline(6000);
   const auto names = support::example_rank_names();
   const std::string packed = text_of(timeline, names, true);
-  EXPECT_EQ(gunzip(packed), text_of(timeline, names));
+  EXPECT_EQ(tests::gunzipped(packed), text_of(timeline, names));
   EXPECT_EQ(packed, text_of(timeline, names, true));
   // Bytes 4 to 7 of a gzip header are the time stamp (RFC 1952).
   EXPECT_EQ(packed.substr(4, 4), std::string(4, '\0'));

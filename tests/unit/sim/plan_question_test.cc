@@ -32,6 +32,19 @@ TEST(PlanQuestion, Money) {
   for (const char* text : {"", "M", "-1", "0", "5 M", "5USD"}) EXPECT_FALSE(parse_usd(text)) << text;
 }
 
+TEST(PlanQuestion, Tokens) {
+  EXPECT_DOUBLE_EQ(parse_tokens("5T").value(), 5e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("14.8T").value(), 14.8e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("300B").value(), 3e11);
+  EXPECT_DOUBLE_EQ(parse_tokens("1e12").value(), 1e12);
+  EXPECT_DOUBLE_EQ(parse_tokens("2000000").value(), 2e6);
+  for (const char* text : {"", "T", "-1T", "0", "5 T", "5Tokens", "5t"}) {
+    const auto parsed = parse_tokens(text);
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().key, "--tokens");
+  }
+}
+
 TEST(PlanQuestion, ObjectivesHaveNames) {
   for (const Objective objective : {Objective::time, Objective::cost, Objective::gpu_hours})
     EXPECT_EQ(parse_objective(to_string(objective)).value(), objective);
@@ -51,6 +64,30 @@ TEST(PlanQuestion, EveryClusterWithEverySizeOnce) {
   EXPECT_EQ(choices[0].profile, "");
 }
 
+TEST(PlanQuestion, AClusterMayHaveASizeOfItsOwn) {
+  const auto choices = cluster_choices({"a@512", "b@1024:p", "some@place/c.toml"}, {}).value();
+  ASSERT_EQ(choices.size(), 3u);
+  EXPECT_EQ(choices[0].cluster, "a");
+  EXPECT_EQ(choices[0].gpus, 512);
+  EXPECT_EQ(choices[1].cluster, "b");
+  EXPECT_EQ(choices[1].gpus, 1024);
+  EXPECT_EQ(choices[1].profile, "p");
+  EXPECT_EQ(choices[2].cluster, "some@place/c.toml");
+  EXPECT_EQ(choices[2].gpus, 0);
+}
+
+TEST(PlanQuestion, OwnSizesAgreeWithThoseOfAllClusters) {
+  const auto both = cluster_choices({"a@512", "b"}, {512, 1024}).value();
+  ASSERT_EQ(both.size(), 3u);
+  EXPECT_EQ(both[0].gpus, 512);
+  EXPECT_EQ(both[1].gpus, 512);
+  EXPECT_EQ(both[2].gpus, 1024);
+  const auto wrong = cluster_choices({"a@256"}, {512, 1024});
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().key, "--cluster");
+  EXPECT_EQ(wrong.error().message, "a@256 contradicts --gpus 512,1024");
+}
+
 TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
   const auto choices = cluster_choices({}, {}).value();
   ASSERT_EQ(choices.size(), 1u);
@@ -64,6 +101,8 @@ TEST(PlanQuestion, InvalidClusterOptions) {
   EXPECT_FALSE(cluster_choices({""}, {8}));
   EXPECT_FALSE(cluster_choices({":p"}, {8}));
   EXPECT_FALSE(cluster_choices({"a:"}, {8}));
+  for (const char* text : {"a@", "a@0", "a@-8", "a@many", "@8", "a@8:", "a@1.5"})
+    EXPECT_FALSE(cluster_choices({text}, {})) << text;
 }
 
 }  // namespace

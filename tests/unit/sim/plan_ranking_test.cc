@@ -170,5 +170,26 @@ TEST(PlanRanking, CostOverSeveralSizesNeedsADeadline) {
   EXPECT_FALSE(degenerate(one, Objective::cost, {}));
 }
 
+model::StepResult result(double time_s, double bubble_s, double peak) {
+  model::StepResult made;
+  made.step.time_s = time_s;
+  made.step.bubble_s = bubble_s;
+  made.step.breakdown = {{"GEMM", time_s - bubble_s}};
+  made.memory.ranks = {{.peak_bytes = peak}};
+  return made;
+}
+
+TEST(PlanRanking, TwinsHaveTheSameWorkTimeAndMemory) {
+  const model::StepResult one = result(10, 1, 7e10);
+  EXPECT_TRUE(are_twins(one, one));
+  EXPECT_TRUE(are_twins(one, result(10 * (1 + 1e-12), 1, 7e10))) << "rounding";
+  EXPECT_FALSE(are_twins(one, result(10.001, 1, 7e10)));
+  EXPECT_FALSE(are_twins(one, result(10, 1.5, 7e10))) << "as long, with less work";
+  EXPECT_FALSE(are_twins(one, result(10, 1, 6e10))) << "as long, with less memory";
+  model::StepResult unknown = one;
+  unknown.step.bubble_s.reset();
+  EXPECT_FALSE(are_twins(one, unknown));
+}
+
 }  // namespace
 }  // namespace plumbline::sim

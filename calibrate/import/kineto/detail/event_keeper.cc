@@ -89,7 +89,7 @@ void EventKeeper::keep_work(const Event& event, std::int64_t start_ns, std::int6
   const int device = small(given.device.value_or(whole_number(event.pid).value_or(0)), "device");
   const int stream = small(given.stream.value_or(whole_number(event.tid).value_or(0)), "stream");
   if (!problem_.empty()) return;
-  const std::uint32_t name = trace_.names.number(event.name);
+  const std::uint32_t name = name_of(event);
   if (event.category == Category::gpu_annotation) {
     trace_.gpu_annotations.push_back({start_ns, start_ns + duration_ns, name, 0, device, stream});
     return;
@@ -137,6 +137,14 @@ int EventKeeper::small(std::int64_t value, string_view what) {
 std::uint32_t EventKeeper::thread_of(const Event& event) {
   thread_.assign(event.pid).append(1, ':').append(event.tid);
   return trace_.threads.number(thread_);
+}
+
+// Operators that plumbline executed state their class, by which the patterns of kernels.toml recognize them.
+std::uint32_t EventKeeper::name_of(const Event& event) {
+  const string_view kind = event.arguments.operator_class;
+  if (kind.empty()) return trace_.names.number(event.name);
+  name_.assign("plumbline::").append(kind).append("::").append(event.name);
+  return trace_.names.number(name_);
 }
 
 }  // namespace plumbline::calibrate::detail

@@ -23,6 +23,7 @@ struct Arguments {
   std::int64_t grid = 0, threads = 0;  // products over the dimensions
   std::int64_t sequence = -1;          // of autograd
   std::string_view dims;               // "Input Dims" as they stand in the file
+  std::string_view operator_class;     // of a kernel of `plumbline run --trace`, "gemm"; else empty
 };
 
 // The texts are JSON tokens with their quotes, except the name.
@@ -48,9 +49,10 @@ class EventKeeper {
   void bad_time(std::string_view key, std::string_view text);
   int small(std::int64_t value, std::string_view what);
   std::uint32_t thread_of(const Event& event);
+  std::uint32_t name_of(const Event& event);
 
   Trace& trace_;
-  std::string thread_;  // "pid:tid", kept to save allocations
+  std::string thread_, name_;  // "pid:tid" and "plumbline::gemm::q_b", kept to save allocations
   std::string problem_;
 };
 

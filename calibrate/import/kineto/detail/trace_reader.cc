@@ -29,8 +29,8 @@ std::optional<int> int_at(const simdjson::dom::element& element, std::string_vie
   return static_cast<int>(value);
 }
 
-// Reads the top-level values that describe a trace: traceName, deviceProperties, distributedInfo. Missing or malformed
-// ones are ignored.
+// Reads the top-level values that describe a trace: traceName, deviceProperties, distributedInfo, and otherData of
+// plumbline. Missing or malformed ones are ignored.
 void read_properties(const std::map<std::string, std::string, std::less<>>& properties, Trace& trace) {
   with_property(properties, "traceName", [&](const simdjson::dom::element& element) {
     std::string_view name;
@@ -39,6 +39,10 @@ void read_properties(const std::map<std::string, std::string, std::less<>>& prop
   with_property(properties, "distributedInfo", [&](const simdjson::dom::element& element) {
     trace.rank = int_at(element, "rank").value_or(-1);
     trace.world_size = int_at(element, "world_size").value_or(0);
+  });
+  with_property(properties, "otherData", [&](const simdjson::dom::element& element) {
+    std::string_view ranks;
+    trace.of_pipeline = element["ranks"].get(ranks) == simdjson::SUCCESS && ranks == "of the pipeline";
   });
   with_property(properties, "deviceProperties", [&](const simdjson::dom::element& element) {
     simdjson::dom::array devices;

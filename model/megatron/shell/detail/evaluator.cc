@@ -88,6 +88,7 @@ void Evaluator::assign(const std::string& name, Fields value) {
   const int line = value.empty() || value.front().empty() ? 0 : value.front().front().line;
   if (size > longest_value) return fail(line, fmt::format("'{}' grows over a million letters", name), "");
   state_.variables[name] = std::move(value);
+  if (state_.exports_all) state_.exported.insert(name);
 }
 
 std::optional<Letters> Evaluator::output_of(const Letters& command) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -32,6 +33,8 @@ struct State {
   Fields parameters;  // $1 ...
   std::map<std::string, const Node*, std::less<>> functions;
   std::vector<std::map<std::string, std::optional<Fields>>> locals;  // of each function: what its variables hid
+  std::set<std::string, std::less<>> exported;                       // names of variables that other programs see
+  bool exports_all = false;                                          // set -a
   std::vector<Command> commands;
   std::vector<Word> defaults, skipped;                      // as of Script
   std::string folder;                                       // after cd; empty: where the script is started
@@ -107,24 +110,31 @@ class Evaluator final : private Scope {
   void decide(const Question& question, const std::vector<Outcome>& outcomes, const std::vector<std::size_t>& possible,
               std::vector<Reached>& reached, const std::string& key, const State& before);
 
-  // Commands (commands.cc)
+  // Variables and control (commands.cc)
   void run_command(const Node& node);
   void run_words(const Fields& fields, const Node& node);
   bool run_variables(const std::string& name, const Fields& fields, const Node& node);
   bool run_control(const std::string& name, const Fields& fields, const Node& node);
-  bool run_text(const std::string& name, const Fields& fields, const Node& node);
-  void run_function(const Node& function, const Fields& fields, int line);
-  void run_script(const Letters& text, int line);
-  void run_source(const Fields& fields, int line);
-  void run_options(const Fields& fields);
-  void run_read(const Fields& fields, const Node& node);
-  void record(const Fields& fields, const Node& node);
   void declare(const Node& node, std::size_t first, const std::string& kind);
   void assign_word(const ReadWord& word);
   void hide(const std::string& name);
+
+  // Input (builtins.cc) and output (printing.cc)
+  void run_options(const Fields& fields);
+  void run_read(const Fields& fields, const Node& node);
+  bool run_text(const std::string& name, const Fields& fields, const Node& node);
   void print(const Letters& text);
   std::optional<Letters> input_of(const Node& node);
   std::optional<Letters> known_output(const std::string& name, const Fields& fields, const Node& node);
+
+  // Functions, other scripts and programs (programs.cc)
+  void run_function(const Node& function, const Fields& fields, int line);
+  void run_script(const Letters& text, int line);
+  std::filesystem::path script_path(const std::string& path) const;
+  std::optional<Letters> letters_of_file(const std::string& path, const FoundFile& found, int line);
+  void run_source(const Fields& fields, int line);
+  bool run_child(const Fields& fields, int line);
+  void record(const Fields& fields, const Node& node);
 
   const ShellInputs& inputs_;
   Budget& budget_;

@@ -29,6 +29,15 @@ Letters slice(const Letters& text, std::size_t first, std::size_t end) {
   return {text.begin() + static_cast<std::ptrdiff_t>(first), text.begin() + static_cast<std::ptrdiff_t>(end)};
 }
 
+Letters joined(const Fields& fields, std::size_t first) {
+  Letters text;
+  for (std::size_t i = first; i < fields.size(); ++i) {
+    if (i > first) text.push_back({' ', fields[i].empty() ? 0 : fields[i].front().line});
+    text.insert(text.end(), fields[i].begin(), fields[i].end());
+  }
+  return text;
+}
+
 bool is_known(const Letters& letters) { return std::ranges::none_of(letters, &Letter::kept); }
 
 bool is_blank(char symbol) { return symbol == ' ' || symbol == '\t' || symbol == '\r'; }

@@ -23,6 +23,9 @@ Letters letters_of(std::string_view text, int first_line);
 std::string text_of(const Letters& letters);
 Letters slice(const Letters& text, std::size_t first, std::size_t end);
 
+// Returns the fields from `first` on as one text, with a blank between them.
+Letters joined(const Fields& fields, std::size_t first);
+
 // Whether no letter is kept, so that the text is what a shell would have.
 bool is_known(const Letters& letters);
 

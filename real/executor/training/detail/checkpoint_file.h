@@ -28,6 +28,7 @@ struct CheckpointIdentity {
   std::int64_t step = 0;  // trained steps
   std::int32_t rank = 0, ranks = 1;
   std::string fingerprint;  // lines that differ where plan or model differ
+  bool operator==(const CheckpointIdentity&) const = default;
 };
 
 struct CheckpointPiece {

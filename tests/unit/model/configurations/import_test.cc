@@ -27,10 +27,19 @@ const ConfigurationFormat& format_of(const std::string& name) {
   return *std::ranges::find(formats, name, &ConfigurationFormat::name);
 }
 
+Result<Architecture> llama_3_8b(const std::string&) {
+  Architecture model;
+  model.layers = 32;
+  model.heads = 32;
+  model.key_value_heads = 8;
+  model.head_dim = 128;
+  model.intermediate_size = 14336;
+  return model;
+}
+
 Result<ImportedConfiguration> import(const std::string& format, const std::string& text,
                                      const std::vector<std::string>& overrides = {}) {
-  const auto layers = [](const std::string&) -> Result<std::int64_t> { return 32; };
-  return import_configuration(format_of(format), text, "file", {overrides, "plan.json", layers});
+  return import_configuration(format_of(format), text, "file", {overrides, "plan.json", llama_3_8b});
 }
 
 Result<ImportedConfiguration> import_file(const std::string& format, const std::string& name,
@@ -49,6 +58,12 @@ std::string notes_of(const ImportedConfiguration& imported) {
   std::string all;
   for (const Note& note : imported.notes) all += note.text + "\n";
   return all;
+}
+
+std::vector<std::string> texts_of(const ImportedConfiguration& imported) {
+  std::vector<std::string> texts;
+  for (const PlanAlternative& alternative : imported.alternatives) texts.push_back(alternative.text);
+  return texts;
 }
 
 void expect_refusal(const Result<ImportedConfiguration>& imported, int line, const std::string& text) {
@@ -74,7 +89,9 @@ TEST(Torchtitan, ShardsOverWhatTheOtherDegreesLeave) {
   EXPECT_EQ(hsdp.plan.batch.global_batch_size, 32);  // one sequence a rank
   EXPECT_EQ(hsdp.plan.run.tokens, 1000.0 * 32 * 8192);
   EXPECT_EQ(hsdp.plan.stack.name, "torchtitan-compile");
-  EXPECT_THAT(hsdp.plan.recompute.operators, ElementsAre("mlp", "rmsnorm"));
+  // Every second GEMM: (1024 + 4096 + 14336) / (2 x 14336) of gate and up, in 32 layers.
+  EXPECT_THAT(hsdp.plan.recompute.operators, ElementsAre("mlp", "swiglu", "rmsnorm"));
+  EXPECT_EQ(hsdp.plan.recompute.layers, 22);
   EXPECT_THAT(notes_of(hsdp), HasSubstr("enable_fsdp_float8_all_gather = true: not modelled"));
   EXPECT_GT(hsdp.no_cost, 10);
   EXPECT_FALSE(hsdp.config_json);
@@ -133,6 +150,12 @@ TEST(Torchtitan, SchedulesAndOlderNames) {
                                                                      {"DualPipeV", "dualpipev"}})
     EXPECT_EQ(read(of(name)).plan.schedule.kind, kind);
   expect_refusal(of("Interleaved1F1"), 9, "did you mean 'Interleaved1F1B'?");
+  expect_refusal(of("LoopedBFS"), 9, "LoopedBFS is not predicted: it keeps the activations of all micro-batches");
+  const auto zero_bubble = read(of("InterleavedZeroBubble"));
+  EXPECT_EQ(zero_bubble.plan.schedule.kind, "interleaved");
+  EXPECT_THAT(notes_of(zero_bubble),
+              HasSubstr("schedule.kind = \"interleaved\": the nearest to InterleavedZeroBubble"));
+  EXPECT_THAT(texts_of(zero_bubble), testing::Contains("with schedule.kind=zb-v"));
   const auto ddp = read(import("torchtitan",
                                "[model]\nflavor = \"8B\"\n[training]\nbatch_size = 2\nseq_len = 4096\ncompile = true\n"
                                "tensor_parallel_degree = 8\n",
@@ -272,6 +295,37 @@ TEST(Nemo, RecipesOfThreeGenerations) {
   EXPECT_EQ(bridge.plan.batch.sequence_length, 8192);
 }
 
+TEST(Nemo, StagesMayBeUneven) {
+  // 32 layers on 4 stages: 6 and 8 at the ends leave (32 - 14) / 2 = 9 for each of the others.
+  const auto of = [](const std::string& keys) {
+    return import("nemo", "trainer:\n  devices: 8\nmodel:\n  pipeline_model_parallel_size: 4\n" + keys,
+                  {"model.config=llama-3-8b", "batch.sequence_length=4096", "batch.micro_batch_size=1",
+                   "batch.global_batch_size=64"});
+  };
+  const std::string ends = "  num_layers_in_first_pipeline_stage: 6\n  num_layers_in_last_pipeline_stage: 8\n";
+  EXPECT_THAT(read(of(ends)).plan.schedule.layers_per_stage.counts, ElementsAre(6, 9, 9, 8));
+  EXPECT_THAT(read(of("  pipeline_model_parallel_layout: Et*7|(t*8|)*2,t*9L\n")).plan.schedule.layers_per_stage.counts,
+              ElementsAre(7, 8, 8, 9));
+  EXPECT_THAT(read(of("")).plan.schedule.layers_per_stage.counts, testing::IsEmpty());
+  expect_refusal(of("  num_layers_in_first_pipeline_stage: 6\n"), 5, "32 layers with it do not divide over 4 stages");
+}
+
+// Without a key the program's default holds, and so does what follows from it.
+TEST(Configurations, DecisionsHaveThePlanWithoutThem) {
+  const auto imported = read(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=64"}));
+  const auto found =
+      std::ranges::find(imported.alternatives, "without parallelism.tensor_parallel_degree", &PlanAlternative::text);
+  ASSERT_NE(found, imported.alternatives.end());
+  EXPECT_GT(found->line, 0);
+  EXPECT_EQ(found->plan.parallelism.tensor, 1);
+  EXPECT_EQ(found->plan.parallelism.shard_group, 32);  // 64 GPUs / 2 replicas
+  EXPECT_EQ(found->plan.batch.sequence_length, imported.plan.batch.sequence_length);
+  EXPECT_THAT(texts_of(imported), testing::Not(testing::Contains(HasSubstr("seq_len")))) << "it is what is computed";
+  const auto zero =
+      read(import_file("deepspeed", "zero2.json", {"model.config=llama-3-8b", "batch.sequence_length=1"}));
+  EXPECT_THAT(texts_of(zero), testing::Contains("with recompute.policy=full"));
+}
+
 TEST(Nemo, RefusesWhatHasNoModel) {
   expect_refusal(
       import("nemo", "trainer:\n  devices: 8\nmodel:\n  num_layers: 2\n  hidden_size: 64\n  num_attention_heads: 4\n"),
@@ -374,17 +428,19 @@ Plan plan_of(const std::string& text) {
 
 // The keys that both plans have set come back; what the format has no key for through comments.
 TEST(Export, PlansComeBackFromTorchtitansFile) {
+  const Architecture model = llama_3_8b("").value();
   const std::vector<std::string> plans = {
       "[parallelism]\nzero_stage = 3\n",
       "[parallelism]\nzero_stage = 3\ntensor = 8\nsequence = true\nshard_group = 4\n",
       "[parallelism]\npipeline = 4\nzero_stage = 1\n[schedule]\nkind = \"zb-v\"\n[recompute]\npolicy = \"full\"\n",
       "[parallelism]\ncontext = 2\nzero_stage = 3\n[precision]\ngemm = \"mxfp8\"\n[overlap]\nprefetch = "
       "2\n[stack]\nname = \"torchtitan-compile\"\n",
+      "[parallelism]\nzero_stage = 3\n[recompute]\npolicy = \"selective\"\noperators = [\"mlp\", \"rmsnorm\"]\n",
       "[parallelism]\ntensor = 2\n[precision]\ngemm = \"fp16\"\n[schedule]\nlayers_per_stage = [32]\n[run]\ntokens = "
       "1e12\n"};
   for (const std::string& text : plans) {
     const Plan plan = plan_of(text);
-    const auto out = export_torchtitan({plan, 32, 8});
+    const auto out = export_torchtitan({plan, model, 8});
     ASSERT_TRUE(out) << to_string(out.error());
     EXPECT_THAT(out->text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
     const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
@@ -393,18 +449,19 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
       EXPECT_TRUE(line.starts_with('#') || found.find(std::string(line) + "\n") != std::string::npos) << line << '\n'
                                                                                                       << out->text;
   }
-  const auto fsdp = export_torchtitan({plan_of(plans.front()), 32, 8});
+  const auto fsdp = export_torchtitan({plan_of(plans.front()), model, 8});
   EXPECT_THAT(fsdp->text, testing::Not(HasSubstr("# plumbline: parallelism")));
   Plan other = plan_of("");
   other.model.config = "mpt-7b";
-  EXPECT_EQ(export_torchtitan({other, 32, 8}).error().kind, ErrorKind::infeasible);
+  EXPECT_EQ(export_torchtitan({other, model, 8}).error().kind, ErrorKind::infeasible);
 }
 
 TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
+  const Architecture model = llama_3_8b("").value();
   const Plan plan = plan_of(
       "[parallelism]\nzero_stage = 2\n[offload]\noptimizer = true\n[recompute]\npolicy = \"full\"\n"
       "[overlap]\nparameter_gather = false\n[precision]\ngradients = \"bf16\"\n");
-  const auto out = export_deepspeed({plan, 32, 8});
+  const auto out = export_deepspeed({plan, model, 8});
   ASSERT_TRUE(out) << to_string(out.error());
   const auto back = read(
       import("deepspeed", out->text,
@@ -415,6 +472,8 @@ TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
   EXPECT_EQ(back.plan.overlap.gradient_bucket_bytes, 40e6);
   EXPECT_THAT(out->notes, testing::Contains(HasSubstr("recompute.policy = \"full\": is in the training script")));
   EXPECT_THAT(out->notes, testing::Not(testing::Contains(HasSubstr("zero_stage"))));
+  EXPECT_THAT(out->launch, ElementsAre(HasSubstr("deepspeed --hostfile hosts --num_nodes 8 --num_gpus 8 train.py"),
+                                       HasSubstr("torchrun --nnodes=8 --nproc_per_node=8")));
 }
 
 TEST(StartingPlan, TakesTheFirstLayoutThatFits) {

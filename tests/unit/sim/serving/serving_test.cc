@@ -66,6 +66,7 @@ TEST(Serving, MoreRequestsInFlightRaiseThroughputAndTheTimePerToken) {
     EXPECT_GT(points[i].concurrency, points[i - 1].concurrency);
     EXPECT_GE(points[i].tpot_s, points[i - 1].tpot_s);
     EXPECT_GE(points[i].output_tokens_per_s_per_gpu, points[i - 1].output_tokens_per_s_per_gpu * (1 - 1e-9));
+    EXPECT_EQ(points[i - 1].dominated, points[i].tpot_s <= points[i - 1].tpot_s);  // more tokens in the same time
   }
 }
 

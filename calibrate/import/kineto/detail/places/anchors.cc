@@ -123,7 +123,7 @@ void mark_recomputed(std::vector<Anchor>& anchors, bool whole) {
   }
 }
 
-Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole) {
+Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end) {
   Passes passes;
   passes.recomputes =
       std::ranges::any_of(anchors, [](const Anchor& anchor) { return anchor.kind == Attention::recomputed; });
@@ -134,7 +134,7 @@ Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool 
   if (!whole && uncut.size() > few) uncut = uncut.first(uncut.size() - 1);
   if (uncut.front().backward && uncut.size() > few) uncut = uncut.subspan(1);
   const std::size_t usual = common_length(uncut, passes.regular);
-  passes.ambiguous = !passes.recomputes && runs.size() > few && usual == 1;
+  passes.ambiguous = !passes.recomputes && runs.size() > few && usual == 1 && !passes_end;
   if (passes.ambiguous) return passes;
   const std::size_t length = shortest_period(runs, usual, symbols);
   passes.layers = static_cast<int>(length);

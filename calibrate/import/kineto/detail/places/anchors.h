@@ -33,7 +33,8 @@ void mark_recomputed(std::vector<Anchor>& anchors, bool whole);
 
 // Numbers layers and passes. Runs of forwards and of backwards hold whole passes; a run of several passes is divided
 // where `symbols` between two anchors repeats with a period. Forward layers ascend, backward layers descend. Of a step
-// that is not `whole` the last run may be cut off, and the first one where it is backward.
-Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole);
+// that is not `whole` the last run may be cut off, and the first one where it is backward. Attention that alternates is
+// ambiguous, unless `passes_end` shows that each pass ends in front of the next.
+Passes number_layers(std::vector<Anchor>& anchors, const Symbols& symbols, bool whole, bool passes_end);
 
 }  // namespace plumbline::calibrate

@@ -3,27 +3,14 @@
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/name_memo.h"
+#include "calibrate/import/kineto/detail/places/layers.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-// The phase of each name, looked up once per name.
-class PhaseNames {
- public:
-  PhaseNames(const Trace& trace, const KernelClasses& classes) : trace_(trace), classes_(classes) {}
-
-  const PhaseAnnotation* of(std::uint32_t name) {
-    const auto [found, fresh] = known_.try_emplace(name, nullptr);
-    if (fresh) found->second = classes_.annotation(trace_.names.text(name));
-    return found->second;
-  }
-
- private:
-  const Trace& trace_;
-  const KernelClasses& classes_;
-  std::map<std::uint32_t, const PhaseAnnotation*> known_;
-};
+using PhaseNames = NameMemo<const PhaseAnnotation*>;
 
 // The annotations with a phase, as places and the ranges that hold their indices.
 struct Labeled {
@@ -70,11 +57,27 @@ void answer(Labeled labels, const std::vector<Moment>& moments, Places& places) 
     if (found[i] != no_range && places[i].phase.empty()) places[i] = labels.places[found[i]];
 }
 
+// Gives the work within ranges of a layer its number, which is worth more than a count of occurrences. Where the phase
+// is not known, both directions must have the same number.
+void name_layers(LayerRanges layers, const std::vector<Moment>& moments, Places& places) {
+  const std::vector<std::size_t> forward = innermost(std::move(layers.forward), moments, places.size());
+  const std::vector<std::size_t> backward = innermost(std::move(layers.backward), moments, places.size());
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    Place& place = places[i];
+    const std::size_t number = place.phase == "F" || forward[i] == backward[i] ? forward[i]
+                               : place.phase.empty()                           ? no_range
+                                                                               : backward[i];
+    if (number == no_range) continue;
+    place.layer = static_cast<int>(number);
+    place.layer_by = Evidence::annotation;
+  }
+}
+
 }  // namespace
 
 Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes) {
   Places places(work.size());
-  PhaseNames names(trace, classes);
+  PhaseNames names(trace, [&classes](const std::string& name) { return classes.annotation(name); });
   const auto together = [](const Annotation&) { return std::int64_t{0}; };
   const auto thread = [](const Annotation& a) { return std::int64_t{a.thread}; };
   const auto stream = [](const Annotation& a) { return stream_track(a.device, a.stream); };
@@ -86,6 +89,8 @@ Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work
   // The last attempt treats all threads as one.
   for (Moment& moment : launched) moment.track = 0;
   answer(labeled(trace.annotations, names, together, together), launched, places);
+  name_layers(thread_layers(trace, classes), launch_moments(trace, work), places);
+  name_layers(stream_layers(trace, classes), start_moments(trace, work), places);
   return places;
 }
 

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <unordered_map>
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
 #include "calibrate/import/kineto/detail/places/anchors.h"
+#include "calibrate/import/kineto/detail/places/attention_stream.h"
+#include "calibrate/import/kineto/detail/places/pass_ends.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
@@ -41,35 +42,42 @@ struct Guess {
   bool recomputed = false, optimizer = false;
 };
 
-// The kernels of the stream with the attention of a step.
-class MainStream {
+// Gives the kernels of the stream with the attention of a step their places.
+class OrderedStream {
  public:
-  MainStream(const Trace& trace, const std::vector<std::size_t>& work, const std::vector<std::string_view>& class_names)
-      : trace_(trace), work_(work), class_names_(class_names) {
-    choose_stream();
-    for (std::size_t i = 0; i < work.size(); ++i)
-      if (piece(i).stream == stream_ && !piece(i).copy) add(i);
-    find_anchors();
-  }
+  OrderedStream(const Trace& trace, const std::vector<std::size_t>& work,
+                const std::vector<std::string_view>& class_names)
+      : trace_(trace),
+        work_(work),
+        class_names_(class_names),
+        stream_(attention_stream(trace, work, class_names)),
+        ends_(trace, work, class_names, stream_),
+        anchors_(stream_.anchors),
+        items_(stream_.items) {}
 
   OrderSummary place() {
     OrderSummary summary;
     if (anchors_.empty()) return summary;
     const bool whole = first_optimizer() < items_.size();
     mark_recomputed(anchors_, whole);
-    join_recomputed();
-    const Passes passes = number_layers(anchors_, symbols_, whole);
+    const auto joined = join_recomputed(stream_);
+    const bool passes_end = ends_.between_directions();
+    const Passes passes = number_layers(anchors_, stream_.symbols, whole, passes_end);
     summary = {passes.layers, passes.forward, passes.backward, passes.recomputes, passes.regular, passes.ambiguous};
     guesses_.resize(items_.size());
     layers_ = passes.layers;
-    summary.recomputes = passes.recomputes || !joined_.empty();
+    summary.recomputes = passes.recomputes || !joined.empty();
     for (const Anchor& anchor : anchors_) fill(anchor.first, anchor.last + 1, of(anchor));
-    for (const auto& [first, last] : joined_)
+    for (const auto& [first, last] : joined)
       for (std::size_t item = first; item <= last; ++item) guesses_[item].recomputed = true;
-    if (!passes.ambiguous && passes.regular) {
+    if (passes.ambiguous || !passes.regular) return summary;
+    if (layers_ == 1 && passes_end) {
+      place_single_layers();
+    } else {
       measure_parts();
       place_between();
     }
+    fill(first_optimizer(), items_.size(), {.optimizer = true});
     return summary;
   }
 
@@ -79,69 +87,7 @@ class MainStream {
 
  private:
   const GpuWork& piece(std::size_t i) const { return trace_.work[work_[i]]; }
-
-  // Returns the direction of an attention kernel: 1 forward, -1 backward, 0 none. Without a kernel of an attention
-  // class, softmax kernels count.
-  int direction(std::size_t i) const {
-    const std::string_view kind = class_names_[i];
-    if (kind == "attn_fwd") return 1;
-    if (kind.starts_with("attn_bwd")) return -1;
-    if (fused_ || kind == "loss") return 0;
-    const std::string& name = trace_.names.text(piece(i).name);
-    if (name.find("softmax") == std::string::npos) return 0;
-    return name.find("ackward") == std::string::npos ? 1 : -1;
-  }
-
-  void choose_stream() {
-    fused_ = std::ranges::any_of(class_names_, [](std::string_view kind) { return kind.starts_with("attn_"); });
-    std::map<int, std::int64_t> attention_ns;
-    for (std::size_t i = 0; i < work_.size(); ++i)
-      if (direction(i) != 0) attention_ns[piece(i).stream] += piece(i).duration_ns + 1;
-    if (attention_ns.empty()) return;
-    stream_ = std::ranges::max_element(attention_ns, {}, [](const auto& entry) { return entry.second; })->first;
-  }
-
-  void add(std::size_t i) {
-    items_.push_back(i);
-    const std::string_view kind = class_names_[i].empty() ? trace_.names.text(piece(i).name) : class_names_[i];
-    symbols_.push_back(numbers_.try_emplace(kind, static_cast<std::uint32_t>(numbers_.size())).first->second);
-    if (is_gemm(items_.size() - 1)) gemm_symbols_.insert(symbols_.back());
-    if (kind.find("norm") != std::string_view::npos) norm_symbols_.insert(symbols_.back());
-  }
-
   std::string_view kind(std::size_t item) const { return class_names_[items_[item]]; }
-  bool is_gemm(std::size_t item) const { return kind(item).find("gemm") != std::string_view::npos; }
-
-  void find_anchors() {
-    bool gemm = true;  // since the last anchor
-    for (std::size_t item = 0; item < items_.size(); ++item) {
-      gemm = gemm || is_gemm(item);
-      const int way = direction(items_[item]);
-      if (way == 0) continue;
-      const Attention found = way > 0 ? Attention::forward : Attention::backward;
-      if (gemm || anchors_.empty() || anchors_.back().kind != found) anchors_.push_back({item, item, found});
-      anchors_.back().last = item;
-      gemm = false;
-    }
-  }
-
-  // Makes a recomputed attention without a GEMM before its backward a part of that: only the attention runs again.
-  void join_recomputed() {
-    std::vector<Anchor> anchors;
-    for (const Anchor& anchor : anchors_) {
-      const bool after_recomputed = !anchors.empty() && anchors.back().kind == Attention::recomputed;
-      bool gemm = false;
-      for (std::size_t item = after_recomputed ? anchors.back().last : anchor.first; item < anchor.first; ++item)
-        gemm = gemm || is_gemm(item);
-      if (!after_recomputed || gemm || anchor.kind != Attention::backward) {
-        anchors.push_back(anchor);
-        continue;
-      }
-      joined_.emplace_back(anchors.back().first, anchors.back().last);
-      anchors.back() = {joined_.back().first, anchor.last, Attention::backward};
-    }
-    anchors_ = std::move(anchors);
-  }
 
   static Guess of(const Anchor& anchor) {
     const bool forward = anchor.kind == Attention::forward;
@@ -152,7 +98,9 @@ class MainStream {
     for (std::size_t item = first; item < end; ++item) guesses_[item] = guess;
   }
 
-  Region region(std::size_t first, std::size_t end) const { return Region(symbols_).subspan(first, end - first); }
+  Region region(std::size_t first, std::size_t end) const {
+    return Region(stream_.symbols).subspan(first, end - first);
+  }
   // Returns what is between an anchor and the next.
   Region after(std::size_t a) const { return region(anchors_[a].last + 1, anchors_[a + 1].first); }
 
@@ -182,7 +130,7 @@ class MainStream {
   // which layers begin; `count` where there is none.
   std::size_t from_norm(std::size_t count) const {
     for (std::size_t found = count; found > 0; --found)
-      if (norm_symbols_.contains(forward_[forward_.size() - found])) return found;
+      if (stream_.norm_symbols.contains(forward_[forward_.size() - found])) return found;
     return count;
   }
 
@@ -190,8 +138,8 @@ class MainStream {
   // go on there, which are weight gradients that were put off, none of them counts.
   std::size_t attention_end(Region found) const {
     std::size_t end = common_prefix(found, backward_);
-    if (end < found.size() && gemm_symbols_.contains(found[end]))
-      while (end > 0 && gemm_symbols_.contains(found[end - 1])) --end;
+    if (end < found.size() && stream_.gemm_symbols.contains(found[end]))
+      while (end > 0 && stream_.gemm_symbols.contains(found[end - 1])) --end;
     return end;
   }
 
@@ -243,7 +191,6 @@ class MainStream {
     const std::size_t rest = end + behind(anchors_.back(), items_.size() - end);
     fill(end, rest, of(anchors_.back()));
     if (anchors_.back().kind == Attention::backward) place_weights(rest, items_.size());
-    fill(first_optimizer(), items_.size(), {.optimizer = true});
   }
 
   // Places what is between two anchors.
@@ -274,20 +221,35 @@ class MainStream {
   void place_loss(std::size_t first, std::size_t end, const Anchor& one, const Anchor& next) {
     // Where no backward leaves GEMMs out, those behind a forward are the head's.
     if (missing_gemms() > 0 && place_weights(first, end)) return;
-    std::size_t split = first;
-    for (std::size_t item = first; item < end; ++item)
-      if (kind(item) == "loss" && trace_.names.text(piece(items_[item]).name).find("ackward") == std::string::npos)
-        split = item + 1;
+    const std::size_t split = ends_.behind_loss(first, end);
     if (split == first) return;  // not known
     fill(first, split, {"F", -1, one.pass});
     fill(split, end, {"B", -1, next.pass});
+  }
+
+  // Divides what is between the attentions of passes of one layer where a message between stages starts, or behind the
+  // loss, before which the layer's end is not known.
+  void place_single_layers() {
+    if (anchors_.front().kind == Attention::forward) fill(0, anchors_.front().first, of(anchors_.front()));
+    for (std::size_t a = 0; a + 1 < anchors_.size(); ++a) {
+      const Anchor &one = anchors_[a], &next = anchors_[a + 1];
+      const std::size_t first = one.last + 1, end = next.first;
+      const std::size_t loss = ends_.behind_loss(first, end),
+                        split = loss > first ? loss : ends_.behind_message(first, end);
+      if (split == first) continue;
+      Guess before = of(one), behind = of(next);
+      if (loss > first) before.layer = behind.layer = -1;
+      fill(first, split, before);
+      fill(split, end, behind);
+    }
+    if (anchors_.back().kind == Attention::backward) fill(anchors_.back().last + 1, items_.size(), of(anchors_.back()));
   }
 
   // Returns the GEMMs of a layer that its backward leaves out: it has two for each of the forward.
   std::size_t missing_gemms() const {
     const auto gemms = [this](Region part) {
       return static_cast<std::size_t>(
-          std::ranges::count_if(part, [this](std::uint32_t symbol) { return gemm_symbols_.contains(symbol); }));
+          std::ranges::count_if(part, [this](std::uint32_t symbol) { return stream_.gemm_symbols.contains(symbol); }));
     };
     const std::size_t all = 2 * gemms(forward_), own = gemms(backward_);
     return own == 0 || own > all ? 0 : all - own;
@@ -302,7 +264,7 @@ class MainStream {
     for (std::size_t item = first; item < end && kind(item) != "optimizer"; ++item) {
       const auto duration = static_cast<double>(piece(items_[item]).duration_ns);
       all += duration;
-      if (!is_gemm(item)) continue;
+      if (!stream_.is_gemm(item)) continue;
       gemms += duration;
       found.push_back(item);
     }
@@ -330,15 +292,11 @@ class MainStream {
   const Trace& trace_;
   const std::vector<std::size_t>& work_;
   const std::vector<std::string_view>& class_names_;
-  bool fused_ = false;
-  int stream_ = 0;
-  std::vector<std::size_t> items_;
-  Symbols symbols_;
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
-  std::set<std::uint32_t> gemm_symbols_, norm_symbols_;
-  std::vector<Anchor> anchors_;
-  int layers_ = 0;                                           // of a pass
-  std::vector<std::pair<std::size_t, std::size_t>> joined_;  // first and last recomputed kernel within an anchor
+  AttentionStream stream_;
+  PassEnds ends_;
+  std::vector<Anchor>& anchors_;
+  const std::vector<std::size_t>& items_;
+  int layers_ = 0;  // of a pass
   std::vector<Guess> guesses_;
   Region forward_, backward_;                             // what is usual between two layers of a pass
   std::size_t forward_before_ = 0, backward_behind_ = 0;  // kernels of a layer's attention
@@ -359,7 +317,8 @@ void complete(Place& place, const Guess& guess) {
     place.layer_by = Evidence::order;
   }
   if (place.pass < 0) place.pass = guess.pass;
-  place.recomputed = place.recomputed || guess.recomputed;
+  // Autograd states which forward operators ran within a step of the backward.
+  if (place.phase_by != Evidence::autograd) place.recomputed = place.recomputed || guess.recomputed;
 }
 
 // Returns when each piece was launched. Without a launch it is taken to follow the launch in front of it on its stream,
@@ -382,7 +341,7 @@ std::vector<std::int64_t> issue_times(const Trace& trace, const std::vector<std:
 
 OrderSummary place_by_order(const Trace& trace, const std::vector<std::size_t>& work,
                             const std::vector<std::string_view>& class_names, Places& places) {
-  MainStream stream(trace, work, class_names);
+  OrderedStream stream(trace, work, class_names);
   const OrderSummary summary = stream.place();
   if (stream.guesses().empty()) return summary;
   const std::vector<std::int64_t> issued = issue_times(trace, work);

@@ -31,13 +31,12 @@ using Places = std::vector<Place>;
 // preference: the innermost one around the launch on the launching thread; one of the GPU around the work's start on
 // its stream; the innermost one around the launch on another thread (autograd runs a backward on its own thread while
 // the annotated one waits). Occurrences of a part of a layer, attn(F), count layers; those of whole passes count
-// passes.
+// passes. Ranges that name a layer (layers.h) give it, around the launch, else on the stream.
 Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes);
 
-// Adds layers by named ranges around the launch: annotations with a layer's number, the time between FSDP's hooks
-// before and behind a layer, and calls of the module class of which several instances take the longest. Adds phases by
-// autograd: launches within autograd::engine::evaluate_function are backward and have the layer of the forward operator
-// with their sequence number; other operators that autograd records are forward.
+// Adds layers by calls of modules around the launch, where no annotation names a layer. Adds phases by autograd:
+// launches within autograd::engine::evaluate_function are backward and have the layer of the forward operator with
+// their sequence number; other operators that autograd records are forward.
 void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes,
                        Places& places);
 

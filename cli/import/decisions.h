@@ -1,0 +1,24 @@
+// What decides the step of an imported plan.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "model/plan/alternative.h"
+#include "model/plan/plan.h"
+
+namespace plumbline::cli {
+
+struct Decisions {
+  const model::Plan& plan;
+  const std::vector<model::PlanAlternative>& alternatives;
+  std::function<std::string(int line)> place;  // of a line, for people
+  bool all = false;                            // those that hardly change the step too
+};
+
+// Prints to stderr under a heading what each decision does to the step: the time per token of the alternative over that
+// of the plan, in closed form, the largest change first. Prints nothing where the plan itself is not predicted.
+void print_decisions(const Decisions& decisions);
+
+}  // namespace plumbline::cli

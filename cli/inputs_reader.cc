@@ -1,0 +1,306 @@
+#include "cli/inputs_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "calibrate/residuals/left_estimate.h"
+#include "cli/data.h"
+#include "model/architecture/load_architecture.h"
+#include "model/architecture/metrics.h"
+#include "model/base/decimal.h"
+#include "model/base/text_file.h"
+#include "model/plan/layout.h"
+#include "sim/campaign/checkpoint.h"
+#include "sim/campaign/closed_form.h"
+#include "sim/campaign/predicted_run.h"
+#include "sim/predict/simulate.h"
+#include "sim/predict/stage_balance.h"
+
+namespace plumbline::cli {
+namespace {
+
+using model::Error;
+using model::Result;
+namespace fs = std::filesystem;
+
+constexpr std::string_view profile_prefix = "profile.";
+constexpr std::string_view topology_prefix = "topology.";
+
+// Returns an error about a changed constant with the place where the change was given.
+Error at_override(Error error, std::string_view prefix) {
+  error.file = "--set";
+  error.key = std::string(prefix) + error.key;
+  return error;
+}
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// Loads the rates of a name or path, else those of the device.
+Result<calibrate::Reliability> reliability_for(const std::string& named, const std::string& named_in,
+                                               const std::string& device) {
+  if (!named.empty()) return find_reliability(named, named_in);
+  return calibrate::reliability_of_device(TRY(data_folder()) + "/reliability", device);
+}
+
+// Returns the rates of checkpoints, with those that the plan gives.
+sim::CheckpointStorage storage_of(const model::Plan& plan, sim::CheckpointStorage storage) {
+  if (!plan.campaign.storage_gbps) return storage;
+  const double bytes_per_second = *plan.campaign.storage_gbps * 1e9 / 8;
+  (plan.campaign.checkpoint_storage == "ssd" ? storage.ssd : storage.all) = bytes_per_second;
+  return storage;
+}
+
+sim::CheckpointKind checkpoint_kind(const std::string& word) {
+  if (word == "asynchronous") return sim::CheckpointKind::asynchronous;
+  return word == "neighbour" ? sim::CheckpointKind::neighbor : sim::CheckpointKind::synchronous;
+}
+
+// Returns the fewest spare nodes with which a training loses less than a percent of its time for want of nodes.
+std::int64_t enough_spares(sim::CampaignInput campaign) {
+  constexpr double almost = 0.99;
+  campaign.phases = {{"", 1e7, 1, 1}};  // of which the wait does not depend
+  const auto goodput = [&](std::int64_t spares) {
+    campaign.spare_nodes = spares;
+    return sim::expected_goodput(campaign);
+  };
+  const std::int64_t nodes = model::ceil_div(campaign.gpus, campaign.gpus_per_node);
+  const double most = goodput(nodes);
+  std::int64_t spares = 0;
+  while (spares < nodes && goodput(spares) < almost * most) ++spares;
+  return spares;
+}
+
+// Returns the campaign of a plan without its phases.
+sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Reliability& reliability) {
+  constexpr double seconds_per_hour = 3600, seconds_per_day = 86400, days_per_week = 7;
+  const model::Plan& plan = inputs.plan;
+  const auto& keys = plan.campaign;
+  const model::ClusterShape& cluster = inputs.cluster;
+  sim::CampaignInput campaign;
+  campaign.gpus = plan.cluster.gpus;
+  campaign.gpus_per_node = cluster.gpus_per_node;
+  campaign.failures = reliability.failures;
+  for (sim::FailureMode& mode : campaign.failures) {
+    if (keys.detect_s && mode.slows <= 1) mode.detect_s = *keys.detect_s;
+    if (keys.repair_days && mode.repair_s > 0) mode.repair_s = *keys.repair_days * seconds_per_day;
+  }
+  const double bytes =
+      sim::checkpoint_bytes(plan, model::model_metrics(inputs.architecture, plan.batch.sequence_length));
+  campaign.checkpoint = sim::checkpoint_policy(checkpoint_kind(keys.checkpoint), keys.checkpoint_storage == "ssd",
+                                               bytes, cluster, storage_of(plan, reliability.storage));
+  campaign.checkpoint.interval_s = keys.checkpoint_interval_s;
+  campaign.restart_s = keys.restart_s.value_or(reliability.restart_s);
+  campaign.swap_s = reliability.swap_s;
+  campaign.elastic = keys.elastic;
+  campaign.replica_nodes = sim::replica_nodes(plan, cluster.gpus_per_node);
+  campaign.planned_stops_per_day = keys.planned_stops_per_week / days_per_week;
+  campaign.planned_stop_s = keys.planned_stop_hours * seconds_per_hour;
+  campaign.health_check_every_s = keys.health_check_hours * seconds_per_hour;
+  campaign.spare_nodes = keys.spare_nodes ? *keys.spare_nodes : enough_spares(campaign);
+  return campaign;
+}
+
+}  // namespace
+
+Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
+  std::error_code unreadable;
+  const std::filesystem::path adjacent = std::filesystem::path(plan_file).parent_path() / path_or_name;
+  const bool is_adjacent = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
+                           std::filesystem::is_regular_file(adjacent, unreadable);
+  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent.string() : path_or_name));
+  const auto data = TRY(data_folder());
+  return model::load_profile(path, data + "/profiles");
+}
+
+Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in,
+                                const std::string& held_out) {
+  const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
+  const auto data = TRY(data_folder());
+  return model::load_stack(path, data + "/stacks", held_out);
+}
+
+Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
+  return resolve(Shipped::plan, path_or_name).and_then([&](const std::string& path) {
+    return model::load_plan(path, overrides);
+  });
+}
+
+Result<calibrate::Reliability> find_reliability(const std::string& path_or_name, const std::string& named_in) {
+  const auto path = TRY(resolve(Shipped::reliability, path_or_name, named_in));
+  return calibrate::load_reliability(path);
+}
+
+Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
+  const auto path = TRY(resolve(Shipped::topology, path_or_name));
+  const auto devices = TRY(resolve_device_folder(path));
+  return topologies::load_topology(path, devices, variation);
+}
+
+Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides) {
+  ConstantChanges changes;
+  std::vector<std::string> rest;
+  for (std::string& text : overrides) {
+    const bool of_profile = text.starts_with(profile_prefix), of_topology = text.starts_with(topology_prefix);
+    if (!of_profile && !of_topology) {
+      rest.push_back(std::move(text));
+      continue;
+    }
+    const std::size_t equals = text.find('=');
+    const std::string key = text.substr(0, equals);
+    const auto number = equals == std::string::npos ? std::nullopt : model::parse_decimal(text.substr(equals + 1));
+    if (!number)
+      return model::wrong_input_at("--set", 0, key, fmt::format("expected {}=NUMBER, found '{}'", key, text),
+                                   "in the constant's own unit; of a name with *, a factor");
+    const std::size_t prefix = (of_profile ? profile_prefix : topology_prefix).size();
+    (of_profile ? changes.profile : changes.topology).push_back({key.substr(prefix), number->value()});
+  }
+  overrides = std::move(rest);
+  return changes;
+}
+
+bool is_of_plan_alone(std::string_view change) {
+  constexpr std::array sections = {"parallelism.", "batch.", "schedule.",  "precision.", "optimizer.", "offload.",
+                                   "attention.",   "loss.",  "recompute.", "overlap.",   "routing.",   "input."};
+  constexpr std::array files = {"batch.document_lengths=", "routing.load_file="};
+  const auto begins = [change](std::string_view with) { return change.starts_with(with); };
+  return std::ranges::any_of(sections, begins) && std::ranges::none_of(files, begins);
+}
+
+InputsReader::StackChoice InputsReader::stack_of(const model::Plan& plan, const model::Profile& profile) const {
+  if (purpose_ == Purpose::serving) return {"inference.engine", plan.inference.engine, true};
+  return {"stack.name", plan.stack.name.value_or(profile.stack()), plan.stack.name.has_value()};
+}
+
+Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
+                                                const std::vector<model::ConstantChange>& changes,
+                                                const std::string& held_out) {
+  auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
+  const auto [key, named, given] = stack_of(plan, profile);
+  if (named.empty() || named == model::no_stack) {
+    profile = model::with_stack(profile, {});
+  } else {
+    const auto find = [&, &named = named, &given = given] {
+      return find_stack(named, given ? plan.file : "", held_out);
+    };
+    const auto stack = stacks_.find({named, plan.file, held_out}, find);
+    if (!stack && given && stack.error().file.empty())
+      return tl::unexpected(
+          model::plan_error(plan, stack.error().kind, key, stack.error().message, stack.error().hint));
+    if (!stack) return tl::unexpected(stack.error());
+    TRY(model::apply_stack(*stack, plan));
+    if (!given || purpose_ == Purpose::serving) plan.stack.name = named;  // a file of the profile's, too
+    profile = model::with_stack(profile, *stack);
+  }
+  return profile.with_changes(changes).map_error([](const Error& error) { return at_override(error, profile_prefix); });
+}
+
+Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
+                                                       const std::vector<model::ConstantChange>& changes) {
+  topologies::Variation variation = topologies::variation_of(plan);
+  variation.constants = changes;
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
+                                variation.device.value_or(""), variation.nics_per_node.value_or(-1),
+                                variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1),
+                                variation.background.nic, variation.background.leaf, variation.background.spine);
+  for (const model::ConstantChange& change : changes) key += fmt::format(" {}={}", change.name, change.value);
+  return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation); })
+      .map_error([&](const Error& error) {
+        const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
+        return unknown_constant ? at_override(error, topology_prefix) : error;
+      });
+}
+
+Result<model::Plan> with_stage_layers(model::Plan plan) {
+  const model::StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.even || plan.parallelism.pipeline == 1) return plan;
+  plan.schedule.layers_per_stage = TRY(InputsReader().of_plan(plan)).plan.schedule.layers_per_stage;
+  return plan;
+}
+
+Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::vector<std::string>& overrides,
+                                       const std::optional<std::string>& profile_name) {
+  std::vector<std::string> of_plan_keys = overrides;
+  const auto changes = TRY(take_constant_changes(of_plan_keys));
+  const auto plan = TRY(find_plan(plan_name, of_plan_keys));
+  return of_plan(plan, profile_name, changes);
+}
+
+Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held_out) {
+  const std::string path = TRY(data_folder()) + "/residuals.csv";
+  if (!is_file(path)) return {};
+  const auto cells = TRY(cells_.find(path, [&] { return calibrate::load_left_cells(path); }));
+  const calibrate::StepKind kind = calibrate::step_kind(inputs);
+  const auto left = left_.find({kind, held_out}, [&] {
+    return std::array{calibrate::left_of(cells, kind, {held_out}),
+                      calibrate::left_of(cells, kind, {held_out}, calibrate::LeftOf::memory)};
+  });
+  inputs.left = left[0];
+  inputs.memory_left = left[1];
+  return {};
+}
+
+Result<calibrate::Reliability> InputsReader::add_campaign(sim::Inputs& inputs) {
+  const std::string& device = inputs.cluster.device.name;
+  const std::string named = inputs.plan.campaign.reliability.value_or("");
+  const auto reliability = TRY(reliability_.find(named.empty() ? "device " + device : named,
+                                                 [&] { return reliability_for(named, inputs.plan.file, device); }));
+  inputs.campaign = std::make_shared<const sim::CampaignInput>(campaign_of(inputs, reliability));
+  return reliability;
+}
+
+Result<void> InputsReader::add_background(model::Plan& plan) {
+  constexpr const char* key = "cluster.background_plan";
+  if (!plan.cluster.background_plan) return {};
+  const auto refuse = [&](std::string message, std::string hint) {
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, key, std::move(message), std::move(hint)));
+  };
+  if (plan.cluster.background) return refuse("the plan gives cluster.background too", "leave one of them out");
+  const auto path = resolve(Shipped::plan, *plan.cluster.background_plan, plan.file);
+  if (!path) return refuse(path.error().message, path.error().hint);
+  auto other = TRY(model::load_plan(*path, {}));
+  if (other.cluster.topology != plan.cluster.topology)
+    return refuse(fmt::format("that plan runs on {}, this one on {}", other.cluster.topology, plan.cluster.topology),
+                  "jobs that share leaves have one topology");
+  other.cluster.background_plan.reset();
+  const auto load_of_other = [&]() -> Result<topologies::Background> {
+    const auto inputs = TRY(of_plan(other));
+    return sim::mean_load(inputs);
+  };
+  const auto load = TRY(backgrounds_.find(*path, load_of_other));
+  if (std::max(load.leaf, load.spine) >= 1)
+    return refuse("that plan leaves nothing of the links above the leaves", "state cluster.background instead");
+  plan.cluster.background = model::TierShares{{"leaf", load.leaf}, {"spine", load.spine}};
+  plan.cluster.background_plan.reset();
+  return {};
+}
+
+Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
+                                          const ConstantChanges& changes, const std::string& held_out) {
+  model::Plan plan = given;
+  plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
+  TRY(add_background(plan));
+  const auto config = TRY(resolve_model(plan.file, plan.model.config));
+  const auto architecture = TRY(model::load_architecture_of(plan, config));
+  const auto topology = TRY(topology_of(plan, changes.topology));
+  const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
+  model::Plan stacked = plan;
+  const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out));
+  sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
+  if (purpose_ == Purpose::serving) return inputs;
+  inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
+  TRY(add_left(inputs, held_out));
+  if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));
+  return inputs;
+}
+
+}  // namespace plumbline::cli

@@ -1,0 +1,139 @@
+// The model of a NeMo recipe: a class of NeMo, or the fields of Megatron-Core's TransformerConfig.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "model/base/integers.h"
+#include "model/configurations/detail/shared.h"
+#include "model/megatron/config.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+struct ConfigClass {
+  std::string_view name, shipped;
+  std::int64_t layers;
+};
+// Classes of NeMo 2; those of Megatron-Bridge are called Llama3ModelProvider8B.
+constexpr ConfigClass config_classes[] = {{"Llama2Config7B", "llama-2-7b", 32},
+                                          {"Llama2Config70B", "llama-2-70b", 80},
+                                          {"Llama3Config8B", "llama-3-8b", 32},
+                                          {"Llama31Config8B", "llama-3-8b", 32},
+                                          {"Llama3Config70B", "llama-3-70b", 80},
+                                          {"Llama31Config70B", "llama-3-70b", 80},
+                                          {"Llama31Config405B", "llama-3-405b", 126},
+                                          {"MixtralConfig8x7B", "mixtral-8x7b", 32},
+                                          {"MixtralConfig8x22B", "mixtral-8x22b", 56},
+                                          {"MistralConfig7B", "mistral-7b", 32},
+                                          {"DeepSeekV2LiteConfig", "deepseek-v2-lite", 27},
+                                          {"DeepSeekV2Config", "deepseek-v2", 60},
+                                          {"DeepSeekV3Config", "deepseek-v3", 61},
+                                          {"Qwen2Config7B", "qwen2-7b", 28},
+                                          {"Qwen25Config72B", "qwen2.5-72b", 80},
+                                          {"Qwen3Config8B", "qwen3-8b", 36},
+                                          {"Qwen3Config32B", "qwen3-32b", 64},
+                                          {"Qwen3Config30B_A3B", "qwen3-30b-a3b", 48},
+                                          {"Qwen3Config235B_A22B", "qwen3-235b-a22b", 94},
+                                          {"Gemma2Config9B", "gemma-2-9b", 42},
+                                          {"Gemma2Config27B", "gemma-2-27b", 46},
+                                          {"GPTOSSConfig20B", "gpt-oss-20b", 24},
+                                          {"GPTOSSConfig120B", "gpt-oss-120b", 36}};
+
+const ConfigClass* class_of(const std::string& target) {
+  std::string name = target.substr(target.rfind('.') + 1);
+  const std::string_view provider = "ModelProvider";
+  if (const std::size_t at = name.find(provider); at != std::string::npos) name.replace(at, provider.size(), "Config");
+  const auto* found = std::ranges::find(config_classes, name, &ConfigClass::name);
+  return found == std::end(config_classes) ? nullptr : found;
+}
+
+// Keys of a config.json that a recipe changes of its class.
+constexpr std::pair<std::string_view, std::string_view> config_keys_of_shape[] = {
+    {"shape.layers", "num_hidden_layers"},  {"shape.hidden_size", "hidden_size"},
+    {"shape.heads", "num_attention_heads"}, {"shape.query_groups", "num_key_value_heads"},
+    {"shape.vocabulary", "vocab_size"},     {"shape.ffn_hidden_size", "intermediate_size"}};
+
+void use_class(const RuleInput& in, const ConfigClass& named) {
+  in.use_model({std::string(named.shipped), "", in.draft.integer("model.num_layers").value_or(named.layers)});
+  for (const KeyRow& row : nemo_keys()) {
+    if (!row.key.starts_with("shape.") || row.meaning != Meaning::value || !in.draft.text(row.name)) continue;
+    const auto* key =
+        std::ranges::find(config_keys_of_shape, row.key, &std::pair<std::string_view, std::string_view>::first);
+    const auto number = key == std::end(config_keys_of_shape) ? std::nullopt : in.draft.integer(row.name);
+    if (number)
+      in.draft.set(fmt::format("model.{}", key->second), *number, row.name);
+    else
+      in.draft.not_modeled(row.name, fmt::format("the model is that of {}", named.name));
+  }
+}
+
+template <class Field>
+void set_shape(Draft& draft, std::string_view key, Field& field) {
+  if constexpr (requires { field.has_value(); }) {
+    if (draft.text(key)) set_shape(draft, key, field.emplace());
+  } else if constexpr (std::is_same_v<Field, bool>) {
+    field = draft.flag(key).value_or(field);
+  } else if constexpr (std::is_same_v<Field, std::int64_t>) {
+    field = draft.integer(key).value_or(field);
+  } else if constexpr (std::is_same_v<Field, double>) {
+    field = draft.number(key).value_or(field);
+  } else {
+    field = draft.text(key).value_or(field);
+  }
+}
+
+// Sets the vocabulary as Megatron pads it.
+void pad_vocabulary(Draft& draft, megatron::ModelShape& shape) {
+  if (!shape.vocabulary) shape.vocabulary = draft.value("model.vocab_size");
+  if (!shape.vocabulary && draft.text("model.tokenizer.type") == "GPT2BPETokenizer") {
+    shape.vocabulary = 50257;
+    draft.note(Note::Kind::assumed, "model.tokenizer.type", "assumed: a vocabulary of 50257: GPT2BPETokenizer");
+  }
+  const std::int64_t multiple =
+      draft.integer("model.make_vocab_size_divisible_by").value_or(128) * draft.degree("tensor");
+  if (shape.vocabulary && multiple > 0) shape.vocabulary = (*shape.vocabulary + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+void read_nemo_model(const RuleInput& in) {
+  Draft& draft = in.draft;
+  if (draft.given("model.config")) return;
+  const ConfigClass* named = nullptr;
+  for (const char* key : {"config_class", "model._target_"})
+    if (const auto target = draft.text(key); target && named == nullptr) named = class_of(*target);
+  if (named != nullptr) return use_class(in, *named);
+  if (!draft.text("model.num_layers") && !draft.text("model.hidden_size")) return;  // named with what else is missing
+  megatron::ModelShape shape;
+  for (const KeyRow& row : nemo_keys())
+    if (row.meaning == Meaning::value)
+      megatron::visit_shape(shape, [&](std::string_view name, auto& field) {
+        if (name == row.key) set_shape(draft, row.name, field);
+      });
+  shape.grouped_query = draft.text("model.num_query_groups").has_value();
+  std::string norm = draft.text("model.normalization").value_or("LayerNorm");
+  shape.normalization = norm.starts_with("rms") || norm.starts_with("RMS") ? "RMSNorm" : "LayerNorm";
+  if (const auto activation = draft.text("model.activation")) shape.gated = activation->ends_with("swiglu");
+  shape.untied = !draft.flag("model.share_embeddings_and_output_weights").value_or(true);
+  shape.no_linear_bias = !draft.flag("model.add_bias_linear").value_or(draft.flag("model.bias").value_or(true));
+  pad_vocabulary(draft, shape);
+  for (const auto& [key, number] : {std::pair{"model.num_layers", shape.layers},
+                                    {"model.hidden_size", shape.hidden_size},
+                                    {"model.num_attention_heads", shape.heads},
+                                    {"model.vocab_size", shape.vocabulary.value_or(0)}})
+    if (number < 1 || number > 1'000'000'000)
+      return draft.fail(key, "is missing or out of range",
+                        "--model names a model, --set model.vocab_size=N the vocabulary");
+  const auto config = megatron::config_of(shape);
+  if (!config) return draft.fail(config.error());
+  for (const std::string& note : config->notes) draft.note(Note::Kind::assumed, "", note);
+  in.use_model({"", config->json, shape.layers});
+}
+
+}  // namespace plumbline::model::configurations

@@ -1,0 +1,183 @@
+#include "model/megatron/detail/importer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/megatron/detail/fields.h"
+#include "model/megatron/rules.h"
+#include "model/megatron/shell/arithmetic.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+// Returns the key with the value that an argument asks for, though it is not taken for the same; "" where none has it.
+std::string nearest_setting(std::string_view name, const GivenArgument& argument) {
+  constexpr std::pair<std::string_view, std::string_view> keys[] = {
+      {"--moe-hybridep-num-sms", "overlap.communication_sms"},
+      {"--moe-router-topk-limited-devices", "routing.max_nodes_per_token"}};
+  for (const auto& [argument_name, key] : keys)
+    if (name == argument_name && argument.values.size() == 1 && integer(argument.values[0]))
+      return fmt::format("{}={}", key, argument.values[0]);
+  return name == "--fine-grained-activation-offloading" ? "offload.activations=1" : "";
+}
+
+}  // namespace
+
+Result<ImportedScript> Importer::run(const Script& script) {
+  files_ = script.files;
+  if (auto error = read_launch(script)) return tl::unexpected(*error);
+  if (auto error = read_rows()) return tl::unexpected(*error);
+  read_older_names();
+  if (auto error = settle_model()) return tl::unexpected(*error);
+  for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
+  if (auto error = settle_plan(script)) return tl::unexpected(*error);
+  note_silence();
+  note_reading(script);
+  std::ranges::stable_sort(out_.notes, {}, &Note::line);
+  out_.files = files_;
+  return std::move(out_);
+}
+
+Error Importer::problem(std::string_view argument, std::string message, std::string hint) const {
+  const int line = given_.line(argument);
+  return {ErrorKind::input,       std::move(message),    files_[static_cast<std::size_t>(line / lines_of_a_file)],
+          line % lines_of_a_file, std::string(argument), std::move(hint)};
+}
+
+std::optional<Error> Importer::read_launch(const Script& script) {
+  auto launch = find_launch(script, out_.notes);
+  if (!launch) return no_launch(script);
+  const auto more = read_script(options_.more_arguments, {.path = "--args", .definitions = options_.definitions});
+  if (!more) return more.error();
+  for (const Command& command : more->front().commands) {
+    for (const Word& word : command) launch->arguments.push_back({word.text, 0});
+  }
+  given_ = group_arguments(launch->arguments, out_.notes);
+  given_.erase(without_);
+  launch_ = std::move(*launch);
+  out_.plan = megatron_defaults();
+  out_.plan.cluster.gpus = launch_.gpus.value_or(0);
+  return std::nullopt;
+}
+
+Error Importer::no_launch(const Script& script) const {
+  if (script.exit_line == 0)
+    return problem("", "no command runs a .py file with arguments of Megatron-LM",
+                   "a script that starts one of another folder is imported by that one, with --define and --args");
+  Error error = problem("", "the script ends here before it starts a training",
+                        "--define the variables that it asks for; --define 1=... is its first parameter");
+  error.file = files_[static_cast<std::size_t>(script.exit_line / lines_of_a_file)];
+  error.line = script.exit_line % lines_of_a_file;
+  return error;
+}
+
+// Notes what the reading rests on: defaults of the script itself, and files that are not read.
+void Importer::note_reading(const Script& script) {
+  std::string defaults;
+  for (const Word& word : script.defaults) {
+    defaults += (defaults.empty() ? "" : ", ") + word.text + (word.text.ends_with('=') ? "''" : "");
+  }
+  if (!defaults.empty())
+    out_.notes.push_back({0, fmt::format("the script's own defaults hold, --define changes them: {}", defaults)});
+  for (const Word& word : script.skipped)
+    out_.notes.push_back({word.line, fmt::format("'{}' is not read: nothing that it sets is known", word.text)});
+}
+
+std::optional<Error> Importer::read_rows() {
+  for (const auto& [name, argument] : given_.all()) {
+    const Argument* known = find_argument(name);
+    if (known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modeled) {
+      note_unread(name, argument, known);
+      continue;
+    }
+    if (!known->key.empty()) lines_[std::string(known->key)] = argument.line;
+    if (known->meaning == Meaning::rule) {
+      if (auto error = unknown_value(name, argument)) return error;
+      continue;
+    }
+    const bool is_flag = known->meaning == Meaning::flag;
+    if (is_flag ? !argument.values.empty() : argument.values.size() != 1)
+      return problem(name,
+                     is_flag ? "takes no value" : fmt::format("needs one value, found {}", argument.values.size()), "");
+    const std::string value = is_flag ? "true" : argument.values.front();
+    if (!set(known->key, value)) return not_a_number(name, value);
+  }
+  return std::nullopt;
+}
+
+Error Importer::not_a_number(std::string_view name, const std::string& value) const {
+  const std::size_t dollar = value.find('$');
+  return problem(
+      name, fmt::format("'{}' is no value for it", value),
+      dollar == std::string::npos ? "expected a number" : "the script does not set it; --define NAME=VALUE does");
+}
+
+// A variable without a value must not be taken for a missing argument.
+std::optional<Error> Importer::unknown_value(const std::string& name, const GivenArgument& argument) const {
+  for (const std::string& value : argument.values) {
+    if (value.starts_with('$')) return not_a_number(name, value);
+  }
+  return std::nullopt;
+}
+
+void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {
+  std::string text = name;
+  for (const std::string& value : argument.values) text += " " + value;
+  if (known == nullptr || known->meaning != Meaning::no_cost) out_.unread.push_back(text);
+  if (known == nullptr) {
+    const std::string nearest = nearest_argument(name);
+    text += nearest.empty() ? ": unknown; it may change the cost"
+                            : fmt::format(": unknown; it may change the cost (did you mean '{}'?)", nearest);
+  } else if (known->meaning == Meaning::no_cost) {
+    text += ": changes no cost";
+  } else {
+    text += fmt::format(": not modelled; it can change the cost{}{}", known->note.empty() ? "" : ": ", known->note);
+  }
+  const bool free = known != nullptr && known->meaning == Meaning::no_cost;
+  if (const std::string setting = nearest_setting(name, argument); !setting.empty())
+    open_.push_back({argument.line, fmt::format("with what is nearest to {}", name), "", setting});
+  out_.notes.push_back({argument.line, std::move(text), free ? NoteKind::no_cost : NoteKind::not_modeled});
+}
+
+// Notes defaults of Megatron that often decide a step, where the script does not choose.
+void Importer::note_silence() {
+  const auto silent = [this](bool applies, std::string_view argument, std::string_view meaning) {
+    const std::string_view name = argument.substr(0, argument.find(' '));
+    if (!applies || given_.has(name)) return;
+    out_.notes.push_back({0, fmt::format("{} is not given: {}", name, meaning)});
+    open_.push_back({0, fmt::format("with {}", argument), std::string(argument), ""});
+  };
+  const Plan& plan = out_.plan;
+  const auto& degrees = plan.parallelism;
+  const double replica = static_cast<double>(degrees.tensor) * static_cast<double>(degrees.pipeline) *
+                         static_cast<double>(degrees.context);
+  const bool reduces = static_cast<double>(plan.cluster.gpus) > replica;
+  silent(reduces && !plan.overlap.gradient_reduce, "--overlap-grad-reduce",
+         "gradients are reduced after the backward pass");
+  silent(reduces && !plan.overlap.parameter_gather, "--overlap-param-gather",
+         "parameters are gathered before the forward pass");
+  silent(degrees.tensor > 1 && degrees.sequence && !plan.overlap.tensor, "--tp-comm-overlap",
+         "GEMMs wait for tensor-parallel collectives");
+  silent(out_.shape.experts && degrees.expert > 1 && plan.stack.dispatcher == "allgather",
+         "--moe-token-dispatcher-type alltoall", "every rank gathers all tokens");
+}
+
+bool Importer::set(std::string_view key, std::string_view value) {
+  bool done = false;
+  const auto visit = [&](std::string_view name, auto& field) {
+    if (name != key) return;
+    if constexpr (requires { set_field(field, value); }) done = set_field(field, value);
+  };
+  visit_fields(out_.plan, visit);
+  visit_shape(out_.shape, visit);
+  return done;
+}
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,189 @@
+// The model and the plan that follow from the arguments of a script.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/integers.h"
+#include "model/megatron/detail/fields.h"
+#include "model/megatron/detail/importer.h"
+#include "model/plan/alternative.h"
+#include "model/plan/plan_change.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+constexpr std::string_view kDefaultTopology = "h100-dgx";
+constexpr std::int64_t kLargest = 1'000'000'000;  // limit of a dimension: products of two fit 64 bits
+constexpr std::string_view kComment = " plumbline: ", kNotSet = " is not set";
+
+// Vocabularies of known tokenizers.
+constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
+                                                                    {"Llama2Tokenizer", 32000}};
+
+}  // namespace
+
+void Importer::read_older_names() {
+  if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
+  if (const auto epsilon = given_.value("--layernorm-epsilon")) set("shape.norm_epsilon", *epsilon);
+  if (out_.shape.vocabulary) {
+    // Its end of a document is a token more.
+    const bool null = given_.value("--tokenizer-type") == "NullTokenizer" && *out_.shape.vocabulary < kLargest;
+    if (null) ++*out_.shape.vocabulary;
+    return;
+  }
+  for (const auto& [name, size] : tokenizers) {
+    if (given_.value("--tokenizer-type") != name) continue;
+    out_.shape.vocabulary = size;
+    out_.notes.push_back(
+        {given_.line("--tokenizer-type"), fmt::format("--tokenizer-type: vocabulary of {} assumed", size)});
+  }
+}
+
+std::optional<Error> Importer::require(std::string_view argument, std::int64_t value) const {
+  if (value > 0) return std::nullopt;
+  return problem(argument, "is not in the script, or not above 0",
+                 fmt::format("add it with --args \"{} N\"", argument));
+}
+
+// Sets the model: that of the script, or the given one.
+std::optional<Error> Importer::settle_model() {
+  out_.plan.model.config = options_.config;
+  if (options_.model) {
+    note_differences();
+    out_.shape = *options_.model;
+    return std::nullopt;
+  }
+  ModelShape& shape = out_.shape;
+  constexpr std::string_view or_model = "add it with --args, or name a model with --model";
+  for (const auto& [argument, value] : {std::pair{"--num-layers", shape.layers},
+                                        {"--hidden-size", shape.hidden_size},
+                                        {"--num-attention-heads", shape.heads}}) {
+    if (value < 1 || value > kLargest)
+      return problem(argument, "is not in the script, or out of range", std::string(or_model));
+  }
+  if (!shape.vocabulary || *shape.vocabulary < 1) {
+    return problem("--vocab-size", "the vocabulary is in the tokenizer, not in the script",
+                   "give it with --args \"--vocab-size N\", or name a model with --model");
+  }
+  if (auto error = pad_vocabulary()) return error;
+  auto config = config_of(shape);
+  if (!config) {
+    Error error = config.error();
+    error.file = path_;
+    return error;
+  }
+  // Values that cannot be read back, such as a dimension out of range, are rejected here, not by the next command.
+  if (const auto back = shape_of(config->json, path_, {}); !back) return back.error();
+  for (const std::string& text : config->notes) out_.notes.push_back({0, text});
+  out_.config = std::move(*config);
+  return std::nullopt;
+}
+
+std::optional<Error> Importer::pad_vocabulary() {
+  std::int64_t multiple = 0;
+  std::int64_t& size = *out_.shape.vocabulary;
+  const bool too_large = __builtin_mul_overflow(out_.shape.vocabulary_multiple,
+                                                std::max<std::int64_t>(1, out_.plan.parallelism.tensor), &multiple) ||
+                         size > kLargest || multiple > kLargest;
+  if (too_large || multiple < 1) return problem("--make-vocab-size-divisible-by", "is out of range", "");
+  const std::int64_t padded = ceil_div(size, multiple) * multiple;
+  if (padded != size) {
+    out_.notes.push_back(
+        {given_.line("--vocab-size"), fmt::format("the vocabulary of {} is padded to {}", size, padded)});
+  }
+  size = padded;
+  return std::nullopt;
+}
+
+void Importer::note_differences() {
+  std::map<std::string, std::string, std::less<>> model;
+  visit_shape(*options_.model,
+              [&](std::string_view key, const auto& field) { model[std::string(key)] = text_of_field(field); });
+  visit_shape(out_.shape, [&](std::string_view key, const auto& field) {
+    const std::string& of_model = model[std::string(key)];
+    const std::string of_script = text_of_field(field);
+    if (!lines_.contains(key) || key == "shape.vocabulary_multiple" || of_model.empty() || of_model == of_script)
+      return;
+    out_.notes.push_back(
+        {lines_.find(key)->second, fmt::format("{} is {} in the script and {} in the model, which holds",
+                                               key.substr(key.find('.') + 1), of_script, of_model)});
+  });
+}
+
+// Sets the plan: its rules, comments and overrides are applied over the arguments.
+std::optional<Error> Importer::settle_plan(const Script& script) {
+  if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
+  if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
+  out_.plan.cluster.topology = kDefaultTopology;
+  std::vector<std::string> overrides;
+  for (const Word& comment : script.comments) {
+    const std::size_t equals = comment.text.find(" = ");
+    if (!comment.text.starts_with(kComment)) continue;
+    if (comment.text.ends_with(kNotSet)) unset(comment.text.substr(kComment.size()));
+    if (equals == std::string::npos) continue;
+    const std::string key = comment.text.substr(kComment.size(), equals - kComment.size());
+    overrides.push_back(key + "=" + comment.text.substr(equals + 3));
+    lines_[key] = comment.line;
+  }
+  if (options_.topology) overrides.push_back(fmt::format("cluster.topology=\"{}\"", *options_.topology));
+  const bool stages = !out_.plan.schedule.layers_per_stage.counts.empty();
+  const std::string layers = stages ? plan_values(out_.plan).at("schedule.layers_per_stage") : "";
+  overrides = with_layers_of_launch(overrides, options_.overrides, layers);
+  const auto sets = [&overrides](std::string_view key) {
+    return std::ranges::any_of(overrides, [key](const std::string& text) { return text.starts_with(key); });
+  };
+  if (out_.plan.cluster.gpus < 1 && !sets("cluster.gpus=")) return no_gpus();
+  if (!sets("batch.global_batch_size=")) {
+    if (auto error = require("--global-batch-size", out_.plan.batch.global_batch_size)) return error;
+  }
+  if (!sets("cluster.topology=")) {
+    out_.notes.push_back(
+        {0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another", kDefaultTopology)});
+  }
+  // The plan is read like any other, so that ranges are checked in one place.
+  const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
+  if (!plan) return at_script(plan.error());
+  out_.plan = *plan;
+  return std::nullopt;
+}
+
+// Names the launcher's number that is missing, and the variable that would give it.
+Error Importer::no_gpus() const {
+  const auto& [open, line] = launch_.open;
+  const std::string message = open.empty() ? "" : fmt::format(": '{}' is known where it runs, not in the script", open);
+  Error error = problem("", "the number of GPUs is not in the script" + message,
+                        launch_.open_name.empty() ? "--gpus N, or --define the variables of the launcher"
+                                                  : fmt::format("--define {}=N, or --gpus N", launch_.open_name));
+  error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
+  error.line = line % lines_of_a_file;
+  return error;
+}
+
+void Importer::unset(const std::string& comment) {
+  const std::string key = comment.substr(0, comment.size() - kNotSet.size());
+  visit_fields(out_.plan, [&key](std::string_view name, auto& field) {
+    if constexpr (requires { field.reset(); }) {
+      if (name == key) field.reset();
+    }
+  });
+}
+
+Error Importer::at_script(Error error) const {
+  const auto line = lines_.find(error.key);
+  const bool of_user = std::ranges::any_of(
+      options_.overrides, [&error](const std::string& text) { return text.starts_with(error.key + "="); });
+  if (of_user) return error;
+  const int at = line == lines_.end() ? 0 : line->second;
+  error.file = files_[static_cast<std::size_t>(at / lines_of_a_file)];
+  error.line = at % lines_of_a_file;
+  return error;
+}
+
+}  // namespace plumbline::model::megatron

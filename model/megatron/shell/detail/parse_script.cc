@@ -1,0 +1,348 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/megatron/shell/detail/script_reader.h"
+#include "model/megatron/shell/detail/syntax.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+constexpr int deepest_command = 60;
+constexpr std::array<std::string_view, 10> closers = {"then", "elif", "else", "fi", "do",
+                                                      "done", "esac", "}",    "]]", "in"};
+
+class ScriptParser : private ScriptReader {
+ public:
+  using ScriptReader::ScriptReader;
+
+  Result<Syntax> run() {
+    out_.commands = list();
+    if (!error_ && at_ < text_.size()) fail(at_, fmt::format("'{}' closes nothing", found()), "");
+    if (error_) return tl::unexpected(*error_);
+    return std::move(out_);
+  }
+
+ private:
+  bool at_list_end() {
+    if (at_ >= text_.size() || symbol() == ')' || (symbol() == ';' && symbol(1) == ';')) return true;
+    const std::string word = peek();
+    return std::ranges::find(closers, word) != closers.end() && word != "in";
+  }
+
+  std::vector<Node> list() {
+    std::vector<Node> nodes;
+    while (!error_) {
+      skip_lines();
+      if ((symbol() == ';' && symbol(1) != ';') || symbol() == '&') {
+        ++at_;
+        continue;
+      }
+      if (at_list_end()) break;
+      nodes.push_back(chain());
+    }
+    return nodes;
+  }
+
+  Node chain() {
+    const std::size_t first = at_;
+    Node node{.kind = NodeKind::chain, .line = line()};
+    node.parts.push_back(pipeline());
+    for (skip_blanks(); !error_; skip_blanks()) {
+      const bool success = take_symbols("&&");
+      if (!success && !take_symbols("||")) break;
+      node.on_success.push_back(success);
+      skip_lines();
+      node.parts.push_back(pipeline());
+    }
+    node.text = written(first);
+    return node.parts.size() == 1 ? Node(std::move(node.parts.front())) : node;
+  }
+
+  Node pipeline() {
+    skip_blanks();
+    const std::size_t first = at_;
+    Node node{.kind = NodeKind::pipeline, .line = line()};
+    while (take("!")) {
+      node.inverted = !node.inverted;
+      skip_blanks();
+    }
+    if (take("time")) skip_blanks();
+    node.parts.push_back(command());
+    for (skip_blanks(); symbol() == '|' && symbol(1) != '|' && !error_; skip_blanks()) {
+      at_ += symbol(1) == '&' ? 2 : 1;
+      skip_lines();
+      node.parts.push_back(command());
+    }
+    node.text = written(first);
+    return node.parts.size() == 1 && !node.inverted ? Node(std::move(node.parts.front())) : node;
+  }
+
+  Node command() {
+    skip_blanks();
+    if (++depth_ > deepest_command) fail(at_, "commands are nested too deep", "");
+    const std::size_t first = at_;
+    Node node{.line = line()};
+    if (!error_) fill(node);
+    if (node.text.empty()) node.text = written(first);
+    --depth_;
+    return node;
+  }
+
+  void fill(Node& node) {
+    const std::string word = peek();
+    if (symbol() == '(') return brackets(node);
+    if (std::ranges::find(closers, word) != closers.end() && word != "in")
+      return fail(at_, fmt::format("'{}' closes nothing", word), "");
+    if (word == "if") return branch(node);
+    if (word == "case") return selection(node);
+    if (word == "while" || word == "until") return loop(node);
+    if (word == "for" || word == "select") return each(node);
+    if (word == "{") return group(node);
+    if (word == "[[") return condition(node);
+    if (word == "function") {
+      take(word);
+      skip_blanks();
+      return function(node, raw_word());
+    }
+    simple(node);
+  }
+
+  void branch(Node& node) {
+    node.kind = NodeKind::branch;
+    const int from = line();
+    take("if");
+    bool otherwise = false;
+    while (!error_) {
+      Clause clause;
+      if (!otherwise) {
+        clause.text = condition_list(clause.condition);
+        expect("then", "if", from);
+      }
+      clause.body = list();
+      node.clauses.push_back(std::move(clause));
+      if (otherwise || (!take("elif") && !(otherwise = take("else")))) break;
+    }
+    expect("fi", "if", from);
+    redirections(node);
+  }
+
+  std::string condition_list(std::vector<Node>& nodes) {
+    skip_blanks();
+    const std::size_t first = at_;
+    nodes = list();
+    std::string text = written(first);
+    while (text.ends_with(';') || text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+
+  void loop(Node& node) {
+    node.kind = NodeKind::loop;
+    const int from = line();
+    node.inverted = peek() == "until";
+    at_ += 5;
+    Clause clause;
+    clause.text = condition_list(clause.condition);
+    body(node, std::move(clause), "while", from);
+  }
+
+  void body(Node& node, Clause clause, std::string_view of, int from) {
+    expect("do", of, from);
+    clause.body = list();
+    expect("done", of, from);
+    node.clauses.push_back(std::move(clause));
+    redirections(node);
+  }
+
+  void each(Node& node) {
+    node.kind = NodeKind::each;
+    const int from = line();
+    const std::size_t first = at_;
+    at_ += peek().size();
+    skip_blanks();
+    if (symbol() == '(' && symbol(1) == '(') {
+      count(node);
+    } else {
+      node.words.push_back(raw_word());
+      skip_lines();
+      node.all_parameters = !take("in");
+      if (!node.all_parameters) words_of_line(node);
+    }
+    node.text = written(first);
+    skip_blanks();
+    if (symbol() == ';') ++at_;
+    body(node, {}, "for", from);
+  }
+
+  void words_of_line(Node& node) {
+    for (skip_blanks(); at_ < text_.size() && !ends_command(symbol()) && !error_; skip_blanks())
+      node.words.push_back(raw_word());
+  }
+
+  void count(Node& node) {
+    node.kind = NodeKind::count;
+    const Letters inside = double_brackets();
+    node.words.emplace_back();
+    for (const Letter& letter : inside) {
+      if (letter.symbol == ';')
+        node.words.emplace_back();
+      else
+        node.words.back().push_back(letter);
+    }
+    if (node.words.size() != 3) fail(at_, "for (( )) needs three expressions", "");
+  }
+
+  // Reads (( ... )) and returns what is in it; empty where the brackets are not closed as a pair.
+  Letters double_brackets() {
+    const std::size_t first = at_;
+    at_ = scan_.brackets(at_, '(', ')');
+    if (const auto open = scan_.unclosed()) fail(*open, "'(' is not closed", "");
+    if (error_ || at_ < first + 4) return {};
+    return slice(text_, first + 2, at_ - 2);
+  }
+
+  void brackets(Node& node) {
+    const std::size_t first = at_;
+    const int from = line();
+    if (symbol(1) == '(') {
+      const std::size_t end = Scan(text_).brackets(at_, '(', ')');
+      if (end >= first + 4 && end <= text_.size() && text_[end - 2].symbol == ')') {
+        node.kind = NodeKind::arithmetic;
+        node.words.push_back(double_brackets());
+        return redirections(node);
+      }
+    }
+    ++at_;
+    node.kind = NodeKind::subshell;
+    node.clauses.push_back({.body = list()});
+    skip_lines();
+    if (error_) return;
+    if (symbol() != ')') return fail(first, fmt::format("'(' of line {} is not closed", from), "");
+    ++at_;
+    redirections(node);
+  }
+
+  void group(Node& node) {
+    node.kind = NodeKind::group;
+    const int from = line();
+    take("{");
+    node.clauses.push_back({.body = list()});
+    expect("}", "{", from);
+    redirections(node);
+  }
+
+  void selection(Node& node) {
+    node.kind = NodeKind::selection;
+    const int from = line();
+    const std::size_t first = at_;
+    take("case");
+    skip_blanks();
+    node.words.push_back(raw_word());
+    node.text = written(first);
+    expect("in", "case", from);
+    for (skip_lines(); !error_ && peek() != "esac"; skip_lines()) {
+      if (at_ >= text_.size()) return expect("esac", "case", from);
+      node.clauses.push_back(case_clause(from));
+    }
+    expect("esac", "case", from);
+    redirections(node);
+  }
+
+  Clause case_clause(int from) {
+    Clause clause;
+    const std::size_t first = at_;
+    if (symbol() == '(') ++at_;
+    for (skip_blanks(); !error_; skip_blanks()) {
+      clause.patterns.push_back(raw_word());
+      skip_blanks();
+      if (symbol() == ')') break;
+      if (symbol() != '|') {
+        fail(first, fmt::format("a pattern of 'case' of line {} has no ')'", from), "");
+        break;
+      }
+      ++at_;
+    }
+    clause.text = written(first);
+    if (!error_) ++at_;
+    clause.body = list();
+    while (symbol() == ';' || symbol() == '&') ++at_;
+    return clause;
+  }
+
+  // Reads [[ ... ]] as words; ( ) ! && || < > are words of their own.
+  void condition(Node& node) {
+    node.kind = NodeKind::condition;
+    const std::size_t first = at_;
+    const int from = line();
+    take("[[");
+    bool pattern = false;
+    for (skip_lines(); !error_ && !take("]]"); skip_lines()) {
+      if (at_ >= text_.size()) return fail(first, fmt::format("'[[' of line {} has no ']]'", from), "");
+      Letters word = condition_word(pattern);
+      pattern = text_of(word) == "=~";
+      node.words.push_back(std::move(word));
+    }
+    node.text = written(first);
+    redirections(node);
+  }
+
+  Letters condition_word(bool pattern) {
+    const std::size_t first = at_;
+    if (pattern) {  // brackets and | belong to the expression
+      while (at_ < text_.size() && !is_blank(symbol()) && symbol() != '\n')
+        at_ = symbol() == '"' || symbol() == '\'' || symbol() == '$' ? scan_.word(at_) : at_ + 1;
+      if (const auto open = scan_.unclosed()) fail(*open, "a quote is not closed", "");
+      return slice(text_, first, std::min(at_, text_.size()));
+    }
+    if (!take_symbols("&&") && !take_symbols("||")) {
+      if (std::string_view("()<>;&|").find(symbol()) == std::string_view::npos) return raw_word();
+      ++at_;
+    }
+    return slice(text_, first, at_);
+  }
+
+  void function(Node& node, Letters name) {
+    node.kind = NodeKind::function;
+    node.words.push_back(std::move(name));
+    skip_blanks();
+    if (symbol() == '(') ++at_;
+    skip_blanks();
+    if (symbol() == ')') ++at_;
+    skip_lines();
+    Clause clause;
+    if (!error_) clause.body.push_back(command());
+    node.clauses.push_back(std::move(clause));
+  }
+
+  void simple(Node& node) {
+    for (skip_blanks(); at_ < text_.size() && !error_; skip_blanks()) {
+      if (redirection(node)) continue;
+      if (symbol() == '(' && node.words.size() == 1) {
+        const std::size_t open = at_++;
+        skip_blanks();
+        if (symbol() != ')') return fail(open, "'(' is no part of a command", "");
+        ++at_;
+        return function_of(node);
+      }
+      if (ends_command(symbol())) return;
+      node.words.push_back(raw_word());
+    }
+  }
+  void function_of(Node& node) {
+    Letters name = std::move(node.words.front());
+    node.words.clear();
+    function(node, std::move(name));
+  }
+
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Result<Syntax> parse_script(const Letters& text, const std::string& path) { return ScriptParser(text, path).run(); }
+
+}  // namespace plumbline::model::megatron

@@ -1,0 +1,145 @@
+#include "reports/html/timeline_data.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "reports/html/detail/base64_of_gzip.h"
+#include "reports/json/document.h"
+
+namespace plumbline::reports {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using model::Span;
+
+constexpr std::int64_t ps_per_ns = 1000;
+
+// Integers column by column.
+class Packed {
+ public:
+  template <class Rows, class Value>
+  void add(const Rows& rows, const Value& value) {
+    std::int64_t last = 0;
+    for (const auto& row : rows) {
+      const auto now = static_cast<std::int64_t>(value(row));
+      add_integer(now - last);
+      last = now;
+    }
+  }
+
+  std::string text() const { return base64_of_gzip(bytes_); }
+
+ private:
+  void add_integer(std::int64_t value) {
+    std::uint64_t rest = (static_cast<std::uint64_t>(value) << 1) ^ static_cast<std::uint64_t>(value >> 63);
+    for (; rest >= 0x80; rest >>= 7) bytes_ += static_cast<char>((rest & 0x7f) | 0x80);
+    bytes_ += static_cast<char>(rest);
+  }
+
+  std::string bytes_;
+};
+
+struct Column {
+  std::string_view name;
+  std::int64_t (*value)(const Span& span);
+};
+
+constexpr std::array<Column, 14> columns = {{
+    {"name", [](const Span& s) { return std::int64_t{s.name}; }},
+    {"rank", [](const Span& s) { return std::int64_t{s.rank}; }},
+    {"stream", [](const Span& s) { return static_cast<std::int64_t>(s.stream); }},
+    {"depth", [](const Span& s) { return std::int64_t{s.depth}; }},
+    {"start", [](const Span& s) { return s.start_ps / ps_per_ns; }},
+    {"end", [](const Span& s) { return s.end_ps() / ps_per_ns; }},
+    {"layer", [](const Span& s) { return std::int64_t{s.layer}; }},
+    {"micro_batch", [](const Span& s) { return std::int64_t{s.micro_batch}; }},
+    {"stage", [](const Span& s) { return std::int64_t{s.stage}; }},
+    {"backward_stage", [](const Span& s) { return std::int64_t{s.overlapped_stage}; }},
+    {"backward_micro_batch", [](const Span& s) { return std::int64_t{s.overlapped_micro_batch}; }},
+    {"peer", [](const Span& s) { return std::int64_t{s.peer}; }},
+    {"kernel", [](const Span& s) { return std::int64_t{s.kernel}; }},
+    {"work", [](const Span& s) { return std::int64_t{s.work}; }},
+}};
+
+Json kernels_of(const std::vector<model::Kernel>& kernels) {
+  Json list = Json::array();
+  for (const model::Kernel& kernel : kernels)
+    list.push_back({{"row", kernel.row},
+                    {"class", kernel.class_name},
+                    {"gemm", kernel.gemm},
+                    {"section", kernel.section},
+                    {"note", kernel.note},
+                    {"flops", kernel.flops},
+                    {"bytes", kernel.bytes}});
+  return list;
+}
+
+Json works_of(const std::vector<model::SpanWork>& works) {
+  Json list = Json::array();
+  for (const model::SpanWork& work : works)
+    list.push_back({{"class", work.class_name}, {"flops", work.flops}, {"bytes", work.bytes}});
+  return list;
+}
+
+Json counters_of(const std::vector<model::Counter>& counters) {
+  Json list = Json::array();
+  for (const model::Counter& counter : counters)
+    list.push_back({{"rank", counter.rank},
+                    {"name", counter.name},
+                    {"series", counter.series},
+                    {"count", counter.samples.size()}});
+  return list;
+}
+
+std::string packed(const model::Timeline& timeline) {
+  using Sample = model::Counter::Sample;
+  Packed integers;
+  for (const Column& column : columns) integers.add(timeline.spans, column.value);
+  for (const model::Counter& counter : timeline.counters) {
+    integers.add(counter.samples, [](const Sample& sample) { return sample.time_ps / ps_per_ns; });
+    for (std::size_t i = 0; i < counter.series.size(); ++i)
+      integers.add(counter.samples, [i](const Sample& sample) { return std::llround(sample.values[i]); });
+  }
+  return integers.text();
+}
+
+Json timeline_of(const TraceSubject& subject) {
+  const model::Timeline& timeline = *subject.timeline;
+  Json ranks = Json::array(), names = Json::array();
+  for (const Column& column : columns) names.push_back(column.name);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(timeline.ranks); ++rank)
+    ranks.push_back(rank < subject.rank_names.size() ? subject.rank_names[rank] : fmt::format("rank {}", rank));
+  return {{"label", subject.label},
+          {"ranks", ranks},
+          {"end", timeline.end_ps / ps_per_ns},
+          {"names", timeline.names},
+          {"stage_layers", timeline.stage_layers},
+          {"count", timeline.spans.size()},
+          {"columns", names},
+          {"kernels", kernels_of(timeline.kernels)},
+          {"works", works_of(timeline.works)},
+          {"counters", counters_of(timeline.counters)},
+          {"packed", packed(timeline)}};
+}
+
+}  // namespace
+
+std::string step_page_data(const std::vector<TraceSubject>& subjects, const std::vector<Comparison>& published) {
+  Json timelines = Json::array(), rows = Json::array();
+  for (const TraceSubject& subject : subjects)
+    if (!subject.timeline->spans.empty()) timelines.push_back(timeline_of(subject));
+  for (const Comparison& row : published)
+    rows.push_back({{"name", row.name},
+                    {"unit", row.unit},
+                    {"predicted", row.predicted},
+                    {"published", row.published},
+                    {"source", row.source}});
+  return text_of_json(Json{{"timelines", timelines}, {"published", rows}}, -1);
+}
+
+}  // namespace plumbline::reports

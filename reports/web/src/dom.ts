@@ -1,0 +1,45 @@
+// Elements without markup: text is always set as text, so that no name of a result can become an element.
+
+export type Child = Node | string | number | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined>;
+
+function add(parent: Element, children: Child[]): void {
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    parent.append(child instanceof Node ? child : String(child));
+  }
+}
+
+function setAttributes(element: Element, attributes: Attributes): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+}
+
+/** Returns an HTML element: h("p", { class: "soft" }, "text", h("b", {}, name)). */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  setAttributes(element, attributes);
+  add(element, children);
+  return element;
+}
+
+/** Returns an SVG element. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  setAttributes(element, attributes);
+  add(element, children);
+  return element;
+}
+
+/** Returns a name of the user's, whose direction of writing stays its own. */
+export const name = (text: unknown): HTMLElement => h("bdi", {}, String(text ?? ""));

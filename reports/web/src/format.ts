@@ -1,0 +1,91 @@
+// Numbers as the command prints them (reports/text/format.h). What was not computed is a dash.
+
+export const none = "–";
+type Maybe = number | null | undefined;
+
+const missing = (value: Maybe): value is null | undefined =>
+  value === null || value === undefined || Number.isNaN(value);
+
+/** 2.50 */
+export const fixed = (value: Maybe, digits: number): string => (missing(value) ? none : value.toFixed(digits));
+
+/** Rounded to an integer: 2,664,000. */
+export function grouped(value: Maybe): string {
+  if (missing(value)) return none;
+  const digits = Math.abs(value).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+  return (value <= -0.5 ? "-" : "") + digits;
+}
+
+/** Four significant digits. */
+function fourDigits(value: number): string {
+  const magnitude = Math.abs(value);
+  if (magnitude >= 999.95) return value.toFixed(0);
+  if (magnitude >= 99.995) return value.toFixed(1);
+  if (magnitude >= 9.9995) return value.toFixed(2);
+  return value.toFixed(3);
+}
+
+/** Four digits, grouped from 10,000 on: 20.00, 2,664,000. */
+export function number(value: Maybe): string {
+  if (missing(value)) return none;
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e12 || (magnitude > 0 && magnitude < 1)) return String(Number(value.toPrecision(4)));
+  return magnitude >= 9999.5 ? grouped(value) : fourDigits(value);
+}
+
+/** Four digits with the fitting unit: 19.93 s, 129.0 ms, 12.00 us. */
+export function duration(seconds: Maybe): string {
+  if (missing(seconds)) return none;
+  const magnitude = Math.abs(seconds);
+  if (magnitude >= 1 || magnitude === 0) return `${fourDigits(seconds)} s`;
+  if (magnitude >= 1e-3) return `${fourDigits(seconds * 1e3)} ms`;
+  return `${fourDigits(seconds * 1e6)} us`;
+}
+
+/** 1 GB = 1e9 B, one decimal: 84.9 GB. */
+export const gigabytes = (bytes: Maybe): string => (missing(bytes) ? none : `${(bytes / 1e9).toFixed(1)} GB`);
+
+/** 0.438 -> 43.8 % */
+export const percent = (fraction: Maybe): string => (missing(fraction) ? none : `${(fraction * 100).toFixed(1)} %`);
+
+/** 0.012 -> +1.2 % */
+export const signedPercent = (fraction: Maybe): string =>
+  missing(fraction) ? none : `${fraction < 0 ? "-" : "+"}${Math.abs(fraction * 100).toFixed(1)} %`;
+
+/** 14.80 T, 2.664 M, 512 */
+export function scaled(value: Maybe): string {
+  if (missing(value)) return none;
+  const units: [number, string][] = [[1e12, "T"], [1e9, "B"], [1e6, "M"]];
+  for (const [factor, unit] of units) if (Math.abs(value) >= factor) return `${fourDigits(value / factor)} ${unit}`;
+  return grouped(value);
+}
+
+/** $5.329 M */
+export const usd = (value: Maybe): string => (missing(value) ? none : `$${scaled(value)}`);
+
+/** The label of a tick, without zeros that say nothing: 50.00 s -> 50 s. */
+export const short = (text: string): string => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
+
+/** 42.3 s, 30.8 min, 13.0 h: lengths of which nobody needs the seconds. */
+export function long(seconds: Maybe): string {
+  if (missing(seconds) || seconds < 120) return duration(seconds);
+  return seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+/** 57.2 days */
+export const days = (value: Maybe): string => (missing(value) ? none : `${value.toFixed(1)} days`);
+
+export interface Quantiles {
+  p10: number;
+  p50: number;
+  p90: number;
+}
+
+/** "19.31 to 22.75 s": both ends, the unit once where it is the same. */
+export function span(quantiles: Quantiles | null | undefined, format: (value: number) => string): string {
+  if (!quantiles) return none;
+  const low = format(quantiles.p10);
+  const high = format(quantiles.p90);
+  const unit = /( [^ \d]+)$/.exec(high)?.[1] ?? "";
+  return `${unit && low.endsWith(unit) ? low.slice(0, -unit.length) : low} to ${high}`;
+}

@@ -1,0 +1,27 @@
+// Where the width of an interval comes from, and what would narrow it.
+import { h } from "../dom";
+import { percent } from "../format";
+import type { Json } from "../result";
+import { table } from "./table";
+
+/** Returns the sources of the interval by their share of the variance, with what would make each certain. */
+export function sourcesTable(parts: Json[]): HTMLElement {
+  const measurable = parts.some((part) => part.measurement);
+  return table<Json>(
+    [
+      { title: "Source", value: (row) => row.source },
+      { title: "Of the variance", value: (row) => row.share, show: (row) => percent(row.share), number: true },
+      ...(measurable
+        ? [
+            { title: "To measure", value: (row: Json) => row.measurement, show: (row: Json) => row.measurement ?? "", wide: true },
+            { title: "Interval then", value: (row: Json) => row.half_width_after, show: (row: Json) => (row.half_width_after ? `± ${percent(row.half_width_after)}` : ""), number: true },
+          ]
+        : []),
+    ],
+    parts,
+  );
+}
+
+/** Returns the sentence about steps that were measured and what they leave, or nothing. */
+export const leftSentence = (interval: Json): HTMLElement | null =>
+  interval?.left_rows ? h("p", { class: "soft" }, `What is left between predictions and measured steps is taken from ${interval.left_rows}.`) : null;

@@ -1,0 +1,90 @@
+// Every offer in full, folded: its plans, notes, prices and what the search did.
+import { type Child, h, name } from "../dom";
+import { duration, grouped, none, percent, signedPercent } from "../format";
+import { planToml } from "../parts/basis";
+import { fold, section } from "../parts/section";
+import { pairs, table } from "../parts/table";
+import type { Json } from "../result";
+import { priceOf } from "./evidence";
+import { type Offer, offerName } from "./offers";
+import { chance, daysUnit, rangeAround, rangeIn, usdUnit } from "./ranges";
+import { degreeWords, memoryWords } from "./words";
+
+function layers(schedule: Json): string {
+  const chunks = schedule.virtual_stages > 1 ? ` ×${schedule.virtual_stages}` : "";
+  return `${schedule.kind}${chunks}`;
+}
+
+/** Returns the table of an offer's plans, the fastest first. */
+export function planTable(rows: Json[]): HTMLElement {
+  const fastest = rows[0].step.time_s;
+  const range = (row: Json, key: string): ReturnType<typeof rangeAround> => rangeAround(row.interval, key, row[key]);
+  return table<Json>(
+    [
+      { title: "Plan", value: (row) => rows.indexOf(row), show: (row) => `${rows.indexOf(row) + 1}. ${degreeWords(row.plan)}` },
+      { title: "Schedule", value: (row) => row.plan.schedule.kind, show: (row) => layers(row.plan.schedule) },
+      { title: "Micro-batch", value: (row) => row.plan.batch.micro_batch_size, number: true },
+      { title: "ZeRO", value: (row) => row.plan.parallelism.zero_stage, number: true },
+      { title: "Recompute", value: (row) => row.plan.recompute.policy },
+      { title: "Step from components", value: (row) => row.step.time_s, show: (row) => duration(row.step.time_s), number: true },
+      { title: "MFU", value: (row) => row.step.mfu, show: (row) => percent(row.step.mfu), number: true },
+      { title: "Tokens/s per GPU", value: (row) => row.step.tokens_per_s_per_gpu, show: (row) => grouped(row.step.tokens_per_s_per_gpu), number: true },
+      { title: "Slower by", value: (row) => row.step.time_s, show: (row) => (row === rows[0] ? none : signedPercent(row.step.time_s / fastest - 1)), number: true },
+      { title: "Days", value: (row) => row.days, show: (row) => days(range(row, "days")), number: true },
+      { title: "Cost", value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
+      { title: "Best with", value: (row) => row.probability_best, show: (row) => chance(row.probability_best), number: true },
+      { title: "Plans like it", value: (row) => row.twins || null, number: true },
+      { title: "Memory", value: (row) => row.memory.peak_bytes, show: (row) => memoryWords(row), number: true },
+    ],
+    rows,
+  );
+}
+
+const days = (range: ReturnType<typeof rangeAround>): string => (range ? rangeIn(range, daysUnit(range.middle)) : none);
+const money = (range: ReturnType<typeof rangeAround>): string => (range ? rangeIn(range, usdUnit(range.middle)) : none);
+
+/** What the search did: plans of the space, and what removed them. */
+export function searched(search: Json): HTMLElement {
+  const rules = search.removed.map((rule: Json) =>
+    h("li", {}, `${grouped(rule.plans)}: `, name(rule.rule), rule.example ? h("span", { class: "soft" }, " (", name(rule.example), ")") : null),
+  );
+  const stopped = search.complete ? "" : " It was stopped.";
+  return h("div", {}, `${grouped(search.space)} plans, of which ${grouped(search.evaluated)} were evaluated.${stopped}`, rules.length > 0 ? h("ul", {}, ...rules) : null);
+}
+
+function facts(offer: Offer): [string, Child][] {
+  const site = offer.json;
+  const list: [string, Child][] = [];
+  if (site.no_plan_because) list.push(["No plan", name(site.no_plan_because)]);
+  if (site.reason) list.push(["Behind the one above", name(site.reason)]);
+  if (site.dominated) list.push(["Dominated", "another offer is at least as fast and at least as cheap"]);
+  list.push(["Profile", name([site.profile, site.stack && `stack ${site.stack}`].filter(Boolean).join(", "))]);
+  if (site.measured_share !== null) list.push(["Measured", percent(site.measured_share)]);
+  list.push(["Price", priceOf(offer)]);
+  for (const note of site.notes) list.push(["Note", name(note)]);
+  list.push(["Searched", searched(site.search)]);
+  return list;
+}
+
+function detail(offer: Offer): HTMLElement {
+  const rows: Json[] = offer.json.plans;
+  const parts: Child[] = [pairs(facts(offer))];
+  if (rows.length > 0) {
+    const reasons = rows.filter((row) => row.reason).map((row) => h("li", {}, name(row.reason)));
+    parts.push(h("h3", {}, "Plans"), planTable(rows));
+    if (reasons.length > 0) parts.push(fold("Why each is slower than the one above", () => h("ul", {}, ...reasons)));
+    parts.push(fold("Best plan as a file", () => h("pre", {}, h("code", {}, planToml(rows[0].plan)))));
+  }
+  return h("div", {}, ...parts);
+}
+
+function summary(offer: Offer): HTMLElement {
+  const facts = offer.plan ? [offer.days ? rangeIn(offer.days, daysUnit(offer.days.middle)) : "", degreeWords(offer.plan.plan)] : ["no plan"];
+  return h("span", {}, offerName(offer), h("span", { class: "soft" }, ` – ${facts.filter((fact) => fact !== "").join(" · ")}`));
+}
+
+/** Returns the offers one by one, folded. */
+export function appendix(offers: Offer[]): HTMLElement {
+  const list = offers.map((offer) => fold(summary(offer), () => detail(offer)));
+  return section("Each offer in full", null, h("div", { class: "appendix" }, ...list));
+}

@@ -1,0 +1,93 @@
+// Eight of ten cases of a quantity, written as one would say it: "54 days (48–61)".
+import { none, type Quantiles } from "../format";
+import type { Json } from "../result";
+
+export interface Range {
+  low: number;
+  middle: number;
+  high: number;
+}
+
+const finite = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value);
+
+/** Returns the range of quantiles of a result; null where one of them is not known. */
+export function rangeOf(quantiles: Quantiles | null | undefined): Range | null {
+  if (!quantiles || !finite(quantiles.p10) || !finite(quantiles.p50) || !finite(quantiles.p90)) return null;
+  return { low: quantiles.p10, middle: quantiles.p50, high: quantiles.p90 };
+}
+
+/** Returns the range of an interval's quantity, else the value alone. */
+export function rangeAround(interval: Json, key: string, value: unknown): Range | null {
+  const range = rangeOf(interval?.[key]);
+  if (range) return range;
+  return finite(value) ? { low: value, middle: value, high: value } : null;
+}
+
+export interface Unit {
+  factor: number;
+  before: string;
+  after: string;
+}
+
+const unit = (factor: number, after: string, before = ""): Unit => ({ factor, before, after });
+
+export function daysUnit(days: number): Unit {
+  if (days >= 2) return unit(1, " days");
+  return days * 24 >= 2 ? unit(24, " hours") : unit(1440, " minutes");
+}
+
+export function usdUnit(usd: number): Unit {
+  if (usd >= 1e6) return unit(1e-6, " M", "$");
+  return usd >= 1e3 ? unit(1e-3, " k", "$") : unit(1, "", "$");
+}
+
+export function secondsUnit(seconds: number): Unit {
+  if (seconds >= 1) return unit(1, " s");
+  return seconds >= 1e-3 ? unit(1e3, " ms") : unit(1e6, " us");
+}
+
+export function tokensUnit(tokens: number): Unit {
+  if (tokens >= 1e12) return unit(1e-12, " T");
+  return tokens >= 1e9 ? unit(1e-9, " B") : unit(1e-6, " M");
+}
+
+export const plainUnit = (after: string): Unit => unit(1, after);
+
+/** Two significant digits of a headline or three of a table, and all digits before the point. */
+export function rounded(value: number, digits: number): string {
+  if (value === 0) return "0";
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(value))));
+  return value.toFixed(decimals).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+}
+
+/** 54 days */
+export function valueIn(value: number | null | undefined, in_: Unit, digits = 3): string {
+  return finite(value) ? `${in_.before}${rounded(value * in_.factor, digits)}${in_.after}` : none;
+}
+
+/** 60 days, $6 M: an amount that was given, without zeros that nobody wrote. */
+export const givenIn = (value: number, in_: Unit): string =>
+  `${in_.before}${String(Number((value * in_.factor).toPrecision(6))).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",")}${in_.after}`;
+
+/** 48–61: the ends alone, with as many decimals as the middle has. */
+export function endsIn(range: Range, in_: Unit, digits = 3): string {
+  const decimals = (/\.(\d+)/.exec(rounded(range.middle * in_.factor, digits))?.[1] ?? "").length;
+  const end = (value: number): string =>
+    (value * in_.factor).toFixed(decimals).replace(/\B(?=(\d{3})+(?!\d)(?<!\.\d*))/g, ",");
+  return `${end(range.low)}–${end(range.high)}`;
+}
+
+/** 54 days (48–61); the value alone where nothing was drawn. */
+export function rangeIn(range: Range | null, in_: Unit, digits = 3): string {
+  if (!range) return none;
+  const value = valueIn(range.middle, in_, digits);
+  return range.low === range.high ? value : `${value} (${endsIn(range, in_, digits)})`;
+}
+
+/** 46 %, > 99 %, < 1 % */
+export function chance(probability: number | null | undefined): string {
+  if (!finite(probability)) return none;
+  if (probability > 0 && probability < 0.01) return "< 1 %";
+  if (probability < 1 && probability > 0.99) return "> 99 %";
+  return `${Math.round(probability * 100)} %`;
+}

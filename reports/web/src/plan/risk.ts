@@ -1,0 +1,89 @@
+// The training with its failures: what it takes, and where its time goes.
+import { h, name } from "../dom";
+import { grouped, none, percent } from "../format";
+import { bars, type Part } from "../parts/bars";
+import { fold, section } from "../parts/section";
+import { table } from "../parts/table";
+import type { Json } from "../result";
+import { type Offer, offerLabel, offerName } from "./offers";
+import { chance, daysUnit, rangeIn, rangeOf, rounded, usdUnit } from "./ranges";
+
+const uses: [key: string, words: string, color: string][] = [
+  ["useful_s", "steps that count", "accent-soft"],
+  ["lost_s", "steps done again", "c5"],
+  ["checkpoint_s", "checkpoints", "c2"],
+  ["detect_s", "until a failure is found", "c4"],
+  ["restart_s", "restarts", "c3"],
+  ["wait_s", "waiting for nodes", "c6"],
+  ["slow_s", "slower steps", "c7"],
+  ["planned_s", "planned stops and checks", "c8"],
+];
+
+function lostParts(campaign: Json): Part[] {
+  const times = campaign.mean_time_s;
+  return uses.slice(1).map(([key, words, color]) => ({ name: words, value: times[key] / times.total_s, color }));
+}
+
+/** Returns the sentences about one offer: how often it stops and what that costs. */
+function sentences(campaign: Json): string[] {
+  const often = campaign.hours_between_failures;
+  const stops = rangeOf(campaign.interruptions);
+  const goodput = rangeOf(campaign.goodput);
+  const words: string[] = [];
+  if (often !== null) words.push(`A failure stops the run every ${hours(often)}`);
+  if (stops?.high === 0) words.push("nine of ten trainings are never interrupted");
+  else if (stops) words.push(`it is interrupted ${grouped(stops.middle)} times (${grouped(stops.low)}–${grouped(stops.high)})`);
+  if (goodput) words.push(`${percent(goodput.middle)} of its time are steps that count (${percent(goodput.low)} to ${percent(goodput.high)})`);
+  return words;
+}
+
+function hours(value: number | null | undefined): string {
+  if (value === null || value === undefined) return none;
+  if (value >= 48) return `${rounded(value / 24, 3)} days`;
+  return value >= 2 ? `${rounded(value, 3)} hours` : `${rounded(value * 60, 2)} minutes`;
+}
+
+function assumptions(campaign: Json): HTMLElement {
+  const interval = campaign.checkpoint_interval_s;
+  const checkpoint = interval === null ? "" : `a checkpoint every ${hours(interval / 3600)}; `;
+  const spares = campaign.spare_nodes === 1 ? "1 spare node" : `${grouped(campaign.spare_nodes)} spare nodes`;
+  const rates = ["rates of failures of ", name(campaign.reliability), `; ${grouped(campaign.seeds)} campaigns.`];
+  return h("p", { class: "soft" }, `It has ${checkpoint}${spares}; `, ...rates);
+}
+
+function riskTable(offers: Offer[]): HTMLElement {
+  return table<Offer>(
+    [
+      { title: "Offer", value: (offer) => offer.rank, show: (offer) => offerLabel(offer) },
+      { title: "Days", value: (offer) => offer.risk?.days?.middle, show: (offer) => (offer.risk?.days ? rangeIn(offer.risk.days, daysUnit(offer.risk.days.middle)) : "never ends"), number: true },
+      { title: "Cost", value: (offer) => offer.risk?.usd?.middle, show: (offer) => (offer.risk?.usd ? rangeIn(offer.risk.usd, usdUnit(offer.risk.usd.middle)) : none), number: true },
+      { title: "Goodput", value: (offer) => offer.risk?.json.mean_goodput, show: (offer) => percent(offer.risk?.json.mean_goodput), number: true },
+      { title: "Interruptions", value: (offer) => offer.risk?.json.interruptions.p50, show: (offer) => grouped(offer.risk?.json.interruptions.p50), number: true },
+      { title: "Between failures", value: (offer) => offer.risk?.json.hours_between_failures, show: (offer) => hours(offer.risk?.json.hours_between_failures), number: true },
+      { title: "Finishes", value: (offer) => offer.risk?.json.finished, show: (offer) => chance(offer.risk?.json.finished), number: true },
+    ],
+    offers,
+    { sortable: false },
+  );
+}
+
+/** Returns the section; null where no failures were predicted. */
+export function risk(offers: Offer[], first: Offer): HTMLElement | null {
+  const campaign = first.risk?.json;
+  if (!campaign) return null;
+  const risky = offers.filter((offer) => offer.risk);
+  const rows = risky
+    .filter((offer) => offer.risk?.json.finished > 0)
+    .map((offer) => ({ label: offerName(offer), parts: lostParts(offer.risk?.json), text: percent(1 - offer.risk?.json.mean_goodput) }));
+  const never = campaign.never ? h("p", { class: "bad" }, "Not all of them end: ", name(campaign.never), ".") : null;
+  const lead = sentences(campaign).join("; ");
+  return section(
+    "The risk of the whole training",
+    lead === "" ? null : `${lead}.`,
+    never,
+    rows.length > 0 ? h("h3", {}, "Time that is lost, share of the training") : null,
+    rows.length > 0 ? bars(rows, { format: percent }) : null,
+    assumptions(campaign),
+    risky.length > 1 ? fold("With failures, offer by offer", () => riskTable(risky)) : null,
+  );
+}

@@ -1,0 +1,122 @@
+// What the predictor answers: figures first, then the interval, where the time goes, memory and the pipeline.
+import { h } from "../dom";
+import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, span, usd, type Quantiles } from "../format";
+import { bars, intervals, type Part } from "../parts/bars";
+import { figures, type Figure } from "../parts/figures";
+import { notice, section } from "../parts/section";
+import type { Json } from "../result";
+import type { Page } from "../view";
+import { Pipeline } from "./pipeline";
+import type { Failure, Slots } from "./protocol";
+
+const memoryParts: [string, string][] = [
+  ["parameters", "memory-parameters"], ["gradients", "memory-gradients"], ["optimizer", "memory-optimizer"],
+  ["activations", "memory-activations"], ["temporary", "memory-temporary"], ["communication", "memory-communication"],
+  ["reserve", "memory-reserve"],
+];
+
+const within = (quantiles: Quantiles | undefined, format: (value: number) => string): string =>
+  quantiles ? `eight of ten: ${span(quantiles, format)}` : "interval follows";
+
+/** The figures of a step, with their interval where it is known. */
+function figuresOf(json: Json, interval: Json | null): HTMLElement {
+  const { step, memory, run } = json;
+  const list: (Figure | null)[] = [
+    { name: "Step", value: duration(step.time_s), note: within(interval?.time_s, duration) },
+    { name: "Throughput", value: `${scaled(step.tokens_per_s)} tokens/s`, note: `${grouped(step.tokens_per_s_per_gpu)} a GPU` },
+    { name: "MFU", value: percent(step.mfu), note: `${number(step.model_tflops_per_gpu)} TFLOP/s a GPU` },
+    {
+      name: "Memory", value: gigabytes(memory.peak_bytes), tone: memory.fits ? undefined : "bad",
+      note: `${memory.fits ? "of" : "does not fit in"} ${gigabytes(memory.capacity_bytes)}, rank ${memory.fullest_rank}`,
+    },
+    run && { name: "Training", value: days(run.days), note: interval ? within(interval.days, days) : `${scaled(run.tokens)} tokens` },
+    run?.cost_usd != null
+      ? { name: "Cost", value: usd(run.cost_usd), note: within(interval?.cost_usd ?? undefined, usd) }
+      : null,
+  ];
+  return figures(list);
+}
+
+/** From the arithmetic at the device's peak to the step: what is lost to what. */
+function losses(json: Json): HTMLElement {
+  const lost = (json.bound.lost as Json[]).filter((one) => one.seconds > 0).slice(0, 10);
+  const row = (label: string, seconds: number, color: string, note = ""): Json => ({
+    label: note ? h("span", { title: note }, label) : label,
+    parts: [{ name: label, value: seconds, color }],
+    text: h("span", {}, duration(seconds), h("span", { class: "share" }, percent(seconds / json.step.time_s))),
+  });
+  const rows = lost.map((one) => row(one.cause, one.seconds, "c2", one.remedy));
+  return bars([row("lower bound", json.bound.time_s, "accent", `what ${json.bound.binds} takes at least`), ...rows], { whole: json.step.time_s, legend: false });
+}
+
+function memoryOf(json: Json): HTMLElement {
+  const rows = (json.memory.stages as Json[]).map((rank) => {
+    const parts: Part[] = memoryParts.map(([name, color]) => ({ name, color, value: rank[`${name}_bytes`] ?? 0 }));
+    return { label: `rank ${rank.stage}`, parts, text: gigabytes(rank.peak_bytes) };
+  });
+  return bars(rows, { lines: [{ name: "capacity", value: json.memory.capacity_bytes }], format: gigabytes });
+}
+
+export class Answers {
+  /** The figures, and what is wrong. */
+  readonly headline = h("div", { class: "headline" });
+  /** What explains them. */
+  readonly root = h("div", { class: "answers" });
+  private readonly problem = h("div", { role: "status" });
+  private readonly top = h("div", {});
+  private readonly spread = section("How sure", "Eight of ten such predictions lie within the bar.", h("div", {}));
+  private readonly time = section("Where the time goes", "The proven lower bound of the step, and the largest losses against it; point at a name for its remedy.", h("div", {}));
+  private readonly memory = section("Memory", "The peak of each pipeline rank.", h("div", {}));
+  private readonly pipeline: Pipeline;
+  private readonly speed = h("p", { class: "soft" });
+  private last: Json | null = null;
+
+  constructor(page: Page) {
+    this.pipeline = new Pipeline(page);
+    const slots = section("Pipeline", "Every slot of every rank; grey is the bubble.", this.pipeline.root);
+    this.headline.append(this.problem, this.top);
+    this.root.append(this.spread, this.time, this.memory, slots, this.speed);
+    for (const part of [this.spread, this.time, this.memory]) part.lastElementChild?.classList.add("content");
+  }
+
+  show(json: Json, seconds: number): void {
+    this.last = json;
+    this.mark(false);
+    const warnings = (json.basis.warnings as string[]).map((text) => notice(false, text));
+    this.problem.replaceChildren(...warnings);
+    this.top.replaceChildren(figuresOf(json, null));
+    this.spread.classList.add("stale");
+    this.time.lastElementChild?.replaceChildren(losses(json));
+    this.memory.lastElementChild?.replaceChildren(memoryOf(json));
+    this.speed.textContent = `Predicted in ${fixed(seconds * 1e3, 0)} ms.`;
+  }
+
+  showInterval(json: Json): void {
+    if (!this.last || !json.interval) return;
+    this.top.replaceChildren(figuresOf(this.last, json.interval));
+    this.spread.classList.remove("stale");
+    const { time_s: time } = json.interval;
+    const row = { label: "step", ...time, point: json.step.time_s, text: span(time, duration) };
+    const sources = (json.interval.parts as Json[]).slice(0, 3).map((part) => `${part.source} ${percent(part.share)}`);
+    this.spread.lastElementChild?.replaceChildren(
+      intervals([row], { format: duration, pointName: "this prediction" }),
+      h("p", { class: "soft" }, `Most of it: ${sources.join(", ")}.`),
+    );
+  }
+
+  showPipeline(slots: Slots): void {
+    this.pipeline.show(slots);
+  }
+
+  /** Marks all answers as those of an earlier plan. */
+  private mark(stale: boolean): void {
+    this.root.classList.toggle("stale", stale);
+    this.top.classList.toggle("stale", stale);
+  }
+
+  fail(failure: Failure): void {
+    this.mark(true);
+    const where = failure.key ? `${failure.key}: ` : failure.line ? `line ${failure.line}: ` : "";
+    this.problem.replaceChildren(notice(true, h("bdi", {}, `${where}${failure.message}`), failure.hint ? h("span", { class: "soft" }, ` – ${failure.hint}`) : null));
+  }
+}

@@ -1,0 +1,57 @@
+// What kind of work a span is, which gives it its colour. The same colours mean the same thing in every chart.
+import { isOptimizer, kernelDepth, type Lane, type Timeline } from "./data";
+
+export interface Kind {
+  name: string;
+  color: string; // of style.css
+}
+
+export const kinds: Kind[] = [
+  { name: "other", color: "slot-other" },
+  { name: "F forward", color: "slot-F" },
+  { name: "B backward", color: "slot-B" },
+  { name: "I input gradient", color: "slot-I" },
+  { name: "W weight gradient", color: "slot-W" },
+  { name: "FB overlapped pair", color: "slot-FB" },
+  { name: "transfer", color: "span-transfer" },
+  { name: "wait for other ranks", color: "span-wait" },
+  { name: "optimizer", color: "slot-other" },
+];
+const slotKinds: Record<string, number> = { F: 1, B: 2, I: 3, W: 4, FB: 5 };
+const transfer = 6;
+const wait = 7;
+const optimizer = 8;
+
+function kindOfName(name: string): number {
+  if (name in slotKinds) return slotKinds[name];
+  const phase = /\(([A-Z]+)\)$/.exec(name);
+  if (phase && phase[1] in slotKinds) return slotKinds[phase[1]];
+  if (name === "notify") return wait;
+  if (/wgrad$/.test(name)) return slotKinds.W;
+  if (/(_grad|dgrad)$|^d_/.test(name)) return slotKinds.B;
+  return 0;
+}
+
+/** Returns the kind of every span. A kernel without a name that shows it has that of the phase in which it runs. */
+export function spanKinds(timeline: Timeline): Uint8Array {
+  const { spans } = timeline;
+  const byName = timeline.names.map(kindOfName);
+  const result = new Uint8Array(timeline.count);
+  let phases: Lane | null = null;
+  for (const lane of timeline.lanes) {
+    let phase = phases?.first ?? 0;
+    for (let i = lane.first; i < lane.last; ++i) {
+      let kind = byName[spans.name[i]];
+      if (isOptimizer(lane)) kind = optimizer;
+      else if (lane.stream === 1 && kind !== wait) kind = transfer;
+      else if (lane.stream >= 3) kind = transfer;
+      else if (kind === 0 && lane.depth === kernelDepth && phases && phases.rank === lane.rank && phases.stream === lane.stream) {
+        while (phase < phases.last - 1 && spans.end[phase] <= spans.start[i]) ++phase;
+        kind = result[phase];
+      }
+      result[i] = kind;
+    }
+    if (lane.depth !== kernelDepth) phases = lane;
+  }
+  return result;
+}

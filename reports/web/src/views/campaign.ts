@@ -1,0 +1,159 @@
+// A whole training with its failures: days, cost, goodput, where time goes, checkpoints, spares, GPUs by a date.
+import { h, name } from "../dom";
+import { days, duration, fixed, grouped, long, number, percent, scaled, span, usd } from "../format";
+import type { Json, Result } from "../result";
+import { bars, intervals } from "../parts/bars";
+import { basis, kindBadge, linked } from "../parts/basis";
+import { figures } from "../parts/figures";
+import { answer, foldedSection, notice, section } from "../parts/section";
+import { table } from "../parts/table";
+import { leftSentence, sourcesTable } from "../parts/uncertainty";
+import type { View } from "../view";
+import { degrees, hardware, line, modelName } from "./subject";
+
+const daysSpan = (quantiles: Json): string => span(quantiles, (value) => `${value.toFixed(1)} days`);
+const timeNames: [string, string, string][] = [
+  ["useful_s", "useful steps", "c3"],
+  ["lost_s", "work lost since a checkpoint", "c5"],
+  ["checkpoint_s", "writing checkpoints", "c1"],
+  ["detect_s", "detecting failures", "c2"],
+  ["restart_s", "restarting", "c4"],
+  ["wait_s", "waiting for nodes", "c6"],
+  ["slow_s", "slow nodes", "c8"],
+  ["planned_s", "planned stops", "c7"],
+];
+
+function whereTimeGoes(campaign: Json): HTMLElement {
+  const times = campaign.mean_time_s;
+  const lost = timeNames.slice(1).filter(([key]) => times[key] > 0);
+  const rows = lost
+    .map(([key, label, color]) => ({ label, parts: [{ name: label, value: times[key], color }], text: h("span", {}, long(times[key]), h("small", {}, `  ${percent(times[key] / times.total_s)}`)) }))
+    .sort((a, b) => b.parts[0].value - a.parts[0].value);
+  const lead = `${percent(times.useful_s / times.total_s)} of the time makes progress. The rest, mean of ${campaign.seeds} simulated campaigns:`;
+  return section("Where time is lost", lead, bars(rows, { legend: false, format: long }));
+}
+
+function checkpoints(campaign: Json): HTMLElement {
+  const checkpoint = campaign.checkpoint;
+  const lead = `Best every ${long(checkpoint.interval_s)} (Young: ${long(checkpoint.young_s)}, Daly: ${long(checkpoint.daly_s)}). Writing one stops the training for ${duration(checkpoint.stall_s)}.`;
+  return section(
+    "Checkpoints",
+    lead,
+    intervals(
+      checkpoint.intervals.map((one: Json) => ({ label: h("span", {}, `${one.name} `, h("small", {}, long(one.interval_s))), ...one.days, text: percent(one.goodput) })),
+      { format: (value) => `${number(value)} d` },
+    ),
+  );
+}
+
+function spares(campaign: Json): HTMLElement | null {
+  if (!campaign.spares?.length) return null;
+  return section(
+    "Spare nodes",
+    `The plan has ${campaign.spare_nodes}. On the right the share of the time that makes progress.`,
+    intervals(
+      campaign.spares.map((one: Json) => ({ label: `${one.spare_nodes} spare`, ...one.days, text: percent(one.goodput) })),
+      { format: (value) => `${number(value)} d` },
+    ),
+  );
+}
+
+function finishBy(campaign: Json): HTMLElement | null {
+  const wanted = campaign.finish_by;
+  if (!wanted) return null;
+  const lead = wanted.gpus
+    ? `${grouped(wanted.gpus)} GPUs end within ${days(wanted.days)} in nine of ten cases; fewer that were tried do not.`
+    : `No number of GPUs that was tried ends within ${days(wanted.days)} in nine of ten cases.`;
+  return section(
+    "GPUs by the date",
+    lead,
+    table<Json>(
+      [
+        { title: "GPUs", value: (row) => row.gpus, show: (row) => grouped(row.gpus) },
+        { title: "Step", value: (row) => row.step_s, show: (row) => duration(row.step_s), number: true },
+        { title: "Days, P10 to P90", value: (row) => row.days?.p50, show: (row) => (row.days ? daysSpan(row.days) : "–"), number: true },
+        { title: "In time", value: (row) => row.in_time, show: (row) => percent(row.in_time), number: true },
+        { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
+      ],
+      wanted.tried,
+      { rowClass: (row) => (row.gpus === wanted.gpus ? "best" : null) },
+    ),
+  );
+}
+
+function failures(campaign: Json): HTMLElement {
+  return table<Json>(
+    [
+      { title: "Failure", value: (row) => row.name },
+      { title: "Times in the campaign", value: (row) => row.mean_times, show: (row) => fixed(row.mean_times, 2), number: true },
+      { title: "Per million GPU-hours", value: (row) => row.per_gpu_hour, show: (row) => number(row.per_gpu_hour * 1e6), number: true },
+      { title: "Detected after", value: (row) => row.detect_s, show: (row) => long(row.detect_s), number: true },
+      { title: "Repaired after", value: (row) => row.repair_s, show: (row) => long(row.repair_s), number: true },
+    ],
+    [...campaign.failures].sort((a: Json, b: Json) => (b.mean_times ?? 0) - (a.mean_times ?? 0)),
+  );
+}
+
+function phases(run: Json): HTMLElement {
+  return table<Json>(
+    [
+      { title: "Phase", value: (row) => row.name },
+      { title: "GPU-hours", value: (row) => row.gpu_hours, show: (row) => grouped(row.gpu_hours), number: true },
+      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
+      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
+    ],
+    run.phases,
+  );
+}
+
+function rates(list: Json[]): HTMLElement {
+  return table<Json>(
+    [
+      { title: "Rate", value: (row) => row.parameter },
+      { title: "Value", value: (row) => row.value, show: (row) => `${number(row.value)} ${row.unit}`, number: true },
+      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
+      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
+    ],
+    list,
+  );
+}
+
+function head(json: Json): HTMLElement[] {
+  const { campaign, run } = json;
+  const parts: HTMLElement[] = [];
+  if (campaign.days?.p50 !== null && campaign.days?.p50 !== undefined)
+    parts.push(
+      answer("The training takes ", h("b", {}, days(campaign.days.p50)), ` (${daysSpan(campaign.days)} in eight of ten cases)`,
+        campaign.cost_usd?.p50 ? ` and costs ` : ".", campaign.cost_usd?.p50 ? h("b", {}, usd(campaign.cost_usd.p50)) : null, campaign.cost_usd?.p50 ? ` (${span(campaign.cost_usd, usd)}).` : null),
+    );
+  if (campaign.never) parts.push(notice(true, name(campaign.never)));
+  parts.push(
+    figures([
+      { name: "Goodput", value: percent(campaign.mean_goodput), note: `${span(campaign.goodput, percent)} in eight of ten cases` },
+      { name: "Failures", value: fixed(campaign.interruptions?.p50, 0), note: campaign.hours_between_failures ? `one in ${number(campaign.hours_between_failures)} hours` : null },
+      { name: "GPU-hours", value: scaled(campaign.gpu_hours?.p50), note: span(campaign.gpu_hours, scaled) },
+      run?.total_cost_usd ? { name: "All phases", value: usd(run.total_cost_usd), note: `${scaled(run.total_gpu_hours)} GPU-hours, stated phases included` } : null,
+      { name: "Campaigns that finish", value: percent(campaign.finished), note: `of ${campaign.seeds} simulated`, tone: campaign.finished < 1 ? "bad" : undefined },
+    ]),
+  );
+  return parts;
+}
+
+export const campaign: View = {
+  kinds: ["campaign"],
+  title: (result: Result) => `The whole training of ${modelName(result.json.plan)}`,
+  subtitle: (result) => line(hardware(result.json.plan), degrees(result.json.plan), result.json.campaign.start && `from ${result.json.campaign.start}`),
+  render(result, root) {
+    const { json } = result;
+    root.append(...head(json), whereTimeGoes(json.campaign), checkpoints(json.campaign));
+    for (const part of [spares(json.campaign), finishBy(json.campaign)]) if (part) root.append(part);
+    if (json.interval?.parts?.length)
+      root.append(section("How sure is the step?", `A step takes ${span(json.interval.time_s, duration)} in eight of ten cases.`, sourcesTable(json.interval.parts), leftSentence(json.interval)));
+    if (json.run?.phases?.length) root.append(section("Phases", null, phases(json.run)));
+    root.append(
+      foldedSection("What fails", json.campaign.reliability, () => failures(json.campaign)),
+      foldedSection("Rates behind it", `${json.reliability.length} with their sources`, () => rates(json.reliability)),
+      ...basis(json),
+    );
+  },
+};

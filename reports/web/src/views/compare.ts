@@ -1,0 +1,106 @@
+// Steps laid side by side: plans, stored results, a prediction beside what was measured.
+import { h, name } from "../dom";
+import { duration, gigabytes, grouped, percent, signedPercent, span } from "../format";
+import { planToml } from "../parts/basis";
+import { intervals } from "../parts/bars";
+import { errorTable } from "../parts/measured";
+import { answer, fold, foldedSection, notice, section } from "../parts/section";
+import { speedOf } from "../parts/speed";
+import { table } from "../parts/table";
+import { waterfall } from "../parts/waterfall";
+import type { Json, Result } from "../result";
+import { readTimeline, type Timeline } from "../timeline/data";
+import { Viewport } from "../timeline/viewport";
+import type { Page, View } from "../view";
+import { pairSection, pipelineSection } from "./step/pipeline";
+import { basisWords, intervalOf } from "./step/words";
+import { degrees, hardware, line } from "./subject";
+
+const measured = (subject: Json): boolean => subject.basis?.fidelity === "measured";
+const timeOf = (subject: Json): number | null => intervalOf(subject)?.time_s.p50 ?? subject.step?.time_s ?? null;
+
+function sentences(json: Json): HTMLElement {
+  const parts: (Node | string)[] = [];
+  for (const { from, to, from_s, to_s, reasons } of json.waterfalls) {
+    if (parts.length) parts.push(" ");
+    parts.push(name(json.subjects[to].name), " takes ", h("b", {}, duration(to_s)), `, ${signedPercent(to_s / from_s - 1)} against ${duration(from_s)} of `, name(json.subjects[from].name), reasons ? `: ${reasons}.` : ".");
+  }
+  return answer(...parts);
+}
+
+function subjectsSection(json: Json): HTMLElement {
+  const predicted = json.subjects.filter(intervalOf);
+  const rows = predicted.map((subject: Json) => ({
+    label: name(subject.name),
+    ...subject.interval.time_s,
+    point: subject.step.time_s,
+    text: span(subject.interval.time_s, duration),
+  }));
+  const lines = json.subjects
+    .filter((subject: Json) => measured(subject) && subject.step)
+    .map((subject: Json) => ({ name: `${subject.name}, measured`, value: subject.step.time_s }));
+  const list = table<Json>(
+    [
+      { title: "Subject", value: (row) => row.name },
+      { title: "Step time", value: timeOf, show: (row) => duration(timeOf(row)), number: true },
+      { title: "From components", value: (row) => row.step?.time_s, show: (row) => (measured(row) ? "" : duration(row.step?.time_s)), number: true },
+      { title: "Tokens/s per GPU", value: (row) => row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu, show: (row) => grouped(row.step && speedOf(row.step, intervalOf(row)).tokensPerGpu), number: true },
+      { title: "MFU", value: (row) => row.step && speedOf(row.step, intervalOf(row)).mfu, show: (row) => percent(row.step && speedOf(row.step, intervalOf(row)).mfu), number: true },
+      { title: "Bubble", value: (row) => row.step?.bubble_s, show: (row) => (row.step ? percent(row.step.bubble_s / row.step.time_s) : ""), number: true },
+      { title: "Peak memory", value: (row) => row.memory?.peak_bytes, show: (row) => gigabytes(row.memory?.peak_bytes), number: true },
+      { title: "What it is", value: (row) => line(hardware(row.plan, row.basis?.device), degrees(row.plan), basisWords(row)), wide: true },
+    ],
+    json.subjects,
+  );
+  return section("Side by side", "", rows.length ? intervals(rows, { lines, format: duration, pointName: "from components alone" }) : null, list);
+}
+
+function differenceSection(json: Json, difference: Json): HTMLElement {
+  const [from, to] = [json.subjects[difference.from].name, json.subjects[difference.to].name];
+  const causes = difference.rows.map((row: Json) => ({ name: row.name, seconds: row.to_s - row.from_s, note: `${duration(row.from_s)} to ${duration(row.to_s)}` }));
+  return section(
+    `From ${from} to ${to}`,
+    "By use of the time of rank 0; the rows add up to the difference. Shares are of the second step.",
+    waterfall({ name: from, seconds: difference.from_s }, causes, { name: to, seconds: difference.to_s }),
+  );
+}
+
+function measuredSection(json: Json, pair: Json): HTMLElement {
+  const place = pair.inside_interval === null ? "" : pair.inside_interval ? " It lies inside of the interval of eight in ten cases." : " It lies outside of the interval of eight in ten cases.";
+  const lead = `The step was predicted with ${duration(pair.step.predicted_s)} from components and took ${duration(pair.step.measured_s)}: ${signedPercent(pair.step.error)}.${place}`;
+  const { overlapped } = pair;
+  const keys = pair.differing_keys.map((key: Json) => notice(false, `${key.key}: predicted with ${key.predicted}, measured with ${key.measured}`));
+  return section(
+    `${json.subjects[pair.predicted].name} beside ${json.subjects[pair.measured].name}, measured`,
+    lead,
+    ...keys,
+    pair.parts.length ? errorTable(pair.parts, "Part of the step") : null,
+    pair.classes.length ? h("h3", {}, "By class of operator") : null,
+    pair.classes.length ? errorTable(pair.classes, "Class") : null,
+    overlapped?.phases?.length ? fold("Phases of the overlapped pairs", () => errorTable(overlapped.phases, "Phase")) : null,
+  );
+}
+
+/** Returns pictures of the timelines that move together. */
+export function timelineSections(page: Page, timelines: Timeline[]): (HTMLElement | null)[] {
+  const shared = new Viewport(Math.max(...timelines.map((timeline) => timeline.end)));
+  return timelines.flatMap((timeline, i) => [pipelineSection(page, timeline, i === 0, shared), pairSection(page, timeline)]);
+}
+
+export const compare: View = {
+  kinds: ["compare"],
+  title: ({ json }) => (json.subjects.length === 2 ? `${json.subjects[0].name} and ${json.subjects[1].name}` : `${json.subjects.length} steps side by side`),
+  render(result: Result, root: HTMLElement, page: Page): void {
+    const { json } = result;
+    const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
+    if (json.waterfalls.length) add(sentences(json));
+    if (!json.comparison.same_tokens) add(notice(false, "The steps train on different numbers of tokens."));
+    for (const subject of json.subjects) if (subject.reason) add(notice(true, name(subject.name), `: ${subject.reason}`));
+    add(subjectsSection(json), ...json.waterfalls.map((difference: Json) => differenceSection(json, difference)));
+    add(...json.predicted_and_measured.map((pair: Json) => measuredSection(json, pair)));
+    const timelines = (result.extra?.timelines ?? []).map(readTimeline);
+    if (timelines.length) add(...timelineSections(page, timelines));
+    for (const subject of json.subjects)
+      if (subject.plan) add(foldedSection(`The plan of ${subject.name}`, "every default written out", () => h("pre", {}, planToml(subject.plan))));
+  },
+};

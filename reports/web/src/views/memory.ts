@@ -1,0 +1,135 @@
+// Memory of each pipeline rank: does it fit, what is largest, what would make it fit.
+import { h, name } from "../dom";
+import { gigabytes } from "../format";
+import type { Json, Result } from "../result";
+import { bars, type Part } from "../parts/bars";
+import { basis, kindBadge, linked } from "../parts/basis";
+import { chart } from "../parts/chart";
+import { figures } from "../parts/figures";
+import { answer, foldedSection, section } from "../parts/section";
+import { table } from "../parts/table";
+import type { Page, View } from "../view";
+import { degrees, hardware, line, modelName } from "./subject";
+
+const kinds = ["parameters", "gradients", "optimizer", "activations", "temporary", "communication", "reserve"];
+
+export const memoryParts = (rank: Json): Part[] =>
+  kinds.map((kind) => ({ name: kind, value: rank[`${kind}_bytes`] ?? 0, color: `memory-${kind}` }));
+
+const stageList = (rank: Json): string => (rank.stages.length === 1 ? `stage ${rank.stages[0]}` : `stages ${rank.stages.join(", ")}`);
+
+/** Returns stacked bars of all ranks against the capacity. */
+export function rankBars(memory: Json): HTMLElement {
+  const rows = memory.stages.map((rank: Json) => ({
+    label: h("span", {}, `rank ${rank.stage} `, h("small", {}, stageList(rank))),
+    parts: memoryParts(rank),
+    text: h("span", { class: rank.peak_bytes > memory.capacity_bytes ? "bad" : null }, gigabytes(rank.peak_bytes)),
+  }));
+  return bars(rows, { lines: [{ name: "capacity", value: memory.capacity_bytes }], format: gigabytes });
+}
+
+function overTime(memory: Json, page: Page): HTMLElement | null {
+  const levels = memory.timeline;
+  if (!levels) return null;
+  const rank = memory.stages.find((one: Json) => one.stage === levels.rank) ?? memory.stages[0];
+  const fixedParts = ["parameters", "gradients", "optimizer", "reserve"].map((kind) => ({ kind, of: () => rank[`${kind}_bytes`] }));
+  const moving = ["activations", "temporary", "communication"].map((kind) => ({ kind, of: (op: Json) => op[`${kind}_bytes`] }));
+  const series = [...fixedParts, ...moving]
+    .map(({ kind, of }) => ({
+      name: kind,
+      color: `memory-${kind}`,
+      stack: "memory",
+      points: levels.ops.map((op: Json, i: number) => [i, of(op)] as [number, number]),
+    }))
+    .filter((one) => one.points.some(([, bytes]: [number, number]) => bytes > 0));
+  const fullest = levels.ops[levels.fullest_op];
+  return section(
+    `Rank ${levels.rank} over the step`,
+    fullest ? `It is fullest in slot ${levels.fullest_op + 1} of ${levels.ops.length}: ${fullest.what}.` : null,
+    chart(page, {
+      label: `Memory of rank ${levels.rank} slot by slot, stacked by use`,
+      x: { title: "slot of the schedule", format: (value) => String(value), zero: true, integer: true },
+      y: { title: "memory", format: gigabytes, zero: true },
+      series,
+      lines: [{ name: `capacity ${gigabytes(memory.capacity_bytes)}`, y: memory.capacity_bytes }],
+    }),
+  );
+}
+
+function advice(memory: Json): HTMLElement | null {
+  if (!memory.advice) return null;
+  const { fitting, closest, tried } = memory.advice;
+  const rows = fitting.length ? fitting : closest ? [closest] : [];
+  const lead = fitting.length
+    ? `Of ${tried} changes that were tried these fit, the smallest first.`
+    : `None of ${tried} changes that were tried fits; this one is closest.`;
+  return section(
+    "What would make it fit",
+    lead,
+    table<Json>(
+      [
+        { title: "Change", value: (row) => row.set.join(" "), show: (row) => h("code", {}, name(row.set.join("  "))), wide: true },
+        { title: "Peak", value: (row) => row.peak_bytes, show: (row) => gigabytes(row.peak_bytes), number: true },
+      ],
+      rows,
+      { sortable: false },
+    ),
+  );
+}
+
+function ranksTable(memory: Json): HTMLElement {
+  const bytes = (title: string, key: string) => ({
+    title,
+    value: (row: Json) => row[key],
+    show: (row: Json) => gigabytes(row[key]),
+    number: true,
+  });
+  return table<Json>(
+    [
+      { title: "Rank", value: (row) => row.stage },
+      bytes("Peak", "peak_bytes"),
+      bytes("Free", "free_bytes"),
+      ...kinds.map((kind) => bytes(kind, `${kind}_bytes`)),
+      { title: "At the peak", value: (row) => row.peak_operator, wide: true },
+    ],
+    memory.stages,
+    { rowClass: (row) => (row.stage === memory.fullest_rank ? "best" : null) },
+  );
+}
+
+function constants(list: Json[]): HTMLElement {
+  return table<Json>(
+    [
+      { title: "Constant", value: (row) => row.parameter },
+      { title: "Value", value: (row) => row.value, show: (row) => `${row.value} ${row.unit}`, number: true },
+      { title: "Kind", value: (row) => row.kind, show: (row) => kindBadge(row.kind) },
+      { title: "Source", value: (row) => row.source, show: (row) => linked(row.source), wide: true },
+    ],
+    list,
+  );
+}
+
+export const memory: View = {
+  kinds: ["memory"],
+  title: (result) => `Memory of ${modelName(result.json.plan)}`,
+  subtitle: (result) => line(hardware(result.json.plan), degrees(result.json.plan)),
+  render(result: Result, root, page) {
+    const { memory: all, plan } = result.json;
+    const fullest = all.stages.find((rank: Json) => rank.stage === all.fullest_rank) ?? all.stages[0];
+    const fits = all.fits ? "It fits: the" : "It does not fit: the";
+    root.append(
+      answer(`${fits} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}.`),
+      figures([
+        { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}`, tone: all.fits ? "good" : "bad" },
+        fullest.low_bytes < fullest.high_bytes ? { name: "Between", value: `${(fullest.low_bytes / 1e9).toFixed(1)} and ${gigabytes(fullest.high_bytes)}`, note: "by what is uncertain" } : null,
+        { name: all.fits ? "Free" : "Missing", value: gigabytes(Math.abs(fullest.free_bytes)), note: "on the fullest GPU" },
+        { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, ""), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
+      ]),
+      section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all)),
+    );
+    for (const part of [advice(all), overTime(all, page)]) if (part) root.append(part);
+    root.append(foldedSection("Every rank in numbers", "", () => ranksTable(all)));
+    if (all.constants?.length) root.append(foldedSection("What reserves rest on", "", () => constants(all.constants)));
+    root.append(...basis({ plan }));
+  },
+};

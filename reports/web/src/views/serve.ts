@@ -1,0 +1,130 @@
+// A deployment that serves: latency and throughput, pools by part of a layer, the frontier, money.
+import { h, name } from "../dom";
+import { duration, gigabytes, grouped, number, percent, scaled, span } from "../format";
+import type { Json, Result } from "../result";
+import { bars } from "../parts/bars";
+import { basis } from "../parts/basis";
+import { chart, type Series } from "../parts/chart";
+import { figures } from "../parts/figures";
+import { answer, section } from "../parts/section";
+import { table } from "../parts/table";
+import { sourcesTable } from "../parts/uncertainty";
+import type { Page, View } from "../view";
+import { hardware, line, modelName } from "./subject";
+
+const perMillion = (value: number | null | undefined): string => (value === null || value === undefined ? "–" : `$${value.toFixed(3)}`);
+const boundColors: Record<string, string> = { weights: "c1", kv: "c3", compute: "c4", links: "c5", latency: "c7", host: "c2" };
+const eightOfTen = (quantiles: Json, format: (value: number) => string): string | null => (quantiles?.p10 ? `${span(quantiles, format)} in eight of ten cases` : null);
+
+function head(serving: Json): HTMLElement[] {
+  const interval = serving.interval ?? {};
+  return [
+    answer("Each user gets a token every ", h("b", {}, duration(serving.tpot_s)), ", each GPU makes ", h("b", {}, number(serving.output_tokens_per_s_per_gpu)), ` output tokens/s; ${serving.bound_by} binds most of a decode step.`),
+    figures([
+      { name: "Time per output token", value: duration(serving.tpot_s), note: eightOfTen(interval.tpot_s, duration) ?? `${number(1 / serving.tpot_s)} tokens/s of a user` },
+      { name: "Time to the first token", value: duration(serving.ttft_unloaded_s), note: eightOfTen(interval.ttft_unloaded_s, duration) ?? "without a queue" },
+      { name: "Output tokens/s of a GPU", value: number(serving.output_tokens_per_s_per_gpu), note: eightOfTen(interval.output_tokens_per_s_per_gpu, number) ?? `${grouped(serving.output_tokens_per_s)} of all` },
+      serving.usd_per_million_output_tokens === null ? null : { name: "Million output tokens", value: perMillion(serving.usd_per_million_output_tokens), note: eightOfTen(interval.usd_per_million_output_tokens, perMillion) },
+      { name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(serving.most_concurrency)}` },
+    ]),
+  ];
+}
+
+function frontier(serving: Json, page: Page): HTMLElement {
+  const points = (chosen: (one: Json) => boolean): [number, number][] => serving.frontier.filter(chosen).map((one: Json) => [1 / one.tpot_s, one.output_tokens_per_s_per_gpu]);
+  const series: Series[] = [
+    { name: "within limits", points: points((one) => !one.dominated && one.within_limits), color: "accent" },
+    { name: "beyond a limit", points: points((one) => !one.dominated && !one.within_limits), color: "c7" },
+    { name: "dominated", points: points((one) => one.dominated), color: "line", scattered: true },
+  ];
+  series.push({ name: "this deployment", points: [[1 / serving.tpot_s, serving.output_tokens_per_s_per_gpu]], color: "c2", scattered: true });
+  return section(
+    "Interactivity and throughput",
+    "Each point is a number of requests in flight: more of them give a GPU more tokens and a user fewer. Another point dominates one where it is better for one of the two and worse for neither.",
+    chart(page, {
+      label: "Output tokens per second of a GPU against tokens per second of a user",
+      x: { title: "tokens/s of a user", format: number, zero: true },
+      y: { title: "output tokens/s of a GPU", format: number, zero: true },
+      series: series.filter((one) => one.points.length > 0),
+    }),
+    h("details", {}, h("summary", {}, "The points in numbers"), frontierTable(serving)),
+  );
+}
+
+function frontierTable(serving: Json): HTMLElement {
+  return table<Json>(
+    [
+      { title: "Requests in flight", value: (row) => row.concurrency, show: (row) => grouped(row.concurrency) },
+      { title: "Time per token", value: (row) => row.tpot_s, show: (row) => duration(row.tpot_s), number: true },
+      { title: "First token", value: (row) => row.ttft_unloaded_s, show: (row) => duration(row.ttft_unloaded_s), number: true },
+      { title: "Tokens/s of a GPU", value: (row) => row.output_tokens_per_s_per_gpu, show: (row) => number(row.output_tokens_per_s_per_gpu), number: true },
+      { title: "Million output tokens", value: (row) => row.usd_per_million_output_tokens, show: (row) => perMillion(row.usd_per_million_output_tokens), number: true },
+      { title: "Within limits", value: (row) => (row.within_limits ? "yes" : "no") },
+    ],
+    serving.frontier,
+    { rowClass: (row) => (row.within_limits ? null : "quiet") },
+  );
+}
+
+function poolSection(pool: Json): HTMLElement {
+  const title = pool.pool === "both" ? "A step of decode" : `A step of ${pool.pool}`;
+  const degrees = ["tensor", "pipeline", "expert", "attention_data"].filter((key) => pool[key] > 1).map((key) => `${key.replace("_", " ")} ${pool[key]}`);
+  const lead = line(`${duration(pool.step_s)} for ${scaled(pool.tokens_per_step)} tokens`, `${pool.gpus} GPUs, ${number(pool.instances)} instances`, degrees.join(", "), `bound by ${pool.bound_by}`);
+  const rows = pool.parts
+    .filter((part: Json) => part.seconds > 0 || part.hidden_s > 0)
+    .map((part: Json) => ({
+      label: h("span", {}, name(part.part), " ", h("small", {}, part.bound_by)),
+      parts: [{ name: part.bound_by, value: part.seconds, color: boundColors[part.bound_by] ?? "accent" }],
+      text: h("span", {}, duration(part.seconds), h("small", {}, part.hidden_s > 0 ? `  + ${duration(part.hidden_s)} hidden` : `  ${percent(part.seconds / pool.step_s)}`)),
+    }));
+  return section(title, lead, bars(rows));
+}
+
+function memoryBars(memory: Json): HTMLElement {
+  const parts: [string, string, string][] = [["parameters_bytes", "weights", "memory-parameters"], ["kv_bytes", "keys and values", "memory-activations"], ["activations_bytes", "activations", "memory-temporary"], ["buffers_bytes", "buffers and reserves", "memory-reserve"]];
+  const rows = memory.stages.map((one: Json) => ({
+    label: one.pool === "both" ? "a GPU" : `a GPU of ${one.pool}`,
+    parts: parts.map(([key, label, color]) => ({ name: label, value: one[key], color })),
+    text: gigabytes(one.peak_bytes),
+  }));
+  return bars(rows, { lines: [{ name: "capacity", value: memory.capacity_bytes }], format: gigabytes });
+}
+
+function more(serving: Json): HTMLElement {
+  const rows: [string, string][] = [
+    ["Output tokens/s of all GPUs", grouped(serving.output_tokens_per_s)],
+    ["Output tokens/s of a node", grouped(serving.output_tokens_per_s_per_node)],
+    ["Input tokens/s of a GPU", number(serving.input_tokens_per_s_per_gpu)],
+    ["Longest pause between tokens", duration(serving.itl_worst_s)],
+    ["Requests that decode, per GPU", number(serving.batch_per_gpu)],
+    ["KV cache of a token", `${number(serving.kv_bytes_per_token / 1024)} KiB`],
+    ["Tokens in the KV cache, at most", grouped(serving.kv_capacity_tokens)],
+    ["Million input tokens", perMillion(serving.usd_per_million_input_tokens)],
+    ["Million output tokens, all GPUs", perMillion(serving.usd_per_million_tokens_all_in)],
+    ["GPUs for the stated demand", grouped(serving.demand_gpus)],
+  ];
+  return table<[string, string]>(
+    [
+      { title: "Quantity", value: (row) => row[0] },
+      { title: "Value", value: (row) => row[1], number: true },
+    ],
+    rows.filter(([, value]) => value !== "–"),
+    { sortable: false },
+  );
+}
+
+export const serve: View = {
+  kinds: ["serve"],
+  title: (result: Result) => `Serving ${modelName(result.json.plan)}`,
+  subtitle: (result) => {
+    const { plan, basis: on } = result.json;
+    return line(hardware(plan, on.device), `${grouped(plan.inference?.input_tokens)} input and ${grouped(plan.inference?.output_tokens)} output tokens`, on.stack && `engine ${on.stack}`, `profile ${on.profile}`);
+  },
+  render(result, root, page) {
+    const { serving, memory, ...json } = result.json;
+    root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", null, memoryBars(memory)), section("More figures", null, more(serving)));
+    if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
+    if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
+    root.append(...basis(json));
+  },
+};

@@ -1,0 +1,94 @@
+// A step: predicted (simulate) or executed (run).
+import { h, name } from "../dom";
+import { days, duration, gigabytes, grouped, percent, scaled, span, usd } from "../format";
+import { basis, constantsTable, evidence } from "../parts/basis";
+import { figures, type Figure } from "../parts/figures";
+import { answer, foldedSection, notice, section } from "../parts/section";
+import { speedOf } from "../parts/speed";
+import type { Json, Result } from "../result";
+import { readTimeline, readTimelineRows, type Timeline } from "../timeline/data";
+import type { Page, View } from "../view";
+import { levelsSection, memorySection } from "./step/memory";
+import { kernelsSection, pairSection, pipelineSection } from "./step/pipeline";
+import { runSection, trainingSection } from "./step/run";
+import { breakdownSection, clusterSection, idealSection, intervalSection, publishedSection } from "./step/time";
+import { basisWords, intervalOf, tokensOf } from "./step/words";
+import { degrees, hardware, line, modelName } from "./subject";
+
+/** How many constants stand in the open. */
+const mostConstants = 12;
+
+function sentence(json: Json): HTMLElement {
+  const { step, run, memory } = json;
+  const interval = intervalOf(json);
+  const parts: (Node | string)[] = ["One training step on ", name(hardware(json.plan, json.basis?.device)), json.training ? " took " : " takes ", h("b", {}, duration(interval?.time_s.p50 ?? step.time_s))];
+  if (interval) parts.push(` (${span(interval.time_s, duration)} in eight of ten cases)`);
+  parts.push(` and ${json.training ? "learned" : "learns"} from ${scaled(tokensOf(json.plan))} tokens.`);
+  if (run) {
+    parts.push(` Training on ${scaled(run.tokens)} tokens takes `, h("b", {}, days(interval?.days?.p50 ?? run.days)));
+    const cost = interval?.cost_usd?.p50 ?? run.total_cost_usd;
+    parts.push(...(cost ? [" and costs ", h("b", {}, usd(cost)), "."] : ["."]));
+  }
+  if (memory?.stages?.length) parts.push(memory.fits ? " It fits in memory." : " It does not fit in memory.");
+  return answer(...parts);
+}
+
+function tiles(json: Json): HTMLElement {
+  const { step, run, memory, bound } = json;
+  const interval = intervalOf(json);
+  const speed = speedOf(step, interval);
+  const ofComponents = interval ? `${percent(step.mfu)} from components alone; ` : "";
+  const list: (Figure | null)[] = [
+    {
+      name: json.training ? "Step time, median" : "Step time",
+      value: duration(interval?.time_s.p50 ?? step.time_s),
+      note: interval ? `${duration(step.time_s)} from components alone` : bound?.time_s ? `cannot be below ${duration(bound.time_s)}` : null,
+    },
+    { name: "Tokens per second", value: scaled(speed.tokens), note: `${grouped(speed.tokensPerGpu)} per GPU` },
+    { name: "MFU", value: percent(speed.mfu), note: `${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
+    step.bubble_s === null ? null : { name: "Bubble", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
+    memory?.stages?.length
+      ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: memory.fits ? undefined : "bad" }
+      : null,
+    step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)} W`, note: `${scaled(step.energy_j / 1e6)} MJ a step` } : null,
+    run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.total_gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,
+  ];
+  return figures(list);
+}
+
+function constants(json: Json): (HTMLElement | null)[] {
+  if (!json.provenance?.length) return basis({ plan: json.plan });
+  const ordered = [...json.provenance].sort((a: Json, b: Json) => b.share_of_step - a.share_of_step);
+  const rest = ordered.slice(mostConstants);
+  return [
+    section(
+      "What the prediction rests on",
+      `By the share of the step that depends on it: ${evidence(json.provenance)}. The ${Math.min(mostConstants, ordered.length)} constants with the largest shares:`,
+      constantsTable(ordered.slice(0, mostConstants)),
+    ),
+    rest.length ? foldedSection(`${rest.length} other constants`, "with smaller shares", () => constantsTable(rest)) : null,
+    ...basis({ plan: json.plan }),
+  ];
+}
+
+function timelineOf(result: Result): Timeline | null {
+  if (result.extra?.timelines?.length) return readTimeline(result.extra.timelines[0]);
+  return result.json.timeline?.spans?.length ? readTimelineRows(result.json.timeline, "") : null;
+}
+
+export const step: View = {
+  kinds: ["simulate", "run"],
+  title: (result) => (result.json.training ? `A step of ${modelName(result.json.plan)}, executed` : `A training step of ${modelName(result.json.plan)}`),
+  subtitle: (result) => line(degrees(result.json.plan), basisWords(result.json)),
+  render(result: Result, root: HTMLElement, page: Page): void {
+    const { json } = result;
+    const timeline = timelineOf(result);
+    const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
+    add(sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
+    add(intervalSection(json), trainingSection(page, json), idealSection(json));
+    if (timeline) add(pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));
+    add(breakdownSection(json), clusterSection(json), memorySection(json));
+    if (timeline) add(levelsSection(page, timeline, json));
+    add(publishedSection(result.extra?.published), runSection(json), ...constants(json));
+  },
+};

@@ -1,0 +1,52 @@
+// The whole training, and what an executed step learned.
+import { h } from "../../dom";
+import { days, duration, fixed, grouped, number, scaled, usd } from "../../format";
+import { chart } from "../../parts/chart";
+import { section } from "../../parts/section";
+import { table } from "../../parts/table";
+import type { Json } from "../../result";
+import type { Page } from "../../view";
+
+export function runSection(json: Json): HTMLElement | null {
+  const { run } = json;
+  if (!run) return null;
+  const total = { name: "total", gpu_hours: run.total_gpu_hours, kind: "", source: "" };
+  const price = run.price_usd_per_gpu_hour;
+  const rows = table<Json>(
+    [
+      { title: "Phase", value: (phase) => phase.name.replace(/_/g, " ") },
+      { title: "GPU-hours", value: (phase) => phase.gpu_hours, show: (phase) => grouped(phase.gpu_hours), number: true },
+      { title: "Cost", value: (phase) => (price ? phase.gpu_hours * price : null), show: (phase) => usd(price ? phase.gpu_hours * price : null), number: true },
+      { title: "Kind", value: (phase) => phase.kind },
+      { title: "Source", value: (phase) => phase.source, wide: true },
+    ],
+    [...(run.phases ?? []), total],
+    { sortable: false, rowClass: (phase) => (phase === total ? "best" : null) },
+  );
+  const lead = `${scaled(run.tokens)} tokens in ${grouped(run.steps)} steps take ${days(run.days)} at goodput ${fixed(run.goodput, 3)}, ${run.goodput_source}.`;
+  return section("The whole training", lead, rows);
+}
+
+export function trainingSection(page: Page, json: Json): HTMLElement | null {
+  const { training } = json;
+  if (!training) return null;
+  const first = training.first_step ?? 1;
+  const points = (values: number[]): [number, number][] => values.map((value, i) => [first + i, value]);
+  const step = { title: "step", format: (value: number) => value.toFixed(0), integer: true };
+  const draw = training.loss?.length > 1;
+  const loss = chart(page, {
+    label: "Loss by step",
+    x: step,
+    y: { title: "loss", format: number },
+    series: [{ name: "loss", points: points(training.loss ?? []) }],
+  });
+  const seconds = chart(page, {
+    label: "Seconds of each step",
+    x: step,
+    y: { title: "step time", format: duration, zero: true },
+    series: [{ name: "step time", points: points(training.seconds ?? []), color: "c3" }],
+  });
+  const last = training.loss?.[training.loss.length - 1];
+  const lead = `${training.loss?.length ?? 0} steps on a ${training.clock} clock, ${training.date}; loss ${number(last)} at the end. The step time is the median of ${training.measured_seconds?.length ?? 0}.`;
+  return section("What was executed", lead, draw ? h("div", { class: "columns" }, loss, seconds) : null);
+}

@@ -1,0 +1,171 @@
+// Sweeps over keys of a plan: the best point, the plateau, lines; what moves the step most; the value that is solved for.
+import { h, name } from "../dom";
+import { days, duration, gigabytes, number, percent, signedPercent, span, usd } from "../format";
+import { outputOf, type Json, type Result } from "../result";
+import { basis } from "../parts/basis";
+import { intervals, type IntervalRow } from "../parts/bars";
+import { chart, type Series } from "../parts/chart";
+import { figures } from "../parts/figures";
+import { answer, section } from "../parts/section";
+import { table, type Column } from "../parts/table";
+import type { Page, View } from "../view";
+import { hardware, line, modelName } from "./subject";
+
+const text = (value: Json): string => (Array.isArray(value) ? `[${value.join(", ")}]` : String(value));
+const setting = (values: Json): string => Object.entries<Json>(values).map(([key, value]) => `${key} = ${text(value)}`).join(", ");
+
+function lineName(values: Json, along: string): string {
+  const others = Object.entries<Json>(values).filter(([key]) => key !== along);
+  return others.map(([key, value]) => `${key.replace(/^.*\./, "")} ${text(value)}`).join(", ") || "step time";
+}
+
+function sweepChart(json: Json, page: Page): HTMLElement | null {
+  const along: string | null = json.sweep.along;
+  if (!along) return null;
+  const lines = new Map<string, Series>();
+  for (const point of json.points) {
+    if (!point.step) continue;
+    const key = lineName(point.values, along);
+    if (!lines.has(key)) lines.set(key, { name: key, points: [] });
+    lines.get(key)?.points.push([point.values[along], point.step.time_s]);
+  }
+  return section(
+    `Step time against ${along}`,
+    json.plateau ? `From ${text(json.plateau.from)} to ${text(json.plateau.to)} it stays within ${percent(json.sweep.plateau)} of the best.` : null,
+    chart(page, {
+      label: `Step time against ${along}`,
+      x: { title: along, format: number },
+      y: { title: "step", format: duration },
+      series: [...lines.values()],
+    }),
+  );
+}
+
+function pointsTable(json: Json): HTMLElement {
+  const keys: Column<Json>[] = json.sweep.keys.map((key: string) => ({
+    title: key,
+    value: (row: Json) => (typeof row.values[key] === "number" ? row.values[key] : text(row.values[key])),
+  }));
+  const best = json.optimum ? json.points[json.optimum.point].step.time_s : NaN;
+  const columns: Column<Json>[] = [
+    ...keys,
+    { title: "Step", value: (row) => row.step?.time_s, show: (row) => duration(row.step?.time_s), number: true },
+    { title: "Against the best", value: (row) => row.step?.time_s, show: (row) => (row.step ? signedPercent(row.step.time_s / best - 1) : "–"), number: true },
+    { title: "MFU", value: (row) => row.step?.mfu, show: (row) => percent(row.step?.mfu), number: true },
+    { title: "Waits for communication", value: (row) => row.exposed_communication_share, show: (row) => percent(row.exposed_communication_share), number: true },
+    { title: "Peak memory", value: (row) => row.memory?.peak_bytes, show: (row) => gigabytes(row.memory?.peak_bytes), number: true },
+  ];
+  if (json.points.some((row: Json) => row.interval?.time_s?.p10))
+    columns.push({ title: "P10 to P90", value: (row) => row.interval?.time_s?.p50, show: (row) => span(row.interval?.time_s, duration), number: true });
+  if (json.points.some((row: Json) => row.reason)) columns.push({ title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true });
+  return table<Json>(columns, json.points, {
+    rowClass: (row) => (json.optimum && row === json.points[json.optimum.point] ? "best" : row.feasible ? null : "quiet"),
+  });
+}
+
+function renderSweep(json: Json, root: HTMLElement, page: Page): void {
+  const best = json.optimum && json.points[json.optimum.point];
+  if (best) {
+    root.append(
+      answer("The fastest of ", String(json.points.length), " points is ", h("b", {}, name(setting(best.values))), ": a step takes ", h("b", {}, duration(best.step.time_s)), "."),
+      figures([
+        { name: "Best step", value: duration(best.step.time_s), note: best.interval?.time_s?.p10 ? `${span(best.interval.time_s, duration)} in eight of ten cases` : null },
+        { name: "MFU", value: percent(best.step.mfu) },
+        { name: "Peak memory", value: gigabytes(best.memory?.peak_bytes), note: `of ${gigabytes(best.memory?.capacity_bytes)}` },
+        json.plateau ? { name: "Plateau", value: `${text(json.plateau.from)} to ${text(json.plateau.to)}`, note: `within ${percent(json.sweep.plateau)} of the best` } : null,
+      ]),
+    );
+  } else {
+    root.append(answer("No point of the sweep is feasible: ", name(json.points[0]?.reason ?? ""), "."));
+  }
+  const picture = sweepChart(json, page);
+  if (picture) root.append(picture);
+  root.append(section("All points", null, pointsTable(json)));
+}
+
+function rangeRow(input: Json, metric: string, base: number): IntervalRow {
+  const values = input.settings.map((one: Json) => one[metric]).filter((value: number | null) => value !== null);
+  return { label: name(input.name), p10: Math.min(base, ...values), p50: base, p90: Math.max(base, ...values), text: duration(input.width[metric]) };
+}
+
+function renderTornado(json: Json, root: HTMLElement): void {
+  const metric = "step.time_s";
+  const base = json.tornado.base[metric];
+  const ordered = [...json.inputs].sort((a: Json, b: Json) => (b.width[metric] ?? 0) - (a.width[metric] ?? 0));
+  const top = ordered[0];
+  root.append(
+    answer("Of these inputs ", h("b", {}, name(top?.name ?? "")), ` moves the step most: by ${duration(top?.width[metric])} over its range, from ${duration(base)}.`),
+    section("Step time over the range of each input", null,
+      intervals(ordered.map((input: Json) => rangeRow(input, metric, base)), { format: duration, names: ["range of the input", "as planned"] })),
+  );
+  const settings = ordered.flatMap((input: Json) => input.settings.map((one: Json) => ({ ...one, input: input.name, key: input.key })));
+  root.append(
+    section("All settings", null,
+      table<Json>(
+        [
+          { title: "Input", value: (row) => row.input },
+          { title: "Value", value: (row) => row.value },
+          { title: "Step", value: (row) => row[metric], show: (row) => duration(row[metric]), number: true },
+          { title: "Change", value: (row) => row[metric], show: (row) => (row[metric] ? signedPercent(row[metric] / base - 1) : "–"), number: true },
+          { title: "Cost", value: (row) => row["run.cost_usd"], show: (row) => usd(row["run.cost_usd"]), number: true },
+          { title: "Why not", value: (row) => row.reason, show: (row) => row.reason ?? "", wide: true },
+        ],
+        settings,
+        { rowClass: (row) => (row.feasible ? null : "quiet") },
+      )),
+  );
+}
+
+function metricText(metric: string, value: number | null): string {
+  if (metric.endsWith("_s")) return duration(value);
+  if (metric.endsWith("usd")) return usd(value);
+  if (metric.endsWith("days")) return days(value);
+  return metric.endsWith("bytes") ? gigabytes(value) : number(value);
+}
+
+function renderSolve(json: Json, root: HTMLElement, page: Page): void {
+  const { solve } = json;
+  const show = (value: number | null): string => metricText(solve.metric, value);
+  const found = solve.exact ?? solve.above ?? solve.below;
+  root.append(
+    solve.exact
+      ? answer(h("b", {}, name(`${solve.key} = ${number(solve.exact.value)}`)), ` gives ${solve.metric} = ${show(solve.target)}.`)
+      : answer(`No value of `, h("b", {}, name(solve.key)), ` between ${number(solve.range[0])} and ${number(solve.range[1])} gives exactly ${solve.metric} = ${show(solve.target)}`,
+          found ? `; the nearest that were tried are ${[solve.below, solve.above].filter(Boolean).map((one: Json) => `${number(one.value)} (${show(one.metric)})`).join(" and ")}.` : "."),
+    section(`${solve.metric} against ${solve.key}`, `Now it is ${number(solve.present.value)}, which gives ${show(solve.present.metric)}.`,
+      chart(page, {
+        label: `${solve.metric} against ${solve.key}`,
+        x: { title: solve.key, format: number },
+        y: { title: solve.metric, format: show },
+        series: [{ name: solve.metric, points: json.samples.filter((one: Json) => one.metric !== null).map((one: Json) => [one.value, one.metric]).sort((a: number[], b: number[]) => a[0] - b[0]) }],
+        lines: [{ name: `target ${show(solve.target)}`, y: solve.target }],
+      })),
+    section("Values that were tried", null,
+      table<Json>(
+        [
+          { title: solve.key, value: (row) => row.value, show: (row) => number(row.value), number: false },
+          { title: solve.metric, value: (row) => row.metric, show: (row) => show(row.metric), number: true },
+          { title: "Feasible", value: (row) => (row.feasible ? "yes" : "no") },
+        ],
+        json.samples,
+      )),
+  );
+}
+
+const titles: Record<string, string> = { sweep: "Sweep of", "sweep-tornado": "What moves a step of", "sweep-solve": "Solved for" };
+
+export const sweep: View = {
+  kinds: ["sweep", "sweep-tornado", "sweep-solve"],
+  title: (result: Result) => `${titles[outputOf(result)]} ${modelName(result.json.plan)}`,
+  subtitle: (result) => {
+    const { sweep: swept, tornado, solve, plan } = result.json;
+    return line(hardware(plan), `fidelity ${(swept ?? tornado ?? solve).fidelity}`);
+  },
+  render(result, root, page) {
+    const kind = outputOf(result);
+    if (kind === "sweep") renderSweep(result.json, root, page);
+    else if (kind === "sweep-tornado") renderTornado(result.json, root);
+    else renderSolve(result.json, root, page);
+    root.append(...basis(result.json));
+  },
+};

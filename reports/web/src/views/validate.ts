@@ -1,0 +1,196 @@
+// Predictions beside published and measured figures: cases, steps with intervals, components, deployments, the ledger.
+import { h, name } from "../dom";
+import { duration, fixed, gigabytes, none, number, percent, signedPercent, span } from "../format";
+import { outputOf, type Json, type Result } from "../result";
+import { intervals } from "../parts/bars";
+import { figures } from "../parts/figures";
+import { answer, foldedSection, notice, section } from "../parts/section";
+import { table, type Column } from "../parts/table";
+import type { View } from "../view";
+
+const verdict = (ok: boolean | null): HTMLElement => h("span", { class: ok === null ? "soft" : ok ? "good" : "bad" }, ok === null ? none : ok ? "within" : "outside");
+const last = (values: Json): number | null => (values === null || typeof values !== "object" ? values : (Object.values<number>(values).pop() ?? null));
+
+function figuresCase(one: Json): HTMLElement[] {
+  const own = one.profiles[one.profiles.length - 1];
+  const columns: Column<Json>[] = [
+    { title: "Figure", value: (row) => row.name },
+    { title: "Published", value: (row) => row.published, show: (row) => `${number(row.published)} ${row.unit}`, number: true },
+    ...one.profiles.map((profile: string) => ({ title: profile, value: (row: Json) => row.predicted?.[profile], show: (row: Json) => number(row.predicted?.[profile]), number: true })),
+    { title: "Error", value: (row) => row.error?.[own], show: (row) => signedPercent(row.error?.[own]), number: true },
+    { title: "Naive", value: (row) => row.naive_error, show: (row) => signedPercent(row.naive_error), number: true },
+    { title: "Tolerance", value: (row) => row.tolerance, show: (row) => (row.tolerance === null ? none : percent(row.tolerance)), number: true },
+    { title: "Verdict", value: (row) => String(row.within_tolerance), show: (row) => verdict(row.within_tolerance) },
+    { title: "Source", value: (row) => row.source, wide: true },
+  ];
+  const parts = [table(columns, one.figures as Json[])];
+  if (one.aggregates?.length)
+    parts.push(
+      table<Json>(
+        [
+          { title: "Over the rows", value: (row) => row.name },
+          { title: "Value", value: (row) => last(row.value), show: (row) => percent(last(row.value)), number: true },
+          { title: "Tolerance", value: (row) => row.tolerance, show: (row) => percent(row.tolerance), number: true },
+          { title: "Verdict", value: (row) => String(row.within_tolerance), show: (row) => verdict(row.within_tolerance) },
+        ],
+        one.aggregates,
+      ),
+    );
+  return parts;
+}
+
+const errorColumns: Column<Json>[] = [
+  { title: "Rows", value: (row) => row.name },
+  { title: "Number", value: (row) => row.rows, number: true },
+  { title: "Mean error", value: (row) => row.prediction.mean_absolute, show: (row) => percent(row.prediction.mean_absolute), number: true },
+  { title: "Median", value: (row) => row.prediction.median_absolute, show: (row) => percent(row.prediction.median_absolute), number: true },
+  { title: "Largest", value: (row) => row.prediction.largest, show: (row) => percent(row.prediction.largest), number: true },
+  { title: "Bias", value: (row) => row.prediction.bias, show: (row) => signedPercent(row.prediction.bias), number: true },
+  { title: "Baseline's mean", value: (row) => row.baseline?.mean_absolute, show: (row) => percent(row.baseline?.mean_absolute), number: true },
+];
+
+function stepsCase(one: Json): HTMLElement[] {
+  const predicted = one.steps.filter((step: Json) => step.measured_s && step.predicted_s);
+  const shown = predicted.filter((step: Json) => step.interval).slice(0, 60);
+  const ratio = (value: number, step: Json): number => value / step.measured_s;
+  const picture = intervals(
+    shown.map((step: Json) => ({
+      label: h("span", {}, name(step.model), " ", h("small", {}, name(step.hardware))),
+      p10: ratio(step.interval.p10, step), p50: ratio(step.interval.p50, step), p90: ratio(step.interval.p90, step),
+      point: ratio(step.predicted_s, step),
+      text: signedPercent(step.error),
+    })),
+    { lines: [{ name: "measured", value: 1 }], format: (value) => fixed(value, 2), pointName: "from components" },
+  );
+  const rows = table<Json>(
+    [
+      { title: "Step", value: (row) => row.id },
+      { title: "Model", value: (row) => row.model },
+      { title: "Hardware", value: (row) => row.hardware },
+      { title: "Layout", value: (row) => row.layout, wide: true },
+      { title: "Measured", value: (row) => row.measured_s, show: (row) => duration(row.measured_s), number: true },
+      { title: "Predicted", value: (row) => row.predicted_s, show: (row) => duration(row.predicted_s), number: true },
+      { title: "Error", value: (row) => row.error, show: (row) => signedPercent(row.error), number: true },
+      { title: "P10 to P90", value: (row) => row.interval?.p50, show: (row) => span(row.interval, duration), number: true },
+      { title: "Baseline", value: (row) => row.baseline_error, show: (row) => signedPercent(row.baseline_error), number: true },
+    ],
+    one.steps,
+  );
+  return [
+    table(errorColumns, [...one.demands, ...one.summaries] as Json[], { caption: "Errors of step times; the baseline is one constant MFU." }),
+    shown.length ? h("div", {}, h("h3", {}, shown.length < predicted.length ? `Over the measured step, the first ${shown.length} of ${predicted.length}` : "Over the measured step"), picture) : h("div"),
+    folded(`${one.steps.length} steps`, rows),
+  ];
+}
+
+const folded = (title: string, ...content: HTMLElement[]): HTMLElement => h("details", {}, h("summary", {}, title), ...content);
+
+function componentsCase(one: Json): HTMLElement[] {
+  const whole = one.components.filter((row: Json) => row.table === null);
+  const single = one.components.filter((row: Json) => row.table !== null);
+  return [componentsTable(whole), ...(single.length ? [folded(`${single.length} rows by table`, componentsTable(single))] : [])];
+}
+
+function componentsTable(rows: Json[]): HTMLElement {
+  return table<Json>(
+      [
+        { title: "Profile", value: (row) => row.profile },
+        { title: "Kernels", value: (row) => row.family },
+        { title: "Rows", value: (row) => row.rows, number: true },
+        { title: "Median error", value: (row) => row.median, show: (row) => percent(row.median), number: true },
+        { title: "P90", value: (row) => row.p90, show: (row) => percent(row.p90), number: true },
+        { title: "Roofline's median", value: (row) => row.roofline_median, show: (row) => percent(row.roofline_median), number: true },
+        { title: "Goal", value: (row) => row.goal, show: (row) => percent(row.goal), number: true },
+        { title: "Table", value: (row) => row.table, wide: true },
+      ],
+      rows,
+    );
+}
+
+function servingCase(one: Json): HTMLElement[] {
+  const rows = one.deployments.flatMap((deployment: Json) => deployment.figures.map((figure: Json) => ({ ...figure, id: deployment.id, set: deployment.set })));
+  return [
+    table<Json>(
+      [
+        { title: "Rows", value: (row) => row.name },
+        { title: "Figure", value: (row) => row.figure },
+        { title: "Mean error", value: (row) => row.prediction.mean_absolute, show: (row) => percent(row.prediction.mean_absolute), number: true },
+        { title: "Bias", value: (row) => row.prediction.bias, show: (row) => signedPercent(row.prediction.bias), number: true },
+        { title: "Roofline's mean", value: (row) => row.roofline.mean_absolute, show: (row) => percent(row.roofline.mean_absolute), number: true },
+        { title: "Inside the interval", value: (row) => row.interval?.coverage, show: (row) => percent(row.interval?.coverage), number: true },
+      ],
+      [...one.demands, ...one.summaries],
+    ),
+    folded(
+      `${rows.length} figures of ${one.deployments.length} deployments`,
+      table<Json>(
+        [
+          { title: "Deployment", value: (row) => row.id },
+          { title: "Figure", value: (row) => row.name },
+          { title: "Published", value: (row) => row.published, show: (row) => number(row.published), number: true },
+          { title: "Predicted", value: (row) => row.predicted, show: (row) => number(row.predicted), number: true },
+          { title: "Error", value: (row) => row.error, show: (row) => signedPercent(row.error), number: true },
+        ],
+        rows,
+      ),
+    ),
+  ];
+}
+
+function caseSection(one: Json): HTMLElement {
+  const content = one.figures ? figuresCase(one) : one.steps ? stepsCase(one) : one.components ? componentsCase(one) : servingCase(one);
+  return section(one.name, h("span", { class: one.passed ? "good" : "bad" }, one.passed ? "within its tolerances" : "outside a tolerance"), ...content);
+}
+
+function renderCases(json: Json, root: HTMLElement): void {
+  const failed = json.cases.filter((one: Json) => !one.passed);
+  root.append(answer(json.passed ? `All ${json.cases.length} cases are within their tolerances.` : `${failed.length} of ${json.cases.length} cases are outside a tolerance.`));
+  if (failed.length) root.append(notice(true, `Outside: ${failed.map((one: Json) => one.name).join(", ")}`));
+  const scored = json.intervals.filter((one: Json) => one.step);
+  if (scored.length)
+    root.append(
+      section("Intervals of steps", "Eight of ten measured values should lie inside.",
+        table<Json>(
+          [
+            { title: "Rows", value: (row) => row.name },
+            { title: "Number", value: (row) => row.step.rows, number: true },
+            { title: "Inside", value: (row) => row.step.coverage, show: (row) => percent(row.step.coverage), number: true },
+            { title: "Half width", value: (row) => row.step.half_width, show: (row) => percent(row.step.half_width), number: true },
+            { title: "Baseline's inside", value: (row) => row.baseline?.coverage, show: (row) => percent(row.baseline?.coverage), number: true },
+            { title: "Baseline's half width", value: (row) => row.baseline?.half_width, show: (row) => percent(row.baseline?.half_width), number: true },
+          ],
+          scored,
+        )),
+    );
+  root.append(...json.cases.map(caseSection));
+}
+
+function renderLedger(json: Json, root: HTMLElement): void {
+  root.append(
+    answer(json.measured ? `${json.inside} of ${json.measured} measured predictions lie inside their interval.` : "None of the recorded predictions has been measured yet."),
+    figures([{ name: "Measured", value: String(json.measured) }, { name: "Inside the interval", value: String(json.inside) }, { name: "Open", value: String(json.open) }]),
+    section("Predictions before their measurement", null,
+      table<Json>(
+        [
+          { title: "Plan", value: (row) => row.plan },
+          { title: "Recorded", value: (row) => row.date, show: (row) => String(row.date).slice(0, 10) },
+          { title: "Step, P10 to P90", value: (row) => row.time_s?.p50, show: (row) => span(row.time_s, duration), number: true },
+          { title: "Measured", value: (row) => row.time_s?.measured, show: (row) => duration(row.time_s?.measured), number: true },
+          { title: "Error", value: (row) => row.time_s?.error, show: (row) => signedPercent(row.time_s?.error), number: true },
+          { title: "Peak memory, P10 to P90", value: (row) => row.peak_bytes?.p50, show: (row) => span(row.peak_bytes, gigabytes), number: true },
+          { title: "Profile", value: (row) => row.profile },
+        ],
+        json.entries,
+      )),
+    foldedSection("Sources of the measurements", "", () => h("div", {}, ...json.entries.filter((one: Json) => one.source).map((one: Json) => h("p", {}, name(`${one.plan}: ${one.source}`))))),
+  );
+}
+
+export const validate: View = {
+  kinds: ["validate", "validate-ledger"],
+  title: (result: Result) => (outputOf(result) === "validate" ? "Predictions beside published figures" : "The ledger of predictions"),
+  render(result, root) {
+    if (outputOf(result) === "validate") renderCases(result.json, root);
+    else renderLedger(result.json, root);
+  },
+};

@@ -1,0 +1,42 @@
+// What is computed once for segments that are alike: slots share those of equal layers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "model/program/program.h"
+
+namespace plumbline::sim {
+
+// `Value` may depend on a segment's block, operators, stream and share.
+template <class Value>
+class SegmentMemo {
+ public:
+  // Returns the value of the segment, computed by make() on first use. A linear search suffices: a block has few
+  // distinct segments, and most differ in their first operator.
+  template <class Make>
+  Value& find(const model::Segment& segment, const Make& make) {
+    if (known_.size() <= segment.block) known_.resize(segment.block + std::size_t{1});
+    std::deque<Known>& known = known_[segment.block];
+    const auto found = std::ranges::find_if(known, [&](const Known& one) {
+      return one.operators == segment.operators && one.stream == segment.stream && one.share == segment.share;
+    });
+    if (found != known.end()) return found->value;
+    known.push_back({segment.stream, segment.share, segment.operators, make()});
+    return known.back().value;
+  }
+
+ private:
+  struct Known {
+    model::Stream stream;
+    double share;
+    std::vector<std::uint16_t> operators;
+    Value value;
+  };
+  std::vector<std::deque<Known>> known_;  // [block]
+};
+
+}  // namespace plumbline::sim

@@ -1,0 +1,98 @@
+// SIGINT and SIGTERM end a verb early: what is done so far is kept and reported, and the exit code is that of the
+// signal.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "real/executor/training/checkpoint.h"
+#include "tests/support/command.h"
+
+namespace plumbline::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int of_signals = 128;
+
+std::string read(const fs::path& path) { return model::read_text_file(path.string()).value(); }
+
+// Sends the signal as soon as `ready` holds; returns the exit code.
+template <class Ready>
+int exit_after(Background& process, int signal, const Ready& ready) {
+  while (process.running() && !ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  ::kill(process.process(), signal);
+  const int status = process.wait();
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(Signals, ATrainingStopsAfterItsStepAndGoesOnExactly) {
+  const TemporaryDirectory folder;
+  const std::string stopped = (folder.path() / "stopped").string(), whole = (folder.path() / "whole").string();
+  const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
+  Background training({plumbline_program(), "run", small_training_plan(), "--steps", "100000", "--checkpoint", stopped,
+                       "--json", answer.string()},
+                      errors.string());
+  EXPECT_EQ(exit_after(training, SIGTERM, [&] { return fs::exists(errors) && !read(errors).empty(); }),
+            of_signals + SIGTERM);
+  const auto reached = real::latest_checkpoint(stopped);
+  ASSERT_TRUE(reached) << read(errors);
+  EXPECT_EQ(json::parse(read(answer))["training"]["loss"].size(), static_cast<std::size_t>(*reached));
+  EXPECT_NE(read(errors).find("stopped after step " + std::to_string(*reached) + " of 100000: " + stopped),
+            std::string::npos)
+      << read(errors);
+  const std::string steps = "run " + small_training_plan() + " --steps " + std::to_string(*reached + 2);
+  ASSERT_EQ(plumbline(steps + " --resume --checkpoint " + stopped).exit_code, 0);
+  ASSERT_EQ(plumbline(steps + " --checkpoint " + whole).exit_code, 0);
+  std::string newest = std::to_string(*reached + 2);
+  newest = "step-" + std::string(8 - newest.size(), '0') + newest;
+  for (const char* file : {"manifest.json", "rank-00000.bin", "rank-00001.bin"})
+    EXPECT_TRUE(read(fs::path(stopped) / newest / file) == read(fs::path(whole) / newest / file)) << file;
+}
+
+TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
+  const TemporaryDirectory folder;
+  const fs::path results = folder.path() / "results.db", log = folder.path() / "results.db-wal";
+  const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
+  const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/examples/host-dualpipe.toml";
+  const std::string over = "batch.global_batch_size=4..512:4";
+  Background sweep({plumbline_program(), "sweep", plan, "--over", over, "--over", "cluster.gpus=2,4", "--json",
+                    answer.string(), "--resume", results.string()},
+                   errors.string());
+  constexpr std::uintmax_t some = 8 * 4096;  // bytes of the log: after some results
+  const auto ready = [&] {
+    std::error_code missing;
+    const std::uintmax_t bytes = fs::file_size(log, missing);
+    return !missing && bytes > some;
+  };
+  EXPECT_EQ(exit_after(sweep, SIGINT, ready), of_signals + SIGINT);
+  const json partial = json::parse(read(answer));
+  EXPECT_EQ(partial["complete"], false);
+  EXPECT_NE(read(errors).find("the answer is incomplete; a later run with --resume goes on"), std::string::npos);
+  std::size_t simulated = 0;
+  for (const json& point : partial["points"])
+    if (point["feasible"] == true) ++simulated;
+  EXPECT_GT(simulated, 0U);
+  const std::string arguments = "sweep " + plan + " --over " + over + " --over cluster.gpus=2,4 --json - ";
+  const CommandResult resumed = plumbline(arguments + "--resume " + results.string()), alone = plumbline(arguments);
+  EXPECT_EQ(json::parse(resumed.output)["complete"], true);
+  EXPECT_EQ(resumed.output, alone.output);
+}
+
+// What has no answer yet ends as a program without handlers would.
+TEST(Signals, AVerbWithoutAnAnswerEndsByTheSignal) {
+  const TemporaryDirectory folder;
+  const fs::path log = folder.path() / "results.db-wal", answer = folder.path() / "answer.json";
+  Background campaign({plumbline_program(), "campaign", "deepseek-v3-2048xh800", "--no-interval", "--seeds", "1000000",
+                       "--json", answer.string(), "--resume", (folder.path() / "results.db").string()});
+  EXPECT_EQ(exit_after(campaign, SIGTERM, [&] { return fs::exists(log); }), -SIGTERM);
+  EXPECT_FALSE(fs::exists(answer));
+}
+
+}  // namespace
+}  // namespace plumbline::tests

@@ -1,0 +1,51 @@
+#include "tests/fuzz/targets.h"
+
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::fuzz {
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all = [] {
+    const std::string inputs = "tests/golden/inputs/";
+    std::vector<Target> list = {
+        {"plan", &read_plan_text, {"examples"}},
+        {"config", &read_model_config, {"examples/models"}},
+        {"topology", &read_topology, {"topologies"}},
+        {"device", &read_device, {"topologies/devices"}},
+        {"nccl-topology", &read_nccl_topology, {inputs + "nccl-h100.xml"}},
+        {"profile", &read_profile},
+        {"stack", &read_stack, {"calibrate/stacks"}},
+        {"reliability", &read_reliability, {"calibrate/reliability"}},
+        {"expert-loads", &read_expert_loads},
+        {"schedule-costs", &read_schedule_costs, {inputs + "uneven_stages.csv", inputs + "uneven_stages.toml"}},
+        {"measurement-csv", &read_measurement_csv, {inputs + "component-gemms.csv"}},
+        {"measurement-jsonl", &read_measurement_lines, {inputs + "h100-made-up.jsonl"}},
+        {"kernel-trace", &read_kernel_trace, {inputs + "chunk-of-h100.csv"}},
+        {"kineto", &read_kineto, {inputs + "kineto-trace.json", "tests/data/h100-pytorch-trace.json.gz"}},
+        {"nccl-tests", &read_nccl_tests, {inputs + "nccl-tests.txt"}},
+        {"megatron", &read_launch_script, {inputs + "megatron"}},
+        {"result", &read_stored_result, {inputs + "host-dualpipe-measured.json"}},
+        {"case", &read_validation_case, {"calibrate/cases"}},
+        {"host-cases", &read_host_cases, {"real/host/cases"}},
+        {"ledger", &read_ledger, {"calibrate/ledger"}},
+        {"checkpoint-file", &read_checkpoint_file},
+        {"checkpoint-manifest", &read_checkpoint_manifest},
+        {"control-channel", &take_control_bytes},
+        {"prediction", &predict_plan, {}, 512, &mutate_plan},
+    };
+    for (Target& target : configuration_targets()) list.push_back(std::move(target));
+    return list;
+  }();
+  return all;
+}
+
+std::string input_file(const std::string& name, std::string_view input) {
+  static const tests::TemporaryDirectory folder;
+  return folder.write(name, input).string();
+}
+
+std::string in_repository(const std::string& path) {
+  return std::string(PLUMBLINE_SOURCE_DIR).append("/").append(path);
+}
+
+}  // namespace plumbline::fuzz

@@ -1,0 +1,27 @@
+// Schedules of many ranks: the cost of ordering them grows with their ops, and no count ends at 16 bits.
+#include <gtest/gtest.h>
+
+#include "model/schedule/costed_schedule.h"
+#include "model/schedule/schedule.h"
+
+namespace plumbline::model {
+namespace {
+
+// One micro-batch passes all ranks forwards and backwards: P (F + B), with F = 1 and B = 2.
+TEST(WideSchedule, RanksAndOpsBeyond16BitsAreDistinct) {
+  for (const char* name : {"gpipe", "1f1b"}) {
+    const auto kind = find_schedule(name);
+    ASSERT_TRUE(kind);
+    const ScheduleShape shape{.ranks = 70'000, .micro_batches = 1};
+    CostTable costs;
+    costs.uniform = {.F = 1, .B = 2, .I = 1, .W = 1, .FB = 3, .p2p = 0};
+    const auto output = evaluate_schedule(**kind, shape, costs);
+    ASSERT_TRUE(output) << to_string(output.error());
+    EXPECT_EQ(output->evaluation.makespan, 210'000) << name;
+    EXPECT_EQ(output->lower_bound, 210'000) << name;
+    EXPECT_EQ(output->evaluation.start.back().front(), 69'999) << name;
+  }
+}
+
+}  // namespace
+}  // namespace plumbline::model

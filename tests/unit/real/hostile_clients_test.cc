@@ -1,0 +1,269 @@
+// Strangers at the port of rank 0: whatever they do, the job goes on, and rank 0 reports each kind of them once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "real/bootstrap/bootstrap.h"
+#include "real/bootstrap/detail/frame.h"
+#include "real/bootstrap/detail/handshake.h"
+#include "real/bootstrap/detail/socket.h"
+#include "tests/support/real/channel_ranks.h"
+
+namespace plumbline::real {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::SizeIs;
+using tests::local_rank;
+
+// The payload that a stranger of these tests reads.
+constexpr std::uint64_t readable = 4096;
+
+std::unique_ptr<Socket> stranger(int port) {
+  return std::make_unique<Socket>(connect_to("127.0.0.1", port, Deadline::max()).value(), readable);
+}
+
+// Sends bytes as they are; rank 0 may have closed the connection.
+void send_raw(const Socket& socket, const std::string& bytes) {
+  ::send(socket.file(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+void wait_for_end(Socket& socket) {
+  while (socket.receive(Deadline::max())) continue;
+}
+
+struct Outcome {
+  std::string error;  // of rank 0
+  std::vector<std::string> log, gathered;
+};
+
+// Runs a job of three ranks in which `before` has the port before another rank does; `options` are those of rank 0.
+Outcome job_among(const std::function<void(int port)>& before, ChannelOptions options = {}) {
+  Outcome outcome;
+  options.log = [&](const std::string& line) { outcome.log.push_back(line); };
+  std::vector<std::jthread> others;
+  const auto first = listen_as_first(local_rank(0, 3), options, [&](int port) {
+    // Rank 0 must wait for connections while strangers talk to it.
+    others.emplace_back([&before, port] {
+      before(port);
+      std::vector<std::jthread> ranks;
+      for (const std::int32_t rank : {1, 2})
+        ranks.emplace_back([rank, port] {
+          const auto channel = connect_to_first(local_rank(rank, 3, port), {});
+          if (channel) (*channel)->gather("rank " + std::to_string(rank)).value();
+        });
+    });
+  });
+  if (!first) {
+    outcome.error = to_string(first.error());
+  } else {
+    outcome.gathered = (*first)->gather("rank 0").value();
+    others.clear();
+  }
+  return outcome;
+}
+
+const auto all_came = testing::ElementsAre("rank 0", "rank 1", "rank 2");
+
+TEST(HostileClients, WithoutTheTokenAreRefusedOneByOneAndReportedOnce) {
+  constexpr int tries = 200;
+  int refused = 0;
+  const Outcome job = job_among([&](int port) {
+    for (int i = 0; i < tries; ++i) {
+      Bootstrap own = local_rank(1 + i % 2, 3, port);
+      own.token += std::to_string(i);
+      const auto channel = connect_to_first(own, {});
+      if (!channel && to_string(channel.error()).ends_with("it does not have the token of this job")) ++refused;
+    }
+  });
+  EXPECT_EQ(refused, tries);
+  EXPECT_THAT(job.gathered, all_came);
+  EXPECT_THAT(job.log,
+              testing::ElementsAre("rank 0 refuses a connection of 127.0.0.1: it does not have the token of this job"));
+}
+
+// Port scans, other protocols, hellos without an end, lengths that no memory has, all of them open at a time.
+TEST(HostileClients, SendWhatIsNotOfTheProtocol) {
+  std::vector<std::unique_ptr<Socket>> open;
+  const Outcome job = job_among([&](int port) {
+    for (int i = 0; i < 20; ++i) {
+      stranger(port);                  // ends at once
+      open.push_back(stranger(port));  // is silent
+      auto web = stranger(port), giant = stranger(port), half = stranger(port);
+      send_raw(*web, "GET / HTTP/1.1\r\nHost: n17\r\n\r\n");
+      std::string header = header_of({Frame::Kind::hello, ""});
+      header[12] = '\x7f';  // 545 GB
+      send_raw(*giant, header);
+      send_raw(*half, header_of({Frame::Kind::hello, std::string(44, 'x')}) + "half");
+      wait_for_end(*web);
+      wait_for_end(*giant);
+      open.push_back(std::move(half));
+    }
+  });
+  EXPECT_THAT(job.gathered, all_came);
+  EXPECT_THAT(job.log, Contains(HasSubstr("sends what is not of the protocol")));
+  EXPECT_THAT(job.log, Contains(HasSubstr("ended its connection early")));
+  EXPECT_THAT(job.log, SizeIs(2));
+}
+
+// A byte at a time, without an end: the connection gets no longer than a silent one.
+TEST(HostileClients, DripBytes) {
+  std::atomic<bool> over = false;
+  std::jthread drip;
+  const auto start = [&](int port) {
+    drip = std::jthread([&over, port] {
+      const auto socket = stranger(port);
+      const std::string bytes = header_of({Frame::Kind::hello, std::string(400, 'x')}) + std::string(399, 'x');
+      for (std::size_t i = 0; !over; i = (i + 1) % bytes.size()) {
+        send_raw(*socket, bytes.substr(i, 1));
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      }
+    });
+  };
+  const Outcome job = job_among(start);
+  EXPECT_THAT(job.gathered, all_came);
+  over = true;
+  drip.join();
+  // Rank 0 keeps its deadline.
+  over = false;
+  const auto alone = listen_as_first(local_rank(0, 2), {.connect_s = 0.5}, start);
+  over = true;
+  ASSERT_FALSE(alone);
+  EXPECT_THAT(to_string(alone.error()), HasSubstr("rank 1 did not connect to 127.0.0.1:"));
+}
+
+TEST(HostileClients, AreDroppedWhenTheirHandshakeTakesTooLong) {
+  const Outcome job = job_among(
+      [&](int port) {
+        const auto silent = stranger(port);
+        wait_for_end(*silent);
+      },
+      {.handshake_s = 2});
+  EXPECT_THAT(job.gathered, all_came);
+  EXPECT_THAT(job.log,
+              Contains("rank 0 refuses a connection of 127.0.0.1: it has not finished its handshake within 2 s"));
+}
+
+// More silent strangers than may wait, whose oldest make way for whoever comes.
+TEST(HostileClients, FillTheQueue) {
+  std::vector<std::unique_ptr<Socket>> open;
+  const Outcome job = job_among([&](int port) {
+    for (int i = 0; i < 400; ++i) open.push_back(stranger(port));
+  });
+  EXPECT_THAT(job.gathered, all_came);
+  EXPECT_THAT(job.log, Contains(HasSubstr("is silent while many others connect")));
+}
+
+// Plays all that a rank has sent to a later job with the same token, and sends rank 0 its own messages.
+TEST(HostileClients, ReplayAndReflect) {
+  std::string recorded;
+  const auto record = [&](const Frame& frame) { recorded += header_of(frame) + frame.bytes; };
+  const Bootstrap own = local_rank(2, 3);
+  const Identity rank{own.rank, own.ranks, own.token, own.job, "", ""};
+  const auto recording = [&](int port) {
+    const auto socket = stranger(port);
+    OtherHandshake handshake(rank);
+    std::optional<Frame> next = handshake.hello();
+    while (next) {
+      record(*next);
+      socket->send(*next, 60);
+      const auto answer = handshake.proved() ? std::nullopt : socket->receive(Deadline::max());
+      next = answer ? handshake.take(*answer).answer : std::nullopt;
+    }
+    EXPECT_TRUE(handshake.proved());
+  };
+  EXPECT_THAT(job_among(recording).gathered, all_came);
+  std::optional<Frame> answer;
+  const Outcome job = job_among([&](int port) {
+    const auto replay = stranger(port);
+    send_raw(*replay, recorded);
+    while (const auto frame = replay->receive(Deadline::max())) answer = frame;
+    const auto mirror = stranger(port);
+    mirror->send(OtherHandshake(rank).hello(), 60);
+    while (auto frame = mirror->receive(Deadline::max())) mirror->send({Frame::Kind::proof, frame->bytes}, 60);
+  });
+  EXPECT_THAT(job.gathered, all_came);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->kind, Frame::Kind::abort);
+  EXPECT_THAT(answer->bytes, HasSubstr("does not have the token of this job"));
+  EXPECT_THAT(job.log, Contains(HasSubstr("does not have the token of this job")));
+}
+
+// A rank of the job that is started with other inputs, or twice, is named with its number.
+TEST(HostileClients, RanksThatDifferAreNamed) {
+  const Outcome job = job_among([](int port) {
+    const auto plan = connect_to_first(local_rank(1, 3, port), {.inputs = "pipeline = 4"});
+    ASSERT_FALSE(plan);
+    EXPECT_EQ(to_string(plan.error()),
+              "127.0.0.1:" + std::to_string(port) +
+                  ": rank 0 refuses this process: it has other inputs: 'pipeline = 4' where rank 0 has ''");
+    const auto version = connect_to_first(local_rank(2, 3, port), {.program = "plumbline 9"});
+    EXPECT_THAT(to_string(version.error()), HasSubstr("it is plumbline 9, rank 0 is "));
+  });
+  EXPECT_THAT(job.gathered, all_came);
+  EXPECT_THAT(job.log, AllOf(Contains(HasSubstr("rank 1 at 127.0.0.1: it has other inputs: 'pipeline = 4'")),
+                             Contains(HasSubstr("rank 2 at 127.0.0.1: it is plumbline 9"))));
+}
+
+// Returns the error of rank 0 in a process that may open `files` files, of which others leave `left` once it listens.
+std::string error_with_files(rlim_t files, std::int32_t ranks, std::size_t left, int strangers) {
+  int pipe_files[2];
+  EXPECT_EQ(::pipe(pipe_files), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit limit{files, files};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    const auto first = listen_as_first(local_rank(0, ranks), {.connect_s = 2}, [&](int port) {
+      std::vector<int> taken;
+      for (int file = ::dup(0); file >= 0; file = ::dup(0)) taken.push_back(file);
+      for (std::size_t i = 0; i < left; ++i) ::close(taken[i]);
+      [[maybe_unused]] const auto written = ::write(pipe_files[1], &port, sizeof port);
+    });
+    const std::string error = first ? "" : to_string(first.error());
+    [[maybe_unused]] const auto written = ::write(pipe_files[1], error.data(), error.size());
+    ::_exit(0);
+  }
+  ::close(pipe_files[1]);
+  int port = 0;
+  std::vector<std::unique_ptr<Socket>> open;
+  if (strangers > 0 && ::read(pipe_files[0], &port, sizeof port) == sizeof port)
+    for (int i = 0; i < strangers; ++i) open.push_back(stranger(port));
+  std::string error(4096, '\0');
+  std::size_t bytes = 0;
+  while (const ssize_t got = ::read(pipe_files[0], error.data() + bytes, error.size() - bytes)) {
+    if (got < 0) break;
+    bytes += static_cast<std::size_t>(got);
+  }
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe_files[0]);
+  return error.substr(0, bytes);
+}
+
+TEST(HostileClients, FewFilesAreAnErrorAndNoEndlessLoop) {
+  EXPECT_THAT(error_with_files(256, 1100, 64, 0),
+              HasSubstr("rank 0 may have 256 files open, and needs 1172 to talk to 1100 ranks"));
+  EXPECT_THAT(error_with_files(100, 4, 5, 200),
+              AllOf(HasSubstr("ranks 1, 2, 3 did not connect to 127.0.0.1:"), HasSubstr("connections were refused")));
+  EXPECT_THAT(error_with_files(100, 4, 0, 1),
+              HasSubstr("rank 0 can open no more files, and ranks 1, 2, 3 did not connect yet"));
+}
+
+}  // namespace
+}  // namespace plumbline::real

@@ -1,0 +1,182 @@
+// The kinds of pages that are tested: a command, texts that its page must show, made of the JSON of the same command,
+// and what else a kind promises. Figures are written here by the rules of docs/pages.md, not by the code of the page.
+
+import { planKinds } from "./plan_kinds.mjs";
+
+const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
+const percent = (fraction) => `${(fraction * 100).toFixed(1)} %`;
+
+/** Four significant digits with the unit, for 1 us to 999 s, and 0. */
+const duration = (seconds) => {
+  const [value, unit] = seconds >= 1 || seconds === 0 ? [seconds, "s"] : seconds >= 1e-3 ? [seconds * 1e3, "ms"] : [seconds * 1e6, "us"];
+  return `${value.toFixed(value >= 999.95 ? 0 : value >= 99.995 ? 1 : value >= 9.9995 ? 2 : 3)} ${unit}`;
+};
+
+/** A timeline: zoom by wheel, keys and buttons, a span chosen by keyboard and heard, a rank opened and left. */
+async function timeline(page, check, label) {
+  const view = page.locator(".timeline").first();
+  const canvas = view.locator(".picture canvas");
+  const range = () => view.locator("output").innerText();
+  await view.scrollIntoViewIfNeeded();
+  const whole = await range();
+  const box = await canvas.boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 40);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -400);
+  await page.keyboard.up("Control");
+  await page.waitForTimeout(50);
+  check((await range()) !== whole, `${label}: the wheel does not zoom`);
+  await canvas.focus();
+  await page.keyboard.press("0");
+  check((await range()) === whole, `${label}: the key 0 does not show the whole step`);
+  for (const key of ["+", "ArrowRight"]) {
+    const before = await range();
+    await page.keyboard.press(key);
+    check((await range()) !== before, `${label}: the key ${key} does nothing`);
+  }
+  await page.keyboard.press("0");
+  await page.keyboard.press(".");
+  const heard = await page.locator("[aria-live]").first().innerText();
+  check(/start [\d.]+ s, duration [\d.]+ [mu]?s, rank 0/.test(heard), `${label}: the chosen span is announced as '${heard}'`);
+  check(await view.locator(".tip").isVisible(), `${label}: the chosen span is not described`);
+  const height = (await canvas.boundingBox()).height;
+  await page.keyboard.press("Enter");
+  check((await view.locator("select").inputValue()) === "0", `${label}: Enter does not open the rank`);
+  check((await canvas.boundingBox()).height !== height, `${label}: the rank has no streams`);
+  await page.keyboard.press("Escape");
+  check((await view.locator("select").inputValue()) === "-1", `${label}: Escape does not lead back`);
+  const colors = await canvas.evaluate((element) => new Set(new Uint32Array(element.getContext("2d").getImageData(0, 0, element.width, element.height).data.buffer)).size);
+  check(colors > 4, `${label}: the timeline has only ${colors} colours`);
+  return heard;
+}
+
+export const kinds = [
+  {
+    name: "memory",
+    command: "memory deepseek-v3-2048xh800",
+    shows: ({ memory }) => [gigabytes(memory.peak_bytes), gigabytes(memory.capacity_bytes), ...memory.stages.map((rank) => gigabytes(rank.peak_bytes))],
+  },
+  {
+    name: "memory that does not fit",
+    command: "memory llama-3-8b-64xh800 --set batch.micro_batch_size=16",
+    exit: 2,
+    shows: ({ memory }) => ["It does not fit", gigabytes(memory.peak_bytes), memory.advice.fitting[0].set[0]],
+  },
+  {
+    name: "schedule",
+    command: "schedule dualpipe --ranks 4 --micro-batches 10",
+    shows: ({ schedule }) => [`rank ${schedule.ranks - 1}`, percent(schedule.idle.reduce((sum, idle) => sum + idle, 0) / (schedule.makespan * schedule.ranks))],
+    also: async (page, { schedule }, check) => {
+      const blocks = await page.locator("article svg rect title").count();
+      check(blocks > schedule.ranks * schedule.micro_batches, `the picture has only ${blocks} ops`);
+    },
+  },
+  {
+    name: "schedule all",
+    command: "schedule all --ranks 4 --micro-batches 8",
+    shows: ({ schedules }) => schedules.map((one) => one.kind),
+  },
+  {
+    name: "sweep",
+    command: "sweep deepseek-v3-2048xh800 --fidelity closed-form --over overlap.communication_sms=16..24:4",
+    shows: ({ points, optimum }) => [duration(optimum.time_s), ...points.map((point) => duration(point.step.time_s)), ...points.map((point) => percent(point.step.mfu))],
+  },
+  {
+    name: "sweep tornado",
+    command: "sweep llama-3-8b-64xh800 --fidelity closed-form --tornado --over cluster.nic_gbps=200,400",
+    shows: ({ inputs, tornado }) => [inputs[0].name, duration(tornado.base["step.time_s"])],
+  },
+  {
+    name: "sweep solve",
+    command: "sweep llama-3-8b-64xh800 --fidelity closed-form --solve cluster.nic_gbps --for step.time_s=6.26",
+    shows: ({ solve }) => [solve.key, duration(solve.target)],
+  },
+  {
+    name: "campaign",
+    command: "campaign llama-3-405b-16384xh100 --seeds 3 --no-interval",
+    shows: ({ campaign }) => [`${campaign.days.p50.toFixed(1)} days`, percent(campaign.mean_goodput)],
+  },
+  {
+    name: "serve",
+    command: "serve llama-3-70b-8xh100",
+    shows: ({ serving }) => [duration(serving.tpot_s), duration(serving.ttft_unloaded_s), `$${serving.usd_per_million_output_tokens.toFixed(3)}`, serving.bound_by],
+  },
+  {
+    name: "chunk",
+    command: "compare deepseek-v3-2048xh800 h800_dualpipe_chunk",
+    shows: ({ comparison: { chunk, totals, classes } }) => [chunk, ...[...totals, ...classes].flatMap((row) => [row.name, duration(row.predicted_s), duration(row.measured_s)])],
+  },
+  {
+    name: "trace",
+    // What was recorded is a step that was predicted with other links.
+    before: ["simulate", "llama-3-8b-64xh800", "--set", "cluster.nic_gbps=200", "--trace-ranks", "0", "--trace", "trace-of-a-rank.json.gz"],
+    command: "compare llama-3-8b-64xh800 trace-of-a-rank.json.gz",
+    shows: ({ comparison: { totals, classes, worst } }) => [
+      ...[...totals, ...classes].flatMap((row) => [row.name, duration(row.measured_s)]),
+      ...worst.map((row) => row.advice),
+      "reduce_scatter",
+    ],
+  },
+  {
+    name: "validate",
+    command: "validate deepseek-v3-2048xh800 h800-dualpipe-chunk",
+    shows: ({ cases }) => cases.flatMap((one) => [one.name, ...one.figures.map((figure) => figure.name)]),
+  },
+  {
+    name: "validate ledger",
+    command: "validate --ledger",
+    shows: ({ entries }) => entries.map((entry) => entry.plan),
+  },
+  {
+    name: "simulate",
+    command: "simulate deepseek-v3-2048xh800 --draws 16",
+    shows: ({ step, interval, bound, memory, run }) => [
+      duration(interval.time_s.p50),
+      `${duration(step.time_s)} from components alone`,
+      percent(step.mfu),
+      percent((step.mfu * interval.tokens_per_s.p50) / step.tokens_per_s),
+      `${(interval.tokens_per_s.p50 / 1e6).toFixed(3)} M`,
+      duration(bound.flops_at_peak_s),
+      ...bound.lost.slice(0, 8).map((part) => part.cause),
+      ...memory.stages.map((rank) => gigabytes(rank.peak_bytes)),
+      ...run.phases.map((phase) => phase.source),
+      "An overlapped pair, kernel by kernel",
+      "How close is this to reality?",
+    ],
+    also: async (page, result, check) => {
+      await timeline(page, check, "simulate");
+      check((await page.locator(".timeline").count()) === 2, "simulate: there is no picture of an overlapped pair");
+      const stored = await page.evaluate(() => JSON.parse(document.querySelector('script[data-block="extra"]').textContent).timelines[0].count);
+      check(stored > 1e5, `simulate: the timeline has only ${stored} spans`);
+    },
+  },
+  {
+    name: "run",
+    command: "run host-dualpipe --backend host --clock profile --steps 2",
+    shows: ({ step, training }) => [duration(step.time_s), `${training.loss.length} steps`],
+    also: async (page, result, check) => {
+      const heard = await timeline(page, check, "run");
+      const { columns, spans } = result.timeline;
+      const [rank, stream, depth, start] = ["rank", "stream", "depth", "start_ps"].map((name) => columns.indexOf(name));
+      const first = Math.min(...spans.filter((row) => row[rank] === 0 && row[stream] === 0 && row[depth] === 0).map((row) => row[start]));
+      check(heard.includes(`start ${(first / 1e12).toFixed(6)} s`), `run: the first span does not start at ${first} ps: ${heard}`);
+    },
+  },
+  {
+    name: "compare",
+    command: "compare llama-3-8b-64xh800 llama-3-8b-fsdp-64xh100 --no-interval",
+    shows: ({ subjects, waterfalls }) => [
+      ...subjects.flatMap((subject) => [subject.name, duration(subject.step.time_s), gigabytes(subject.memory.peak_bytes)]),
+      ...waterfalls[0].rows.filter((row) => Math.abs(row.to_s - row.from_s) > 0.01 * waterfalls[0].to_s).map((row) => row.name),
+      waterfalls[0].reasons,
+    ],
+    also: async (page, result, check) => {
+      await timeline(page, check, "compare");
+      const outputs = page.locator(".timeline output");
+      await page.locator(".timeline button", { hasText: "+" }).first().click();
+      const [first, , second] = await outputs.allInnerTexts();
+      check(first === second, `compare: the timelines do not move together: ${first}, ${second}`);
+    },
+  },
+  ...planKinds,
+];

@@ -1,0 +1,54 @@
+// What is wrong with the look of a page, evaluated inside of it. Each function returns findings as sentences.
+
+/** Text that lies outside of the window or of a box that does not scroll. */
+export function cutOff() {
+  const findings = [];
+  const sideways = document.documentElement.scrollWidth - innerWidth;
+  if (sideways > 0) findings.push(`the page is ${sideways} px wider than the window`);
+  const scrolls = (element) => element.closest(".scroll, pre, [data-scroll]") !== null;
+  for (const element of document.querySelectorAll("article *, footer *")) {
+    if (element instanceof SVGElement || element.closest("svg, .unseen") || element.childElementCount || !element.textContent.trim()) continue;
+    const box = element.getBoundingClientRect();
+    if (!box.width || scrolls(element)) continue;
+    const words = `'${element.textContent.trim().slice(0, 40)}'`;
+    if (box.left < -1 || box.right > innerWidth + 1) findings.push(`${words} leaves the window`);
+    const hides = getComputedStyle(element).overflowX !== "visible" && element.scrollWidth > element.clientWidth + 1;
+    if (hides) findings.push(`${words} is cut off`);
+  }
+  return findings;
+}
+
+/** Text whose contrast with what lies behind it is below 4.5, or 3 where it is large. */
+export function contrasts() {
+  const parse = (color) => (color.match(/[\d.]+/g) ?? []).map(Number);
+  const luminance = ([r, g, b]) => [r, g, b].map((c) => (c / 255 <= 0.03928 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const color = parse(getComputedStyle(one).backgroundColor);
+      if (color.length === 3 || color[3] > 0.5) return color;
+    }
+    return [255, 255, 255];
+  };
+  const findings = new Set();
+  for (const element of document.querySelectorAll("article *, footer *")) {
+    if (element instanceof SVGElement || element.childElementCount || !element.textContent.trim() || element.closest(".unseen")) continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [luminance(parse(style.color)), luminance(behind(element))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < (parseFloat(style.fontSize) >= 24 ? 3 : 4.5)) findings.add(`'${element.textContent.trim().slice(0, 30)}' has a contrast of ${ratio.toFixed(2)}`);
+  }
+  return [...findings];
+}
+
+/** Pictures and controls without a name for screen readers. */
+export function unnamed() {
+  const findings = [];
+  for (const element of document.querySelectorAll('[role="img"], svg[role], canvas'))
+    if (!element.getAttribute("aria-label") && !element.closest('[role="img"]')) findings.push("a picture has no name");
+  for (const element of document.querySelectorAll("button, a, input, summary, select")) {
+    const text = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent ?? element.textContent;
+    if (!text?.trim()) findings.push(`a ${element.tagName.toLowerCase()} has no name`);
+  }
+  if (!document.title.trim() || document.querySelectorAll("h1").length === 0) findings.push("there is no heading");
+  return findings;
+}

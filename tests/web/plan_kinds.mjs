@@ -1,0 +1,85 @@
+// The pages of `plan`: of trainings and of deployments that serve.
+
+/** Three significant digits, all digits before the point. */
+const three = (value) => {
+  const decimals = Math.max(0, 2 - Math.floor(Math.log10(value)));
+  const [whole, rest] = value.toFixed(decimals).split(".");
+  return whole.replace(/\B(?=(\d{3})+$)/g, ",") + (rest ? `.${rest}` : "");
+};
+
+const chance = (share) => {
+  if (share > 0 && share < 0.01) return "< 1 %";
+  return share < 1 && share > 0.99 ? "> 99 %" : `${Math.round(share * 100)} %`;
+};
+
+/** MFU and tokens/s of a GPU in the middle of the interval, which both go with the time. */
+const speedTexts = ({ step, interval }) => {
+  const share = interval.tokens_per_s.p50 / step.tokens_per_s;
+  const tokens = (step.tokens_per_s_per_gpu * share).toFixed(0).replace(/\B(?=(\d{3})+$)/g, ",");
+  return [`${(step.mfu * share * 100).toFixed(1)} %`, tokens];
+};
+
+/** A trained offer in its row: days and thousands of dollars in the middle, and how probable it is to be the best. */
+const offerTexts = (site) => [
+  site.cluster,
+  site.profile,
+  ...speedTexts(site.plans[0]),
+  `${three(site.plans[0].interval.days.p50)} days (`,
+  `$${three(site.plans[0].interval.cost_usd.p50 / 1e3)} k (`,
+  `${three(site.campaign.days.p50)} days (`,
+  chance(site.probability_best),
+  chance(site.campaign.probability_deadline),
+  chance(site.measured_share),
+];
+
+const quick = "--set search.tensor=1 --set search.context=1 --set search.pipeline=1 --set search.micro_batch_size=1";
+
+/** What a buyer prints fits on three sheets of A4, and nothing on them is cut off. */
+async function printed(page, check) {
+  await page.emulateMedia({ media: "print" });
+  const sheets = (await page.pdf({ format: "A4", preferCSSPageSize: true })).toString("latin1").match(/\/Type\s*\/Page\b/g);
+  check(sheets.length <= 3, `it prints on ${sheets.length} sheets`);
+  await page.setViewportSize({ width: 695, height: 1017 }); // A4 within its margins
+  const cut = await page.evaluate(() => [...document.querySelectorAll(".scroll")].filter((box) => box.scrollWidth > box.clientWidth + 1).length);
+  check(cut === 0, `${cut} tables are wider than the sheet`);
+}
+
+export const planKinds = [
+  {
+    name: "plan",
+    command: `plan llama-3-8b --gpus 16,32 --cluster h100-dgx,a100-dgx --objective cost --deadline 10d --budget 14k --top 2 ${quick}`,
+    shows: ({ sites, question, flips }) => [
+      "within 10 days",
+      "at most $14 k",
+      ...sites.filter((site) => site.plans.length > 0).flatMap(offerTexts),
+      ...question.assumptions,
+      ...flips.filter((flip) => flip.factor !== null).map((flip) => `×${flip.factor.toFixed(2)}`),
+      chance(sites[0].campaign.probability_budget),
+    ],
+    also: (page, result, check) => printed(page, check),
+  },
+  {
+    name: "plan of one offer without tokens",
+    command: "plan llama-3-8b-fsdp-64xh100 --top 1 --set search.tensor=1 --set search.pipeline=1",
+    shows: ({ sites }) => [`a step of ${three(sites[0].plans[0].interval.time_s.p50)} s (`, chance(sites[0].measured_share)],
+  },
+  {
+    name: "plan that does not fit",
+    command: "plan llama-3-405b --gpus 8 --cluster a100-dgx",
+    exit: 2,
+    shows: ({ sites }) => ["No offer has a plan", sites[0].no_plan_because],
+  },
+  {
+    name: "plan deployments",
+    command: "plan llama-3-70b --gpus 8,16 --cluster h100-dgx --objective throughput --top 2",
+    shows: ({ sites }) =>
+      sites.flatMap(({ plans: [{ serving, deployment }], probability_best: best }) => [
+        `${three(serving.interval.output_tokens_per_s_per_gpu.p50)} (`,
+        `$${three(serving.interval.usd_per_million_output_tokens.p50)} (`,
+        `${three(serving.interval.tpot_s.p50 * 1e3)} ms (`,
+        chance(best),
+        deployment,
+      ]),
+    also: (page, result, check) => printed(page, check),
+  },
+];
