@@ -8,7 +8,7 @@ namespace plumbline::real::cuda {
 
 namespace {
 
-const char* const reason = "this build has no GPU backend";
+const char* const reason = "this build has no GPU backend, which PLUMBLINE_CUDA=ON adds";
 
 }  // namespace
 

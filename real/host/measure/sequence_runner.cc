@@ -58,13 +58,13 @@ Copier::Copier(int cores) : cores_(cores), from_(copied_floats, 1.0F), to_(copie
 void Copier::copy() {
   const auto start = std::chrono::steady_clock::now();
   bytes_ = 0;
-  begun_ = true;
   for (std::size_t at = 0; !stopped_; at = (at + chunk_floats) % copied_floats) {
     cores_.split(chunk_floats, 1, [&](Index begin, Index end) {
       std::copy_n(from_.data() + at + static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin),
                   to_.data() + at + static_cast<std::size_t>(begin));
     });
     bytes_ += static_cast<double>(chunk_floats * sizeof(float));
+    begun_ = true;  // once it has a rate, however soon it is stopped
   }
   seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
