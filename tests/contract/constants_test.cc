@@ -12,6 +12,7 @@
 
 #include "model/profile/constant_rules.h"
 #include "model/profile/profile.h"
+#include "tests/support/folders.h"
 #include "tests/support/inputs.h"
 #include "tests/support/source_tree.h"
 #include "tests/support/temporary_directory.h"
@@ -115,7 +116,7 @@ const std::set<std::string> kReadLater = {"tile_m",
 // A constant is read by a name that is written out or put together from words, so the last word stands somewhere.
 TEST(Constants, SomethingReadsEachOne) {
   std::string text;
-  for (const SourceFile& file : read_source_tree(PLUMBLINE_SOURCE_DIR, {".h", ".cc"}))
+  for (const SourceFile& file : read_source_tree(source_folder(), {".h", ".cc"}))
     if (file.folder() == "model" || file.folder() == "sim")
       for (const std::string& line : file.lines) text += line + "\n";
   for (const model::ConstantRule& rule : model::constant_rules()) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 #include "tests/support/temporary_directory.h"
 
@@ -168,8 +169,8 @@ std::vector<std::string> layering_violations(const std::filesystem::path& root) 
 TEST(Layering, TableHasNoCycle) { EXPECT_EQ(find_cycle(kMayUse), ""); }
 
 TEST(Layering, RepositoryKeepsTheRules) {
-  ASSERT_TRUE(std::filesystem::exists(std::filesystem::path(PLUMBLINE_SOURCE_DIR) / "model/plan/plan.h"));
-  EXPECT_THAT(layering_violations(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
+  ASSERT_TRUE(std::filesystem::exists(std::filesystem::path(source_folder()) / "model/plan/plan.h"));
+  EXPECT_THAT(layering_violations(source_folder()), testing::IsEmpty());
 }
 
 // Returns the violations of a made-up tree of two correct headers and `path`, which contains `text`.

@@ -8,9 +8,12 @@ import json
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.dont_write_bytecode = True
+import processes  # noqa: E402
 
 try:
     from jsonschema import Draft202012Validator, RefResolver
@@ -125,7 +128,7 @@ def main():
     with tempfile.TemporaryDirectory() as out:
         environment = {**os.environ, "OUT": out, "PLUMBLINE": str(PLUMBLINE)}
         for command in dict.fromkeys(COMMANDS + written_commands()):
-            done = subprocess.run(f'"$PLUMBLINE" {command}', shell=True, cwd=ROOT, env=environment, capture_output=True)
+            done = processes.run(f'"$PLUMBLINE" {command}', cwd=ROOT, env=environment, capture_output=True)
             if done.returncode == 1 and not done.stdout and command not in COMMANDS:
                 continue  # a transcript of wrong input
             try:

@@ -12,9 +12,12 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+sys.dont_write_bytecode = True
+import processes  # noqa: E402
 
 ROOT, BUILD = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 EPOCH = 1700000000
@@ -22,8 +25,8 @@ IDENTIFIER = re.compile(r"SPDXRef-[A-Za-z0-9.-]+")
 
 
 def run(*command, umask=0o022, **environment):
-    subprocess.run([str(word) for word in command], check=True, umask=umask,
-                   env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), **environment})
+    processes.run([str(word) for word in command], check=True, umask=umask,
+                  env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), **environment})
 
 
 def check(holds, text):
@@ -40,7 +43,7 @@ def check_tarballs(folder):
     run(ROOT / "cmake/make-tarball", BUILD, "plumbline", first)
     run(ROOT / "cmake/make-tarball", BUILD, "plumbline", second, umask=0o077, TZ="Asia/Tokyo", LC_ALL="C.UTF-8")
     check(digest(first) == digest(second), "two tarballs of one build differ")
-    listed = subprocess.run(["tar", "--list", "--verbose", "--utc", "--file", first], capture_output=True, text=True, check=True)
+    listed = processes.run(["tar", "--list", "--verbose", "--utc", "--file", first], capture_output=True, text=True, check=True)
     lines = listed.stdout.splitlines()
     check(len(lines) > 100, f"the tarball has {len(lines)} entries")
     for line in lines:
@@ -71,18 +74,18 @@ def check_relations(document, packages):
 
 def check_libraries(packages):
     """Holds the list against the packages of the libraries that the command needs itself, found in another way."""
-    needed = subprocess.run(["objdump", "-p", BUILD / "plumbline"], capture_output=True, text=True, check=True).stdout
+    needed = processes.run(["objdump", "-p", BUILD / "plumbline"], capture_output=True, text=True, check=True).stdout
     sources = {package["name"] for package in packages.values()}
-    loader = subprocess.run(["ldd", BUILD / "plumbline"], capture_output=True, text=True, check=True).stdout
+    loader = processes.run(["ldd", BUILD / "plumbline"], capture_output=True, text=True, check=True).stdout
     for name in re.findall(r"NEEDED\s+(\S+)", needed):
         path = re.search(re.escape(name) + r" => (\S+)", loader)
         if not path:
             continue  # the loader itself
-        owner = subprocess.run(["dpkg-query", "--search", os.path.realpath(path[1])], capture_output=True, text=True)
+        owner = processes.run(["dpkg-query", "--search", os.path.realpath(path[1])], capture_output=True, text=True)
         if owner.returncode == 0:
             package = owner.stdout.split(": ")[0]
-            source = subprocess.run(["dpkg-query", "--show", "--showformat=${source:Package}", package],
-                                    capture_output=True, text=True, check=True).stdout
+            source = processes.run(["dpkg-query", "--show", "--showformat=${source:Package}", package],
+                                   capture_output=True, text=True, check=True).stdout
             check(source in sources, f"{name} of {source} is not listed")
 
 

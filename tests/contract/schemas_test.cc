@@ -16,6 +16,7 @@
 #include "model/plan/plan.h"
 #include "model/plan/plan_key_table.h"
 #include "reports/quantities.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::tests {
 namespace {
@@ -23,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-const fs::path reports_folder = fs::path(PLUMBLINE_SOURCE_DIR) / "reports";
+const fs::path reports_folder = fs::path(source_folder()) / "reports";
 
 json read_schema(const fs::path& path) { return json::parse(model::read_text_file(path.string()).value()); }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 #include "tests/support/temporary_directory.h"
 
@@ -117,15 +118,15 @@ std::vector<std::string> misplaced_headers(const std::vector<SourceFile>& files)
 }
 
 TEST(Structure, FoldersCanBeSurveyed) {
-  EXPECT_THAT(crowded_folders(checked_files(PLUMBLINE_SOURCE_DIR)), testing::IsEmpty());
+  EXPECT_THAT(crowded_folders(checked_files(source_folder())), testing::IsEmpty());
 }
 
 TEST(Structure, HeadersAreSharedOrPrivate) {
-  EXPECT_THAT(misplaced_headers(checked_files(PLUMBLINE_SOURCE_DIR)), testing::IsEmpty());
+  EXPECT_THAT(misplaced_headers(checked_files(source_folder())), testing::IsEmpty());
 }
 
 TEST(Structure, EntryPointsHaveOneUser) {
-  const auto users = users_of_headers(checked_files(PLUMBLINE_SOURCE_DIR));
+  const auto users = users_of_headers(checked_files(source_folder()));
   for (const auto& [header, reason] : kEntryPoints) {
     if (is_folder(header)) continue;
     ASSERT_TRUE(users.contains(header)) << header;
@@ -141,7 +142,7 @@ TEST(Structure, OnlyDatesComeFromTheSystemsClock) {
       {"cli/outputs.cc", "when a result was made"},
       {"cli/run.cc", "the points of a TensorBoard"},
   };
-  for (const SourceFile& file : checked_files(PLUMBLINE_SOURCE_DIR)) {
+  for (const SourceFile& file : checked_files(source_folder())) {
     if (file.path.starts_with("tests/") || dates.contains(file.path)) continue;
     for (const std::string& line : file.lines)
       for (const char* clock : {"system_clock", "std::time(", "gettimeofday", "CLOCK_REALTIME"})

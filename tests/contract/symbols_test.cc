@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 
 namespace plumbline::tests {
@@ -228,7 +229,7 @@ std::map<std::string, std::string> unused_names(const std::vector<SourceFile>& f
 }
 
 TEST(Symbols, PlumblineUsesWhatItsHeadersDeclare) {
-  auto unused = unused_names(read_source_tree(PLUMBLINE_SOURCE_DIR, {".h", ".cc", ".cu", ".cuh", ".def"}));
+  auto unused = unused_names(read_source_tree(source_folder(), {".h", ".cc", ".cu", ".cuh", ".def"}));
   for (const auto& [name, reason] : kPromised)
     EXPECT_EQ(unused.erase(name), 1U) << name << " is used now, or gone: take it from the table";
   EXPECT_THAT(unused, testing::IsEmpty()) << "use these, delete them with their tests, or move them to tests/support";

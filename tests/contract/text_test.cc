@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 #include "tests/support/temporary_directory.h"
 
@@ -130,19 +131,15 @@ std::vector<std::string> constants_without_provenance(const fs::path& root) {
   return violations;
 }
 
-TEST(Text, NothingIsLeftUnfinished) {
-  EXPECT_THAT(lines_matching(PLUMBLINE_SOURCE_DIR, kUnfinished), testing::IsEmpty());
-}
+TEST(Text, NothingIsLeftUnfinished) { EXPECT_THAT(lines_matching(source_folder(), kUnfinished), testing::IsEmpty()); }
 
 TEST(Text, NamesNoPathOfSomebodysMachine) {
-  EXPECT_THAT(lines_matching(PLUMBLINE_SOURCE_DIR, kOwnPath), testing::IsEmpty());
+  EXPECT_THAT(lines_matching(source_folder(), kOwnPath), testing::IsEmpty());
 }
 
-TEST(Text, LinksLeadSomewhere) { EXPECT_THAT(dead_links(PLUMBLINE_SOURCE_DIR), testing::IsEmpty()); }
+TEST(Text, LinksLeadSomewhere) { EXPECT_THAT(dead_links(source_folder()), testing::IsEmpty()); }
 
-TEST(Text, ConstantsNameTheirSource) {
-  EXPECT_THAT(constants_without_provenance(PLUMBLINE_SOURCE_DIR), testing::IsEmpty());
-}
+TEST(Text, ConstantsNameTheirSource) { EXPECT_THAT(constants_without_provenance(source_folder()), testing::IsEmpty()); }
 
 TEST(Text, ChecksFindWhatTheyLookFor) {
   const TemporaryDirectory tree;

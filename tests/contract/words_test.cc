@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 #include "tests/support/temporary_directory.h"
 
@@ -90,7 +91,7 @@ std::vector<std::string> refused_words(const std::filesystem::path& root) {
   return found;
 }
 
-TEST(Words, AreThoseOfTheField) { EXPECT_THAT(refused_words(PLUMBLINE_SOURCE_DIR), testing::IsEmpty()); }
+TEST(Words, AreThoseOfTheField) { EXPECT_THAT(refused_words(source_folder()), testing::IsEmpty()); }
 
 TEST(Words, AreFoundInCommentsHelpAndPages) {
   const TemporaryDirectory folder;

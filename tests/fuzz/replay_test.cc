@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "tests/fuzz/targets.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::fuzz {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path corpus = fs::path(PLUMBLINE_SOURCE_DIR) / "tests/fuzz/corpus";
+const fs::path corpus = fs::path(tests::source_folder()) / "tests/fuzz/corpus";
 
 // Returns the files below a folder, or the one file, in order of their names.
 std::vector<fs::path> files_of(const fs::path& path) {

@@ -1,5 +1,6 @@
 #include "tests/fuzz/targets.h"
 
+#include "tests/support/folders.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::fuzz {
@@ -44,8 +45,6 @@ std::string input_file(const std::string& name, std::string_view input) {
   return folder.write(name, input).string();
 }
 
-std::string in_repository(const std::string& path) {
-  return std::string(PLUMBLINE_SOURCE_DIR).append("/").append(path);
-}
+std::string in_repository(const std::string& path) { return tests::source_folder().append("/").append(path); }
 
 }  // namespace plumbline::fuzz

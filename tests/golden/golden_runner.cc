@@ -1,9 +1,6 @@
 // golden_runner [--update] ROOT BINARY_FOLDER FILE...
 // Replays transcripts and computes figures (files *.toml), and shows what differs (exit 1), or rewrites them in place.
-#include <sys/wait.h>
-
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +10,7 @@
 
 #include "tests/golden/figures.h"
 #include "tests/golden/transcript.h"
+#include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
@@ -25,10 +23,8 @@ void show_difference(const fs::path& expected, const std::string& actual) {
   const fs::path file = scratch.write("actual", actual);
   std::printf("%s is not what the command prints now (tests/golden/update rewrites it):\n", expected.c_str());
   std::fflush(stdout);
-  const std::string command =
-      "diff -u --label expected --label actual '" + expected.string() + "' '" + file.string() + "'";
-  const int status = std::system(command.c_str());
-  const bool shown = WIFEXITED(status) && WEXITSTATUS(status) == 1;
+  const bool shown =
+      run_shell("diff -u --label expected --label actual " + shell_word(expected) + " " + shell_word(file)) == 1;
   if (!shown) std::printf("%s", actual.c_str());
 }
 

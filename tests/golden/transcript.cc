@@ -1,20 +1,17 @@
 #include "tests/golden/transcript.h"
 
-#include <sys/wait.h>
-
-#include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string quoted(const fs::path& path) { return "'" + path.string() + "'"; }
 
 std::string read_file(const fs::path& path) {
   std::ostringstream text;
@@ -29,12 +26,14 @@ std::string replace_all(std::string text, const std::string& from, const std::st
   return text;
 }
 
+// Leaves out how far the command is, which it reports twice a minute where it takes so long.
 std::string with_prefix(const std::string& text, const std::string& prefix) {
+  static const std::regex progress("plumbline: [0-9]+ of [0-9]+ tasks are done");
   std::string result;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
     if (line.starts_with("$ ")) throw std::runtime_error("output would read as a command: " + line);
-    result += prefix + line + "\n";
+    if (!std::regex_match(line, progress)) result += prefix + line + "\n";
   }
   if (!text.empty() && text.back() != '\n') result += prefix + "(no line break at the end)\n";
   return result;
@@ -56,18 +55,16 @@ CommandResult run_command(const std::string& command, const fs::path& root, cons
   fs::create_directories(out);
   fs::create_directories(kept);
   const fs::path script =
-      scratch.write("script", "cd " + quoted(root) + " || exit 126\nexport PATH=" + quoted(binary_folder) +
-                                  ":\"$PATH\" OUT=" + quoted(out) + " KEPT=" + quoted(kept) +
+      scratch.write("script", "cd " + shell_word(root) + " || exit 126\nexport PATH=" + shell_word(binary_folder) +
+                                  ":\"$PATH\" OUT=" + shell_word(out) + " KEPT=" + shell_word(kept) +
                                   " NO_COLOR=1 COLUMNS=80 LC_ALL=C TZ=UTC\n" + command + "\n");
   const fs::path output = scratch.path() / "stdout";
   const fs::path errors = scratch.path() / "stderr";
-  const int status =
-      std::system(("sh " + quoted(script) + " </dev/null >" + quoted(output) + " 2>" + quoted(errors)).c_str());
-  if (!WIFEXITED(status)) throw std::runtime_error("the shell was killed while running: " + command);
+  const int code = run_shell("sh " + shell_word(script) + " >" + shell_word(output) + " 2>" + shell_word(errors));
   const auto shown = [&](const fs::path& file) {
     return replace_all(replace_all(read_file(file), out.string(), "$OUT"), binary_folder.string(), "$BUILD");
   };
-  return {shown(output), shown(errors), WEXITSTATUS(status)};
+  return {shown(output), shown(errors), code};
 }
 
 Transcript parse_transcript(const std::string& text) {

@@ -57,6 +57,11 @@ TEST_F(TranscriptTest, MissingLineBreakIsSeen) {
   EXPECT_EQ(replayed("$ printf a\n"), "$ printf a\na\n(no line break at the end)\n");
 }
 
+TEST_F(TranscriptTest, HasNoProgressOfSlowMachines) {
+  EXPECT_EQ(replayed("$ echo 'plumbline: 3 of 40 tasks are done' >&2; plumbline say a\n"),
+            "$ echo 'plumbline: 3 of 40 tasks are done' >&2; plumbline say a\na\n");
+}
+
 TEST_F(TranscriptTest, OutputThatLooksLikeACommandIsRefused) {
   EXPECT_THROW(replayed("$ echo '$ plumbline'\n"), std::runtime_error);
 }

@@ -12,6 +12,7 @@
 #include "real/cuda/device_state.h"
 #include "real/cuda/measure/case_machine.h"
 #include "real/measure/kernel_case/case_sweep.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
@@ -20,7 +21,7 @@ namespace {
 using real::KernelCase;
 
 std::vector<std::string> smoke_lines() {
-  std::ifstream file(PLUMBLINE_SOURCE_DIR "/real/cuda/cases/smoke.cases");
+  std::ifstream file(source_folder() + "/real/cuda/cases/smoke.cases");
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);)
     if (!line.empty() && line.front() != '#') lines.push_back(line);

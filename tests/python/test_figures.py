@@ -2,16 +2,19 @@
 
 import json
 import os
-import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import plumbline
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import processes  # noqa: E402
+
 
 def command(*words):
-    done = subprocess.run([os.environ["PLUMBLINE_COMMAND"], *words, "--json", "-"], capture_output=True, text=True)
+    done = processes.run([os.environ["PLUMBLINE_COMMAND"], *words, "--json", "-"], capture_output=True, text=True)
     return json.loads(done.stdout)
 
 

@@ -65,9 +65,10 @@ class Predictors(unittest.TestCase):
 class Threads(unittest.TestCase):
     def test_an_interrupted_search_ends(self):
         timer = threading.Timer(0.5, lambda: signal.raise_signal(signal.SIGINT))
-        timer.start()
         with self.assertRaises(KeyboardInterrupt):
-            plumbline.plan("llama-3-405b", gpus=16384, cluster="h100-dgx", complete=True)
+            timer.start()
+            # All of these take minutes, on many cores still longer than the timer.
+            plumbline.plan("llama-3-405b", gpus=[4096, 8192, 12288, 16384], cluster="h100-dgx", complete=True)
         timer.join()
 
     def test_simulations_of_several_threads(self):
@@ -88,7 +89,7 @@ class Threads(unittest.TestCase):
         ticker = threading.Thread(target=tick)
         ticker.start()
         begin = time.monotonic()
-        plumbline.simulate("llama-3-8b-64xh800")
+        plumbline.simulate("llama-3-8b-64xh800", draws=512)  # takes long against a tick, on many cores too
         end = time.monotonic()
         stop.set()
         ticker.join()

@@ -1,4 +1,4 @@
-// Shipped profiles, one rank of DeepSeek-V3 and its operators by name, for the tests of costs.
+// Profiles, one rank of DeepSeek-V3 and its operators by name, for the tests of costs.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "model/layers/context.h"
 #include "model/profile/cluster.h"
 #include "model/profile/profile.h"
-#include "tests/support/inputs.h"
+#include "tests/support/profiles.h"
 
 namespace plumbline::tests {
 
@@ -26,11 +26,11 @@ inline model::Device h800_device() {
   return device;
 }
 
-inline model::Profile profile(const std::string& name) {
-  return model::load_profile(shipped("calibrate/profiles/" + name + ".toml")).value();
+inline model::Profile profile(const std::string& name_or_file) {
+  return model::load_profile(profile_file(name_or_file)).value();
 }
 
-// Returns a shipped profile with round values for some constants, in the units of the file.
+// Returns a profile with round values for some constants, in the units of the file.
 inline model::Profile profile_with(const std::map<std::string, double>& values) {
   const model::Profile base = profile("h800");
   std::vector<model::Parameter> parameters = base.parameters();

@@ -6,13 +6,12 @@
 #include <string>
 
 #include "model/base/error.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::tests {
 
 // Returns the path of a file of the repository, e.g. shipped("examples/models/deepseek-v3.json").
-inline std::string shipped(const std::string& path) {
-  return std::string(PLUMBLINE_SOURCE_DIR).append("/").append(path);
-}
+inline std::string shipped(const std::string& path) { return source_folder().append("/").append(path); }
 
 // Expects an error at a place; `text` must occur in its message or hint.
 inline void expect_error(const model::Error& error, model::ErrorKind kind, const std::string& file, int line,

@@ -10,7 +10,7 @@
 namespace plumbline::tests {
 
 inline model::Profile power_profile(const std::string& name) {
-  return model::load_profile(shipped("tests/data/" + name + ".toml"), shipped("calibrate/profiles")).value();
+  return model::load_profile(shipped("tests/data/" + name + ".toml"), frozen("profiles")).value();
 }
 
 // Returns a shipped plan on H100s, of 700 W.

@@ -1,4 +1,5 @@
-// The profiles, the published kernels and the expectations that all tests of the H800 profiles' constants share.
+// The shipped profiles, the published kernels and the expectations that all tests of the H800 profiles' constants
+// share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,8 +22,8 @@ inline constexpr double rounding = 0.01;  // shipped values carry three to four 
 
 class ProfileConstants : public testing::Test {
  protected:
-  const model::Profile h800_ = profile("h800");
-  const model::Profile public_ = profile("h800-public");
+  const model::Profile h800_ = profile(shipped_profile("h800"));
+  const model::Profile public_ = profile(shipped_profile("h800-public"));
   const std::vector<Kernel> kernels_ = chunk_kernels();
 
   static double value(const model::Profile& from, const std::string& name) {

@@ -48,7 +48,7 @@ inline sim::Inputs serving_inputs(const std::string& text, const std::string& pr
           load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"), shipped("topologies/devices"),
                        topologies::variation_of(plan))
               .value(),
-          model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+          model::load_profile(profile_file(profile_name)).value()};
 }
 
 }  // namespace plumbline::tests

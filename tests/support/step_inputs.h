@@ -1,6 +1,7 @@
-// Shipped plans with one of the shipped profiles, as inputs of the simulator.
+// Shipped plans with a profile, by its name or file (tests/support/profiles.h), as inputs of the simulator.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,8 @@
 #include "model/profile/stack.h"
 #include "sim/predict/simulate.h"
 #include "sim/predict/stage_balance.h"
-#include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"
+#include "tests/support/profiles.h"
 #include "topologies/topology.h"
 
 namespace plumbline::tests {
@@ -25,13 +26,13 @@ inline sim::Inputs step_inputs(const std::string& plan_name, const std::string& 
                      load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
                                   shipped("topologies/devices"), topologies::variation_of(plan))
                          .value(),
-                     model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml")).value()};
+                     model::load_profile(profile_file(profile_name)).value()};
   inputs.plan = sim::with_balanced_stages(plan, inputs);
   return inputs;
 }
 
 // Returns the inputs of a plan that was made in code, with shipped files by the names in it and the plan's stack, else
-// the profile's, without the constants that rest on the set `held_out`.
+// the profile's, without the constants that rest on the set `held_out`. Stacks lie next to the folder of the profile.
 inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const std::string& profile_name,
                                                  const std::string& held_out = "") {
   const auto architecture = model::load_architecture_of(plan, shipped("examples/" + plan.model.config));
@@ -39,9 +40,10 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
   const auto cluster = load_cluster(shipped("topologies/" + plan.cluster.topology + ".toml"),
                                     shipped("topologies/devices"), topologies::variation_of(plan));
   if (!cluster) return tl::unexpected(cluster.error());
-  const auto profile = model::load_profile(shipped("calibrate/profiles/" + profile_name + ".toml"));
+  const std::filesystem::path file = profile_file(profile_name);
+  const auto profile = model::load_profile(file.string());
   if (!profile) return tl::unexpected(profile.error());
-  const std::string stacks = shipped("calibrate/stacks");
+  const std::string stacks = (file.parent_path().parent_path() / "stacks").string();
   const auto stack =
       model::load_stack(stacks + "/" + plan.stack.name.value_or(profile->stack()) + ".toml", stacks, held_out);
   if (!stack) return tl::unexpected(stack.error());

@@ -30,7 +30,7 @@ class PublicAllToAlls : public testing::Test {
   const calibrate::ValidationCase case_ = shipped_case();
 
  private:
-  const sim::Inputs inputs_ = step_inputs(deepseek_plan, "h800-public");
+  const sim::Inputs inputs_ = step_inputs(deepseek_plan, shipped_profile("h800-public"));
   const calibrate::SingleAllToAlls all_to_alls_ =
       calibrate::SingleAllToAlls::make(inputs_.profile, inputs_.cluster).value();
 };

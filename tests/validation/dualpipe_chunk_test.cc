@@ -26,7 +26,7 @@ constexpr int held_out[] = {2, 3};
 class DualPipeChunk : public testing::Test {
  protected:
   calibrate::ChunkComparison comparison(const std::string& profile_name, Waits waits) const {
-    return calibrate::compare_chunk(chunk_, step_inputs(deepseek_plan, profile_name), waits).value();
+    return calibrate::compare_chunk(chunk_, step_inputs(deepseek_plan, shipped_profile(profile_name)), waits).value();
   }
 
   // Returns the seconds of measured kernels of a class in the held-out slots: F of layer s and B of layer 3 - s.
@@ -50,7 +50,7 @@ class DualPipeChunk : public testing::Test {
 
   // Returns the predicted mean transfer of an all-to-all in the held-out slots.
   double transfer(const std::string& phase) const {
-    const sim::Inputs inputs = step_inputs(deepseek_plan, "h800");
+    const sim::Inputs inputs = step_inputs(deepseek_plan, shipped_profile("h800"));
     const model::Timeline run = sim::run_chunk(inputs, calibrate::rank_of(chunk_, true)).value().timeline;
     std::vector<double> found;
     for (const model::Span* span : calibrate::kernel_spans(run))

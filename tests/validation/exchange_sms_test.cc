@@ -56,11 +56,11 @@ double constant(const model::Profile& profile, const std::string& name) {
 
 // Returns the constants of the kernels' SMs, with the fastest links that any of the cases shows.
 model::ExchangeConstants constants_of(const std::string& prefix, const std::vector<Case>& cases) {
-  const model::Profile shipped_profile = profile("h800");
+  const model::Profile h800 = profile(shipped_profile("h800"));
   model::ExchangeConstants c;
-  c.node_rate = constant(shipped_profile, prefix + ".node_rate");
-  c.rank_rate = constant(shipped_profile, prefix + ".rank_rate");
-  c.forward_rate = constant(shipped_profile, prefix + ".forward_rate");
+  c.node_rate = constant(h800, prefix + ".node_rate");
+  c.rank_rate = constant(h800, prefix + ".rank_rate");
+  c.forward_rate = constant(h800, prefix + ".forward_rate");
   for (const Case& one : cases) {
     c.nic_rate = std::max(c.nic_rate, one.work.network_bytes() / one.seconds);
     c.nvlink_rate = std::max(c.nvlink_rate, one.work.node_bytes() / one.seconds);
@@ -86,13 +86,12 @@ TEST(ExchangeSms, HybridEpIsThePublishedTableOverInfiniBand) {
 // On one node four SMs do not fill NVLink: the rows of which the rates of an SM are taken.
 TEST(ExchangeSms, HybridEpOnANodeIsLimitedByFourSms) {
   int asked = 0;
-  const model::Profile shipped_profile = profile("h800");
+  const model::Profile h800 = profile(shipped_profile("h800"));
   for (const Row& row : rows_of("HybridEP", "DGX H100 x1 (NVLink4, 450 GB/s)", "CUDA blocks")) {
     if (number(row, "sms") != 4) continue;
-    EXPECT_NEAR(constant(shipped_profile, "exchange.hybrid-ep.dispatch.rank_rate"),
-                number(row, "dispatch_bf16_gbps") / 4 * 1e9, 0.1e9);
-    EXPECT_NEAR(constant(shipped_profile, "exchange.hybrid-ep.combine.rank_rate"),
-                number(row, "combine_gbps") / 4 * 1e9, 0.1e9);
+    EXPECT_NEAR(constant(h800, "exchange.hybrid-ep.dispatch.rank_rate"), number(row, "dispatch_bf16_gbps") / 4 * 1e9,
+                0.1e9);
+    EXPECT_NEAR(constant(h800, "exchange.hybrid-ep.combine.rank_rate"), number(row, "combine_gbps") / 4 * 1e9, 0.1e9);
     ++asked;
   }
   EXPECT_EQ(asked, 1);

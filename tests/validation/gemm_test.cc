@@ -38,7 +38,7 @@ class Errored {
 };
 
 Errors deepgemm(std::int64_t least_m, std::int64_t most_m) {
-  const sim::Inputs inputs = step_inputs(deepseek_plan, "h800-public");
+  const sim::Inputs inputs = step_inputs(deepseek_plan, shipped_profile("h800-public"));
   const auto kernels = calibrate::SingleKernels::make(inputs.profile, inputs.cluster.device).value();
   const auto rows = calibrate::read_published_gemms(shipped("calibrate/published/gemm.csv")).value();
   Errored errored;
@@ -60,8 +60,9 @@ TEST(PublicGemms, FewRowsPerExpert) { EXPECT_LE(deepgemm(256, 1024).rms, 0.16); 
 TEST(PublicGemms, OfTheChunk) {
   const auto classes = calibrate::load_kernel_classes(shipped("calibrate/kernels.toml")).value();
   const auto chunk = calibrate::read_chunk(shipped("calibrate/published/h800_dualpipe_chunk.csv"), classes).value();
-  const auto comparison =
-      calibrate::compare_chunk(chunk, step_inputs(deepseek_plan, "h800-public"), calibrate::Waits::measured).value();
+  const auto comparison = calibrate::compare_chunk(chunk, step_inputs(deepseek_plan, shipped_profile("h800-public")),
+                                                   calibrate::Waits::measured)
+                              .value();
   Errored errored;
   for (const model::ComparedTime& row : comparison.times.gemms)
     if (row.kind != "wgrad" && row.name != "router" && row.error())

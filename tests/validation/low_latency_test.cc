@@ -54,7 +54,7 @@ struct LatencyErrors {
 LatencyErrors errors(const std::string& name, double nvlink, const std::string& version,
                      const std::vector<ExchangeRow>& rows, const std::string& software) {
   std::vector<double> found;
-  const model::Profile by = profile(name);
+  const model::Profile by = profile(shipped_profile(name));
   for (const ExchangeRow& row : rows)
     if (row.software.starts_with(software) && row.mode == "low_latency" && row.nodes > 1)
       found.push_back(std::abs(predicted(by, nodes_of_eight(nvlink), version, row) / row.seconds - 1));

@@ -34,7 +34,7 @@ model::ClusterShape cluster_of(const Machine& machine, const model::CollectiveGr
 
 // Returns the shipped profile, with or without the sums in the switch of the measured software.
 model::Profile profile_of(const Machine& machine) {
-  const model::Profile base = profile(machine.profile);
+  const model::Profile base = profile(shipped_profile(machine.profile));
   std::vector<model::Parameter> parameters = base.parameters();
   parameters[base.find("collective.nvls.available").value()].value = machine.nvls;
   return {base.name(), base.description(), parameters};

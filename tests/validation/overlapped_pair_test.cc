@@ -41,7 +41,7 @@ std::string fitted_profile(const std::string& records_name, const TemporaryDirec
   const std::vector<calibrate::Measurements> files = {
       calibrate::load_measurements(kept(records_name + ".jsonl"), devices).value()};
   const calibrate::ProfileFit fit =
-      calibrate::fit_profile(calibrate::fit_records(files).value(), profile(datasheet), records_name);
+      calibrate::fit_profile(calibrate::fit_records(files).value(), profile(shipped_profile(datasheet)), records_name);
   return folder.write("h100.toml", calibrate::profile_text("h100", records_name, datasheet, fit.parameters)).string();
 }
 

@@ -60,9 +60,9 @@ void expect_gemms(const model::Profile& from, const std::string& hardware, doubl
   EXPECT_LT(fit_waves(points, false).overhead, 0.02 * find("gemm.bf16.k_time") * 1e-3 * 1024);
 }
 
-TEST_F(PublicProfiles, GemmsOfTheA100) { expect_gemms(profile("a100-public"), "A100", 108, 16); }
+TEST_F(PublicProfiles, GemmsOfTheA100) { expect_gemms(profile(shipped_profile("a100-public")), "A100", 108, 16); }
 
-TEST_F(PublicProfiles, GemmsOfTheH100) { expect_gemms(profile("h100-public"), "H100", 132, 48); }
+TEST_F(PublicProfiles, GemmsOfTheH100) { expect_gemms(profile(shipped_profile("h100-public")), "H100", 132, 48); }
 
 double attention_rate(const std::string& kernel, const std::string& pass, const std::string& causal, int tokens,
                       int head_dim = 128) {
@@ -76,7 +76,7 @@ double attention_rate(const std::string& kernel, const std::string& pass, const 
 // The backward is that without a mask, times the effect of a mask in the forward: no causal backward pass was
 // published.
 TEST_F(PublicProfiles, AttentionOfTheH100) {
-  const model::Profile from = profile("h100-public");
+  const model::Profile from = profile(shipped_profile("h100-public"));
   const double masked = attention_rate("cuDNN", "fwd", "yes", 4096);
   expect(from, "attention.forward_rate", masked);
   expect(from, "attention.backward_rate",
@@ -86,7 +86,7 @@ TEST_F(PublicProfiles, AttentionOfTheH100) {
 // The figures hold 16,384 tokens and 2,048 columns in all. A mask costs the others what it costs the forward pass at
 // head dimension 128.
 TEST_F(PublicProfiles, AttentionByKernelOfTheH100) {
-  const model::Profile from = profile("h100");
+  const model::Profile from = profile(shipped_profile("h100"));
   const auto si = [&](const std::string& name) {
     const model::Parameter& constant = from.parameters()[from.find(name).value()];
     return constant.value * model::si_unit(constant.unit)->factor;
@@ -121,8 +121,8 @@ TEST_F(PublicProfiles, AttentionByKernelOfTheH100) {
 
 // The other memory reaches the same share of the datasheet's rate as that of the A100 of 80 GB.
 TEST_F(PublicProfiles, BandwidthOfAnotherMemory) {
-  const double ampere = value(profile("a100-public"), "memory.default.bandwidth") / 2.04;
-  expect(profile("a100-40gb-public"), "memory.default.bandwidth", 1.555 * ampere);
+  const double ampere = value(profile(shipped_profile("a100-public")), "memory.default.bandwidth") / 2.04;
+  expect(profile(shipped_profile("a100-40gb-public")), "memory.default.bandwidth", 1.555 * ampere);
 }
 
 // Three constants of collectives are fitted to every second size of a curve, starting at the datasheet profile.
@@ -131,7 +131,7 @@ void expect_collectives(const std::string& name, const std::string& start, const
   const auto curves = read_collective_curves(shipped("calibrate/published/nccl_curves.csv")).value();
   const auto curve = std::ranges::find(curves, curve_name, &CollectiveCurve::name);
   ASSERT_NE(curve, curves.end());
-  const model::Profile from = profile(name);
+  const model::Profile from = profile(shipped_profile(name));
   const auto find = [](const model::Profile& p, const std::string& constant) {
     return p.parameters()[p.find(constant).value()].value;
   };
@@ -141,11 +141,11 @@ void expect_collectives(const std::string& name, const std::string& start, const
   cluster.gpus_per_node = cluster.nics_per_node = 8;
   cluster.intra_node_bandwidth = model::BytesPerSecond(nvlink_gbps * 1e9);
   cluster.nic_bandwidth = model::BytesPerSecond(nic_gbps * 1e9);
-  const auto fit = fit_curve(*curve, profile(start), cluster, constants_to_fit(*curve, nvls)).value();
+  const auto fit = fit_curve(*curve, profile(shipped_profile(start)), cluster, constants_to_fit(*curve, nvls)).value();
   for (const model::Parameter& fitted : fit.fitted) {
     // Rates inside a node depend on the line rate of the profile that contains them.
     const bool rate = fitted.name == "network.nvlink_rate";
-    const double line = rate ? nvlink_gbps / find(profile(start), "network.nvlink_line_rate") : 1;
+    const double line = rate ? nvlink_gbps / find(profile(shipped_profile(start)), "network.nvlink_line_rate") : 1;
     const double shipped_value = find(from, fitted.name);
     if (fitted.value < 0.001) {
       EXPECT_EQ(shipped_value, 0) << fitted.name;

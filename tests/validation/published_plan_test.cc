@@ -36,7 +36,7 @@ double fastest(const Inputs& inputs, const std::vector<std::int64_t>& tensor, st
 class PublishedPlan : public testing::Test {
  protected:
   static Inputs inputs() {
-    Inputs inputs = tests::wired_inputs(tests::deepseek_plan, "h800");
+    Inputs inputs = tests::wired_inputs(tests::deepseek_plan, tests::shipped_profile("h800"));
     inputs.routing = std::make_shared<RoutingMemo>();
     inputs.tables = std::make_shared<ScheduleTables>();
     return inputs;

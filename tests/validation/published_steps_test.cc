@@ -21,7 +21,10 @@ StepComparison compared_steps(const std::string& name) {
     auto read = calibrate::read_published_steps(shipped("calibrate/published/" + table + ".csv")).value();
     rows.insert(rows.end(), read.begin(), read.end());
   }
-  return calibrate::compare_steps(definition, rows, inputs_of_plan);
+  const auto inputs = [](const model::Plan& plan, const std::string& profile, const std::string& held_out) {
+    return inputs_of_plan(plan, shipped_profile(profile), held_out);
+  };
+  return calibrate::compare_steps(definition, rows, inputs);
 }
 
 void expect_a_plan_of_every_row_that_states_layout_and_time(const StepComparison& comparison, std::size_t rows) {

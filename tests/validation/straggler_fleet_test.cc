@@ -71,7 +71,8 @@ std::vector<std::string> job_of(model::Random& random, const Severity& severity)
 
 // Returns the lost share of a job's GPU-hours.
 double loss_of(const std::vector<std::string>& keys, std::uint64_t seed) {
-  const auto simulation = sim::simulate_cluster(step_inputs(llama_plan, "h800", keys), {.seeds = 1, .seed = seed});
+  const auto simulation =
+      sim::simulate_cluster(step_inputs(llama_plan, shipped_profile("h800"), keys), {.seeds = 1, .seed = seed});
   EXPECT_TRUE(simulation.has_value()) << simulation.error().message << fmt::format("{}", fmt::join(keys, " "));
   if (!simulation) return 0;
   double without = simulation->result.step.time_s;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -14,6 +13,7 @@
 
 #include "model/base/text_file.h"
 #include "tests/support/command.h"
+#include "tests/support/folders.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::tests {
@@ -125,9 +125,9 @@ class Laboratory {
                               " " PLUMBLINE_SMPI_FLAGS
                               " --cfg=smpi/simulate-computation:no --cfg=smpi/wtime:0"
                               " --cfg=smpi/host-speed:" +
-                              speed() + " " PLUMBLINE_BINARY_DIR "/plumbline-smpi ";
+                              speed() + " " + build_folder() + "/plumbline-smpi ";
     const std::string run = words + "run " + arguments_ + " --clock profile --steps 1 --json " + path("result.json");
-    EXPECT_EQ(std::system((run + " > /dev/null 2>&1").c_str()), 0) << run;
+    EXPECT_EQ(run_shell(run + " > /dev/null 2>&1"), 0) << run;
     return step_time();
   }
 #endif

@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 
 #include "model/base/text_file.h"
 #include "tests/support/command.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::tests {
 namespace {
@@ -19,9 +19,7 @@ using testing::HasSubstr;
 std::string in_bash(const std::string& script) {
   const TemporaryDirectory scratch;
   const std::string file = scratch.write("script", script).string(), out = (scratch.path() / "out").string();
-  const std::string command =
-      std::string("PATH=") + PLUMBLINE_BINARY_DIR + ":$PATH bash " + file + " > " + out + " 2>&1 < /dev/null";
-  EXPECT_EQ(std::system(command.c_str()), 0) << script;
+  EXPECT_EQ(run_shell("PATH=" + build_folder() + ":$PATH bash " + file + " > " + out + " 2>&1"), 0) << script;
   return model::read_text_file(out).value();
 }
 
@@ -31,9 +29,7 @@ std::string completed(const std::string& line) {
                  "'\nCOMP_POINT=${#COMP_LINE}\n_plumbline\nprintf '%s\\n' \"${COMPREPLY[@]}\"\n");
 }
 
-bool installed(const std::string& program) {
-  return std::system(("command -v " + program + " > /dev/null").c_str()) == 0;
-}
+bool installed(const std::string& program) { return run_shell("command -v " + program + " > /dev/null") == 0; }
 
 TEST(Completion, InBashOffersVerbsOptionsNamesKeysAndValues) {
   EXPECT_EQ(completed("plumbline sim"), "simulate\n");
@@ -61,7 +57,7 @@ TEST(Completion, ScriptsOfAllShellsParse) {
     EXPECT_EQ(script.exit_code, 0);
     const TemporaryDirectory scratch;
     const std::string file = scratch.write("script", script.output).string();
-    EXPECT_TRUE(!installed(shell) || std::system((shell + " -n " + file).c_str()) == 0) << shell;
+    EXPECT_TRUE(!installed(shell) || run_shell(shell + " -n " + file) == 0) << shell;
   }
 }
 
@@ -79,7 +75,7 @@ TEST(ManPages, HaveNoWarnings) {
 }
 
 TEST(KeysPage, IsWhatTheCommandWrites) {
-  const auto page = model::read_text_file(std::string(PLUMBLINE_SOURCE_DIR) + "/docs/keys.md");
+  const auto page = model::read_text_file(source_folder() + "/docs/keys.md");
   EXPECT_EQ(page.value(), plumbline("show key --markdown").output)
       << "plumbline show key --markdown > docs/keys.md writes it";
 }

@@ -15,6 +15,7 @@
 
 #include "model/base/text_file.h"
 #include "tests/support/command.h"
+#include "tests/support/folders.h"
 #include "tests/support/source_tree.h"
 
 namespace plumbline::tests {
@@ -102,7 +103,7 @@ std::vector<PageRule> rules_of(const toml::table& file) {
   return rules;
 }
 
-const fs::path root = PLUMBLINE_SOURCE_DIR;
+const fs::path root = source_folder();
 
 toml::table settings() { return toml::parse_file((root / "tests/contract/command/pages.toml").string()); }
 
@@ -146,16 +147,13 @@ TEST_P(Page, RunsFromTopToBottom) {
   for (const PageLine& line : commands_of(page)) {
     const RunnableLine runnable = with_rules(line.command, rules);
     if (runnable.command.empty()) continue;
-    const fs::path script = scratch.write("script", "cd '" + readers.path().string() +
-                                                        "' || exit 126\nexport PATH='" PLUMBLINE_BINARY_DIR
-                                                        "':\"$PATH\" CUDA_VISIBLE_DEVICES= NO_COLOR=1\n" +
-                                                        runnable.command + "\n");
+    const fs::path script =
+        scratch.write("script", "cd '" + readers.path().string() + "' || exit 126\nexport PATH='" + build_folder() +
+                                    "':\"$PATH\" CUDA_VISIBLE_DEVICES= NO_COLOR=1\n" + runnable.command + "\n");
     const std::string said = (scratch.path() / "said").string();
-    const int status = std::system(("sh " + script.string() + " </dev/null >" + said + " 2>&1").c_str());
-    ASSERT_TRUE(WIFEXITED(status)) << runnable.command;
-    EXPECT_TRUE(runnable.ends.contains(WEXITSTATUS(status)))
-        << at(page, line.index, runnable.command) << "\nends with " << WEXITSTATUS(status) << ": "
-        << model::read_text_file(said).value();
+    const int code = run_shell("sh " + script.string() + " >" + said + " 2>&1");
+    EXPECT_TRUE(runnable.ends.contains(code)) << at(page, line.index, runnable.command) << "\nends with " << code
+                                              << ": " << model::read_text_file(said).value();
   }
 }
 

@@ -2,13 +2,11 @@
 // files left when it is killed.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "real/executor/training/checkpoint.h"
@@ -83,10 +81,8 @@ TEST(RunCommand, LosesNothingThatWasSavedWhenKilled) {
   {
     Background training({plumbline_program(), "run", small_training_plan(), "--steps", "100000", "--checkpoint", killed,
                          "--checkpoint-every", "1"});
-    while (training.running() && real::latest_checkpoint(killed).value_or(0) < 5)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    ASSERT_TRUE(training.running());
-    ::kill(training.process(), SIGKILL);
+    ASSERT_TRUE(training.runs_until([&] { return real::latest_checkpoint(killed).value_or(0) >= 5; }));
+    training.send(SIGKILL);
     training.wait();
     reached = real::latest_checkpoint(killed).value();
   }

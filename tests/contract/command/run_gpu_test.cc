@@ -8,6 +8,7 @@
 
 #include "real/cuda/backend.h"
 #include "tests/support/command.h"
+#include "tests/support/free_port.h"
 
 namespace plumbline::tests {
 namespace {
@@ -38,14 +39,14 @@ TEST(RunGpu, NamesWhatIsMissing) {
 TEST(RunGpu, NamesWhatEachRankLacks) {
   const TemporaryDirectory folder;
   const std::string errors = (folder.path() / "second").string();
-  Background second({"env", "CUDA_VISIBLE_DEVICES=", "PLUMBLINE_PORT=29477", "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
+  const std::string port = "PLUMBLINE_PORT=" + std::to_string(free_port());
+  Background second({"env", "CUDA_VISIBLE_DEVICES=", port, "MASTER_ADDR=127.0.0.1", "WORLD_SIZE=2",
                      "PLUMBLINE_JOB_TOKEN=the-token-of-this-test", "RANK=1", plumbline_program(), "run",
                      small_training_plan(), "--backend", "cuda"},
                     errors);
-  const CommandResult first = plumbline("run " + small_training_plan() + " --backend cuda",
-                                        hidden +
-                                            "PLUMBLINE_JOB_TOKEN=the-token-of-this-test PLUMBLINE_PORT=29477 "
-                                            "MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 ");
+  const CommandResult first = plumbline(
+      "run " + small_training_plan() + " --backend cuda",
+      hidden + port + " PLUMBLINE_JOB_TOKEN=the-token-of-this-test MASTER_ADDR=127.0.0.1 WORLD_SIZE=2 RANK=0 ");
   EXPECT_EQ(first.exit_code, built() ? 77 : 2);
   EXPECT_THAT(first.errors, HasSubstr("rank 0: "));
   EXPECT_THAT(first.errors, HasSubstr("rank 1: "));

@@ -2,11 +2,9 @@
 // processes of a job end, whichever of them fails.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "real/executor/training/checkpoint.h"
@@ -92,9 +90,8 @@ TEST(MpiJob, AKilledRankEndsTheJobAndLeavesWhatWasSaved) {
        "exec " + mpirun(2) + " sh -c 'echo $$ > " + numbers + "$OMPI_COMM_WORLD_RANK; exec " + plumbline_program() +
            " run " + small_training_plan() + " --steps 100000 --checkpoint " + saved + " --checkpoint-every 1'"},
       errors);
-  while (job.running() && real::latest_checkpoint(saved).value_or(0) < 3)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  ASSERT_TRUE(job.running()) << model::read_text_file(errors).value();
+  ASSERT_TRUE(job.runs_until([&] { return real::latest_checkpoint(saved).value_or(0) >= 3; }))
+      << model::read_text_file(errors).value();
   if (!std::filesystem::exists(numbers + "1")) GTEST_SKIP() << "this MPI sets no OMPI_COMM_WORLD_RANK";
   ::kill(std::stoi(model::read_text_file(numbers + "1").value()), SIGKILL);
   const int status = job.wait();

@@ -1,16 +1,16 @@
 // SIGINT and SIGTERM end a verb early: what is done so far is kept and reported, and the exit code is that of the
 // signal.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 
 #include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::tests {
 namespace {
@@ -25,8 +25,8 @@ std::string read(const fs::path& path) { return model::read_text_file(path.strin
 // Sends the signal as soon as `ready` holds; returns the exit code.
 template <class Ready>
 int exit_after(Background& process, int signal, const Ready& ready) {
-  while (process.running() && !ready()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  ::kill(process.process(), signal);
+  EXPECT_TRUE(process.runs_until(ready));
+  process.send(signal);
   const int status = process.wait();
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
@@ -38,7 +38,8 @@ TEST(Signals, ATrainingStopsAfterItsStepAndGoesOnExactly) {
   Background training({plumbline_program(), "run", small_training_plan(), "--steps", "100000", "--checkpoint", stopped,
                        "--json", answer.string()},
                       errors.string());
-  EXPECT_EQ(exit_after(training, SIGTERM, [&] { return fs::exists(errors) && !read(errors).empty(); }),
+  EXPECT_EQ(exit_after(training, SIGTERM,
+                       [&] { return fs::exists(errors) && read(errors).find("step ") != std::string::npos; }),
             of_signals + SIGTERM);
   const auto reached = real::latest_checkpoint(stopped);
   ASSERT_TRUE(reached) << read(errors);
@@ -59,11 +60,13 @@ TEST(Signals, ASweepWritesThePointsThatItHasAndGoesOn) {
   const TemporaryDirectory folder;
   const fs::path results = folder.path() / "results.db", log = folder.path() / "results.db-wal";
   const fs::path answer = folder.path() / "answer.json", errors = folder.path() / "errors";
-  const std::string plan = std::string(PLUMBLINE_SOURCE_DIR) + "/examples/host-dualpipe.toml";
+  const std::string plan = source_folder() + "/examples/host-dualpipe.toml";
   const std::string over = "batch.global_batch_size=4..512:4";
-  Background sweep({plumbline_program(), "sweep", plan, "--over", over, "--over", "cluster.gpus=2,4", "--json",
-                    answer.string(), "--resume", results.string()},
-                   errors.string());
+  // On one core, since many would have finished it before the signal comes.
+  Background sweep(
+      {"taskset", "--cpu-list", std::to_string(::sched_getcpu()), plumbline_program(), "sweep", plan, "--over", over,
+       "--over", "cluster.gpus=2,4", "--json", answer.string(), "--resume", results.string()},
+      errors.string());
   constexpr std::uintmax_t some = 8 * 4096;  // bytes of the log: after some results
   const auto ready = [&] {
     std::error_code missing;

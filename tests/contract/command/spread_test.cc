@@ -1,41 +1,27 @@
 // Tests verbs whose work is spread over processes, and that go on after a kill: the answer is that of one process, byte
 // by byte.
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sqlite3.h>
-#include <sys/socket.h>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/folders.h"
+#include "tests/support/free_port.h"
 
 namespace plumbline::tests {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string example = std::string(PLUMBLINE_SOURCE_DIR) + "/examples/host-dualpipe.toml";
+const std::string example = source_folder() + "/examples/host-dualpipe.toml";
 const std::string sweep = "sweep " + example + " --over batch.global_batch_size=4..256:4 --over cluster.gpus=2,4";
 const std::string search = "plan " + example + " --top 3";
 const std::string training = "campaign deepseek-v3-2048xh800 --no-interval --seeds 4000";
-
-int free_port() {
-  const int file = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  ::bind(file, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(file, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(file);
-  return ntohs(address.sin_port);
-}
 
 // Returns the words that start a process as one rank of a job without MPI, as torchrun sets them.
 std::string as_rank(int rank, int ranks, int port) {
@@ -128,9 +114,8 @@ TEST_P(Killed, ResumesEveryTime) {
     // What is reported done is in the log first. Each run is killed once it has added to it, some of them more.
     constexpr std::uintmax_t result = 3 * 4096;  // opening the file, or keeping a result, writes up to so many bytes
     const std::uintmax_t before = static_cast<std::uintmax_t>(1 + i % 3) * result;
-    while (run.running() && size_of(log) <= before) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    if (!run.running()) break;
-    ::kill(run.process(), SIGKILL);
+    if (!run.runs_until([&] { return size_of(log) > before; })) break;
+    run.send(SIGKILL);
     run.wait();
     const std::size_t now = stored(file);
     EXPECT_GE(now, kept);

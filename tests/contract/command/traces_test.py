@@ -6,11 +6,14 @@ Usage: traces_test.py PLUMBLINE SCHEMA. The schema is checked where Python has j
 import gzip
 import json
 import re
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+sys.dont_write_bytecode = True
+import processes  # noqa: E402
 
 try:
     import jsonschema
@@ -26,7 +29,7 @@ def expect(condition, text):
 
 
 def command(plumbline, *arguments):
-    done = subprocess.run([plumbline, *arguments], capture_output=True, text=True)
+    done = processes.run([plumbline, *arguments], capture_output=True, text=True)
     expect(done.returncode == 0, f"{' '.join(arguments)}: {done.stderr}")
 
 

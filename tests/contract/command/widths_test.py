@@ -7,9 +7,12 @@ line, so that it can be searched for.
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+sys.dont_write_bytecode = True
+import processes  # noqa: E402
 
 WIDTH = 80
 DATA = re.compile(
@@ -51,7 +54,7 @@ def of_help(plumbline):
     environment = {name: value for name, value in os.environ.items() if name != "PLUMBLINE_WIDE"}
 
     def help_of(*verb):
-        return subprocess.run([plumbline, *verb, "--help"], capture_output=True, text=True, env=environment).stdout
+        return processes.run([plumbline, *verb, "--help"], capture_output=True, text=True, env=environment).stdout
 
     root = help_of()
     verbs = re.findall(r"^  ([a-z]+) ", root.split("Subcommands:")[1], re.MULTILINE)

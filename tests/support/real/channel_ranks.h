@@ -6,8 +6,10 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "real/bootstrap/bootstrap.h"
@@ -23,15 +25,16 @@ inline real::Bootstrap local_rank(std::int32_t rank, std::int32_t ranks, int por
 inline std::vector<std::string> on_ranks(std::int32_t ranks, const std::vector<std::int32_t>& come,
                                          const real::ChannelOptions& options,
                                          const std::function<std::string(real::ControlChannel&)>& body) {
-  std::promise<int> promised;
-  std::shared_future<int> port = promised.get_future().share();
+  std::optional<std::promise<int>> promised(std::in_place);
+  std::shared_future<int> port = promised->get_future().share();
   std::vector<std::string> said(static_cast<std::size_t>(ranks));
   std::vector<std::jthread> threads;
   for (const std::int32_t rank : come)
     threads.emplace_back([&, rank] {
       const auto channel =
-          rank == 0 ? listen_as_first(local_rank(0, ranks), options, [&](int free) { promised.set_value(free); })
+          rank == 0 ? listen_as_first(local_rank(0, ranks), options, [&](int free) { promised->set_value(free); })
                     : connect_to_first(local_rank(rank, ranks, port.get()), options);
+      if (rank == 0) promised.reset();  // where rank 0 has failed, the others must not wait for its port
       said[static_cast<std::size_t>(rank)] = channel ? body(**channel) : to_string(channel.error());
     });
   threads.clear();

@@ -297,7 +297,7 @@ TEST_F(HostFits, TheProfileGivesBackWhatWasMeasured) {
   EXPECT_EQ(fit.measured_operators, files_[0].values.size());
   const tests::TemporaryDirectory folder;
   const auto path = folder.write("here.toml", profile_text("here", "a \"test\"", "host-datasheet", fit.parameters));
-  const auto profile = model::load_profile(path.string(), tests::shipped("calibrate/profiles"));
+  const auto profile = model::load_profile(path.string(), tests::frozen("profiles"));
   ASSERT_TRUE(profile) << to_string(profile.error());
   EXPECT_EQ(profile->description(), "a \"test\"");
   ASSERT_TRUE(model::KernelCost::make(*profile, core()));

@@ -15,7 +15,7 @@
 #include "calibrate/fit/recipe/profile_maker.h"
 #include "model/base/text_file.h"
 #include "model/profile/profile.h"
-#include "tests/support/inputs.h"
+#include "tests/support/profiles.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::calibrate {
@@ -120,13 +120,18 @@ TEST(Recipe, ProfilesInheritNoRateOfAnotherGpu) {
 
 class RecipeFile : public testing::Test {
  protected:
+  // Returns folders with the recipes of this test, whose profiles extend copies of the shipped ones.
+  RecipeFolders own_folders() const {
+    RecipeFolders folders = shipped_folders();
+    folders.recipes = folder_.path().string();
+    folders.profiles = tests::frozen("profiles");
+    return folders;
+  }
   // Returns the error of making a profile "x" by this recipe.
   std::string error_of(const std::string& text) {
     fs::create_directories(folder_.path() / "stated");
     folder_.write("x.toml", text);
-    RecipeFolders folders = shipped_folders();
-    folders.recipes = folder_.path().string();
-    ProfileMaker maker(folders);
+    ProfileMaker maker(own_folders());
     const auto made = maker.make("x");
     return made ? "" : to_string(made.error());
   }
@@ -165,9 +170,7 @@ TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
                           "by = [\"device.memory_bandwidth\"]\nover = [\"device.sms\"]\nuncertainty = 0.3\n",
                           "h200-sxm")),
             "");
-  RecipeFolders folders = shipped_folders();
-  folders.recipes = folder_.path().string();
-  ProfileMaker maker(folders);
+  ProfileMaker maker(own_folders());
   const auto& constants = (*maker.make("x"))->constants;
   ASSERT_EQ(constants.size(), 1U);
   EXPECT_NEAR(constants.front().value, 593.0 * 4.8 / 3.35, 0.5);

@@ -14,6 +14,7 @@
 
 #include "cli/progress.h"
 #include "model/base/text_file.h"
+#include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::cli {
@@ -50,11 +51,7 @@ TEST_F(ReplacedOutput, KeepsItsOtherNames) {
 // Runs `action` in a process of its own, which has this one's memory; returns its status.
 template <class Action>
 int in_child(const Action& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    action();
-    ::_exit(0);
-  }
+  const pid_t child = tests::start_child(action);
   int status = 0;
   ::waitpid(child, &status, 0);
   return status;

@@ -228,7 +228,7 @@ TEST(Collectives, MeasuredLinesAreExpressedExactly) {
 TEST(Collectives, OnlyWhereTheSwitchCan) {
   // NVSwitch sums from Hopper on; Ampere's NVSwitch and meshes do not.
   for (const char* name : {"a100-datasheet", "mi300x-datasheet", "mi325x-datasheet", "mi355x-datasheet"})
-    for (const CollectivePath& p : cost(name).paths(Collective::all_reduce, one_node))
+    for (const CollectivePath& p : cost(tests::shipped_profile(name)).paths(Collective::all_reduce, one_node))
       EXPECT_NE(p.algorithm, CollectiveAlgorithm::nvls) << name;
   // LL of four A100 nodes stops at 19 GB/s.
   const CollectivePath ampere = path(cost("a100-datasheet").paths(Collective::all_gather, four_nodes),

@@ -14,7 +14,7 @@ namespace plumbline::model {
 namespace {
 
 Profile power_profile(const std::string& name) {
-  return load_profile(tests::shipped("tests/data/" + name + ".toml"), tests::shipped("calibrate/profiles")).value();
+  return load_profile(tests::shipped("tests/data/" + name + ".toml"), tests::frozen("profiles")).value();
 }
 
 PowerModel model_under(const std::string& profile, std::optional<double> limit) {

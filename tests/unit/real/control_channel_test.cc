@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <future>
 #include <latch>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "real/bootstrap/bootstrap.h"
+#include "tests/support/processes.h"
 #include "tests/support/real/channel_ranks.h"
 
 namespace plumbline::real {
@@ -220,26 +220,23 @@ TEST(ControlChannel, NamesAnAddressThatNoOtherMachineReaches) {
 TEST(ControlChannel, NamesAProcessThatDied) {
   int pipe_files[2];
   ASSERT_EQ(::pipe(pipe_files), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const pid_t child = tests::start_child([&] {
+    ::close(pipe_files[1]);
     int port = 0;
-    if (::read(pipe_files[0], &port, sizeof port) == sizeof port) {
-      const auto channel = connect_to_first(local_rank(1, 3, port), {});
-      if (channel) (*channel)->gather("one last word").value();
-      ::_exit(0);  // without the destructor, which would announce its end
-    }
-    ::_exit(1);
-  }
-  std::promise<int> promised;
-  std::jthread third([&, port = promised.get_future().share()] {
-    const auto channel = connect_to_first(local_rank(2, 3, port.get()), {});
-    ASSERT_TRUE(channel);
-    while (!(*channel)->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    EXPECT_EQ((*channel)->failure(), "rank 1 ended without a word");
+    if (::read(pipe_files[0], &port, sizeof port) != sizeof port) return;
+    const auto channel = connect_to_first(local_rank(1, 3, port), {});
+    if (channel) (*channel)->gather("one last word").value();
+    ::_exit(0);  // without the destructor, which would announce its end
   });
+  std::jthread third;
   const auto first = listen_as_first(local_rank(0, 3), {}, [&](int port) {
     EXPECT_EQ(::write(pipe_files[1], &port, sizeof port), static_cast<ssize_t>(sizeof port));
-    promised.set_value(port);
+    third = std::jthread([port] {
+      const auto channel = connect_to_first(local_rank(2, 3, port), {});
+      ASSERT_TRUE(channel);
+      while (!(*channel)->failure()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      EXPECT_EQ((*channel)->failure(), "rank 1 ended without a word");
+    });
   });
   ASSERT_TRUE(first);
   const auto all = (*first)->gather("");

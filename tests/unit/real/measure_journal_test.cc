@@ -10,6 +10,7 @@
 #include <string>
 
 #include "real/measure/kernel_case/journal.h"
+#include "tests/support/processes.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::real {
@@ -94,22 +95,20 @@ TEST(MeasureJournal, AKilledProgramLosesNothingThatWasWritten) {
   const std::string path = folder.path() / "m.jsonl";
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  if (child == 0) {
+  const pid_t child = tests::start_child([&] {
     const auto journal = Journal::open(path, device);
     const bool written = journal && (*journal)->append(measured(gemm(), "hot"));
     const char signal = written ? 'y' : 'n';
     static_cast<void>(!write(ready[1], &signal, 1));
     pause();
-    _exit(0);
-  }
+  });
+  close(ready[1]);  // else the end of the child would not end the wait for it
   char signal = 0;
   ASSERT_EQ(::read(ready[0], &signal, 1), 1);
   EXPECT_EQ(signal, 'y');
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   close(ready[0]);
-  close(ready[1]);
   const auto journal = Journal::open(path, device);
   ASSERT_TRUE(journal) << to_string(journal.error());
   EXPECT_TRUE((*journal)->has(subjects_of(gemm())[0]));

@@ -16,6 +16,7 @@
 #include "model/base/text_file.h"
 #include "real/executor/training/checkpoint.h"
 #include "real/executor/training/detail/checkpoint_file.h"
+#include "tests/support/processes.h"
 #include "tests/support/real/training.h"
 #include "tests/support/temporary_directory.h"
 
@@ -334,9 +335,7 @@ TEST_F(CheckpointTest, AKilledSaveLeavesTheOneBefore) {
   std::int64_t step = 0;
   int partial = 0;
   for (int kill_number = 0; kill_number < 25; ++kill_number) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) save_forever(store_, step + 1);
+    const pid_t child = tests::start_child([&] { save_forever(store_, step + 1); });
     usleep(static_cast<useconds_t>(random.uniform() * 40000));
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;

@@ -22,7 +22,7 @@ using tests::llama_plan;
 
 model::Result<Simulation> simulated(const Inputs& inputs) { return simulate(inputs, Fidelity::closed_form, false); }
 
-// The plan on 64 H800 with a shipped profile.
+// The plan on 64 H800 with a profile.
 Inputs inputs_with(const std::string& profile, const std::vector<std::string>& overrides = {}) {
   return tests::step_inputs(llama_plan, profile, overrides);
 }
@@ -97,9 +97,9 @@ TEST_F(ResultGuard, AnAssumedPeakGivesAWarning) {
 }
 
 TEST(ProfileOfAnotherDevice, WarnsAndStaysBelowThePeak) {
-  const model::StepResult result = simulated(inputs_with("gb200-datasheet")).value().result;
+  const model::StepResult result = simulated(inputs_with("b200-datasheet")).value().result;
   EXPECT_THAT(result.warnings,
-              testing::Contains(HasSubstr("profile gb200-datasheet holds for gb200, not for h800-sxm")));
+              testing::Contains(HasSubstr("profile b200-datasheet holds for b200-sxm, not for h800-sxm")));
   EXPECT_LT(result.step.mfu_causal, 1);
   EXPECT_TRUE(simulated(inputs_with("h800")).value().result.warnings.empty());
 }
@@ -119,8 +119,8 @@ TEST(ProfileOfAnotherDevice, KernelsOfANewGpuOnAnOldOne) {
 
 TEST(ProfileOfAnotherDevice, AFormatThatTheDeviceLacksIsRefused) {
   for (const char* format : {"fp8", "fp8_tensor"})
-    EXPECT_THAT(error_of(inputs_with("v100-datasheet", {"cluster.device=v100-sxm", "cluster.gpus=512",
-                                                        std::string("precision.gemm=") + format})),
+    EXPECT_THAT(error_of(inputs_with(
+                    "h800", {"cluster.device=v100-sxm", "cluster.gpus=512", std::string("precision.gemm=") + format})),
                 HasSubstr(std::string("precision.gemm: v100-sxm states no peak of ") + format))
         << format;
 }

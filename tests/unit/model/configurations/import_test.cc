@@ -13,6 +13,7 @@
 #include "model/base/text_file.h"
 #include "model/configurations/export.h"
 #include "model/megatron/model_shape.h"
+#include "tests/support/folders.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string shipped(const std::string& path) { return std::string(PLUMBLINE_SOURCE_DIR) + "/" + path; }
+std::string shipped(const std::string& path) { return tests::source_folder() + "/" + path; }
 
 const ConfigurationFormat& format_of(const std::string& name) {
   const auto& formats = configuration_formats();

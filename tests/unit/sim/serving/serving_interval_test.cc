@@ -17,7 +17,7 @@ Inputs serving_inputs(const std::string& engine, const std::vector<std::string>&
                                   "inference.engine=" + engine, "inference.weights=bf16", "inference.concurrency=32"};
   all.insert(all.end(), overrides.begin(), overrides.end());
   Inputs inputs = tests::step_inputs(tests::llama_plan, "h100", all);
-  const std::string stacks = tests::shipped("calibrate/stacks");
+  const std::string stacks = tests::frozen("stacks");
   inputs.profile =
       model::with_stack(inputs.profile, model::load_stack(stacks + "/" + engine + ".toml", stacks, "").value());
   return inputs;

@@ -228,7 +228,7 @@ TEST(Serving, StagesOfAPipelineFollowEachOther) {
 TEST(Serving, EnginesSlowEachStageByTheirFactor) {
   Inputs inputs = serving_inputs(llama_node, "h100", {"parallelism.tensor=2", "parallelism.pipeline=4"});
   const auto rate = [&inputs](double factor) {
-    auto constants = model::load_profile(tests::shipped("calibrate/profiles/h100.toml"))->parameters();
+    auto constants = model::load_profile(tests::profile_file("h100"))->parameters();
     constants.push_back({"serving.engine_factor", factor, "1", model::Evidence::assumed, "this test"});
     inputs.profile = model::Profile("with a factor", "", std::move(constants), inputs.profile.devices());
     return ServingPredictor(inputs).predict(inputs.plan).value().prefill_tokens_per_s_per_gpu;
