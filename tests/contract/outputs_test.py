@@ -58,7 +58,8 @@ COMMANDS = [
     "show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0"
     " --set routing.balancing=bias --steps 20 --json -",
     "validate deepseek-v3-2048xh800 h800-dualpipe-chunk --json -",
-    "validate published-steps components tests/golden/inputs/serving-case.toml --json -",
+    "validate tests/golden/inputs/steps-case.toml tests/golden/inputs/components-case.toml"
+    " tests/golden/inputs/serving-case.toml --json -",
     "validate --ledger --json -",
     "run host-train --steps 2 --checkpoint $OUT/saved --json -",
     "run host-train --checkpoint $OUT/saved --generate 4 --json -",

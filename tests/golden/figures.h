@@ -1,7 +1,7 @@
 // Figures of the documentation that the command computes.
 //
 //   ["plumbline simulate PLAN --json -"]                              in docs/figures.toml: a shell command, or
-//   ["cat $KEPT/FILE"]                                                a file that a transcript keeps
+//   ["cat $KEPT/validate.json"]                                       what validation/accuracy keeps
 //   step = { at = "/step/time_s", as = "{:.2f} s", text = "17.64 s" }
 //
 //   The step takes <!--figure step-->17.64 s<!--/-->.                  in a page, outside of code blocks

@@ -11,8 +11,7 @@
 // then its stderr with "! " before each line, then "[exit N]" unless N is 0. A blank line parts two
 // commands; the text before the first is free. In commands, $OUT is an empty folder that the commands of
 // one transcript share; its name is shown as $OUT in what they print, and that of the command's folder as $BUILD.
-// $KEPT is a folder that outlives the transcript: what takes long is written there once, for figures that are read from
-// it.
+// $KEPT is the folder in which validation/accuracy keeps what takes long, for figures that are read from it.
 #pragma once
 
 #include <filesystem>

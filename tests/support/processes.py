@@ -6,13 +6,13 @@ import subprocess
 DEADLINE_S = 300
 
 
-def run(command, check=False, **options):
+def run(command, check=False, deadline_s=DEADLINE_S, **options):
     """subprocess.run() without input, of words or of a line of the shell; at the deadline it and all that it started end."""
     words = ["sh", "-c", command] if isinstance(command, str) else command
-    done = subprocess.run(["timeout", "--kill-after=5", str(DEADLINE_S), *words], stdin=subprocess.DEVNULL, **options)
+    done = subprocess.run(["timeout", "--kill-after=5", str(deadline_s), *words], stdin=subprocess.DEVNULL, **options)
     # The codes of `timeout` where the process ended at SIGTERM, and where it had to be killed.
     if done.returncode in (124, 137, -9):
-        raise TimeoutError(f"killed, or still running after {DEADLINE_S} s: {command}")
+        raise TimeoutError(f"killed, or still running after {deadline_s} s: {command}")
     if check:
         done.check_returncode()
     return done
