@@ -11,6 +11,7 @@
 #include "model/base/random.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
+#include "model/plan/layout.h"
 
 namespace plumbline::topologies {
 namespace {
@@ -67,6 +68,22 @@ model::Result<Gpus> from_file(const std::string& path, std::int64_t gpus) {
   return order;
 }
 
+// Returns over how many consecutive ranks an expert group reaches.
+std::int64_t expert_span(const model::Plan& plan) {
+  const model::RankGroup group = model::expert_group(plan.parallelism);
+  return group.ranks > 1 ? group.ranks * group.stride : 1;
+}
+
+// Returns the GPUs of a node that hold whole groups: a multiple of the tensor degree that is one of the expert group,
+// or divides it.
+std::int64_t used_gpus(std::int64_t node, std::int64_t tensor, std::int64_t expert) {
+  if (tensor > node) return node;
+  const std::int64_t least = expert <= node ? 1 : node - node / 8;
+  for (std::int64_t used = node; used >= least; --used)
+    if (used % tensor == 0 && (expert <= node ? used % expert : expert % used) == 0) return used;
+  return node;
+}
+
 }  // namespace
 
 Placement::Placement(Gpus gpu_of_rank) : gpus_(std::move(gpu_of_rank)), ranks_(gpus_.size()) {
@@ -109,6 +126,53 @@ model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus
   if (placement || !placement.error().file.empty()) return placement;
   const Error& error = placement.error();
   return tl::unexpected(model::plan_error(plan, error.kind, error.key, error.message, error.hint));
+}
+
+FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan) {
+  const std::int64_t node = shape.gpus_per_node;
+  if (plan.cluster.placement || plan.cluster.gpus <= node || !shape.factors.empty()) return shape;
+  const std::int64_t used = used_gpus(node, plan.parallelism.tensor, expert_span(plan));
+  if (used == node) return shape;
+  FabricShape nodes = shape;
+  nodes.gpus_per_node = used;
+  nodes.nics = shape.nics * used / node;
+  return shape.nics * used % node == 0 && !find_fault(nodes) ? nodes : shape;
+}
+
+std::int64_t expert_node_gpus(const FabricShape& shape, const model::Plan& plan) {
+  const std::int64_t node = used_nodes(shape, plan).gpus_per_node, span = expert_span(plan);
+  if (span > node || node % span == 0 || plan.cluster.gpus <= node) return node;
+  std::int64_t least = span;
+  for (std::int64_t first = 0; first < plan.cluster.gpus; first += span) {
+    const std::int64_t before_the_end = std::min(span, node - first % node);
+    least = std::min(least, std::max(before_the_end, span - before_the_end));
+  }
+  while (span % least != 0) --least;
+  return least;
+}
+
+std::vector<std::string> placement_warnings(const FabricShape& shape, const model::Plan& plan) {
+  const std::int64_t gpus = plan.cluster.gpus, node = shape.gpus_per_node;
+  const std::int64_t used = used_nodes(shape, plan).gpus_per_node, expert = expert_span(plan);
+  std::vector<std::string> sentences;
+  if (used < node) {
+    const std::int64_t nodes = model::ceil_div(gpus, used), idle = nodes * node - gpus;
+    sentences.push_back(
+        fmt::format("{} of the {} GPUs of a node are used, so that tensor and expert groups lie inside one: the {} "
+                    "nodes have {} more GPUs, {:.1f} % of those that are used and priced (cluster.placement = "
+                    "\"contiguous\" fills the nodes)",
+                    used, node, nodes, idle, 100 * static_cast<double>(idle) / static_cast<double>(gpus)));
+  }
+  const std::pair<std::string_view, std::int64_t> groups[] = {{"tensor", plan.parallelism.tensor}, {"expert", expert}};
+  for (const auto& [name, span] : groups)
+    if (gpus > node && span > 1 && span <= node && used % span != 0 &&
+        !plan.cluster.placement.value_or("").starts_with("file:"))
+      sentences.push_back(fmt::format(
+          "{} groups of {} GPUs do not divide the {} of a node: some cross to another node, at {:.0f} GB/s instead of "
+          "{:.0f} a GPU",
+          name, span, used, shape.nic_bandwidth * static_cast<double>(shape.nics) / static_cast<double>(node) / 1e9,
+          shape.gpu_bandwidth / 1e9));
+  return sentences;
 }
 
 }  // namespace plumbline::topologies

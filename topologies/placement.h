@@ -8,6 +8,7 @@
 
 #include "model/base/error.h"
 #include "model/plan/plan.h"
+#include "topologies/fabric_shape.h"
 
 namespace plumbline::topologies {
 
@@ -32,6 +33,20 @@ class Placement {
   std::vector<std::int64_t> gpus_;   // by rank
   std::vector<std::int64_t> ranks_;  // by GPU
 };
+
+// Returns the nodes as the plan's ranks use them: where it states no placement and has more GPUs than a node, only the
+// largest number of GPUs that holds whole tensor and expert groups, with their NICs. An expert group of 64 then lies in
+// one rack of 72, whose other eight GPUs are idle. An expert group that is larger than a node is divided into equal
+// parts where that leaves no more than an eighth of a node idle.
+FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan);
+
+// Returns how many GPUs of one node the ranks of an expert group have between them, in the group that is cut up most:
+// all of a node where groups lie inside, else the largest divisor of the group that each part of it holds.
+std::int64_t expert_node_gpus(const FabricShape& shape, const model::Plan& plan);
+
+// Returns sentences about GPUs that are idle for that reason, and about tensor and expert groups that cross nodes
+// although one could hold them.
+std::vector<std::string> placement_warnings(const FabricShape& shape, const model::Plan& plan);
 
 // Makes the placement of the plan's cluster.placement (default: contiguous). Paths are relative to the plan's folder.
 model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node);

@@ -142,8 +142,8 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.nvlink_rate_.value *= nvlink_scale;
   cost.expert_parallel_ = group.expert_parallel;
   cost.expert_stride_ = group.stride;
-  cost.ranks_per_node_ =
-      std::min(group.expert_parallel, std::max<std::int64_t>(1, cluster.gpus_per_node / group.stride));
+  const std::int64_t node_gpus = group.node_gpus > 0 ? group.node_gpus : cluster.gpus_per_node;
+  cost.ranks_per_node_ = std::min(group.expert_parallel, std::max<std::int64_t>(1, node_gpus / group.stride));
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;

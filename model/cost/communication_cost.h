@@ -43,6 +43,7 @@ class CommunicationCost {
     std::int64_t stride = 1;           // GPUs from one to the next
     // Bytes of a token's values, which decide how many SMs are needed: by default DeepSeek-V3's, FP8 out and BF16 back.
     double dispatched_bytes = 7392, combined_bytes = 14336;
+    std::int64_t node_gpus = 0;  // of a node that the ranks have between them; 0: all that the cluster's nodes have
   };
   struct Kernels {  // the kernels that move the tokens
     // deepep-v1 has the constants exchange.<direction>.*, another family exchange.<family>.<direction>.*.

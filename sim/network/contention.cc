@@ -83,8 +83,9 @@ model::Result<void> ContentionTable::add(const Inputs& inputs) {
   if (!may_contend(inputs)) return {};
   std::string key = key_of(inputs);
   if (known_.contains(key)) return {};
-  const auto fabric = TRY(topologies::Fabric::make(*inputs.fabric, inputs.plan.cluster.gpus));
-  const auto placement = TRY(topologies::placement_of(inputs.plan, inputs.fabric->gpus_per_node));
+  const auto fabric =
+      TRY(topologies::Fabric::make(topologies::used_nodes(*inputs.fabric, inputs.plan), inputs.plan.cluster.gpus));
+  const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
   auto contention = TRY(simulate_all(fabric, expert_patterns(inputs.plan, placement, spread_of(inputs))));
   known_.emplace(std::move(key), std::move(contention));
   return {};

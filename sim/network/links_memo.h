@@ -26,11 +26,12 @@ class LinksMemo {
                    const GroupPattern& pattern);
 
  private:
-  // GPUs, pipeline, ranks and stride of an expert group, groups and ranks per token, placement.
-  using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
+  // GPUs, those used of a node, pipeline, ranks and stride of an expert group, groups and ranks per token, placement.
+  using Key =
+      std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
   model::Memo<Key, Links> known_;
-  // GPUs, pipeline, ranks and stride of a group, whether it spans both directions, placement.
-  using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
+  // GPUs, those used of a node, pipeline, ranks and stride of a group, whether it spans both directions, placement.
+  using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
   model::Memo<GroupKey, GroupLinks> groups_;
 };
 

@@ -86,8 +86,8 @@ std::vector<TrafficPattern> expert_patterns(const model::Plan& plan, const topol
 model::Result<StepLinks> StepLinks::make(const topologies::FabricShape& shape, const model::Plan& plan,
                                          const model::RoutingSpread& spread, bool every_link,
                                          const Contention* contention) {
-  auto fabric = TRY(Fabric::make(shape, plan.cluster.gpus));
-  const auto placement = TRY(topologies::placement_of(plan, shape.gpus_per_node));
+  auto fabric = TRY(Fabric::make(topologies::used_nodes(shape, plan), plan.cluster.gpus));
+  const auto placement = TRY(topologies::placement_of(plan, fabric.gpus_per_node()));
   StepLinks links;
   links.fabric_ = std::make_shared<const Fabric>(std::move(fabric));
   const std::int64_t ranks = plan.parallelism.pipeline;

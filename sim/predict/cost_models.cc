@@ -31,8 +31,12 @@ model::CommunicationCost::Group expert_group(const Inputs& inputs) {
     return static_cast<double>(inputs.architecture.hidden_size) *
            model::bytes_per_element(model::activation_type(precision));
   };
-  return {spread_of(inputs), group.ranks, group.stride, bytes(inputs.plan.precision.dispatch),
-          bytes(inputs.plan.precision.combine)};
+  return {spread_of(inputs),
+          group.ranks,
+          group.stride,
+          bytes(inputs.plan.precision.dispatch),
+          bytes(inputs.plan.precision.combine),
+          expert_node_gpus(inputs, inputs.plan)};
 }
 
 // Sets how the placement spreads the groups of dense collectives over nodes and links.

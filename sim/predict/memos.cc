@@ -5,6 +5,7 @@
 
 #include "model/plan/layout.h"
 #include "sim/predict/inputs.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
 
@@ -17,15 +18,18 @@ model::RoutingSpread RoutingMemo::spread(const model::MixtureOfExperts& experts,
                      [&] { return model::routing_spread(experts, groups_per_token, expert_parallel, ranks_per_node); });
 }
 
-model::RoutingSpread spread_of(const Inputs& inputs) {
-  return spread_of(inputs.plan, inputs.architecture.experts, inputs.cluster.gpus_per_node, inputs.routing.get());
+model::RoutingSpread spread_of(const Inputs& inputs) { return spread_of(inputs, inputs.plan); }
+
+std::int64_t expert_node_gpus(const Inputs& inputs, const model::Plan& plan) {
+  return inputs.fabric ? topologies::expert_node_gpus(*inputs.fabric, plan) : inputs.cluster.gpus_per_node;
 }
 
-model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
-                               std::int64_t gpus_per_node, RoutingMemo* memo) {
+model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan) {
+  const model::MixtureOfExperts& experts = inputs.architecture.experts;
+  RoutingMemo* memo = inputs.routing.get();
   const std::int64_t groups = model::groups_per_token(plan, experts);
   const auto [ranks, stride] = model::expert_group(plan.parallelism);
-  const std::int64_t per_node = gpus_per_node / stride;
+  const std::int64_t per_node = expert_node_gpus(inputs, plan) / stride;
   const std::int64_t ranks_per_node = std::min(ranks, std::max<std::int64_t>(1, per_node));
   return memo != nullptr ? memo->spread(experts, groups, ranks, ranks_per_node)
                          : model::routing_spread(experts, groups, ranks, ranks_per_node);

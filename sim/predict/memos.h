@@ -29,9 +29,12 @@ class RoutingMemo {
 struct Inputs;
 
 // Returns the routing spread of the plan's experts over its expert-parallel group, from the memo if there is one.
+// `plan` stands in place of that of the inputs.
+model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan);
 model::RoutingSpread spread_of(const Inputs& inputs);
-model::RoutingSpread spread_of(const model::Plan& plan, const model::MixtureOfExperts& experts,
-                               std::int64_t gpus_per_node, RoutingMemo* memo);
+
+// Returns the GPUs of a node that ranks of an expert group have between them.
+std::int64_t expert_node_gpus(const Inputs& inputs, const model::Plan& plan);
 
 class ScheduleTables {
  public:

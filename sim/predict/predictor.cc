@@ -19,6 +19,7 @@
 #include "sim/predict/detail/memory_power_counters.h"
 #include "sim/predict/detail/parts_cache.h"
 #include "sim/predict/detail/result_guard.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
 
@@ -144,6 +145,9 @@ class Predictor::Parts {
     PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work_.costs->profile->warnings};
     for (std::string& sentence : model::layout_warnings(*work_.plan, work_.layout))
       limits.warnings.push_back(std::move(sentence));
+    if (const auto& fabric = cache_.inputs().fabric)
+      for (std::string& sentence : topologies::placement_warnings(*fabric, *work_.plan))
+        limits.warnings.push_back(std::move(sentence));
     for (std::string& sentence : peak_warnings(predicted(), step_s, bound.flops_at_peak_s))
       limits.warnings.push_back(std::move(sentence));
     return limits;

@@ -10,6 +10,7 @@
 #include "model/program/plan_context.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
+#include "topologies/placement.h"
 
 namespace plumbline::sim {
 
@@ -93,6 +94,7 @@ model::Result<void> PartsCache::find_table(PlanWork& work) {
 
 model::Result<void> PartsCache::find_costs(PlanWork& work) {
   add_costs(*work.plan, work.layout, inputs_.fabric.has_value(), key_.clear());
+  if (inputs_.fabric) key_.add(topologies::used_nodes(*inputs_.fabric, *work.plan).gpus_per_node);
   if (inputs_.profile.find("overlap.memory_passes")) key_.add(work.layout.dense_group, work.layout.dense_stride);
   auto& known = costs_[key_.bytes()];
   if (!known) {
@@ -121,8 +123,7 @@ std::unique_ptr<PartsCache::Stages> PartsCache::stages_of(const PlanWork& work) 
 
 void PartsCache::find_stages(PlanWork& work) {
   const model::Plan& plan = *work.plan;
-  const model::RoutingSpread spread =
-      spread_of(plan, inputs_.architecture.experts, inputs_.cluster.gpus_per_node, inputs_.routing.get());
+  const model::RoutingSpread spread = spread_of(inputs_, plan);
   model::LayerContext degrees = model::plan_degrees(plan, inputs_.architecture.experts, work.layout, spread);
   add_graphs(plan, degrees, key_.clear());
   auto& library = libraries_[key_.bytes()];

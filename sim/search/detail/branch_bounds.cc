@@ -19,9 +19,7 @@ constexpr std::size_t index(OpType type) { return static_cast<std::size_t>(type)
 
 model::LayerContext context_of(const Inputs& inputs, const model::Plan& plan) {
   const model::Layout layout = *model::make_layout(plan, inputs.architecture);
-  const model::RoutingSpread spread =
-      spread_of(plan, inputs.architecture.experts, inputs.cluster.gpus_per_node, inputs.routing.get());
-  return model::plan_context(plan, inputs.architecture, layout, spread);
+  return model::plan_context(plan, inputs.architecture, layout, spread_of(inputs, plan));
 }
 
 }  // namespace

@@ -55,6 +55,56 @@ TEST(Placement, FromAFileNextToThePlan) {
   EXPECT_EQ(gpus(placement_of(plan, 2).value()), (List{0, 1, 2, 3}));
 }
 
+// A rack of 72 GPUs with a NIC each.
+FabricShape rack() {
+  FabricShape shape;
+  shape.gpus_per_node = shape.nics = 72;
+  shape.gpu_bandwidth = 900e9;
+  shape.nic_bandwidth = 50e9;
+  shape.layers = 1;
+  shape.switch_ports = 144;
+  return shape;
+}
+
+model::Plan plan_on(std::int64_t gpus, std::int64_t tensor, std::int64_t expert) {
+  model::Plan plan;
+  plan.cluster.gpus = gpus;
+  plan.parallelism.tensor = tensor;
+  plan.parallelism.expert = expert;
+  return plan;
+}
+
+TEST(UsedNodes, HoldWholeTensorAndExpertGroups) {
+  const auto used = [](std::int64_t gpus, std::int64_t tensor, std::int64_t expert) {
+    return used_nodes(rack(), plan_on(gpus, tensor, expert)).gpus_per_node;
+  };
+  EXPECT_EQ(used(256, 1, 64), 64);
+  EXPECT_EQ(used(256, 1, 32), 64);
+  EXPECT_EQ(used(256, 1, 16), 64);
+  EXPECT_EQ(used(256, 16, 1), 64);
+  EXPECT_EQ(used(256, 1, 8), 72);    // nine groups
+  EXPECT_EQ(used(256, 16, 8), 64);   // of tensor parallelism
+  EXPECT_EQ(used(256, 1, 128), 64);  // in halves; 64 of 72 leave an eighth of those used idle
+  EXPECT_EQ(used(256, 1, 100), 72);  // in parts of 50 a third of a rack would be idle
+  EXPECT_EQ(used(64, 1, 64), 72);    // one rack holds the plan
+  EXPECT_EQ(used_nodes(rack(), plan_on(256, 1, 64)).nics, 64);
+}
+
+TEST(UsedNodes, AreWholeWhereThePlanStatesAPlacement) {
+  model::Plan plan = plan_on(256, 1, 64);
+  plan.cluster.placement = "contiguous";
+  EXPECT_EQ(used_nodes(rack(), plan).gpus_per_node, 72);
+  // Ranks 64 to 127 have 8 GPUs of the first rack, 192 to 255 have 24 of the third and 40 of the fourth.
+  EXPECT_EQ(expert_node_gpus(rack(), plan), 32);
+  ASSERT_EQ(placement_warnings(rack(), plan).size(), 1);
+  EXPECT_NE(placement_warnings(rack(), plan)[0].find("expert groups of 64 GPUs"), std::string::npos);
+  plan.cluster.placement.reset();
+  EXPECT_EQ(expert_node_gpus(rack(), plan), 64);
+  ASSERT_EQ(placement_warnings(rack(), plan).size(), 1);
+  EXPECT_NE(placement_warnings(rack(), plan)[0].find("4 nodes have 32 more GPUs, 12.5 %"), std::string::npos);
+  EXPECT_TRUE(placement_warnings(rack(), plan_on(256, 1, 8)).empty());
+}
+
 TEST(Placement, WrongFiles) {
   const tests::TemporaryDirectory folder;
   const auto expect = [&](const char* text, int line, const char* says) {
