@@ -48,17 +48,23 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
 
 void HostCost::read_launches(ConstantReader& reader) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  launch_ = read("host.launch");
-  forward_ = read("host.operator.forward");
-  backward_ = read("host.operator.backward");
-  forward_layer_ = read("host.layer.forward");
-  backward_layer_ = read("host.layer.backward");
-  synchronization_ = read("host.synchronization");
-  step_ = read("host.step");
+  const double speed = reader.find("host.speed").value_or(Constant{.value = 1}).value;
+  const auto timed = [&](std::string_view name) {
+    Constant constant = read(name);
+    constant.value /= speed;
+    return constant;
+  };
+  launch_ = timed("host.launch");
+  forward_ = timed("host.operator.forward");
+  backward_ = timed("host.operator.backward");
+  forward_layer_ = timed("host.layer.forward");
+  backward_layer_ = timed("host.layer.backward");
+  synchronization_ = timed("host.synchronization");
+  step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
               read("serving.host_request").value,
               reader.find("serving.engine_factor").value_or(Constant{.value = 1}).value};
-  graph_launch_ = read("host.graph_launch");
+  graph_launch_ = timed("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;

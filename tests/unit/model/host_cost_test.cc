@@ -57,6 +57,18 @@ TEST(HostCost, UpdatesAsFastAsTheHostsMemory) {
   EXPECT_DOUBLE_EQ(cost.update(graph, {.kind = OperatorKind::adamw, .reads = {0}, .writes = {1, 2, 3, 4}}), 30e-6);
 }
 
+TEST(HostCost, TakesLongerOnASlowerProcessor) {
+  const auto launching = [](double speed) {
+    const Profile profile = tests::profile_with({{"host.link_efficiency", 0.5},
+                                                 {"host.memory_bandwidth", 1},
+                                                 {"host.launch", 10},
+                                                 {"host.operator.forward", 20},
+                                                 {"host.speed", speed}});
+    return HostCost::make(profile, two_nodes(100), {}).value().one_by_one({.launches = 3, .forward = 1});
+  };
+  EXPECT_DOUBLE_EQ(launching(0.5), 2 * launching(1));
+}
+
 TEST(HostCost, WhatAGraphLaunchesCanBeLaunchedOneByOne) {
   std::vector<Parameter> parameters = round_profile().parameters();
   const std::map<std::string, double> us = {
