@@ -89,6 +89,23 @@ double standard_error(const std::vector<double>& deviations) {
 
 }  // namespace
 
+std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
+  constexpr double settled = 0.985;
+  std::vector<double> energies;
+  for (const HeldGemm& row : rows) {
+    if (row.power_w >= settled * assumptions.constants.limit_share * row.limit_w)
+      energies.push_back(
+          ((row.power_w - assumptions.constants.idle) * row.seconds - assumptions.energy_per_byte * row.bytes) /
+          row.flops);
+  }
+  if (energies.size() < fewest_rows) return std::nullopt;
+  PowerReading reading{.energy_per_flop = median(energies), .rows = energies.size()};
+  for (double& energy : energies) energy = std::abs(energy / reading.energy_per_flop - 1);
+  constexpr double normal = 1.4826;  // standard deviation over median deviation
+  reading.relative_spread = normal * median(std::move(energies));
+  return reading;
+}
+
 std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions) {
   if (rows.size() < fewest_rows) return std::nullopt;
   constexpr double least_share = 0.05;

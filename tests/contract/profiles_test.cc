@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ class Profiles : public testing::TestWithParam<std::string> {
   }
 
   double value(const std::string& name) const { return profile_.parameters().at(profile_.find(name).value()).value; }
+  std::optional<double> found(const std::string& name) const {
+    return profile_.find(name) ? std::optional(value(name)) : std::nullopt;
+  }
   // Returns the families of communication kernels: the default of a plan, and those with tables of their own.
   std::set<std::string> families() const {
     const std::string first = "exchange.", last = ".dispatch.rank_rate";
@@ -114,6 +118,27 @@ TEST_P(Profiles, SharesAndFactorsAreInTheirRanges) {
     const auto sms = static_cast<double>(clusters_.front().device.sms);
     EXPECT_LE(parameter.value, saturation ? sms : 32) << parameter.name;  // no SM holds more than 32 blocks
   }
+}
+
+// An operation on fewer bits switches fewer gates. A GEMM with a cast inside, read as one that the power limit slows,
+// is what breaks this order. FP8 per tensor and per block are the same operation.
+TEST_P(Profiles, EnergyOfAFlopFallsWithTheBits) {
+  const auto energy = [&](const std::string& format) { return found("power.gemm." + format + ".energy_per_flop"); };
+  for (const auto& [fewer, more] : {std::pair("nvfp4", "fp8"), std::pair("fp8", "bf16"),
+                                    std::pair("fp8_tensor", "bf16"), std::pair("nvfp4", "bf16")}) {
+    const auto low = energy(fewer), high = energy(more);
+    if (low && high) {
+      EXPECT_LT(*low, *high * 0.9) << fewer << " and " << more;
+    }
+  }
+}
+
+// What a power limit takes is in the clock, and a burst of milliseconds does not lower it to two thirds: a droop of
+// more is a kernel of a library that is slow in long GEMMs.
+TEST_P(Profiles, DroopIsNotCountedBesidePower) {
+  if (!found("power.idle")) return;
+  for (const std::string kind : {"bf16", "fp8", "fp8_tensor", "nvfp4"})
+    EXPECT_LT(found("gemm." + kind + ".droop").value_or(0), 0.5) << kind;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, Profiles, testing::ValuesIn(names_in("calibrate/profiles")), [](const auto& test) {

@@ -16,6 +16,7 @@ struct HeldGemm {
   double sm_seconds = 0;        // of a burst at the highest clock, as predicted: the part that the SMs bound
   double other_seconds = 0;     // the part that they do not: launches, casts
   double seconds = 0;           // as measured while it was held
+  double power_w = 0;           // as the board's meter read it; 0: not read
   double limit_w = 0;           // of the board
 };
 
@@ -38,5 +39,16 @@ struct PowerFit {
 // Finds the energy with the least sum of |log(predicted / measured)| of times. Returns nullopt where fewer than three
 // rows, or fewer than a twentieth of them, are at the limit: the others do not depend on the energy.
 std::optional<PowerFit> fit_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
+
+// Returns the energy of a FLOP in J at the clock that the limit left: the median of
+//   ((power - idle) seconds - energy_per_byte bytes) / flops
+// over rows whose meter stands at the limit; below it a meter may still have been rising. The energies of two formats,
+// held by the same software under one limit, are in the ratio of theirs, because the clocks are nearly the same.
+// Returns nullopt where fewer than three rows are at the limit.
+struct PowerReading {
+  double energy_per_flop = 0, relative_spread = 0;  // the spread is a standard deviation
+  std::size_t rows = 0;
+};
+std::optional<PowerReading> read_power(std::span<const HeldGemm> rows, const PowerAssumptions& assumptions);
 
 }  // namespace plumbline::calibrate

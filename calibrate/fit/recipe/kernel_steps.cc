@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <ranges>
 #include <set>
 
 #include "calibrate/components/load.h"
@@ -84,35 +85,49 @@ void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double sprea
             Evidence::fitted, how + ", less kernel.launch_gap");
 }
 
+// Returns the form of the first software's GEMMs with the least droop that any software shows: where another is as fast
+// in long GEMMs as in short ones, the slower kernel is that of a library, and no property of the GPU.
+GemmTableFit form_of(const GemmTables& tables, const FitMachine& machine, bool quantizes) {
+  GemmTableFit form = fit_gemm_table(tables.rows.front(), machine, quantizes);
+  for (const std::vector<GemmRow>& rows : tables.rows | std::views::drop(1)) {
+    const GemmTableFit other = fit_gemm_table(rows, machine, quantizes);
+    if (other.constants.droop >= form.constants.droop) continue;
+    form.constants.droop = other.constants.droop;
+    form.constants.droop_time = other.constants.droop_time;
+    form.droop_deviation = other.droop_deviation;
+    form.droop_time_deviation = other.droop_time_deviation;
+  }
+  return form;
+}
+
 }  // namespace
 
-// The first software gives all constants. The rate is the geometric mean of the rates that each software has with them,
-// and half their spread is its uncertainty.
+// The rate is the geometric mean of the rates that each software has with the form, and half their spread is its
+// uncertainty.
 model::Result<void> fit_gemm_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto tables = TRY(gemm_tables(draft));
   const FitMachine machine = draft.machine();
-  const GemmTableFit shape = fit_gemm_table(tables.rows.front(), machine, step.quantizes);
-  draft.held_out.push_back(shape.held_out);
-  double product = std::log(shape.rate), least = shape.rate, most = shape.rate;
-  std::string rates = fmt::format("{} {:.4g}", versions(tables.rows.front()), shape.rate / tera);
-  std::size_t rows = tables.rows.front().size();
-  for (std::size_t i = 1; i < tables.rows.size(); ++i) {
-    const GemmTableFit other = fit_gemm_rate(tables.rows[i], machine, shape, step.quantizes);
-    draft.held_out.push_back(other.held_out);
-    product += std::log(other.rate);
-    least = std::min(least, other.rate);
-    most = std::max(most, other.rate);
-    rates += fmt::format(", {} {:.4g}", versions(tables.rows[i]), other.rate / tera);
-    rows += tables.rows[i].size();
+  const GemmTableFit form = form_of(tables, machine, step.quantizes);
+  double product = 0, least = std::numeric_limits<double>::infinity(), most = 0;
+  std::vector<std::string> rates;
+  std::size_t rows = 0;
+  for (const std::vector<GemmRow>& table : tables.rows) {
+    const GemmTableFit fit = tables.rows.size() > 1 ? fit_gemm_rate(table, machine, form, step.quantizes) : form;
+    draft.held_out.push_back(fit.held_out);
+    product += std::log(fit.rate);
+    least = std::min(least, fit.rate);
+    most = std::max(most, fit.rate);
+    rates.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / tera));
+    rows += table.size();
   }
   const double rate = std::exp(product / static_cast<double>(tables.rows.size()));
   const std::string how = fmt::format(
       "fitted to four fifths of {} GEMMs in bursts, {} ({}); {} TFLOP/s{}", rows, step.format, draft.cited("gemm"),
-      rates,
-      tables.rows.size() > 1 ? fmt::format(", their geometric mean; shape dependence of {}", step.software.front())
+      fmt::join(rates, ", "),
+      tables.rows.size() > 1 ? fmt::format(", their geometric mean; form of {}, the least droop", step.software.front())
                              : "");
-  set_gemm(draft, shape, rate, std::log(most / least) / 2, how);
+  set_gemm(draft, form, rate, std::log(most / least) / 2, how);
   return {};
 }
 

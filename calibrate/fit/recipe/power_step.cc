@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/power_fit.h"
@@ -72,50 +73,97 @@ model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumpt
   return {};
 }
 
+// The rows of a format that software held for seconds, from 2,048 rows and columns up, where a GEMM is bound by the
+// SMs.
+model::Result<std::vector<HeldGemmRow>> held_rows(const Draft& draft, const std::string& software,
+                                                  const std::string& format, std::int64_t least) {
+  auto held = TRY(load_held_gemm_rows(draft.table("gemm_held")));
+  constexpr std::int64_t most_rows = 16384;
+  std::erase_if(held, [&](const HeldGemmRow& row) {
+    return row.format != format || !row.software.starts_with(software) || row.m < least || row.m > most_rows ||
+           row.n < least || row.k < least;
+  });
+  return held;
+}
+
+HeldGemm held_gemm(const HeldGemmRow& row) {
+  const double m = static_cast<double>(row.m), n = static_cast<double>(row.n), k = static_cast<double>(row.k);
+  constexpr double activation = 2;
+  return {.flops = 2 * m * n * k,
+          .bytes = (m + n) * k * operand_bytes(row.format) + m * n * activation,
+          .seconds = row.seconds,
+          .power_w = row.power_w,
+          .limit_w = row.power_limit_w};
+}
+
+// Times of a software whose bursts are another's do not determine the energy, and a kernel that quantizes inside is no
+// part of it. What its meter read at the limit does, over what it read of BF16, whose energy is fitted to times.
+model::Result<void> fit_read_energy(Draft& draft, const PowerAssumptions& assumptions) {
+  const RecipeStep& step = draft.step();
+  const auto known = draft.si("power.gemm.bf16.energy_per_flop");
+  if (!known) return draft.wrong("step.kind", "no step has made power.gemm.bf16", "put its fit first");
+  // So large that launches and quantizing take a few percent of a row.
+  constexpr std::int64_t least = 4096;
+  std::vector<PowerReading> readings;
+  for (const std::string& format : {step.format, std::string("bf16")}) {
+    std::vector<HeldGemm> rows;
+    std::ranges::transform(TRY(held_rows(draft, step.software.front(), format, least)), std::back_inserter(rows),
+                           held_gemm);
+    const auto reading = read_power(rows, assumptions);
+    if (!reading)
+      return draft.wrong("step.format", fmt::format("three rows of {} at the power limit are needed, of {}", format,
+                                                    step.software[0]));
+    readings.push_back(*reading);
+  }
+  const double ratio = readings[0].energy_per_flop / readings[1].energy_per_flop;
+  draft.set(fmt::format("power.gemm.{}.energy_per_flop", step.kind), *known * ratio, "pJ/FLOP",
+            std::hypot(readings[0].relative_spread, readings[1].relative_spread), Evidence::fitted,
+            fmt::format("{:.3g} times power.gemm.bf16.energy_per_flop, as the meter read {} and {} GEMMs of {} at the "
+                        "power limit ({})",
+                        ratio, readings[0].rows, readings[1].rows, step.software.front(), draft.cited("gemm_held")));
+  return {};
+}
+
 }  // namespace
 
-// With two softwares: bursts of the first give the form, the second was held. Rows from 2,048 to 16,384 rows and of at
-// least 2,048 columns, where a GEMM is bound by the SMs. With none: own records.
+// With two softwares: bursts of the first give the form, the second was held. With one: its meter at the limit. With
+// none: own records.
 model::Result<void> fit_power_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto assumptions = TRY(power_assumptions(draft));
   if (step.software.empty()) return fit_own_energy(draft, assumptions);
+  if (step.software.size() == 1) return fit_read_energy(draft, assumptions);
   if (step.software.size() != 2)
     return draft.wrong("step.software", "expected the software of the bursts and that of the held GEMMs");
   auto bursts = TRY(load_gemm_rows(draft.table("gemm")));
-  auto held = TRY(load_held_gemm_rows(draft.table("gemm_held")));
   std::erase_if(bursts, [&](const GemmRow& row) {
     return row.format != step.format || !row.software.starts_with(step.software.front());
   });
-  constexpr std::int64_t least = 2048, most_rows = 16384;
-  std::erase_if(held, [&](const HeldGemmRow& row) {
-    return row.format != step.format || !row.software.starts_with(step.software.back()) || row.m < least ||
-           row.m > most_rows || row.n < least || row.k < least;
-  });
+  constexpr std::int64_t least = 2048;
+  const auto held = TRY(held_rows(draft, step.software.back(), step.format, least));
   if (bursts.empty() || held.empty())
     return draft.wrong("step.format", fmt::format("no {} rows of {} in bursts and of {} held", step.format,
                                                   step.software.front(), step.software.back()));
   const FitMachine machine = draft.machine();
-  const GemmTableFit form = fit_gemm_table(bursts, machine);
+  GemmTableFit form = fit_gemm_table(bursts, machine);
+  // Bursts of the profile droop as its GEMMs do: what these do beyond is a kernel of the software, or the limit itself.
+  if (const auto own = gemm_constants(draft, step.kind))
+    form.constants.droop = std::min(form.constants.droop, own->droop);
   std::vector<GemmRow> shapes(held.begin(), held.end());
   const std::vector<bool> left_out = held_out_gemms(shapes);
   constexpr std::size_t every = 3;  // one number is fitted: more rows do not move it
   std::vector<HeldGemm> rows;
   for (std::size_t i = 0, used = 0; i < held.size(); ++i) {
     if (left_out[i] || used++ % every != 0) continue;
+    HeldGemm& row = rows.emplace_back(held_gemm(held[i]));
     const double m = static_cast<double>(held[i].m), n = static_cast<double>(held[i].n),
                  k = static_cast<double>(held[i].k);
     const double element = operand_bytes(step.format), activation = 2;
-    double other = form.constants.ramp;
+    row.sm_seconds =
+        gemm_core_seconds(form.constants, {1, m, n, k, element, activation}, static_cast<double>(machine.device.sms));
+    row.other_seconds = form.constants.ramp;
     if (form.quantize_bandwidth > 0)
-      other += m * k * (activation + element) / form.quantize_bandwidth + k * form.quantize_k_time;
-    rows.push_back({.flops = 2 * m * n * k,
-                    .bytes = (m + n) * k * element + m * n * activation,
-                    .sm_seconds = gemm_core_seconds(form.constants, {1, m, n, k, element, activation},
-                                                    static_cast<double>(machine.device.sms)),
-                    .other_seconds = other,
-                    .seconds = held[i].seconds,
-                    .limit_w = held[i].power_limit_w});
+      row.other_seconds += m * k * (activation + element) / form.quantize_bandwidth + k * form.quantize_k_time;
   }
   const auto fit = fit_power(rows, assumptions);
   if (!fit) return draft.wrong("step.software", "too few of the held GEMMs are at the power limit");

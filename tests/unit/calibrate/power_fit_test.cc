@@ -65,6 +65,20 @@ TEST(PowerFit, TheEnergyBelongsToItsExponent) {
   EXPECT_GT(at_0, 0.8 * energy);
 }
 
+// 571 W above the idle power of 120 W, less 60 pJ of every byte. Rows below the limit do not count.
+TEST(PowerReading, IsThatOfTheMeterAtTheLimit) {
+  std::vector<HeldGemm> rows = held_rows(0);
+  EXPECT_FALSE(read_power(rows, assumptions()));
+  for (HeldGemm& row : rows) row.power_w = row.flops < 1e11 ? 300 : 691;
+  const auto reading = read_power(rows, assumptions());
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->rows, 12);
+  // At the limit the energy is that of the highest clock times clock^0.8, and no GEMM slows by more than a third here.
+  EXPECT_LT(reading->energy_per_flop, energy);
+  EXPECT_GT(reading->energy_per_flop, energy * 0.75);
+  EXPECT_LT(reading->relative_spread, 0.05);
+}
+
 TEST(PowerFit, NeedsRowsAtTheLimit) {
   EXPECT_FALSE(fit_power(held_rows(0, 5000), assumptions()));
   std::vector<HeldGemm> few = held_rows(0);
