@@ -157,11 +157,11 @@ std::vector<std::string> placement_warnings(const FabricShape& shape, const mode
   std::vector<std::string> sentences;
   if (used < node) {
     const std::int64_t nodes = model::ceil_div(gpus, used), idle = nodes * node - gpus;
-    sentences.push_back(
-        fmt::format("{} of the {} GPUs of a node are used, so that tensor and expert groups lie inside one: the {} "
-                    "nodes have {} more GPUs, {:.1f} % of those that are used and priced (cluster.placement = "
-                    "\"contiguous\" fills the nodes)",
-                    used, node, nodes, idle, 100 * static_cast<double>(idle) / static_cast<double>(gpus)));
+    sentences.push_back(fmt::format(
+        "{} of the {} GPUs of a node are used, so that no node holds uneven parts of tensor and expert groups: the {} "
+        "nodes have {} more GPUs, {:.1f} % of those that are used and priced (cluster.placement = "
+        "\"contiguous\" fills the nodes)",
+        used, node, nodes, idle, 100 * static_cast<double>(idle) / static_cast<double>(gpus)));
   }
   const std::pair<std::string_view, std::int64_t> groups[] = {{"tensor", plan.parallelism.tensor}, {"expert", expert}};
   for (const auto& [name, span] : groups)

@@ -73,8 +73,7 @@ model::Result<void> fit_own_energy(Draft& draft, const PowerAssumptions& assumpt
   return {};
 }
 
-// The rows of a format that software held for seconds, from 2,048 rows and columns up, where a GEMM is bound by the
-// SMs.
+// Returns the rows of a format that software held for seconds, of at least `least` rows and columns.
 model::Result<std::vector<HeldGemmRow>> held_rows(const Draft& draft, const std::string& software,
                                                   const std::string& format, std::int64_t least) {
   auto held = TRY(load_held_gemm_rows(draft.table("gemm_held")));
@@ -139,7 +138,7 @@ model::Result<void> fit_power_step(Draft& draft) {
   std::erase_if(bursts, [&](const GemmRow& row) {
     return row.format != step.format || !row.software.starts_with(step.software.front());
   });
-  constexpr std::int64_t least = 2048;
+  constexpr std::int64_t least = 2048;  // from there on a GEMM is bound by the SMs
   const auto held = TRY(held_rows(draft, step.software.back(), step.format, least));
   if (bursts.empty() || held.empty())
     return draft.wrong("step.format", fmt::format("no {} rows of {} in bursts and of {} held", step.format,
