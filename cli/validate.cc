@@ -170,7 +170,7 @@ std::vector<calibrate::LeftCell> left_cells(const std::vector<calibrate::StepCom
   std::vector<calibrate::LeftRow> rows;
   for (const calibrate::StepComparison& comparison : comparisons)
     for (const calibrate::ComparedStep& compared : comparison.steps) {
-      if (!counts(compared)) continue;
+      if (!comparison.definition.intervals || !counts(compared)) continue;
       calibrate::LeftRow row{compared.step.set, compared.kind, compared.step.hardware};
       row.time = std::log(*compared.step.seconds / *compared.predicted);
       if (compared.memory_error()) row.memory = std::log(*compared.step.memory_bytes / *compared.comparable_bytes);

@@ -71,6 +71,7 @@ void read_case(TableReader& reader, StepCase& definition) {
     if (!parsed) reader.fail("fidelity", reader.line_of("fidelity"), parsed.error().message, parsed.error().hint);
   }
   definition.residuals = reader.flag("residuals", false);
+  definition.intervals = reader.flag("intervals", true);
   reader.require("naive");
   reader.optional_table("naive", [&](TableReader& table) {
     definition.naive_mfu = table.positive("mfu");

@@ -63,6 +63,7 @@ struct StepCase {  // the content of a case file
   std::vector<std::string> tables;  // names of the measurements
   sim::Fidelity fidelity = sim::Fidelity::step;
   bool residuals = false;  // whether to explain the errors by the shares of the steps
+  bool intervals = true;   // whether the steps are held against their intervals, which rest on them
   double naive_mfu = 0;
   std::string naive_source;
   std::vector<StepHardware> hardware;

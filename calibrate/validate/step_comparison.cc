@@ -95,7 +95,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   }
   const Naive naive = naive_prediction(inputs->plan, inputs->architecture, inputs->cluster, definition.naive_mfu);
   compared.baseline = naive.step.step.time_s;
-  if (!ranges) return compared;
+  if (!ranges || !definition.intervals) return compared;
   auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
   if (!likely) return compared.error = likely.error(), compared;
   compared.ranges = std::move(*likely);

@@ -45,6 +45,7 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
   const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
   TRY(check_overrides(request, choices));
   std::vector<std::string> overrides = request.plan.overrides;
+  if (request.any_software) overrides.insert(overrides.begin(), "search.schedule=[]");
   if (!request.tokens.empty())
     overrides.push_back(fmt::format("run.tokens={}", TRY(sim::parse_tokens(request.tokens))));
   return overrides;

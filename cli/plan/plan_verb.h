@@ -27,7 +27,7 @@ struct SearchRequest {
   std::string objective = "time", deadline, budget, tokens;
   std::size_t top = 10;
   unsigned threads = 0;
-  bool complete = false, exhaustive = false;
+  bool complete = false, exhaustive = false, any_software = false;
 };
 
 struct SearchArguments : SearchRequest {

@@ -19,6 +19,20 @@ bool counts_without_host(const Plan& plan) {
   return dispatcher == "deepep" || dispatcher == "hybridep" || plan.routing.pad_to_capacity.value_or(false);
 }
 
+// The scope of Megatron's graphs that has the operator (megatron/core/transformer/transformer_layer.py,
+// _te_cuda_graph_capture): shared experts that do not overlap run before the router and are captured with it.
+std::string_view scope_of(const Graph& graph, const Operator& op) {
+  const bool routes = op.kind == OperatorKind::router || op.kind == OperatorKind::router_grad;
+  if (routes || op.name.starts_with("router") || op.name.starts_with("shared_")) return "moe_router";
+  if (op.kind == OperatorKind::dispatch || op.kind == OperatorKind::dispatch_grad) return "moe_preprocess";
+  if (op.section == Section::attention) return "attn";
+  if (op.section == Section::dispatch || op.section == Section::combine) return "moe";
+  if (op.section != Section::mlp) return "";
+  const bool dense =
+      std::ranges::none_of(graph.operators, [](const Operator& other) { return other.kind == OperatorKind::router; });
+  return dense ? "mlp" : "moe";
+}
+
 }  // namespace
 
 Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& cluster, const Plan& plan) {
@@ -27,6 +41,11 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
   cost.read_launches(reader);
+  cost.captured_ = plan.stack.graphs;
+  if (cost.captures("full_iteration")) {
+    cost.graphs_ = true;
+    cost.synchronizations_moe_ = cost.synchronizations_slot_ = 0;
+  }
   if (plan.parallelism.pipeline == 1) cost.synchronizations_slot_ = 0;
   if (counts_without_host(plan)) cost.synchronizations_moe_ = 0;
   if (reader.error()) return tl::unexpected(*reader.error());
@@ -78,31 +97,52 @@ HostCalls& HostCalls::add(const HostCalls& other) {
   backward += other.backward;
   forward_layers += other.forward_layers;
   backward_layers += other.backward_layers;
+  graphs += other.graphs;
   synchronizations += other.synchronizations;
   return *this;
 }
 
 // The host waits for the number of tokens of each expert: it sizes the next tensors and what it sends by them. The
 // backward pass takes the numbers of the forward pass.
-HostCalls HostCost::calls(const Operator& op, double launches, double share) const {
+HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launches, double share) const {
   if (launches == 0) return {};
-  HostCalls calls{.launches = share * launches};
+  const std::string_view scope = captured_.empty() ? "" : scope_of(graph, op);
+  const bool prepared = scope == "moe_preprocess" && captures(scope);
+  if (captures(scope) && !prepared) {
+    HostCalls waits;
+    if (op.kind == OperatorKind::router) waits.synchronizations = share * synchronizations_moe_;
+    return waits;
+  }
+  HostCalls calls{.launches = share * (prepared ? std::min(1.0, launches) : launches)};
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
   if (op.kind == OperatorKind::router) calls.synchronizations = share * synchronizations_moe_;
   return calls;
 }
 
-std::array<Share, 5> HostCost::issue_shares(const HostCalls& calls) const {
+HostCalls HostCost::layer_calls(bool forward) const {
+  HostCalls calls;
+  (forward ? calls.forward_layers : calls.backward_layers) = 1;
+  if (captured_.empty()) return calls;
+  calls.graphs = calls.launches = 1;
+  (forward ? calls.forward : calls.backward) = 1;
+  return calls;
+}
+
+bool HostCost::captures(std::string_view scope) const { return std::ranges::find(captured_, scope) != captured_.end(); }
+
+std::array<Share, 6> HostCost::issue_shares(const HostCalls& calls) const {
   if (graphs_) return {Share{graph_launch_.index, graph_launch_.value}};
   return shares_one_by_one(calls);
 }
 
-std::array<Share, 5> HostCost::shares_one_by_one(const HostCalls& calls) const {
-  return {Share{launch_.index, calls.launches * launch_.value}, Share{forward_.index, calls.forward * forward_.value},
+std::array<Share, 6> HostCost::shares_one_by_one(const HostCalls& calls) const {
+  return {Share{launch_.index, calls.launches * launch_.value},
+          Share{forward_.index, calls.forward * forward_.value},
           Share{backward_.index, calls.backward * backward_.value},
           Share{forward_layer_.index, calls.forward_layers * forward_layer_.value},
-          Share{backward_layer_.index, calls.backward_layers * backward_layer_.value}};
+          Share{backward_layer_.index, calls.backward_layers * backward_layer_.value},
+          Share{graph_launch_.index, calls.graphs * graph_launch_.value}};
 }
 
 double HostCost::one_by_one(const HostCalls& calls) const {

@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "model/cost/constants.h"
 #include "model/graph/graph.h"
@@ -18,6 +21,7 @@ struct HostCalls {
   double launches = 0;               // of kernels, collectives and copies
   double forward = 0, backward = 0;  // operators of each direction; recomputed ones are forward
   double forward_layers = 0, backward_layers = 0;
+  double graphs = 0;            // CUDA graphs of parts of layers
   double synchronizations = 0;  // waits for the GPU, after which the host is no longer ahead of it
 
   HostCalls& add(const HostCalls& other);
@@ -42,8 +46,12 @@ class HostCost {
   // Returns whether the profile states what launching costs. Where it does not, the host is never the limit.
   bool launches() const { return issues_; }
   // Returns what an operator of `launches` kernels asks of the host; `share` is the part of its work that is launched
-  // here. One that another operator's kernel computes, with no launch of its own, asks nothing.
-  HostCalls calls(const Operator& op, double launches, double share) const;
+  // here. One that another operator's kernel computes, with no launch of its own, asks nothing, nor does one that is
+  // captured in a graph. What prepares a dispatch is captured without the dispatch itself.
+  HostCalls calls(const Graph& graph, const Operator& op, double launches, double share) const;
+  // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, for which
+  // the inputs are copied in one launch.
+  HostCalls layer_calls(bool forward) const;
   // Returns what a slot asks of it besides its operators and layers.
   HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
   // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
@@ -51,7 +59,7 @@ class HostCost {
   double issue(const HostCalls& calls) const { return graphs_ ? graph_launch_.value : one_by_one(calls); }
   // Returns the same without graphs.
   double one_by_one(const HostCalls& calls) const;
-  std::array<Share, 5> issue_shares(const HostCalls& calls) const;
+  std::array<Share, 6> issue_shares(const HostCalls& calls) const;
   // Returns the seconds in which the GPU has nothing to run because the host waited for it.
   double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
@@ -65,7 +73,8 @@ class HostCost {
 
  private:
   void read_launches(ConstantReader& reader);
-  std::array<Share, 5> shares_one_by_one(const HostCalls& calls) const;
+  bool captures(std::string_view scope) const;
+  std::array<Share, 6> shares_one_by_one(const HostCalls& calls) const;
 
   // Absent constants are 0.
   Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;
@@ -74,6 +83,7 @@ class HostCost {
   } serving_;
   double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
   bool issues_ = false, graphs_ = false;
+  std::vector<std::string> captured_;  // the scopes that are captured
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown
   double loader_ = 0;  // B/s of a node; 0: never the limit

@@ -102,9 +102,38 @@ bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring
 
 }  // namespace
 
+SoftwareKernels software_kernels(const Plan& plan) {
+  const auto fuses = [&](std::string_view name) {
+    return std::ranges::find(plan.stack.fused, name) != plan.stack.fused.end();
+  };
+  return {plan.stack.dispatcher, fuses("router"), fuses("permute")};
+}
+
+const std::optional<Constant>& KernelCost::stated_launches(const Operator& op) const {
+  const Fusion& form = fusion(op);
+  // Rows that an all-to-all brought are sorted by chunks.
+  static const std::optional<Constant> none;
+  const auto* sent = std::get_if<DispatchAttributes>(&op.attributes);
+  const bool permutes = op.kind == OperatorKind::permute || op.kind == OperatorKind::permute_grad;
+  if (permutes && sent != nullptr && is_collective(sent->dispatcher) && sent->experts_per_rank < sent->experts)
+    return none;
+  const auto* routing = std::get_if<RouterAttributes>(&op.attributes);
+  if (routing != nullptr && routing->groups > 1 && form.grouped) return form.grouped;
+  if (routing != nullptr && routing->score == ScoreFunction::sigmoid && form.sigmoid) return form.sigmoid;
+  const auto* cast = std::get_if<CastAttributes>(&op.attributes);
+  return cast != nullptr && cast->finds_scale && form.scaled ? form.scaled : form.launches;
+}
+
 double KernelCost::launches(const Graph& graph, const Operator& op) const {
-  const auto& stated = fusion(op).launches;
-  return stated ? stated->value : kernels(graph, op);
+  const auto& stated = stated_launches(op);
+  const double once = stated ? stated->value : kernels(graph, op);
+  if (op.kind != OperatorKind::grouped_matmul || graph.inference) return once * casts_apart(op);
+  return experts_apart_ ? gemm_shape(graph, op, 1).groups : once;
+}
+
+double KernelCost::casts_apart(const Operator& op) const {
+  const auto* cast = std::get_if<CastAttributes>(&op.attributes);
+  return cast != nullptr && experts_apart_ ? static_cast<double>(cast->experts) : 1;
 }
 
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
@@ -400,11 +429,12 @@ double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupanc
 
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
-  const auto& [passes, stated] = fusion(op);
+  const Constant& passes = fusion(op).passes;
+  const auto& stated = stated_launches(op);
   const double once =
       streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions)) / conditions.bandwidth;
   const double seconds = once * passes.value;
-  const double shortest = shortest_kernel_.value * (stated ? stated->value : 1);
+  const double shortest = shortest_kernel_.value * (stated ? stated->value : 1) * casts_apart(op);
   KernelTime result;
   if (seconds >= shortest) {
     result.shares[0] = {memory.bandwidth.index, std::min(seconds, once)};
@@ -422,10 +452,20 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   return with_gaps(scaled(result, 1), launches(graph, op));
 }
 
-// The router consists of tens of tiny kernels; the constant includes their gaps.
+// The router consists of tens of tiny kernels; the constant includes their gaps. Software with more or fewer of them
+// takes as long for each.
+double KernelCost::router_seconds(const Operator& op) const {
+  const bool forward = op.kind == OperatorKind::router;
+  const double kernels = forward ? router_forward_kernels_ : router_backward_kernels_;
+  const double seconds = (forward ? router_forward_ : router_backward_).value;
+  const auto& stated = stated_launches(op);
+  return stated && kernels > 0 ? seconds * stated->value / kernels : seconds;
+}
+
 KernelTime KernelCost::router(const Operator& op) const {
   const Constant& constant = op.kind == OperatorKind::router ? router_forward_ : router_backward_;
-  return {constant.value, 0, {Share{constant.index, constant.value}}};
+  const double seconds = router_seconds(op);
+  return {seconds, 0, {Share{constant.index, seconds}}};
 }
 
 // Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.

@@ -30,10 +30,20 @@ struct KernelTime {
   double passes = 1;            // the bytes moved over those of bytes_moved()
 };
 
+struct Plan;
+
+// What a plan states of the kernels that its software launches (docs/stacks.md).
+struct SoftwareKernels {
+  std::string dispatcher;
+  bool fused_router = false, fused_permute = false;
+};
+// Reads stack.dispatcher and stack.fused of a plan that was checked.
+SoftwareKernels software_kernels(const Plan& plan);
+
 class KernelCost {
  public:
   // Fails with an input error that names the constant when the profile lacks one.
-  static Result<KernelCost> make(const Profile& profile, const Device& device);
+  static Result<KernelCost> make(const Profile& profile, const Device& device, const SoftwareKernels& software = {});
 
   // Returns the time of any operator that runs on one GPU (not all-to-alls or collectives). An operator that the
   // profile has measured on as many SMs takes that time plus one launch gap; during a transfer, the time measured so.
@@ -63,7 +73,8 @@ class KernelCost {
   // Returns the number of launches of one operator where each is as fused as it can be: weight gradients of e experts
   // are e kernels.
   static int kernels(const Graph& graph, const Operator& op);
-  // Returns kernel.<operator>.launches where the profile states it, else kernels().
+  // Returns kernel.<operator>.launches where the profile states it, else kernels(). Software whose experts are launched
+  // one by one (kernel.experts_apart) launches the GEMMs of experts and the casts of their rows once for each.
   double launches(const Graph& graph, const Operator& op) const;
 
  private:
@@ -89,6 +100,8 @@ class KernelCost {
   struct Fusion {  // what the kernels of an operator do more than one fused kernel
     Constant passes{-1, 1};
     std::optional<Constant> launches;
+    // Of routers that score by a sigmoid, of those that choose among groups of experts, and of casts that find a scale.
+    std::optional<Constant> sigmoid, grouped, scaled;
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -118,6 +131,8 @@ class KernelCost {
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
+  double router_seconds(const Operator& op) const;
+  double casts_apart(const Operator& op) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   double shape_factor(const Graph& graph, const Operator& op) const;
@@ -132,7 +147,8 @@ class KernelCost {
   const AttentionKind& attention_kind(const Operator& op, const AttentionWork& work) const;
   const CachedAttentionKind& cached_attention_kind(const Graph& graph, const Operator& op) const;
   void read_cached_attention(ConstantReader& reader);
-  void read_fusion(ConstantReader& reader);
+  void read_fusion(ConstantReader& reader, const SoftwareKernels& software);
+  const std::optional<Constant>& stated_launches(const Operator& op) const;
   const Fusion& fusion(const Operator& op) const { return fusion_[static_cast<std::size_t>(op.kind)]; }
   void read_memory_classes(ConstantReader& reader);
   void read_free_shares(ConstantReader& reader, const Device& device);
@@ -146,6 +162,7 @@ class KernelCost {
   std::array<Constant, 3> unaligned_;  // factors of rows aligned to 8, 4 and 2 bytes
   bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
+  bool experts_apart_ = false;         // whether experts are launched one by one
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;
@@ -153,6 +170,7 @@ class KernelCost {
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
+  double router_forward_kernels_ = 0, router_backward_kernels_ = 0;  // 0: unknown
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;
 };

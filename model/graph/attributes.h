@@ -129,6 +129,7 @@ struct DispatchAttributes {  // dispatch, combine and their gradients, permute
 struct CastAttributes {
   bool scales_transposed = false;  // a second kernel writes the tile scales in the layout that the GEMM reads
   bool finds_scale = false;        // a kernel before it finds the tensor's largest entry
+  std::int64_t experts = 1;        // whose rows it casts
 };
 struct NormAttributes {
   double epsilon = 1e-6;

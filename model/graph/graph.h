@@ -43,10 +43,12 @@ struct Tensor {
   std::vector<Dimension> shape;  // shape of the part that one rank holds
   DataType type = DataType::bf16;
   Role role = Role::activation;
-  bool expert = false;     // divided over the expert-parallel group (parameters and gradients)
-  bool divided = false;    // over the tensor-parallel group (parameters and gradients); else held whole by every rank
-  bool shared = false;     // a parameter that another block on the same rank owns (MTP embedding and head)
-  bool cast_once = false;  // a parameter of which two copies in FP8, one transposed, are made once a step
+  bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
+  bool divided = false;  // over the tensor-parallel group (parameters and gradients); else held whole by every rank
+  bool shared = false;   // a parameter that another block on the same rank owns (MTP embedding and head)
+  // A parameter of which two copies in FP8, one transposed, are made once a step, or only the transposed one where it
+  // is stored quantized.
+  bool cast_once = false;
 
   double elements() const;
   Bytes bytes() const { return Bytes(elements() * bytes_per_element(type)); }

@@ -16,6 +16,12 @@ struct OperandFormat {
   Precision precision = Precision::bf16;
   bool delayed_scaling = false, weights_cast_once = false;
   std::optional<DataType> stored;  // weights of inference, which no kernel casts; default: those of training
+  bool quantized_weights = false;  // of training, which the optimizer writes in the format of the operands
+
+  DataType weight() const {
+    if (stored) return *stored;
+    return quantized_weights ? activation_type(precision) : weight_type(precision);
+  }
 };
 
 // A pass of inference over the requests of a rank. Blocks of such a pass have no phases I and W.
@@ -39,6 +45,7 @@ struct InferencePass {
 struct LayerContext {
   Architecture architecture;
   Precision gemm = Precision::bf16;
+  std::optional<Precision> experts;  // of their GEMMs in training; default: gemm
   Precision dispatch = Precision::bf16;
   Precision combine = Precision::bf16;
   DataType gradients = DataType::fp32;  // format of parameter gradients
@@ -46,6 +53,7 @@ struct LayerContext {
   AttentionKernel attention = AttentionKernel::fused;
   bool delayed_scaling = false;      // fp8_tensor takes its scales from earlier steps, so producers can write FP8
   bool weights_cast_once = false;    // a step, for fp8_tensor; else where they are used
+  bool quantized_weights = false;    // parameters of quantized GEMMs are stored in their format
   bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
   std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
@@ -69,8 +77,15 @@ struct LayerContext {
 
   OperandFormat operands() const {
     if (inference) return {activation_precision(), false, false, stored_weight(gemm)};
-    const bool whole = gemm == Precision::fp8_tensor;
-    return {gemm, whole && delayed_scaling, whole && weights_cast_once};
+    return training_operands(gemm);
+  }
+  OperandFormat expert_operands() const { return training_operands(experts.value_or(gemm)); }
+  // FP8 weights in blocks of 128 x 128 (weight_type) are read in both directions. Of other quantized ones a transposed
+  // copy is kept.
+  OperandFormat training_operands(Precision precision) const {
+    const bool whole = precision == Precision::fp8_tensor;
+    const bool quantized = quantized_weights && is_quantized(precision) && !is_quantized(weight_type(precision));
+    return {precision, whole && delayed_scaling, (whole || quantized) && weights_cast_once, {}, quantized};
   }
   // The operands of projections of attention: checkpoints of experts in 4 bits (openai/gpt-oss-120b,
   // nvidia/DeepSeek-R1-FP4) keep them in 16.
@@ -84,8 +99,6 @@ struct LayerContext {
   // The format in which a norm writes the input of GEMMs that alone read it.
   DataType norm_output() const { return operands().delayed_scaling ? activation_type(gemm) : stream_type(); }
   bool fused_attention() const { return attention != AttentionKernel::unfused; }
-  // The format of expert GEMMs. One scale per tensor covers the whole micro-batch; experts, whose rows vary, keep BF16.
-  Precision expert_gemm() const { return gemm == Precision::fp8_tensor && !inference ? Precision::bf16 : gemm; }
   // The format of head, router and residual stream: BF16 under quantized GEMMs, else the plan's.
   Precision unscaled_gemm() const { return is_quantized(gemm) ? Precision::bf16 : gemm; }
   DataType stream_type() const { return activation_type(unscaled_gemm()); }
@@ -118,16 +131,16 @@ struct LayerContext {
 // does not compile until it is visited.
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
-  const auto& [architecture, gemm, dispatch, combine, gradients, recompute, attention, delayed_scaling,
-               weights_cast_once, fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring,
-               expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
-               distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts,
-               document_tokens, inference] = context;
+  const auto& [architecture, gemm, experts, dispatch, combine, gradients, recompute, attention, delayed_scaling,
+               weights_cast_once, quantized_weights, fused_loss, tokens, sequence_length, tensor, sequence,
+               context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
+               prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
+               redundant_experts, document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
-  each(gemm, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, fused_loss, tokens,
-       sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
-       shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
-       redundant_experts, document_tokens, recompute.size());
+  each(gemm, experts, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, quantized_weights,
+       fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor,
+       groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap,
+       kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.cache_rows);
   for (const RecomputeGroup group : recompute) visit(group);

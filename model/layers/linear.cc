@@ -100,8 +100,7 @@ TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64
   }
   b.group(options.output_group);
   const TensorId weight = b.parameter(
-      options.weight.empty() ? name : options.weight, {{out}, {in}},
-      options.operands.stored.value_or(weight_type(options.operands.precision)),
+      options.weight.empty() ? name : options.weight, {{out}, {in}}, options.operands.weight(),
       {.shared = options.shared, .divided = options.divided, .cast_once = options.operands.weights_cast_once});
   const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);

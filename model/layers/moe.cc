@@ -155,6 +155,13 @@ Received send_copies(GraphBuilder& b, const LayerContext& c, TensorId x, const R
   return r;
 }
 
+// Returns the format of an expert's rows. One scale per tensor is found over all rows of an expert, so that they are
+// cast when they are there; scales of a few neighbors are found as rows are copied.
+DataType expert_row_type(const LayerContext& c) {
+  const Precision precision = c.expert_operands().precision;
+  return activation_type(precision == Precision::fp8_tensor ? Precision::bf16 : precision);
+}
+
 // Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
 // the received tokens, which are kept once. Megatron's other dispatchers keep the rows.
 Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
@@ -162,7 +169,7 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.group(RecomputeGroup::moe);
   const Dimension n{c.expert_rows(), Extent::rows};
   const DispatchAttributes attributes = all_to_all(c, b.tensor(received.tokens).type, 0);
-  const DataType type = c.inference ? b.tensor(received.tokens).type : activation_type(c.expert_gemm());
+  const DataType type = c.inference ? b.tensor(received.tokens).type : expert_row_type(c);
   const Rows rows{b.activation("expert_rows", {n, {c.architecture.hidden_size}}, type),
                   b.activation("row_map", {n}, DataType::int32), b.activation("row_weights", {n}, DataType::fp32),
                   b.activation("expert_offsets", {{c.experts_per_rank() + 1}}, DataType::int32)};
@@ -179,9 +186,9 @@ Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   return rows;
 }
 
-// There is one GEMM per local expert. FP8 weights are stored [e, in, out], as the input gradient reads them, and
-// transposed before the forward GEMM; other formats are stored [e, out, in]. Those of other quantized formats are BF16
-// and cast for each GEMM.
+// There is one GEMM per local expert. FP8 weights in blocks are stored [e, in, out], as the input gradient reads them,
+// and transposed before the forward GEMM; other formats are stored [e, out, in]. Those of other quantized formats are
+// BF16 and cast for each GEMM, or once a step, or stored quantized (OperandFormat).
 struct ExpertGemm {
   std::string name;
   TensorId x, weight, y, offsets;
@@ -191,11 +198,15 @@ struct ExpertGemm {
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
 };
 
-// Returns x in that format, cast if it has another.
-TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x, DataType type) {
+// Returns x in the format of the operands, cast if it has another: the rows of so many experts.
+TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
+                   const OperandFormat& format, std::int64_t experts) {
+  const DataType type = activation_type(format.precision);
   if (b.tensor(x).type == type) return x;
   const TensorId result = b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type);
-  b.emit(cast, cast_name, {x}, {result}, CastAttributes{.finds_scale = type == DataType::nvfp4 && !b.forward_only()});
+  const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
+  b.emit(cast, cast_name, {x}, {result},
+         CastAttributes{.finds_scale = whole && !format.delayed_scaling && !b.forward_only(), .experts = experts});
   return result;
 }
 
@@ -206,17 +217,23 @@ void plain_expert_gradients(GraphBuilder& b, const ExpertGemm& p, TensorId dy, T
                          MatmulAttributes{.transpose_a = true, .accumulate = true});
 }
 
-void expert_gradients(GraphBuilder& b, const ExpertGemm& p, Precision precision) {
+void expert_gradients(GraphBuilder& b, const ExpertGemm& p, const OperandFormat& format) {
+  const Precision precision = format.precision;
+  const std::int64_t experts = b.shape(p.weight)[0].size;
   const TensorId dy = b.gradient(p.y);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.rows, {p.in}}, b.activation_gradient_type());
   const TensorId dw = b.gradient_of_parameter(p.weight);
-  if (!is_block_scaled(precision)) return plain_expert_gradients(b, p, dy, dx, dw);
+  if (!is_quantized(precision)) return plain_expert_gradients(b, p, dy, dx, dw);
   const DataType type = activation_type(precision);
-  const TensorId operand = quantized(b, "d_" + p.name, "cast_d_" + p.name, dy, type);
+  const TensorId operand = quantized(b, "d_" + p.name, "cast_d_" + p.name, dy, format, experts);
   TensorId weight = p.weight;
-  if (!is_quantized(b.tensor(weight).type)) {
-    weight = b.activation(p.name + "_weight_t", {b.shape(weight)[0], {p.in}, {p.out}}, type);
-    b.emit(cast_transpose, "cast_transpose_" + p.name, {p.weight}, {weight});
+  if (b.tensor(weight).type != weight_type(Precision::fp8)) {
+    const GraphBuilder::Shape shape = {b.shape(weight)[0], {p.in}, {p.out}};
+    weight = format.weights_cast_once ? b.constant(p.name + "_weight_t", shape, type)
+                                      : b.activation(p.name + "_weight_t", shape, type);
+    if (!format.weights_cast_once)
+      b.emit(is_quantized(b.tensor(p.weight).type) ? transpose : cast_transpose, "cast_transpose_" + p.name, {p.weight},
+             {weight});
   }
   b.emit(grouped_matmul, p.name + "_dgrad", {operand, weight, p.offsets}, {dx}, MatmulAttributes{.transpose_b = true});
   b.add_gradient(p.x, dx);
@@ -236,29 +253,42 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, Precision precision)
 }
 
 TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
-  const Precision precision = c.expert_gemm();
-  const bool scaled = is_block_scaled(precision), stored = is_quantized(weight_type(precision));
+  const OperandFormat format = c.expert_operands();
+  const bool scaled = is_quantized(format.precision), in_blocks = is_quantized(weight_type(format.precision));
   const Dimension e{c.experts_per_rank()};
   p.weight =
-      b.parameter(p.name, stored ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
-                  weight_type(precision), {.expert = true});
+      b.parameter(p.name, in_blocks ? GraphBuilder::Shape{e, {p.in}, {p.out}} : GraphBuilder::Shape{e, {p.out}, {p.in}},
+                  format.weight(), {.expert = true, .cast_once = format.weights_cast_once});
   TensorId operand = p.x, factor = p.weight;
-  if (stored) {
-    factor = b.activation(p.name + "_weight_t", {e, {p.out}, {p.in}}, weight_type(precision));
+  const std::string copy = p.name + "_weight";
+  if (in_blocks) {
+    factor = b.activation(copy + "_t", {e, {p.out}, {p.in}}, b.tensor(p.weight).type);
     b.emit(transpose, "transpose_" + p.name, {p.weight}, {factor});
+  } else if (scaled && !format.quantized_weights && format.weights_cast_once) {
+    const DataType type = activation_type(format.precision);
+    factor = b.constant(copy + "_" + std::string(quantized_name(type)), b.shape(p.weight), type);
   } else if (scaled) {
-    factor = quantized(b, p.name + "_weight", "cast_" + p.name + "_weight", p.weight, activation_type(precision));
+    factor = quantized(b, copy, "cast_" + copy, p.weight, format, 1);
   }
-  if (scaled) operand = quantized(b, p.name + "_in", "cast_" + p.name, p.x, activation_type(precision));
+  if (scaled) operand = quantized(b, p.name + "_in", "cast_" + p.name, p.x, format, c.experts_per_rank());
   p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, scaled ? DataType::bf16 : b.tensor(p.x).type);
   b.emit(grouped_matmul, p.name, {operand, factor, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
-  b.on_backward([&b, p, precision] { expert_gradients(b, p, precision); });
+  // Of operands with one scale the quantized rows are kept, and transposed when they are needed.
+  if (format.precision == Precision::fp8_tensor) {
+    p.transposed_input = [&b, operand, name = p.name, in = p.in, rows = p.rows] {
+      const TensorId id = b.activation(name + "_in_t", {{in}, rows}, DataType::fp8);
+      b.emit(cast_transpose, "cast_transpose_" + name + "_in", {operand}, {id});
+      return id;
+    };
+  }
+  b.on_backward([&b, p, format] { expert_gradients(b, p, format); });
   return p.y;
 }
 
 TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
-  const bool scaled = is_block_scaled(c.gemm);
-  const DataType type = scaled ? activation_type(c.gemm) : DataType::fp8_tile;
+  const Precision precision = c.expert_operands().precision;
+  const bool scaled = is_block_scaled(precision);
+  const DataType type = scaled ? activation_type(precision) : DataType::fp8_tile;
   const std::int64_t hidden = c.architecture.hidden_size;
   const std::int64_t f = c.expert_columns();
   const Received received{gather_received(b, c, "received_tokens", own.tokens),
@@ -266,7 +296,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
                           gather_received(b, c, "received_weights", own.weights)};
   // Copies of one expert arrive in its order.
   const bool arrive_as_rows = c.dispatcher == Dispatcher::alltoall && c.experts_per_rank() == 1 &&
-                              (scaled || b.tensor(own.tokens).type == activation_type(c.expert_gemm()));
+                              (scaled || b.tensor(own.tokens).type == expert_row_type(c));
   b.section(Section::mlp);
   const Rows rows =
       arrive_as_rows ? Rows{received.tokens, 0, received.weights, received.offsets} : to_rows(b, c, received);
@@ -342,9 +372,10 @@ TensorId shared_experts(GraphBuilder& b, const LayerContext& c, TensorId x, bool
 // Weights of inference are stored as their GEMM reads them.
 TensorId served_gemm(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x, TensorId offsets,
                      std::int64_t out) {
-  const DataType type = activation_type(c.activation_precision());
+  const OperandFormat format{c.activation_precision()};
+  const DataType type = activation_type(format.precision);
   const GraphBuilder::Shape shape = b.shape(x);
-  const TensorId operand = is_quantized(type) ? quantized(b, name + "_in", "cast_" + name, x, type) : x;
+  const TensorId operand = is_quantized(type) ? quantized(b, name + "_in", "cast_" + name, x, format, 1) : x;
   const TensorId weight =
       b.parameter(name, {{c.experts_per_rank()}, {out}, shape[1]}, stored_weight(c.gemm), {.expert = true});
   const TensorId y = b.activation(name + "_out", {shape[0], {out}}, c.stream_type());
@@ -377,10 +408,10 @@ TensorId served_experts(GraphBuilder& b, const LayerContext& c, const Received& 
 
 // Every rank adds what its experts, or its columns of them, make of tokens that all ranks have.
 TensorId reduced_mixture(GraphBuilder& b, const LayerContext& c, TensorId x, TensorId stream) {
-  const DataType type = activation_type(c.activation_precision());
+  const OperandFormat format{c.activation_precision()};
   b.section(Section::mlp);
   const Routing routing = route(b, c, x);
-  const TensorId payload = is_quantized(type) ? quantized(b, "expert_in", "cast_experts", x, type) : x;
+  const TensorId payload = is_quantized(format.precision) ? quantized(b, "expert_in", "cast_experts", x, format, 1) : x;
   TensorId sum = served_experts(b, c, {payload, routing.indices, routing.weights});
   if (c.architecture.experts.shared_experts > 0) sum = residual(b, "add_shared", sum, shared_experts(b, c, x, true));
   return residual(b, "add_moe", stream, leave_tensor_region(b, c, "moe", sum));

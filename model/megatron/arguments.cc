@@ -98,6 +98,7 @@ constexpr Argument table[] = {
     {"--fp8-format", rule, "precision.gemm", "by the recipe; dispatch and combine stay bf16"},
     {"--fp8-recipe", rule, "precision.gemm", "blockwise: fp8; mxfp8; delayed (default), tensorwise: fp8_tensor"},
     {"--fp4-format", rule, "precision.gemm", "nvfp4; dispatch and combine stay bf16"},
+    {"--fp8-param-gather", rule, "precision.parameters", "fp8"},
     {"--attention-backend", rule, "attention.kernel", "fused: cudnn; flash: flash2; unfused, local: unfused"},
     {"--use-flash-attn", rule, "attention.kernel", "flash2"},
     {"--accumulate-allreduce-grads-in-fp32", rule, "precision.gradients", "fp32; what --bf16 does by itself"},
@@ -125,6 +126,12 @@ constexpr Argument table[] = {
     {"--moe-token-dispatcher-type", rule, "stack.dispatcher", "allgather unless the script says otherwise"},
     {"--moe-flex-dispatcher-backend", rule, "stack.dispatcher", "of flex: deepep or hybridep"},
     {"--moe-enable-deepep", rule, "stack.dispatcher", "of flex; read only"},
+    {"--moe-router-fusion", rule, "stack.fused", "router"},
+    {"--moe-permute-fusion", rule, "stack.fused", "permute"},
+    {"--cuda-graph-impl", rule, "stack.graphs", "none, or what --cuda-graph-scope names"},
+    {"--cuda-graph-scope", rule, "stack.graphs", "default: all of a layer"},
+    {"--enable-cuda-graph", rule, "stack.graphs", "as an impl; read only"},
+    {"--external-cuda-graph", rule, "stack.graphs", "as an impl; read only"},
 
     {"--rampup-batch-size", not_modeled, "", "every step is priced with the full batch"},
     {"--delay-wgrad-compute", not_modeled, "", "weight gradients apart"},
@@ -162,12 +169,9 @@ constexpr Argument table[] = {
     {"--offload-modules", not_modeled, "", "offload.activations"},
     {"--fp4-param-gather", not_modeled, "", ""},
     {"--mla-down-proj-fusion", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--cuda-graph-impl", not_modeled, "", "launch gaps are the profile's"},
-    {"--cuda-graph-scope", not_modeled, "", "launch gaps are the profile's"},
     {"--optimizer-offload-fraction", not_modeled, "", "all optimizer states are in host memory"},
     {"--cpu-offloading-num-layers", not_modeled, "", "offload.activations is the share of all layers"},
     {"--optimizer", not_modeled, "", "the optimizer is Adam"},
-    {"--fp8-param-gather", not_modeled, "", ""},
     {"--first-last-layers-bf16", not_modeled, "", "all layers have the same precision"},
     {"--squared-relu", not_modeled, "", ""},
     {"--window-size", not_modeled, "", "attention sees the whole sequence"},
@@ -185,8 +189,6 @@ constexpr Argument table[] = {
     {"--no-rope-fusion", not_modeled, "", "kernels are fused as the profile measured"},
     {"--no-persist-layer-norm", not_modeled, "", "kernels are fused as the profile measured"},
     {"--attention-softmax-in-fp32", not_modeled, "", ""},
-    {"--enable-cuda-graph", not_modeled, "", "launch gaps are the profile's"},
-    {"--external-cuda-graph", not_modeled, "", "launch gaps are the profile's"},
     {"--no-overlap-p2p-communication", not_modeled, "", ""},
     {"--defer-embedding-wgrad-compute", not_modeled, "", ""},
     {"--microbatch-group-size-per-virtual-pipeline-stage", not_modeled, "", ""},
@@ -215,7 +217,7 @@ constexpr std::string_view without_cost = R"(
 --lr-warmup-init --lr-warmup-iters --lr-warmup-samples --lr-wsd-decay-iters --lr-wsd-decay-samples
 --lr-wsd-decay-style --manual-gc --manual-gc-eval --manual-gc-interval --merge-file --min-loss-scale --min-lr
 --mock-data --moe-aux-loss-coeff --moe-grouped-gemm --moe-input-jitter-eps --moe-per-layer-logging
---moe-permute-fusion --moe-router-bias-update-rate --moe-router-dtype --moe-router-fusion
+--moe-router-bias-update-rate --moe-router-dtype
 --moe-router-load-balancing-type --moe-router-padding-for-fp8 --moe-router-pre-softmax --moe-z-loss-coeff --mscale
 --mscale-all-dim --mtp-loss-scaling-factor --no-bias-dropout-fusion --no-check-for-nan-in-loss-and-grad
 --no-create-attention-mask-in-dataloader --no-initialization --no-load-optim --no-load-rng --no-mmap-bin-files

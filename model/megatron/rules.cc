@@ -140,6 +140,36 @@ void write_dispatcher(const RuleWriter& out) {
   if (routing.pad_to_capacity.value_or(false)) out.out.put_flag("--moe-pad-expert-input-to-capacity");
 }
 
+// Without scopes whole layers are captured.
+const std::vector<std::string> layer_scopes = {"attn", "mlp", "moe", "moe_router", "moe_preprocess"};
+
+void read_software(const RuleReader& in) {
+  auto& stack = in.plan.stack;
+  if (in.given.has("--moe-router-fusion")) stack.fused.emplace_back("router");
+  if (in.given.has("--moe-permute-fusion")) stack.fused.emplace_back("permute");
+  const bool captures = in.given.value("--cuda-graph-impl").value_or("none") != "none" ||
+                        in.given.has("--enable-cuda-graph") || in.given.has("--external-cuda-graph");
+  if (!captures) return;
+  for (const std::string& scope : in.given.values("--cuda-graph-scope"))
+    if (scope == "full_iteration" || std::ranges::find(layer_scopes, scope) != layer_scopes.end())
+      stack.graphs.push_back(scope);
+    else if (scope != "full")
+      in.note("--cuda-graph-scope",
+              fmt::format("'{}' is no known scope: {} or full_iteration", scope, fmt::join(layer_scopes, ", ")));
+  if (stack.graphs.empty()) stack.graphs = layer_scopes;
+}
+
+void write_software(const RuleWriter& out) {
+  const auto& stack = out.plan.stack;
+  const auto fuses = [&](std::string_view name) { return std::ranges::find(stack.fused, name) != stack.fused.end(); };
+  if (fuses("router")) out.out.put_flag("--moe-router-fusion");
+  if (fuses("permute")) out.out.put_flag("--moe-permute-fusion");
+  if (stack.graphs.empty()) return;
+  const bool whole = std::ranges::find(stack.graphs, "full_iteration") != stack.graphs.end();
+  out.out.put("--cuda-graph-impl", whole ? "local" : "transformer_engine");
+  if (stack.graphs != layer_scopes) out.out.put("--cuda-graph-scope", GivenArgument{stack.graphs, 0});
+}
+
 double gradient_bytes(const Plan& plan) {
   if (plan.precision.gradients == Precision::fp32) return 4;
   return plan.precision.gradients == Precision::fp8 ? 1 : 2;
@@ -185,11 +215,12 @@ Rule sharding_rule() { return {read_sharding, write_sharding}; }
 Rule batch_rule() { return {read_batch, write_batch}; }
 Rule expert_rule() { return {read_experts, write_experts}; }
 Rule dispatcher_rule() { return {read_dispatcher, write_dispatcher}; }
+Rule software_rule() { return {read_software, write_software}; }
 Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
-  return {sharding_rule(),  batch_rule(),   expert_rule(),    dispatcher_rule(), precision_rule(),
-          attention_rule(), overlap_rule(), recompute_rule(), schedule_rule()};
+  return {sharding_rule(),  batch_rule(),     expert_rule(),  dispatcher_rule(), software_rule(),
+          precision_rule(), attention_rule(), overlap_rule(), recompute_rule(),  schedule_rule()};
 }
 
 Plan megatron_defaults() {

@@ -60,6 +60,7 @@ void read_precision(const RuleReader& in) {
   } else if (precision.gemm == Precision::fp8 && recipe != "blockwise") {
     in.note("--fp8-recipe", fmt::format("{} is priced like blockwise", recipe));
   }
+  if (in.given.has("--fp8-param-gather") && in.given.has("--fp8-format")) precision.parameters = "fp8";
 }
 
 void write_precision(const RuleWriter& out) {
@@ -75,6 +76,7 @@ void write_precision(const RuleWriter& out) {
     given.put("--fp8-format", "hybrid");
     given.put("--fp8-recipe", precision.scaling == "delayed" ? "delayed" : "tensorwise");
   }
+  if (precision.parameters == "fp8") given.put_flag("--fp8-param-gather");
   if (precision.gemm == Precision::nvfp4) given.put("--fp4-format", "e2m1");
   if (precision.gradients == Precision::bf16) given.put_flag("--grad-reduce-in-bf16");
   if (precision.gradients == Precision::fp32 && precision.gemm == Precision::fp16) {

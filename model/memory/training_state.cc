@@ -43,7 +43,9 @@ class StateCounter {
     }
     count(tensor, times, shards);
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
-    if (tensor.cast_once) bytes.parameters += times * Bytes(2 * tensor.elements() * bytes_per_element(DataType::fp8));
+    const double copies = is_quantized(tensor.type) ? 1 : 2;
+    if (tensor.cast_once)
+      bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(DataType::fp8));
     if (!plan_.offload.optimizer)
       bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
   }

@@ -121,6 +121,8 @@ struct Plan {
     std::optional<Precision> gradient_reduce;
     std::string scaling = "current";
     std::string weight_cast = "micro_batch";
+    std::optional<Precision> experts;
+    std::string parameters = "bf16";
   } precision;
   struct {
     bool gradient_clipping = true;
@@ -171,6 +173,8 @@ struct Plan {
     std::optional<std::string> name;
     std::string dispatcher = "deepep";
     std::optional<bool> dispatch_overlap;
+    std::vector<std::string> fused;   // See model/cost/kernel_cost.h.
+    std::vector<std::string> graphs;  // See model/cost/host_cost.h.
   } stack;
   struct {
     double bytes_per_token = 4;

@@ -409,6 +409,7 @@ bool is_of_software(std::string_view key) {
   constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "campaign.", "run.", "search.", "stack.name"};
   constexpr std::string_view of_engines[] = {"inference.chunked_prefill_tokens", "inference.dispatch",
                                              "inference.memory_share"};
+  if (key == "search.schedule") return true;
   if (key.starts_with("inference.")) return std::ranges::find(of_engines, key) != std::end(of_engines);
   return std::ranges::none_of(others, [&](std::string_view other) { return key.starts_with(other); });
 }

@@ -39,6 +39,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
                           const RoutingSpread& spread) {
   LayerContext c;
   c.gemm = plan.precision.gemm;
+  c.experts = plan.precision.experts;
   c.dispatch = plan.precision.dispatch;
   c.combine = plan.precision.combine;
   c.gradients = activation_type(plan.precision.gradients);
@@ -64,6 +65,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.prediction_apart = prediction_stage(layout) + 1 < layout.stages;
   c.attention = attention_kernel(plan.attention.kernel);
   c.delayed_scaling = plan.precision.scaling == "delayed";
+  c.quantized_weights = plan.precision.parameters == "fp8";
   // A gathered parameter is gone before the next micro-batch, and so is its copy.
   c.weights_cast_once = plan.precision.weight_cast == "step" && plan.parallelism.zero_stage < 3;
   c.fused_loss = plan.loss.kernel == "fused";

@@ -163,15 +163,16 @@ class OptimizerWriter {
                                CollectiveAttributes{shard.group.shards, shard.group.stride}));
   }
 
-  // One kernel reads each weight and writes it as the forward GEMM and as that of the input gradient read it.
+  // One kernel reads each weight and writes it as the forward GEMM, unless it is stored so, and as that of the input
+  // gradient read it.
   void cast_weights(const StageUnit& unit, const UnitPiece& piece) {
     if (piece.cast == 0) return;
     const auto elements = static_cast<std::int64_t>(piece.cast);
     const DataType type = activation_type(plan_.precision.gemm);
     const TensorId weights = add("cast_" + unit.name, elements, piece.stored, Role::parameter);
-    const TensorId copy = add(unit.name + "_fp8", elements, type, Role::activation);
-    const TensorId transposed = add(unit.name + "_fp8_t", elements, type, Role::activation);
-    emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, {copy, transposed}, {});
+    std::vector<TensorId> layouts = {add(unit.name + "_fp8_t", elements, type, Role::activation)};
+    if (!is_quantized(piece.stored)) layouts.push_back(add(unit.name + "_fp8", elements, type, Role::activation));
+    emit(OperatorKind::cast_transpose, "cast_" + unit.name + "_weights", {weights}, layouts, {});
   }
 
   // Delayed scaling agrees on the largest entries of all tensors in one message, whose time is latency.

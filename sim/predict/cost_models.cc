@@ -132,6 +132,15 @@ std::string formats_of(const model::Device& device) {
   return fmt::format("one of {}", fmt::join(names, ", "));
 }
 
+// Returns the formats of GEMMs, each with its key.
+std::vector<std::pair<std::string, model::Precision>> formats_of_gemms(const Inputs& inputs) {
+  const auto& precision = inputs.plan.precision;
+  std::vector<std::pair<std::string, model::Precision>> formats = {{"precision.gemm", precision.gemm}};
+  if (precision.experts && inputs.architecture.experts.routed_experts > 0)
+    formats.emplace_back("precision.experts", *precision.experts);
+  return formats;
+}
+
 }  // namespace
 
 std::vector<GroupPattern> collective_groups(const model::Plan& plan, const model::Layout& layout) {
@@ -185,23 +194,32 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
         inputs.plan, model::ErrorKind::infeasible, "overlap.communication_sms",
         fmt::format("{} communication SMs leave none of {} to compute", overlap.communication_sms, device.sms),
         "give fewer"));
-  const model::Precision gemm = inputs.plan.precision.gemm;
-  const std::string_view format = to_string(gemm);
-  if (model::peak(device, gemm) == 0)
-    return tl::unexpected(model::plan_error(
-        inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
-        fmt::format("{} states no peak of {}: it lacks the format", device.name, format), formats_of(device)));
+  const auto formats = formats_of_gemms(inputs);
+  for (const auto& [key, precision] : formats)
+    if (model::peak(device, precision) == 0)
+      return tl::unexpected(model::plan_error(
+          inputs.plan, model::ErrorKind::infeasible, key,
+          fmt::format("{} states no peak of {}: it lacks the format", device.name, to_string(precision)),
+          formats_of(device)));
+  const model::Precision gemm = formats.front().second;
+  const bool has_fp8 =
+      gemm == model::Precision::fp8 || gemm == model::Precision::fp8_tensor || gemm == model::Precision::mxfp8;
+  if (inputs.plan.precision.parameters == "fp8" && !has_fp8)
+    return tl::unexpected(model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.parameters",
+                                            fmt::format("GEMMs in {} read no parameters in FP8", to_string(gemm)),
+                                            "set it to bf16, or precision.gemm to fp8, fp8_tensor or mxfp8"));
   model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
   add_attention_warning(inputs.plan, holds);
   const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));
   const model::Profile& profile = on_device->profile;
-  const auto kernels = TRY(model::KernelCost::make(profile, device));
-  if (!kernels.has_gemm(gemm))
-    return tl::unexpected(
-        model::plan_error(inputs.plan, model::ErrorKind::infeasible, "precision.gemm",
-                          fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
-                                      inputs.profile.name(), format),
-                          "use a profile that has it, or another format"));
+  const auto kernels = TRY(model::KernelCost::make(profile, device, model::software_kernels(inputs.plan)));
+  for (const auto& [key, precision] : formats)
+    if (!kernels.has_gemm(precision))
+      return tl::unexpected(
+          model::plan_error(inputs.plan, model::ErrorKind::infeasible, key,
+                            fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
+                                        inputs.profile.name(), to_string(precision)),
+                            "use a profile that has it, or another format"));
   const model::Result<model::CommunicationCost> communication =
       model::CommunicationCost::make(profile, inputs.cluster, expert_group(inputs), exchange_kernels(inputs.plan));
   if (!communication) {

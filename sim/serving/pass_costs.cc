@@ -242,7 +242,7 @@ BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double
   std::vector<std::int32_t> constants;
   model::HostCalls calls;
   for (const model::Operator& op : graph.operators) {
-    calls.add(host_.calls(op, kernels_.launches(graph, op), 1));
+    calls.add(host_.calls(graph, op, kernels_.launches(graph, op), 1));
     const OperatorClass type = model::operator_class(graph, op);
     BoundSeconds& part = cost.seconds[static_cast<std::size_t>(parts.part(graph, op))];
     if (type == OperatorClass::exchange) {

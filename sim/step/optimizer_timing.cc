@@ -97,7 +97,7 @@ class Timer {
   void add(const model::Operator& op) {
     const OperatorClass kind = model::operator_class(graph_, op);
     const bool kernel = kind != OperatorClass::collective && kind != OperatorClass::host_link;
-    if (kernel && !on_host(op)) calls_.add(costs_.host.calls(op, costs_.kernels.launches(graph_, op), 1));
+    if (kernel && !on_host(op)) calls_.add(costs_.host.calls(graph_, op, costs_.kernels.launches(graph_, op), 1));
     switch (op.kind) {
       case OperatorKind::adamw:
       case OperatorKind::cast_transpose:

@@ -28,13 +28,13 @@ HostCalls calls_of(const model::StepProgram& program, const model::Segment& segm
   const model::Graph& graph = program.blocks[segment.block];
   HostCalls calls;
   for (const std::uint16_t index : segment.operators)
-    calls.add(
-        costs.host.calls(graph.operators[index], costs.kernels.launches(graph, graph.operators[index]), segment.share));
+    calls.add(costs.host.calls(graph, graph.operators[index], costs.kernels.launches(graph, graph.operators[index]),
+                               segment.share));
   return calls;
 }
 
 // A layer counts once in each direction that the slot has, and once more forward where it is recomputed as a whole.
-HostCalls layers_of(const model::StepProgram& program, const model::SlotTemplate& slot) {
+HostCalls layers_of(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
   std::set<std::tuple<bool, std::uint16_t, bool>> layers;
   for (const model::Segment& segment : slot.segments) {
     const model::Graph& graph = program.blocks[segment.block];
@@ -43,7 +43,7 @@ HostCalls layers_of(const model::StepProgram& program, const model::SlotTemplate
       if (graph.operators[index].replayed) layers.insert({segment.forward_side, segment.block_of_stage, true});
   }
   HostCalls calls;
-  for (const auto& [side, block, forward] : layers) (forward ? calls.forward_layers : calls.backward_layers) += 1;
+  for (const auto& [side, block, forward] : layers) calls.add(costs.host.layer_calls(forward));
   return calls;
 }
 
@@ -105,7 +105,7 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
                    const std::vector<SegmentTime>& times) {
   if (!costs.host.launches()) return {};
   SlotHost host{.calls = costs.host.slot_calls()};
-  host.calls.add(layers_of(program, slot));
+  host.calls.add(layers_of(program, slot, costs));
   std::vector<double> launches(times.size());
   double computing = 0;
   SegmentMemo<HostCalls> known;

@@ -22,7 +22,7 @@ Block read_block(ConstantReader& reader, std::string_view name) {
 
 }  // namespace
 
-Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device) {
+Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device, const SoftwareKernels& software) {
   ConstantReader reader(profile);
   KernelCost cost;
   cost.device_sms_ = device.sms;
@@ -45,9 +45,11 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");
+  cost.router_forward_kernels_ = reader.find("router.forward_kernels").value_or(Constant{}).value;
+  cost.router_backward_kernels_ = reader.find("router.backward_kernels").value_or(Constant{}).value;
   cost.map_time_ = reader.require("permute.map");
   cost.read_memory_classes(reader);
-  cost.read_fusion(reader);
+  cost.read_fusion(reader, software);
   cost.read_free_shares(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
   auto measured = TRY(MeasuredOperators::read(profile));
@@ -161,8 +163,9 @@ KernelCost::AttentionKind KernelCost::read_attention(ConstantReader& reader, con
   return kind;
 }
 
-// An operator's own constants come before those of its class.
-void KernelCost::read_fusion(ConstantReader& reader) {
+// An operator's own constants come before those of its class. Of routing, those of a fusion come before those of a
+// dispatcher, and one fused kernel scores and chooses in any way.
+void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& software) {
   static constexpr auto kinds = std::to_array<std::string_view>({
 #define OPERATOR(kind, ...) #kind,
 #include "model/graph/operators.def"
@@ -170,13 +173,24 @@ void KernelCost::read_fusion(ConstantReader& reader) {
   fusion_.resize(kinds.size());
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const OperatorClass kind = class_of(static_cast<OperatorKind>(i));
-    if (!is_memory_class(kind)) continue;
+    const auto own = [&](std::string_view what) { return reader.find(fmt::format("kernel.{}.{}", kinds[i], what)); };
     const auto constant = [&](std::string_view what) {
-      const auto own = reader.find(fmt::format("kernel.{}.{}", kinds[i], what));
-      return own ? own : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
+      const auto found = own(what);
+      return found || !is_memory_class(kind) ? found : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
     };
     fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
+    const bool routes = kind == OperatorClass::router;
+    if (const auto fused = own("fused.launches"); fused && (routes ? software.fused_router : software.fused_permute)) {
+      fusion_[i].launches = fused;
+    } else if (const auto by_dispatcher = own(fmt::format("{}.launches", software.dispatcher))) {
+      fusion_[i].launches = by_dispatcher;
+    } else {
+      fusion_[i].sigmoid = own("sigmoid.launches");
+      fusion_[i].grouped = own("group_limited.launches");
+      fusion_[i].scaled = own("current.launches");
+    }
   }
+  experts_apart_ = reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

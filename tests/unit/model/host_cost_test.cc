@@ -109,17 +109,17 @@ TEST(HostCost, ALaunchCostsTheHostWhatTheProfileStates) {
   const HostCost cost = HostCost::make(host_profile(), two_nodes(100), {}).value();
   EXPECT_TRUE(cost.launches());
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
-  HostCalls calls = cost.calls(tests::find(block, "q_a"), 1, 1);
+  HostCalls calls = cost.calls(block, tests::find(block, "q_a"), 1, 1);
   EXPECT_DOUBLE_EQ(cost.issue(calls), 14e-6);
   // The weight gradients of four experts are four kernels of one operator. Half of them run on another stream.
-  calls = cost.calls(tests::find(block, "experts_down_wgrad", Phase::W), 4, 0.5);
+  calls = cost.calls(block, tests::find(block, "experts_down_wgrad", Phase::W), 4, 0.5);
   EXPECT_DOUBLE_EQ(calls.launches, 2);
   EXPECT_DOUBLE_EQ(cost.issue(calls), 2 * 4e-6 + 0.5 * 5e-6);
-  EXPECT_EQ(cost.issue(cost.calls(tests::find(block, "q_a"), 0, 1)), 0);
+  EXPECT_EQ(cost.issue(cost.calls(block, tests::find(block, "q_a"), 0, 1)), 0);
   // Recomputed operators are those of the forward pass.
   const auto recomputed = std::ranges::find_if(block.operators, &Operator::recomputed);
   ASSERT_NE(recomputed, block.operators.end());
-  EXPECT_EQ(cost.calls(*recomputed, 1, 1).forward, 1);
+  EXPECT_EQ(cost.calls(block, *recomputed, 1, 1).forward, 1);
   EXPECT_DOUBLE_EQ(cost.issue({.forward_layers = 2, .backward_layers = 1}), 250e-6);
   double shares = 0;
   for (const Share& share : cost.issue_shares(calls)) shares += share.seconds;
@@ -130,7 +130,7 @@ TEST(HostCost, TakesLongerOnASlowerProcessor) {
   constexpr double half = 0.5e6;  // host_profile() takes all numbers as microseconds
   const HostCost cost = HostCost::make(host_profile({{"speed", half}}), two_nodes(100), {}).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
-  EXPECT_DOUBLE_EQ(cost.issue(cost.calls(tests::find(block, "q_a"), 1, 1)), 2 * 14e-6);
+  EXPECT_DOUBLE_EQ(cost.issue(cost.calls(block, tests::find(block, "q_a"), 1, 1)), 2 * 14e-6);
 }
 
 TEST(HostCost, TheHostWaitsForTheRouterOnly) {
@@ -140,16 +140,42 @@ TEST(HostCost, TheHostWaitsForTheRouterOnly) {
   const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   HostCalls all;
-  for (const Operator& op : block.operators) all.add(cost.calls(op, 1, 1));
+  for (const Operator& op : block.operators) all.add(cost.calls(block, op, 1, 1));
   EXPECT_EQ(all.synchronizations, 2);
   EXPECT_DOUBLE_EQ(cost.idle(all), 40e-6);
   for (const Operator& op : block.operators)
-    EXPECT_EQ(HostCost::make(profile, two_nodes(100), {}).value().calls(op, 1, 1).synchronizations, 0);
+    EXPECT_EQ(HostCost::make(profile, two_nodes(100), {}).value().calls(block, op, 1, 1).synchronizations, 0);
 }
 
 TEST(HostCost, AGraphIsOneLaunch) {
   const HostCost cost = HostCost::make(host_profile({{"graphs", 1}, {"graph_launch", 7}}), two_nodes(100), {}).value();
   EXPECT_DOUBLE_EQ(cost.issue({.launches = 100, .forward = 80, .forward_layers = 4}), 7e-6);
+}
+
+TEST(HostCost, WhatIsCapturedIsOneLaunchOfALayer) {
+  Plan plan;
+  const Profile profile = host_profile({{"graph_launch", 7}, {"synchronizations.moe", 2}});
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  const auto launches = [&](const std::string& name) {
+    const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+    return cost.calls(block, tests::find(block, name), 5, 1).launches;
+  };
+  EXPECT_EQ(launches("router_choice"), 5);
+  plan.stack.dispatcher = "alltoall";
+  plan.stack.graphs = {"attn", "moe_router", "moe_preprocess"};
+  for (const char* name : {"q_a", "attention", "router", "router_choice", "shared_down"}) EXPECT_EQ(launches(name), 0);
+  EXPECT_EQ(launches("dispatch"), 1);
+  EXPECT_EQ(launches("experts_down"), 5);
+  const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+  EXPECT_EQ(cost.calls(block, tests::find(block, "router_choice"), 5, 1).synchronizations, 2);
+  // A copy of 4 us in an operator of 10 us, a graph, and the layer's own 100 us.
+  EXPECT_DOUBLE_EQ(cost.issue(cost.layer_calls(true)), 121e-6);
+  plan.stack.graphs = {"mlp"};
+  EXPECT_EQ(launches("experts_down"), 5);
+  plan.stack.graphs = {"full_iteration"};
+  const HostCost whole = HostCost::make(profile, two_nodes(100), plan).value();
+  EXPECT_DOUBLE_EQ(whole.issue({.launches = 100, .forward_layers = 3}), 7e-6);
+  EXPECT_EQ(whole.calls(block, tests::find(block, "router_choice"), 5, 1).synchronizations, 0);
 }
 
 TEST(HostCost, AnUnknownLinkCarriesNoStates) {

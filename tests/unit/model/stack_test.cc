@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "model/plan/layout.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -108,6 +110,23 @@ TEST(Stack, SetsWhatThePlanDoesNotGive) {
   const auto again = read_plan(text, "again.toml", {});
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_EQ(again->attention.kernel, "unfused");
+}
+
+TEST(Stack, SaysWhichSchedulesThereAre) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("old.toml", setting("search.schedule", "[\"1f1b\", \"interleaved\"]"));
+  const auto stack = load_stack(path.string()).value();
+  const auto warnings = [&](const std::vector<std::string>& changes) {
+    Plan plan = read_plan(plan_text, "plan.toml", changes).value();
+    EXPECT_TRUE(apply_stack(stack, plan));
+    return layout_warnings(plan, {});
+  };
+  const std::string dualpipe = "schedule.kind=\"dualpipe\"", stages = "parallelism.pipeline=4";
+  ASSERT_EQ(warnings({dualpipe, stages}).size(), 1U);
+  EXPECT_NE(warnings({dualpipe, stages}).front().find("stack old has no schedule dualpipe"), std::string::npos);
+  EXPECT_TRUE(warnings({dualpipe}).empty());
+  EXPECT_TRUE(warnings({"schedule.kind=\"interleaved\"", stages}).empty());
+  EXPECT_TRUE(warnings({dualpipe, stages, "search.schedule=[]"}).empty());
 }
 
 TEST(Stack, ConstantsReplaceThoseOfTheProfile) {

@@ -36,11 +36,11 @@ LayerContext rank(std::int64_t head_dim = 64) {
   return c;
 }
 
-KernelCost cost(std::vector<Parameter> more = {}) {
+KernelCost cost(std::vector<Parameter> more = {}, const SoftwareKernels& software = {}) {
   const Profile base = profile("h800");
   std::vector<Parameter> parameters = base.parameters();
   for (Parameter& constant : more) parameters.push_back(std::move(constant));
-  return KernelCost::make(Profile("unfused", "", parameters), h800_device()).value();
+  return KernelCost::make(Profile("unfused", "", parameters), h800_device(), software).value();
 }
 
 Parameter number(const std::string& name, double value, const std::string& unit = "1") {
@@ -81,6 +81,41 @@ TEST(UnfusedKernels, AShortKernelTakesTheShortestTimePerLaunch) {
   const Graph layer = make_block(BlockKind::dense_layer, few);
   const KernelCost unfused = cost({number("kernel.swiglu.launches", 3)});
   EXPECT_NEAR(time(unfused, layer, "swiglu").work, 3 * time(cost(), layer, "swiglu").work, 1e-12);
+}
+
+TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
+  LayerContext c = tests::deepseek_rank(Precision::fp8_tensor);
+  const std::vector<Parameter> counted = {
+      number("kernel.router.launches", 27),         number("kernel.router.sigmoid.launches", 40),
+      number("kernel.router.fused.launches", 9),    number("kernel.permute.launches", 18),
+      number("kernel.permute.deepep.launches", 47), number("kernel.permute.fused.launches", 5),
+      number("kernel.cast.current.launches", 4),    number("kernel.experts_apart", 1)};
+  const auto launches = [&](const std::string& name, const SoftwareKernels& software, Phase phase = Phase::F) {
+    const Graph layer = make_block(BlockKind::moe_layer, c);
+    return cost(counted, software).launches(layer, find(layer, name, phase));
+  };
+  EXPECT_EQ(launches("router_choice", {}), 40);  // of groups, for which nothing is stated
+  EXPECT_EQ(launches("router_choice", {.fused_router = true}), 9);
+  EXPECT_EQ(launches("router_choice", {.fused_permute = true}), 40);
+  EXPECT_EQ(launches("permute", {.dispatcher = "hybridep"}), 18);
+  EXPECT_EQ(launches("permute", {.dispatcher = "deepep"}), 47);
+  EXPECT_EQ(launches("permute", {.dispatcher = "deepep", .fused_permute = true}), 5);
+  EXPECT_EQ(launches("experts_down", {}), 4);  // experts of the rank
+  EXPECT_EQ(launches("experts_down_dgrad", {}, Phase::I), 4);
+  EXPECT_EQ(launches("experts_down_wgrad", {}, Phase::W), 4);
+  EXPECT_EQ(launches("cast_experts_down", {}), 16);
+  EXPECT_EQ(launches("cast_experts_down_weight", {}), 4);
+  // Rows that an all-to-all brought are sorted by chunks.
+  c.dispatcher = Dispatcher::alltoall;
+  EXPECT_EQ(launches("copy_tokens", {.dispatcher = "alltoall"}), 18);
+  EXPECT_EQ(launches("permute", {.dispatcher = "alltoall"}), 1);
+  const Graph layer = make_block(BlockKind::moe_layer, c);
+  const double own = time(cost(), layer, "router_choice").seconds;
+  EXPECT_NEAR(
+      time(cost({number("router.forward_kernels", 20), number("kernel.router.launches", 30)}), layer, "router_choice")
+          .seconds,
+      1.5 * own, 1e-12);
+  EXPECT_EQ(time(cost({number("kernel.router.launches", 30)}), layer, "router_choice").seconds, own);
 }
 
 TEST(UnfusedKernels, AttentionTakesTheConstantsOfItsKernel) {
@@ -203,6 +238,53 @@ TEST(Fp8PerTensor, WeightsAreCastOnceAStep) {
     return training_state(plan, {}, {block}, {{&kind, nullptr}}).others.parameters.value();
   };
   EXPECT_EQ(parameters(true) - parameters(false), 2 * elements);
+}
+
+TEST(Fp8PerTensor, ParametersInFp8AreStoredOnceAndTransposed) {
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.precision = {.gemm = Precision::fp8_tensor, .weight_cast = "step", .parameters = "fp8"};
+  const double elements = 4 * 1024.0 * 1024 + 3 * 1024.0 * 4096;
+  LayerContext c = quantized(Precision::fp8_tensor, false, true);
+  const auto parameters = [&] {
+    const Graph block = make_block(BlockKind::dense_layer, c);
+    const StageKind kind{{0}};
+    return training_state(plan, {}, {block}, {{&kind, nullptr}}).others.parameters.value();
+  };
+  const double copied = parameters();  // 2 bytes in BF16, 1 in each layout
+  c.quantized_weights = true;
+  EXPECT_EQ(copied - parameters(), 2 * elements);
+  const Graph layer = make_block(BlockKind::dense_layer, c);
+  EXPECT_EQ(layer.tensor(find(layer, "gate_up").reads[1]).type, DataType::fp8);
+  EXPECT_FALSE(std::ranges::any_of(layer.operators, [](const Operator& op) { return op.name.ends_with("_weight"); }));
+  const StageOptimizer optimizer = make_stage_optimizer(plan, {}, stage_units(plan, {layer}, {{0}}));
+  double bytes = 0;
+  for (const Operator& op : optimizer.graph.operators)
+    if (op.kind == OperatorKind::cast_transpose) bytes += bytes_moved(optimizer.graph, op, 1).value();
+  EXPECT_EQ(bytes, 2 * elements);
+}
+
+TEST(Fp8PerTensor, ExpertsAreGemmsInTheSameFormat) {
+  LayerContext c = tests::deepseek_rank(Precision::bf16);
+  c.gemm = Precision::fp8_tensor;
+  const auto type = [&] {
+    const Graph layer = make_block(BlockKind::moe_layer, c);
+    EXPECT_EQ(check(layer), "");
+    const auto read = [&](const char* name, Phase phase) {
+      return layer.tensor(find(layer, name, phase).reads[0]).type;
+    };
+    EXPECT_EQ(read("experts_down", Phase::F), read("experts_gate_up_dgrad", Phase::I));
+    EXPECT_EQ(read("experts_down", Phase::F), read("experts_gate_up_wgrad", Phase::W));
+    return read("experts_gate_up", Phase::F);
+  };
+  EXPECT_EQ(type(), DataType::fp8);
+  c.weights_cast_once = true;
+  EXPECT_EQ(type(), DataType::fp8);
+  c.dispatcher = Dispatcher::alltoall;
+  c.expert_parallel = 256;
+  EXPECT_EQ(type(), DataType::fp8);
+  c.experts = Precision::bf16;
+  EXPECT_EQ(type(), DataType::bf16);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ std::string formats_of(const Device& device, bool (*possible)(const Device&, mod
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
-std::optional<Error> check_formats(const Plan& plan, const Device& device) {
+std::optional<Error> check_formats(const Plan& plan, const model::Architecture& architecture, const Device& device) {
   const auto& p = plan.precision;
   struct Use {
     std::string key;
@@ -100,6 +100,7 @@ std::optional<Error> check_formats(const Plan& plan, const Device& device) {
     bool (*possible)(const Device&, model::Precision);
   };
   const Use uses[] = {{"gemm", p.gemm, computes},
+                      {"experts", p.experts.value_or(p.gemm), computes},
                       {"dispatch", p.dispatch, computes},
                       {"combine", p.combine, computes},
                       {"gradients", p.gradients, accumulates},
@@ -110,6 +111,10 @@ std::optional<Error> check_formats(const Plan& plan, const Device& device) {
       return refuse(plan, "precision." + use.key,
                     fmt::format("{} is simulated, not executed here", to_string(use.precision)),
                     fmt::format("set it to {}", formats_of(device, use.possible)));
+  if (architecture.experts.routed_experts > 0 && p.experts.value_or(p.gemm) == model::Precision::fp8_tensor)
+    return refuse(plan, "precision.experts", "experts in fp8_tensor are simulated, not executed", "set it to bf16");
+  if (p.parameters != "bf16")
+    return refuse(plan, "precision.parameters", "parameters in FP8 are simulated, not executed", "set it to bf16");
   const bool scaled = p.gemm == model::Precision::fp8_tensor;
   if (scaled && p.scaling == "delayed")
     return refuse(plan, "precision.scaling", "scales of earlier steps are simulated, not executed",
@@ -189,7 +194,7 @@ std::optional<Error> check_executable(const Plan& plan, const model::Architectur
                                       const model::StepProgram& program, const Device& device) {
   if (auto error = check_degrees(plan, architecture)) return error;
   if (auto error = check_memory(plan)) return error;
-  if (auto error = check_formats(plan, device)) return error;
+  if (auto error = check_formats(plan, architecture, device)) return error;
   if (auto error = check_model(plan, architecture)) return error;
   return check_ties(plan, program);
 }
