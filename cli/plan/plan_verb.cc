@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/data.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::cli {
 namespace {
@@ -45,7 +46,12 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
   const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
   TRY(check_overrides(request, choices));
   std::vector<std::string> overrides = request.plan.overrides;
-  if (request.any_software) overrides.insert(overrides.begin(), "search.schedule=[]");
+  if (request.any_software) {
+    std::vector<std::string> names;
+    for (const model::ScheduleKind* kind : model::schedule_kinds())
+      names.push_back(fmt::format("\"{}\"", kind->name()));
+    overrides.insert(overrides.begin(), fmt::format("search.schedule=[{}]", fmt::join(names, ", ")));
+  }
   if (!request.tokens.empty())
     overrides.push_back(fmt::format("run.tokens={}", TRY(sim::parse_tokens(request.tokens))));
   return overrides;

@@ -541,8 +541,11 @@ Result<void> check_setting(const PlanSetting& setting) {
 }
 
 Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan) {
-  for (const PlanSetting& setting : settings)
-    if (!plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
+  for (const PlanSetting& setting : settings) {
+    // An effective plan states every list of a search; an empty one is the default.
+    const bool open = setting.key == "search.schedule" && plan.search.schedule.empty();
+    if (open || !plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
+  }
   return {};
 }
 
