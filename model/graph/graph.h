@@ -46,8 +46,8 @@ struct Tensor {
   bool expert = false;   // divided over the expert-parallel group (parameters and gradients)
   bool divided = false;  // over the tensor-parallel group (parameters and gradients); else held whole by every rank
   bool shared = false;   // a parameter that another block on the same rank owns (MTP embedding and head)
-  // A parameter of which two copies in FP8, one transposed, are made once a step, or only the transposed one where it
-  // is stored quantized.
+  // A parameter of which two copies as GEMMs read it, one transposed, are made once a step, or only the transposed one
+  // where it is stored quantized.
   bool cast_once = false;
 
   double elements() const;

@@ -11,7 +11,7 @@
 
 namespace plumbline::model {
 
-// How the operands of a GEMM are formatted. The flags mean something for fp8_tensor only.
+// How the operands of a GEMM are formatted. delayed_scaling means something for fp8_tensor only.
 struct OperandFormat {
   Precision precision = Precision::bf16;
   bool delayed_scaling = false, weights_cast_once = false;
@@ -52,7 +52,7 @@ struct LayerContext {
   RecomputePolicy recompute;
   AttentionKernel attention = AttentionKernel::fused;
   bool delayed_scaling = false;      // fp8_tensor takes its scales from earlier steps, so producers can write FP8
-  bool weights_cast_once = false;    // a step, for fp8_tensor; else where they are used
+  bool weights_cast_once = false;    // a step, where GEMMs read another format than is stored; else where they are used
   bool quantized_weights = false;    // parameters of quantized GEMMs are stored in their format
   bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
   std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
@@ -83,9 +83,9 @@ struct LayerContext {
   // FP8 weights in blocks of 128 x 128 (weight_type) are read in both directions. Of other quantized ones a transposed
   // copy is kept.
   OperandFormat training_operands(Precision precision) const {
-    const bool whole = precision == Precision::fp8_tensor;
-    const bool quantized = quantized_weights && is_quantized(precision) && !is_quantized(weight_type(precision));
-    return {precision, whole && delayed_scaling, (whole || quantized) && weights_cast_once, {}, quantized};
+    const bool cast = is_quantized(precision) && !is_quantized(weight_type(precision));
+    const bool delayed = precision == Precision::fp8_tensor && delayed_scaling;
+    return {precision, delayed, cast && weights_cast_once, {}, cast && quantized_weights};
   }
   // The operands of projections of attention: checkpoints of experts in 4 bits (openai/gpt-oss-120b,
   // nvidia/DeepSeek-R1-FP4) keep them in 16.

@@ -14,7 +14,7 @@ struct Parts {
   std::int64_t in, out;
   Dimension tokens;
   std::optional<TensorId> bias;
-  CollectiveAttributes sums_gradient;
+  CollectiveAttributes sums_gradient, gathers_gradient;  // the latter: each rank has the gradient of its own tokens
   OperandFormat format;
 };
 
@@ -30,6 +30,9 @@ void give_input_gradient(GraphBuilder& b, const Parts& p, TensorId dx) {
 void bias_gradient(GraphBuilder& b, const Parts& p) {
   if (p.bias) b.emit(column_sum, p.name + "_bias_grad", {b.gradient(p.y)}, {b.gradient_of_parameter(*p.bias)});
 }
+
+// Returns whether blocks along one direction have the scales, so that another direction is another cast of 16 bits.
+bool scales_by_direction(Precision precision) { return precision == Precision::mxfp8 || precision == Precision::nvfp4; }
 
 // A pass of inference finds the scales of a few neighbors, or of a token, as it casts.
 CastAttributes scaled_cast(const OperandFormat& format) {
@@ -54,21 +57,50 @@ TensorId transposed_weight(GraphBuilder& b, const Parts& p) {
   return transposed;
 }
 
-void quantized_gradients(GraphBuilder& b, const Parts& p) {
-  const TensorId dy = b.gradient(p.y);
+// Returns x, of which each rank has some tokens, with the tokens of all along dimension `along`.
+TensorId gather_tokens(GraphBuilder& b, const Parts& p, TensorId x, std::size_t along) {
+  if (p.gathers_gradient.ranks == 1) return x;
+  GraphBuilder::Shape shape = b.shape(x);
+  shape[along] = p.tokens;
+  const std::string name = b.tensor(x).name;
+  const TensorId all = b.activation(name + "_gathered", shape, b.tensor(x).type);
+  b.emit(all_gather, "gather_" + name, {x}, {all}, p.gathers_gradient);
+  return all;
+}
+
+// The gradient of y as casts write it, of the rank's own tokens.
+struct OutputGradient {
+  TensorId rows;
+  std::optional<TensorId> transposed;  // where the same cast writes it too
+};
+
+OutputGradient quantized_output_gradient(GraphBuilder& b, const Parts& p, TensorId dy) {
   const DataType type = activation_type(p.format.precision);
-  const TensorId dy8 = b.activation("d_" + p.name + suffix(type), {p.tokens, {p.out}}, type);
-  const auto add_transposed = [&] { return b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type); };
-  std::vector<TensorId> layouts = {dy8};
-  if (p.format.delayed_scaling) layouts.push_back(add_transposed());
+  std::vector<TensorId> layouts = {b.activation("d_" + p.name + suffix(type), b.shape(dy), type)};
+  const bool gathers_both = p.gathers_gradient.ranks > 1 && scales_by_direction(p.format.precision);
+  const bool both = gathers_both || (p.format.delayed_scaling && p.gathers_gradient.ranks == 1);
+  if (both) layouts.push_back(b.activation("d_" + p.name + "_t", {b.shape(dy)[1], b.shape(dy)[0]}, type));
   b.emit(cast, "cast_d_" + p.name, {dy}, layouts, scaled_cast(p.format));
+  return {layouts[0], both ? std::optional<TensorId>(layouts[1]) : std::nullopt};
+}
+
+void quantized_gradients(GraphBuilder& b, const Parts& p) {
+  const DataType type = activation_type(p.format.precision);
+  const TensorId dy = b.gradient(p.y);
+  const OutputGradient own = quantized_output_gradient(b, p, dy);
+  const TensorId rows = gather_tokens(b, p, own.rows, 0);
   const TensorId transposed = transposed_weight(b, p);
   const TensorId dx = b.activation("d_" + p.name + "_in", {p.tokens, {p.in}}, b.activation_gradient_type());
-  b.emit(matmul, p.name + "_dgrad", {dy8, transposed}, {dx}, MatmulAttributes{.transpose_b = true});
+  b.emit(matmul, p.name + "_dgrad", {rows, transposed}, {dx}, MatmulAttributes{.transpose_b = true});
   give_input_gradient(b, p, dx);
 
-  const TensorId dyt = p.format.delayed_scaling ? layouts.back() : add_transposed();
-  if (!p.format.delayed_scaling) b.emit(cast_transpose, "cast_transpose_d_" + p.name, {dy}, {dyt});
+  TensorId dyt = 0;
+  if (own.transposed) {
+    dyt = gather_tokens(b, p, *own.transposed, 1);
+  } else {
+    dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.tokens}, type);
+    b.emit(cast_transpose, "cast_transpose_d_" + p.name, {rows == own.rows ? dy : rows}, {dyt});
+  }
   const TensorId xt = b.activation(p.name + "_in_t", {{p.in}, p.tokens}, type);
   const TensorId stored = b.kept(p.x) == p.x ? p.operand : b.kept(p.x);
   b.emit(cast_transpose, "cast_transpose_" + p.name + "_in", {stored}, {xt});
@@ -87,24 +119,39 @@ void plain_gradients(GraphBuilder& b, const Parts& p) {
 
 }  // namespace
 
+TensorId gemm_operand(GraphBuilder& b, const std::string& name, TensorId x, const OperandFormat& format) {
+  const DataType type = activation_type(format.precision);
+  if (!is_quantized(format.precision) || is_quantized(b.tensor(x).type)) return x;
+  const TensorId operand = b.activation(name + "_in" + suffix(type), b.shape(x), type);
+  b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(format));
+  return operand;
+}
+
 TensorId linear(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out, const LinearOptions& options) {
   const bool quantized = is_quantized(options.operands.precision);
   const Dimension tokens = b.shape(x)[0];
   const std::int64_t in = b.shape(x)[1].size;
-  TensorId operand = x;
   const DataType type = activation_type(options.operands.precision);
-  if (quantized && !is_quantized(b.tensor(x).type)) {
-    b.group(options.input_group);
-    operand = b.activation(name + "_in" + suffix(type), b.shape(x), type);
-    b.emit(cast, "cast_" + name, {x}, {operand}, scaled_cast(options.operands));
-  }
+  b.group(options.input_group);
+  const TensorId operand = gemm_operand(b, name, x, options.operands);
   b.group(options.output_group);
   const TensorId weight = b.parameter(
       options.weight.empty() ? name : options.weight, {{out}, {in}}, options.operands.weight(),
       {.shared = options.shared, .divided = options.divided, .cast_once = options.operands.weights_cast_once});
   const DataType written = quantized ? DataType::bf16 : type;
   const TensorId y = b.activation(name + "_out", {tokens, {out}}, written);
-  Parts parts{name, x, operand, weight, y, in, out, tokens, std::nullopt, options.sums_gradient, options.operands};
+  Parts parts{.name = name,
+              .x = x,
+              .operand = operand,
+              .weight = weight,
+              .y = y,
+              .in = in,
+              .out = out,
+              .tokens = tokens,
+              .bias = {},
+              .sums_gradient = options.sums_gradient,
+              .gathers_gradient = options.gathers_gradient,
+              .format = options.operands};
   TensorId factor = weight;
   if (quantized && !is_quantized(b.tensor(weight).type)) {
     const std::string copy = name + "_weight" + suffix(type);

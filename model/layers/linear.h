@@ -23,8 +23,13 @@ struct LinearOptions {
   bool shared = false;                                  // W belongs to another block of the same rank
   bool divided = false;                                 // W and b are this rank's part of larger tensors
   CollectiveAttributes sums_gradient = {};              // ranks that each make a part of the gradient of x
+  // Ranks that divide the tokens of the gradient of y, of quantized GEMMs: [T/t, out]. They cast it before they gather.
+  CollectiveAttributes gathers_gradient = {};
   bool partial = false;  // a row-parallel GEMM returns the rank's part of the sum, and stays in the region
 };
+
+// Returns x in the format of the GEMM `name`, cast if it has 16 bits and the format fewer.
+TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x, const OperandFormat& format);
 
 // Shapes: x [T, in] -> [T, out]. GEMMs of quantized operands need both contiguous in K. So the input gradient needs W
 // transposed and the weight gradient both operands transposed.

@@ -14,12 +14,11 @@ template <class Activation>
 TensorId two_matrices(GraphBuilder& b, const LayerContext& c, const std::string& up, const std::string& down,
                       TensorId x, std::int64_t width, const Activation& activation, bool partial = false) {
   const bool bias = c.architecture.biases.mlp;
-  const TensorId entered = enter_tensor_region(b, c, up + "_in", x);
-  const TensorId wide = column_parallel_linear(b, c, up, entered, width,
-                                               {.operands = c.operands(),
-                                                .input_group = RecomputeGroup::rmsnorm,
-                                                .output_group = RecomputeGroup::mlp,
-                                                .bias = bias});
+  const LinearOptions options{.operands = c.operands(),
+                              .input_group = RecomputeGroup::rmsnorm,
+                              .output_group = RecomputeGroup::mlp,
+                              .bias = bias};
+  const TensorId wide = column_parallel_linear(b, c, up, enter_tensor_region(b, c, up, x, options), width, options);
   return row_parallel_linear(
       b, c, down, activation(wide), c.architecture.hidden_size,
       {.operands = c.operands(), .input_group = RecomputeGroup::swiglu, .bias = bias, .partial = partial});

@@ -27,18 +27,26 @@ TensorId gathered(GraphBuilder& b, const std::string& name, TensorId x, Dimensio
   return all;
 }
 
+// Reduce-scatters y by rows. The backward pass gathers the gradient, unless what wrote y takes each rank's own rows.
 TensorId scattered(GraphBuilder& b, const std::string& name, TensorId y, Dimension rows,
-                   const CollectiveAttributes& group) {
+                   const CollectiveAttributes& group, bool gathers_gradient = true) {
   GraphBuilder::Shape shape = b.shape(y);
   shape[0] = rows;
   const TensorId own = b.activation(name + "_scattered", shape, b.tensor(y).type);
   b.emit(reduce_scatter, "scatter_" + name, {y}, {own}, group);
-  b.on_backward([&b, name, y, own, group] {
+  b.on_backward([&b, name, y, own, group, gathers_gradient] {
+    if (!gathers_gradient) return b.add_gradient(y, b.gradient(own));
     const TensorId dy = b.activation("d_" + name + "_gathered", b.shape(y), b.tensor(b.gradient(own)).type);
     b.emit(all_gather, "gather_d_" + name, {b.gradient(own)}, {dy}, group);
     b.add_gradient(y, dy);
   });
   return own;
+}
+
+bool divides_tokens(const LayerContext& c) { return c.tensor > 1 && c.sequence; }
+
+bool casts_before_gathers(const LayerContext& c, const OperandFormat& format) {
+  return divides_tokens(c) && !c.inference && is_quantized(format.precision);
 }
 
 TensorId biased(GraphBuilder& b, const std::string& name, TensorId y) {
@@ -55,7 +63,19 @@ TensorId biased(GraphBuilder& b, const std::string& name, TensorId y) {
 }  // namespace
 
 TensorId enter_tensor_region(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
-  return c.tensor > 1 && c.sequence ? gathered(b, name, x, {c.tokens, Extent::tokens}, c.tensor_group()) : x;
+  return divides_tokens(c) ? gathered(b, name, x, {c.tokens, Extent::tokens}, c.tensor_group()) : x;
+}
+
+TensorId enter_tensor_region(GraphBuilder& b, const LayerContext& c, const std::string& gemm, TensorId x,
+                             const LinearOptions& reader) {
+  TensorId operand = x;
+  if (casts_before_gathers(c, reader.operands)) {
+    b.group(reader.input_group);
+    operand = gemm_operand(b, gemm, x, reader.operands);
+    b.group(RecomputeGroup::other);
+  }
+  if (operand != x) b.on_backward([&b, x, operand] { b.add_gradient(x, b.gradient(operand)); });
+  return enter_tensor_region(b, c, gemm + "_in", operand);
 }
 
 TensorId leave_tensor_region(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId y) {
@@ -83,9 +103,12 @@ TensorId row_parallel_linear(GraphBuilder& b, const LayerContext& c, const std::
   if (c.tensor == 1) return linear(b, name, x, out, options);
   const bool bias = std::exchange(options.bias, false);
   options.divided = true;
+  const bool casts = !options.partial && casts_before_gathers(c, options.operands);
+  if (casts) options.gathers_gradient = c.tensor_group();
   const TensorId part = linear(b, name, x, out, options);
   if (options.partial) return part;
-  const TensorId y = leave_tensor_region(b, c, name, part);
+  const TensorId y = casts ? scattered(b, name, part, {c.stream_tokens(), Extent::tokens}, c.tensor_group(), false)
+                           : leave_tensor_region(b, c, name, part);
   return bias ? biased(b, name, y) : y;
 }
 

@@ -16,6 +16,12 @@ namespace plumbline::model {
 // gathered again in the backward pass instead of kept; its gradient is reduce-scattered. Else the result is x itself,
 // and the region must sum its gradients.
 TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+// The same of an x that the GEMM `gemm` alone reads: for a quantized one in training: each rank casts its own tokens
+// before they are gathered and keeps them so, as Transformer Engine does (gather_along_first_dim in
+// transformer_engine/pytorch/distributed.py). Gradients that enter a region by row_parallel_linear are cast before they
+// are gathered too, and with scales by direction (MXFP8, NVFP4) gathered in both layouts.
+TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& gemm, TensorId x,
+                             const LinearOptions& reader);
 
 // Returns the sum of the ranks' parts of y: all of it on each rank or, under sequence parallelism, its own tokens.
 TensorId leave_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);

@@ -45,7 +45,7 @@ class StateCounter {
     bytes.parameters += times * tensor.bytes() / (zero_ >= 3 ? shards : 1);
     const double copies = is_quantized(tensor.type) ? 1 : 2;
     if (tensor.cast_once)
-      bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(DataType::fp8));
+      bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
     if (!plan_.offload.optimizer)
       bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
   }
@@ -86,6 +86,12 @@ class StateCounter {
     counts.largest = std::max(counts.largest, elements);
     const bool table = tensor.name == "embedding" || tensor.name == "positions";
     if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
+  }
+
+  // Returns the format in which GEMMs read a weight.
+  DataType operand_type(const Tensor& weight) const {
+    const auto& precision = plan_.precision;
+    return activation_type(weight.expert ? precision.experts.value_or(precision.gemm) : precision.gemm);
   }
 
   // Returns the largest sum over `count` consecutive units.

@@ -135,9 +135,9 @@ TensorId multi_head_latent_attention(GraphBuilder& b, const LayerContext& c, Ten
   if (l.q_lora_rank > 0) inputs.query = normalize(b, "q_norm", inputs.query, a.norm_epsilon);
   TensorId kv_latent = normalize(b, "kv_norm", inputs.key_value, a.norm_epsilon);
 
-  if (!c.inference || l.q_lora_rank == 0) inputs.query = enter_tensor_region(b, c, "query_latent", inputs.query);
   const LinearOptions options{
       .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .output_group = up};
+  if (!c.inference || l.q_lora_rank == 0) inputs.query = enter_tensor_region(b, c, "q_b", inputs.query, options);
   const TensorId q = column_parallel_linear(b, c, "q_b", inputs.query, a.heads * qk, options);
   const RotaryAttributes key_rotation{1, l.qk_rope_head_dim, l.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta};
   const RotaryAttributes query_rotation{heads, qk, l.qk_rope_head_dim, c.sequence_tokens(), a.rope_theta};
@@ -179,11 +179,11 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::int64_t d = a.head_dim;
   const std::int64_t heads = a.heads / c.tensor;
   const std::int64_t kv_heads = std::max<std::int64_t>(1, a.key_value_heads / c.tensor);
-  const TensorId entered = enter_tensor_region(b, c, "qkv_in", x);
+  const LinearOptions options{
+      .operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value};
   // Where ranks outnumber key-value heads, several ranks hold the same head.
-  const TensorId qkv = column_parallel_linear(
-      b, c, "qkv", entered, (heads + 2 * kv_heads) * d * c.tensor,
-      {.operands = c.attention_operands(), .input_group = RecomputeGroup::rmsnorm, .bias = a.biases.query_key_value});
+  const TensorId qkv = column_parallel_linear(b, c, "qkv", enter_tensor_region(b, c, "qkv", x, options),
+                                              (heads + 2 * kv_heads) * d * c.tensor, options);
   const auto parts = split_columns(b, "split_qkv", qkv, {heads * d, kv_heads * d, kv_heads * d});
   TensorId q = parts[0], k = parts[1];
   if (a.query_key_norm) {

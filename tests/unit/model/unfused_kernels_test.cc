@@ -240,6 +240,50 @@ TEST(Fp8PerTensor, WeightsAreCastOnceAStep) {
   EXPECT_EQ(parameters(true) - parameters(false), 2 * elements);
 }
 
+TEST(CastsOfWeights, AreOnceAStepInEveryFormatThatIsNotStored) {
+  const auto casts = [](Precision precision, bool once) {
+    const Graph layer = make_block(BlockKind::dense_layer, quantized(precision, false, once));
+    return std::ranges::count_if(layer.operators, [](const Operator& op) { return op.name.ends_with("_weight"); });
+  };
+  for (const Precision precision : {Precision::fp8_tensor, Precision::mxfp8, Precision::nvfp4}) {
+    EXPECT_EQ(casts(precision, false), 4);
+    EXPECT_EQ(casts(precision, true), 0);
+  }
+  Plan plan;
+  plan.cluster.gpus = 8;
+  plan.precision.gemm = Precision::nvfp4;
+  const auto parameters = [&](bool once) {
+    const Graph block = make_block(BlockKind::dense_layer, quantized(Precision::nvfp4, false, once));
+    const StageKind kind{{0}};
+    return training_state(plan, {}, {block}, {{&kind, nullptr}}).others.parameters.value();
+  };
+  const double elements = 4 * 1024.0 * 1024 + 3 * 1024.0 * 4096;
+  EXPECT_EQ(parameters(true) - parameters(false), 2 * elements * bytes_per_element(DataType::nvfp4));
+}
+
+TEST(QuantizedGathers, TokensAreCastBeforeTheyAreGathered) {
+  LayerContext c = quantized(Precision::fp8_tensor);
+  c.tensor = 4;
+  c.sequence = true;
+  const double rows = 4096.0 / 4;
+  const auto gathered = [](const Graph& layer, const std::string& name, Phase phase) {
+    return layer.tensor(find(layer, name, phase).writes[0]).bytes().value();
+  };
+  const Graph whole = make_block(BlockKind::dense_layer, c);
+  ASSERT_EQ(check(whole), "");
+  EXPECT_EQ(whole.tensor(find(whole, "cast_qkv").reads[0]).shape[0].size, rows);
+  EXPECT_EQ(gathered(whole, "gather_qkv_in", Phase::F), 4096 * 1024.0);
+  EXPECT_EQ(gathered(whole, "gather_d_down_fp8", Phase::I), 4096 * 1024.0);
+  EXPECT_EQ(bytes_moved(whole, find(whole, "cast_d_down", Phase::I), 1).value(), rows * 1024 * 5);
+  // Scales along one direction make the other layout a cast of its own, which is gathered too.
+  c.gemm = Precision::mxfp8;
+  const Graph blocks = make_block(BlockKind::dense_layer, c);
+  ASSERT_EQ(check(blocks), "");
+  EXPECT_EQ(gathered(blocks, "gather_d_down_t", Phase::I), gathered(blocks, "gather_d_down_mxfp8", Phase::I));
+  EXPECT_FALSE(
+      std::ranges::any_of(blocks.operators, [](const Operator& op) { return op.name == "cast_transpose_d_down"; }));
+}
+
 TEST(Fp8PerTensor, ParametersInFp8AreStoredOnceAndTransposed) {
   Plan plan;
   plan.cluster.gpus = 8;

@@ -122,6 +122,9 @@ std::optional<Error> check_formats(const Plan& plan, const model::Architecture& 
   if (scaled && p.weight_cast == "step")
     return refuse(plan, "precision.weight_cast", "weights are cast where they are used when executed",
                   "set it to micro_batch");
+  if (is_quantized(p.gemm) && plan.parallelism.tensor > 1 && plan.parallelism.sequence)
+    return refuse(plan, "parallelism.sequence", "gathers of tokens in FP8 are simulated, not executed",
+                  "set it to false");
   if (plan.attention.kernel != "fused" && plan.attention.kernel != "unfused")
     return refuse(plan, "attention.kernel", fmt::format("{} is simulated, not executed", plan.attention.kernel),
                   "set it to fused or unfused");
