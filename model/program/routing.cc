@@ -99,7 +99,11 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
 }
 
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts) {
-  constexpr double usual = 0.15, most = auxiliary_variation, least = 0.04 / 2.4;  // of one expert
+  // Of one expert. Scores by sigmoid go with biases that balance, the softmax with an auxiliary loss.
+  const bool biased = experts.score == ScoreFunction::sigmoid;
+  const double usual = biased ? 0.15 : auxiliary_variation(experts.routed_experts);
+  const double most = biased ? 0.3 : 1.4 * usual;
+  constexpr double least = 0.04 / 2.4;
   const auto& routing = plan.routing;
   const bool drawn = states_expert_loads(plan);
   const double used = drawn ? deviation_of_rows(plan, experts) : routing.imbalance;

@@ -33,9 +33,11 @@ struct RoutingBalance {
 };
 
 // Returns the balance of the plan's routing. Its numbers are for one expert and even out over the m experts of a rank
-// by sqrt(m): 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a rank,
-// docs/validation.md), 0.3 with an auxiliary loss alone (model/routing/rank_rows.h), and 0.04 / 2.4 from loss-free
-// balancing over a whole batch, of the same table.
+// by sqrt(m). Where biases balance: 0.15 from the waits in DeepSeek-V3's published profile (0.075 at four experts a
+// rank, docs/validation.md), at most 0.3 (0.24 in training, imbalance.ultraep.deepseek_v3 of
+// calibrate/published/straggler_priors.toml). With an auxiliary loss: auxiliary_variation()
+// (model/routing/rank_rows.h), at most 1.4 times that, as 0.83 and 0.59 of 128 experts. Loss-free balancing over a
+// whole batch leaves 0.04 / 2.4.
 RoutingBalance routing_balance(const Plan& plan, const MixtureOfExperts& experts);
 
 // Makes the rows of expert ranks vary by `imbalance`, whatever else the plan states about its routing.

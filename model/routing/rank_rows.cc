@@ -40,13 +40,14 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
   return values;
 }
 
-// Returns the factor on popularities, at most 1, with which loads vary by auxiliary_variation.
+// Returns the factor on popularities, at most 1, with which loads vary by auxiliary_variation().
 double auxiliary_factor(const GateModel& gate, const std::vector<double>& popularity) {
+  const double most = auxiliary_variation(static_cast<std::int64_t>(popularity.size()));
   double low = 0, high = 1;
-  if (variation(gate.load(popularity, {}).share) <= auxiliary_variation) return 1;
+  if (variation(gate.load(popularity, {}).share) <= most) return 1;
   for (int i = 0; i < 10; ++i) {
     const double middle = (low + high) / 2;
-    const bool below = variation(gate.load(scaled(popularity, middle), {}).share) <= auxiliary_variation;
+    const bool below = variation(gate.load(scaled(popularity, middle), {}).share) <= most;
     (below ? low : high) = middle;
   }
   return low;
@@ -67,6 +68,11 @@ void limit(std::vector<double>& load, double most) {
 }
 
 }  // namespace
+
+double auxiliary_variation(std::int64_t experts) {
+  constexpr double of_64 = 0.3, most = 0.83;
+  return std::min(most, of_64 * static_cast<double>(experts) / 64);
+}
 
 bool states_expert_loads(const Plan& plan) { return plan.routing.load_file || plan.routing.skew; }
 

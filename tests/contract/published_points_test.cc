@@ -57,7 +57,7 @@ TEST(PublishedPoints, OfStragglersAreNumbers) {
     const bool prior = fact["status"].value_or(std::string()) == "secondhand";
     EXPECT_GE(fact["uncertainty"].value_or(0.0), prior ? 0.5 : 0.0) << key;
   }
-  EXPECT_EQ(keys.size(), 30u);
+  EXPECT_EQ(keys.size(), 35u);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "model/architecture/load_architecture.h"
 #include "tests/support/inputs.h"
 
@@ -53,6 +55,18 @@ TEST(Routing, WithoutParallelismOrExpertsNothingSpreads) {
   EXPECT_EQ(one.ranks_per_token, 1);
   EXPECT_EQ(one.nodes_per_token, 1);
   EXPECT_EQ(routing_spread(experts("llama-3-8b"), 1, 1, 8).ranks_per_token, 0);
+}
+
+// The more experts an auxiliary loss balances, the more their loads vary.
+TEST(Routing, AnAuxiliaryLossLeavesMoreToManyExperts) {
+  const auto middle = [](std::int64_t count) {
+    return routing_balance(Plan{}, {.routed_experts = count, .experts_per_token = 2}).middle *
+           std::sqrt(static_cast<double>(count));
+  };
+  EXPECT_NEAR(middle(64), 0.3, 1e-12);
+  EXPECT_NEAR(middle(8), 0.0375, 1e-12);
+  EXPECT_NEAR(middle(128), 0.6, 1e-12);
+  EXPECT_NEAR(middle(1024), 0.83, 1e-12);
 }
 
 // 0.15 and 0.3 of one expert even out over the four experts of a rank.
