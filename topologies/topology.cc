@@ -84,6 +84,23 @@ FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {
   return shape;
 }
 
+// A topology that states no factor has a network as profiles were measured with.
+model::NetworkFactors take_network(const ParameterFile& file, ParameterTaker& taker) {
+  constexpr double most = 100;
+  model::NetworkFactors factors;
+  const auto take = [&](const char* name, double& factor) {
+    if (file.number(name) != nullptr)
+      factor = taker.ratio(name, 1 / most, most);
+    else
+      taker.could_take(name);
+  };
+  take("network.collective_rate", factors.collective_rate);
+  take("network.collective_latency", factors.collective_latency);
+  take("network.exchange_rate", factors.exchange_rate);
+  take("network.low_latency_start", factors.low_latency_start);
+  return factors;
+}
+
 // NICs that a plan removes leave rails, and their planes, empty.
 void set_nics(FabricShape& fabric, std::int64_t nics) {
   const std::int64_t rails_per_plane = fabric.rails / fabric.planes;
@@ -201,6 +218,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.default_profile = file.text_or_empty("default_profile");
   ParameterTaker taker(file, "", shape.parameters);
   topology.fabric = take_fabric(file, taker);
+  shape.network = take_network(file, taker);
   const std::size_t constants = shape.parameters.size();
   shape.prices = take_prices(file, taker);
   shape.parameters.resize(constants);  // prices do not affect times

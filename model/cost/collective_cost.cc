@@ -230,7 +230,8 @@ Result<CollectiveCost> CollectiveCost::make(const Profile& profile, const Cluste
   cost.custom_ = read_custom(reader, profile, nvlink_scale);
   if (reader.error()) return tl::unexpected(*reader.error());
   // A profile's rates hold for its line rates; another line rate scales them.
-  cost.nic_rate_.value *= cluster.inter_node_bandwidth().value() / nic_line.value;
+  cost.nic_rate_.value *= cluster.inter_node_bandwidth().value() / nic_line.value * cluster.network.collective_rate;
+  cost.network_latency_scale_.value *= cluster.network.collective_latency;
   cost.nvlink_rate_.value *= nvlink_scale;
   return cost;
 }

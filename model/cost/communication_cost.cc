@@ -128,18 +128,22 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   if (reader.error()) return tl::unexpected(*reader.error());
 
   // A profile's rates hold for its line rates; another line rate scales them.
+  const NetworkFactors& network = cluster.network;
   const double nic_scale = cluster.inter_node_bandwidth().value() / reader.require("network.nic_line_rate").value;
+  const double exchange_scale = nic_scale * network.exchange_rate;
   const double nvlink_scale = cluster.intra_node_bandwidth.value() / reader.require("network.nvlink_line_rate").value;
   if (reader.error()) return tl::unexpected(*reader.error());
-  cost.nic_rate_.value *= nic_scale;
+  cost.nic_rate_.value *= nic_scale * network.collective_rate;
+  cost.latency_.value *= network.collective_latency;
   cost.all_to_all_nvlink_.value *= nvlink_scale;
   for (Direction* d : {&cost.dispatch_, &cost.cached_dispatch_, &cost.combine_, &cost.weighted_combine_}) {
-    d->alone.value *= nic_scale;
-    d->overlapped.value *= nic_scale;
+    d->alone.value *= exchange_scale;
+    d->overlapped.value *= exchange_scale;
     d->others.nvlink_rate = cost.all_to_all_nvlink_.value;
     d->others.local_rate = nvlink.local.value;
   }
   cost.nvlink_rate_.value *= nvlink_scale;
+  cost.network_ = network;
   cost.expert_parallel_ = group.expert_parallel;
   cost.expert_stride_ = group.stride;
   const std::int64_t node_gpus = group.node_gpus > 0 ? group.node_gpus : cluster.gpus_per_node;
@@ -147,7 +151,8 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.ranks_on_node_ = cluster.gpus_per_node;
   cost.across_nodes_ = cluster.gpus > cluster.gpus_per_node;
   cost.spread_ = group.spread;
-  if (!kernels.low_latency.empty()) TRY(cost.read_low_latency(profile, kernels.low_latency, nic_scale, nvlink_scale));
+  if (!kernels.low_latency.empty())
+    TRY(cost.read_low_latency(profile, kernels.low_latency, exchange_scale, nvlink_scale));
   auto measured = TRY(MeasuredOperators::read(profile));
   cost.measured_ = std::move(measured);
   const auto collectives = TRY(CollectiveCost::make(profile, cluster));
@@ -186,6 +191,8 @@ Result<void> CommunicationCost::read_low_latency(const Profile& profile, const s
   };
   low_latency_dispatch_ = read("dispatch");
   low_latency_combine_ = read("combine");
+  for (LowLatency* way : {&low_latency_dispatch_, &low_latency_combine_})
+    for (double* time : {&way->constants.start, &way->constants.step}) *time *= network_.low_latency_start;
   once_per_rank_ = reader.find(prefix + ".once_per_rank").value_or(Constant{}).value > 0;
   if (low_latency_dispatch_.network.value > 0 || expert_parallel_ <= ranks_per_node_) return {};
   return infeasible("inference.dispatch",

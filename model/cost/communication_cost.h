@@ -157,6 +157,7 @@ class CommunicationCost {
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride
+  NetworkFactors network_;
   std::int64_t expert_parallel_ = 1, expert_stride_ = 1;
   std::int64_t ranks_per_node_ = 1;  // ranks of the expert-parallel group on a node
   std::int64_t ranks_on_node_ = 1;   // GPUs per node

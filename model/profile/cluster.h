@@ -71,6 +71,16 @@ inline double peak(const Device& device, DataType operand) {
 }
 inline double peak(const Device& device, Precision precision) { return peak(device, activation_type(precision)); }
 
+// What a network between nodes makes of rates and latencies, over InfiniBand of the same line rate, with which profiles
+// were measured. docs/network.md has the sources.
+struct NetworkFactors {
+  double collective_rate = 1;     // on a NIC's rate in collectives and messages
+  double collective_latency = 1;  // on the latency of a transfer between nodes
+  double exchange_rate = 1;       // on a NIC's rate in dispatch and combine
+  double low_latency_start = 1;   // on the start of dispatch and combine by low-latency kernels
+  bool operator==(const NetworkFactors&) const = default;
+};
+
 struct ClusterShape {
   std::string name;             // topology name
   std::string default_profile;  // cost profile that the topology names
@@ -79,7 +89,8 @@ struct ClusterShape {
   std::int64_t gpus_per_node = 0;       // GPUs of one NVLink (or equivalent) domain
   BytesPerSecond intra_node_bandwidth;  // per GPU and direction, datasheet
   std::int64_t nics_per_node = 0;
-  BytesPerSecond nic_bandwidth;       // line rate per NIC and direction
+  BytesPerSecond nic_bandwidth;  // line rate per NIC and direction
+  NetworkFactors network;
   std::vector<Parameter> parameters;  // every constant above, with its source
   Prices prices;                      // as the topology states them, with their sources
   FabricParts fabric;                 // parts of a fabric for this many GPUs

@@ -122,6 +122,18 @@ TEST(Collectives, BetweenNodes) {
 }
 
 // 8 + 128 * 2.8 + 7 * 4 us over 128 nodes, where a ring takes 8.4 + 127 * 14 us; three quarters of the NIC's 40 GB/s.
+TEST(Collectives, ANetworkSlowsWhatCrossesIt) {
+  ClusterShape rented = nvlink_cluster();
+  rented.network = {.collective_rate = 0.5, .collective_latency = 3};
+  const CollectiveCost fast = cost(), slow = CollectiveCost::make(profile("h800-datasheet"), rented).value();
+  const auto seconds = [](const CollectiveCost& c, const CollectiveGroup& group, double bytes) {
+    return c.time(Collective::all_gather, group, Bytes(bytes));
+  };
+  EXPECT_EQ(seconds(slow, one_node, 1e9), seconds(fast, one_node, 1e9));
+  EXPECT_NEAR(seconds(slow, spread, 1e10) / seconds(fast, spread, 1e10), 2, 0.05);
+  EXPECT_GT(seconds(slow, four_nodes, 8), 1.3 * seconds(fast, four_nodes, 8));
+}
+
 TEST(Collectives, AggregatedTreesTakeFewStepsOverTheNetwork) {
   std::vector<Parameter> constants = profile("h800-datasheet").parameters();
   for (const auto& [name, value, unit] :

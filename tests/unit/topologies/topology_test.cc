@@ -69,6 +69,22 @@ TEST(Topology, ConstantsCanBeChanged) {
   EXPECT_EQ(constant->kind, model::Evidence::assumed);
 }
 
+TEST(Topology, ANetworkMayStateItsFactors) {
+  EXPECT_EQ(load_topology(h800, devices, with_gpus(2048))->cluster.network, model::NetworkFactors{});
+  const auto rented = load_topology(shipped("topologies/aws-p5.toml"), devices, with_gpus(64));
+  ASSERT_TRUE(rented) << to_string(rented.error());
+  EXPECT_LT(rented->cluster.network.exchange_rate, 1);
+  EXPECT_GT(rented->cluster.network.collective_latency, 1);
+  EXPECT_DOUBLE_EQ(rented->cluster.inter_node_bandwidth().value(), 50e9);
+  const TemporaryDirectory folder;
+  const std::string file =
+      folder.write("wrong.toml", small + "[network]\n" +
+                                     R"(exchange_rate = { value = 0, unit = "1", kind = "assumed", source = "s" })");
+  const auto wrong = load_topology(file, devices, with_gpus(8));
+  ASSERT_FALSE(wrong);
+  expect_error(wrong.error(), ErrorKind::input, file, 20, "network.exchange_rate", "out of range");
+}
+
 TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
   const auto key_of = [](const std::string& name, double value) {
     Variation variation = with_gpus(2048);
@@ -138,7 +154,7 @@ TEST(Topology, PlanVariesTheCluster) {
   ASSERT_TRUE(shape) << to_string(shape.error());
   EXPECT_EQ(shape->nodes(), 2);  // the second one is half full
   EXPECT_EQ(shape->device.name, "h200-sxm");
-  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 141e9);
+  EXPECT_DOUBLE_EQ(shape->device.memory.value(), 150109880320);
   EXPECT_DOUBLE_EQ(shape->nic_bandwidth.value(), 25e9);             // 200 Gb/s / 8
   EXPECT_DOUBLE_EQ(shape->inter_node_bandwidth().value(), 12.5e9);  // 4 NICs for 8 GPUs
   const auto nic = std::ranges::find(shape->parameters, "node.nic_bandwidth", &model::Parameter::name);
