@@ -106,6 +106,7 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
   std::vector<std::string> devices;
   for (const std::string& device : heading.devices) devices.push_back(toml_string(device));
   if (!devices.empty()) text += fmt::format("devices = [{}]\n", fmt::join(devices, ", "));
+  if (!heading.stack.empty()) text += fmt::format("stack = {}\n", toml_string(heading.stack));
   std::string section;
   for (const model::Parameter& parameter : parameters) {
     const std::string own = section_of(parameter.name);

@@ -18,6 +18,7 @@ ProfileFit fit_profile(const FitRecords& records, const model::Profile& base, co
 struct ProfileHeading {
   std::string name, description, extends;
   std::vector<std::string> devices = {};  // for which the constants hold; empty: those of `extends`
+  std::string stack = {};                 // which people run on the GPU; empty: that of `extends`
   std::vector<std::string> about = {};    // lines of a comment before everything else
 };
 

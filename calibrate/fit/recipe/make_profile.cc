@@ -90,8 +90,9 @@ model::Result<MadeProfile> make_profile(const Recipe& recipe, const RecipeInputs
   std::vector<std::string> about = recipe.about;
   about.push_back(fmt::format(
       "Made by `plumbline calibrate --profile {0}` from calibrate/recipes/{0}.toml: change that.", recipe.name));
-  made.text = profile_text({recipe.name, recipe.description, recipe.extends, recipe.devices, std::move(about)},
-                           made.constants, made.fits);
+  made.text =
+      profile_text({recipe.name, recipe.description, recipe.extends, recipe.devices, recipe.stack, std::move(about)},
+                   made.constants, made.fits);
   made.held_out = std::move(draft.held_out);
   made.notes = std::move(draft.notes);
   return made;

@@ -60,6 +60,7 @@ model::Result<Recipe> load_recipe(const std::string& path) {
     recipe.extends = file.text("extends");
     recipe.about = file.texts("about");
     recipe.devices = file.texts("devices");
+    recipe.stack = file.optional_text("stack");
     recipe.tables = file.optional_text("tables");
     recipe.measured = file.optional_text("measured");
     recipe.stated = file.optional_text("stated");

@@ -37,6 +37,7 @@ struct RecipeStep {
 struct Recipe {
   std::string path;
   std::string name, description, extends;
+  std::string stack;                 // which people run on the GPU; empty: that of `extends`
   std::vector<std::string> about;    // lines of the comment that begins the profile
   std::vector<std::string> devices;  // that the profile holds for; the first gives datasheet figures
   std::string tables;                // folder of component tables; may be empty
