@@ -22,6 +22,8 @@
 #include "reports/json/json.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/inputs/measurements_text.h"
+#include "reports/text/step/summary.h"
+#include "sim/predict/simulate.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::cli {
@@ -49,7 +51,7 @@ struct ShowArguments {
   std::int64_t sequence_length = 4096;
   std::int64_t gpus = 0;
   std::int64_t steps = 1000;
-  std::string json, csv, expert_loads;
+  std::string json, csv, expert_loads, cases;
   CollectivesArguments collectives;
 };
 
@@ -202,6 +204,19 @@ model::Result<Shown> show_routing(const ShowArguments& arguments) {
   return Shown{reports::routing_text(routing, title), reports::routing_csv(routing)};
 }
 
+// Returns what a prediction of a plan rests on; with --cases its kernels go to a file.
+model::Result<Shown> show_coverage(const ShowArguments& arguments) {
+  const auto inputs = TRY(load_inputs(arguments.name, arguments.overrides));
+  const auto simulation = TRY(sim::simulate(inputs, sim::Fidelity::closed_form, {}));
+  if (!arguments.cases.empty()) {
+    const auto cases = TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides));
+    TRY(write_output(arguments.cases, cases));
+    if (arguments.cases == "-") return Shown();
+  }
+  const reports::CoveredStep step{simulation.result, inputs.plan, inputs.cluster.device.name, inputs.profile.devices()};
+  return Shown{reports::coverage_text(step), reports::coverage_csv(step)};
+}
+
 model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.collectives.wanted) return show_collectives(arguments);
@@ -210,14 +225,15 @@ model::Result<Shown> show(const ShowArguments& arguments) {
   if (arguments.kind == "profile") return show_profile(arguments);
   if (arguments.kind == "stack") return show_stack(arguments);
   if (arguments.kind == "routing") return show_routing(arguments);
+  if (arguments.kind == "coverage") return show_coverage(arguments);
   if (arguments.kind == "reliability") return show_reliability(arguments);
   return show_keys(arguments);
 }
 
 // Refuses options that belong to another kind.
 model::Result<void> check(const ShowArguments& arguments) {
-  const std::vector<std::string> kinds = {"model",       "topology",     "profile", "stack",
-                                          "reliability", "measurements", "routing", "key"};
+  const std::vector<std::string> kinds = {"model",        "topology", "profile",  "stack", "reliability",
+                                          "measurements", "routing",  "coverage", "key"};
   if (std::ranges::find(kinds, arguments.kind) == kinds.end())
     return model::wrong_input("", fmt::format("cannot show '{}'", arguments.kind),
                               model::known_names(arguments.kind, kinds));
@@ -237,14 +253,17 @@ model::Result<void> check(const ShowArguments& arguments) {
     return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
-  for (const std::string* other : {&arguments.json, &arguments.svg, &arguments.partition, &arguments.expert_loads})
+  for (const std::string* other :
+       {&arguments.json, &arguments.svg, &arguments.partition, &arguments.expert_loads, &arguments.cases})
     if (arguments.csv == "-" && *other == "-")
       return model::wrong_input("--csv", "only one output can go to stdout", "give the other a file");
   const bool routing = arguments.kind == "routing";
   if (!arguments.json.empty() && !routing) return only_for("--json", "show routing");
   if (!arguments.expert_loads.empty() && !routing) return only_for("--expert-loads", "show routing");
-  if (!arguments.overrides.empty() && !arguments.shapes && !routing)
-    return only_for("--set", "show model --shapes' and 'show routing");
+  const bool coverage = arguments.kind == "coverage";
+  if (!arguments.cases.empty() && !coverage) return only_for("--cases", "show coverage");
+  if (!arguments.overrides.empty() && !arguments.shapes && !routing && !coverage)
+    return only_for("--set", "show model --shapes', 'show routing' and 'show coverage");
   return {};
 }
 
@@ -273,10 +292,10 @@ void add_show(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(
       "show",
       "Print the contents of a model, a cluster, a cost profile, a software stack, rates of failures or measurements, "
-      "how uneven the experts of a plan are, or what the keys of plans mean");
+      "how uneven the experts of a plan are, what a prediction rests on, or what the keys of plans mean");
   const auto arguments = std::make_shared<ShowArguments>();
   verb->add_option("KIND", arguments->kind,
-                   "model | topology | profile | stack | reliability | measurements | routing | key")
+                   "model | topology | profile | stack | reliability | measurements | routing | coverage | key")
       ->required();
   verb->add_option(
       "NAME", arguments->name,
@@ -289,11 +308,13 @@ void add_show(CLI::App& root, int& exit_code) {
   verb->add_flag("--shapes", arguments->shapes,
                  "Of a model or plan: the shapes of its kernels on one rank, as cases for plumbline measure");
   add_repeatable(*verb, "--set", arguments->overrides,
-                 "With --shapes, and of routing: override a key of the plan (repeatable)");
+                 "With --shapes, and of routing and coverage: override a key of the plan (repeatable)");
   verb->add_option("--json", arguments->json, "Of routing: write JSON to a file, or - for stdout");
   verb->add_option("--csv", arguments->csv, "Write the rows of the table as CSV to a file, or - for stdout");
   verb->add_option("--expert-loads", arguments->expert_loads,
                    "Of routing: write the load of each expert as a file for routing.load_file, or - for stdout");
+  verb->add_option("--cases", arguments->cases,
+                   "Of coverage: write the plan's kernels as cases for plumbline measure to a file, or - for stdout");
   verb->add_option("--steps", arguments->steps, "Of routing: steps in which biases balance the experts")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -314,6 +335,7 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show topology h100-dgx --gpus 16 --collectives --collective all_gather\n"
       "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
       "    --set routing.balancing=bias\n"
+      "  plumbline show coverage deepseek-v3-2048xh800 --cases missing.cases\n"
       "  plumbline show profile h800\n"
       "  plumbline show stack megatron-core-2025\n"
       "  plumbline show reliability h100-llama3\n"

@@ -21,4 +21,20 @@ std::string training_summary(const model::StepResult& result, const model::Plan&
 // Returns predicted and published values with the error; "" when there is nothing to compare.
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style = {});
 
+// A predicted step, the cluster's device, and the devices for which the constants of its profile hold (none: any).
+struct CoveredStep {
+  const model::StepResult& result;
+  const model::Plan& plan;
+  const std::string& device;
+  const std::vector<std::string>& profile_devices;
+};
+
+// Returns a table of the parts of a step: the share of the step that depends on constants measured on this GPU (or
+// fitted to what was), transferred from another one, stated by somebody (published, datasheets, sources of software) or
+// assumed, and what to measure. Below it are the largest constants that were not measured on this GPU.
+std::string coverage_text(const CoveredStep& step);
+
+// Returns a row for each constant on which the step depends.
+std::string coverage_csv(const CoveredStep& step);
+
 }  // namespace plumbline::reports

@@ -1,0 +1,45 @@
+// What a prediction rests on, by origin of its constants.
+#include <gtest/gtest.h>
+
+#include "reports/text/step/summary.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+model::StepResult with_constants() {
+  using enum model::Evidence;
+  model::StepResult result = support::example_result();
+  const auto constant = [](const char* name, model::Evidence kind, const char* source, double share,
+                           const char* stack = "") {
+    return model::ProvenanceEntry{{.name = name, .kind = kind, .source = source, .stack = stack}, share};
+  };
+  result.provenance = {constant("gemm.bf16.k_time", fitted, "two thirds of 400 GEMMs", 0.5),
+                       constant("memory.norm.bandwidth", assumed, "as h100 (2.9 TB/s, measured); the same memory", 0.2),
+                       constant("network.nic_rate", assumed, "as exchange.dispatch.nic_rate (47.8 GB/s, fitted)", 0.1),
+                       constant("collective.ring.ll.network_hop", published, "NCCL src/graph/tuning.cc", 0.05),
+                       constant("kernel.rmsnorm.passes", fitted, "three steps", 0.04, "mine")};
+  return result;
+}
+
+TEST(Coverage, DividesAStepByWhereItsConstantsComeFrom) {
+  const model::StepResult result = with_constants();
+  const model::Plan plan = support::example_plan();
+  const std::string own = "h800-sxm", other = "h20-sxm";
+  const std::vector<std::string> devices = {own};
+  const std::string csv = coverage_csv({result, plan, own, devices});
+  for (const char* row :
+       {"GEMMs,gemm.bf16.k_time,this GPU,fitted,0.5", "memory-bound kernels,memory.norm.bandwidth,another GPU",
+        "collectives,network.nic_rate,assumed", "collectives,collective.ring.ll.network_hop,stated",
+        "software,kernel.rmsnorm.passes,this GPU"})
+    EXPECT_NE(csv.find(row), std::string::npos) << row << "\n" << csv;
+  const std::string text = coverage_text({result, plan, own, devices});
+  EXPECT_NE(text.find("nccl-tests"), std::string::npos) << text;
+  EXPECT_NE(text.find("Not measured on this GPU:"), std::string::npos) << text;
+  // What holds for one GPU was not measured on another.
+  EXPECT_NE(coverage_csv({result, plan, other, devices}).find("gemm.bf16.k_time,another GPU"), std::string::npos);
+  EXPECT_NE(coverage_csv({result, plan, other, {}}).find("gemm.bf16.k_time,this GPU"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace plumbline::reports
