@@ -22,6 +22,7 @@
 #include "sim/campaign/predicted_run.h"
 #include "sim/predict/simulate.h"
 #include "sim/predict/stage_balance.h"
+#include "topologies/placement.h"
 
 namespace plumbline::cli {
 namespace {
@@ -292,6 +293,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));
+  TRY(topologies::check_domain(topology.fabric, plan));
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   model::Plan stacked = plan;
   const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out));

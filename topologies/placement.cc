@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "model/base/integers.h"
@@ -128,10 +129,29 @@ model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus
   return tl::unexpected(model::plan_error(plan, error.kind, error.key, error.message, error.hint));
 }
 
+model::Result<void> check_domain(const FabricShape& shape, const model::Plan& plan) {
+  const std::optional<std::int64_t> used = plan.cluster.domain_gpus;
+  if (!used) return {};
+  const auto refuse = [&](std::string message, std::string hint) -> model::Result<void> {
+    return tl::unexpected(
+        model::plan_error(plan, model::ErrorKind::input, "cluster.domain_gpus", std::move(message), std::move(hint)));
+  };
+  const std::int64_t node = shape.gpus_per_node;
+  if (*used > node)
+    return refuse(fmt::format("{} GPUs are more than the {} of a domain", *used, node),
+                  fmt::format("give {} at most", node));
+  if (shape.nics * *used % node != 0)
+    return refuse(fmt::format("{} of {} GPUs do not have whole NICs of the {}", *used, node, shape.nics),
+                  "give a number of GPUs that has");
+  return {};
+}
+
 FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan) {
   const std::int64_t node = shape.gpus_per_node;
-  if (plan.cluster.placement || plan.cluster.gpus <= node || !shape.factors.empty()) return shape;
-  const std::int64_t used = used_gpus(node, plan.parallelism.tensor, expert_span(plan));
+  const std::optional<std::int64_t> stated = plan.cluster.domain_gpus;
+  if (!stated && plan.cluster.placement) return shape;
+  if (plan.cluster.gpus <= stated.value_or(node) || !shape.factors.empty()) return shape;
+  const std::int64_t used = stated.value_or(used_gpus(node, plan.parallelism.tensor, expert_span(plan)));
   if (used == node) return shape;
   FabricShape nodes = shape;
   nodes.gpus_per_node = used;
@@ -158,10 +178,12 @@ std::vector<std::string> placement_warnings(const FabricShape& shape, const mode
   if (used < node) {
     const std::int64_t nodes = model::ceil_div(gpus, used), idle = nodes * node - gpus;
     sentences.push_back(fmt::format(
-        "{} of the {} GPUs of a node are used, so that no node holds uneven parts of tensor and expert groups: the {} "
-        "nodes have {} more GPUs, {:.1f} % of those that are used and priced (cluster.placement = "
-        "\"contiguous\" fills the nodes)",
-        used, node, nodes, idle, 100 * static_cast<double>(idle) / static_cast<double>(gpus)));
+        "{} of the {} GPUs of a node are used, {}: the {} nodes have {} more GPUs, {:.1f} % of those that are used and "
+        "priced (cluster.placement = \"contiguous\" fills the nodes)",
+        used, node,
+        plan.cluster.domain_gpus ? "as cluster.domain_gpus states"
+                                 : "so that no node holds uneven parts of tensor and expert groups",
+        nodes, idle, 100 * static_cast<double>(idle) / static_cast<double>(gpus)));
   }
   const std::pair<std::string_view, std::int64_t> groups[] = {{"tensor", plan.parallelism.tensor}, {"expert", expert}};
   for (const auto& [name, span] : groups)

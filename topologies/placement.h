@@ -38,7 +38,11 @@ class Placement {
 // largest number of GPUs that holds whole tensor and expert groups, with their NICs. An expert group of 64 then lies in
 // one rack of 72, whose other eight GPUs are idle. An expert group that is larger than a node is divided into equal
 // parts where that leaves no more than an eighth of a node idle.
+// cluster.domain_gpus states another number of GPUs.
 FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan);
+
+// Refuses a cluster.domain_gpus that a node does not have, or that would part a NIC.
+model::Result<void> check_domain(const FabricShape& shape, const model::Plan& plan);
 
 // Returns how many GPUs of one node the ranks of an expert group have between them, in the group that is cut up most:
 // all of a node where groups lie inside, else the largest divisor of the group that each part of it holds.

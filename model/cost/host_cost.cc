@@ -40,7 +40,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   HostCost cost;
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
-  cost.read_launches(reader);
+  cost.read_launches(reader, plan.cluster.host_speed);
   cost.captured_ = plan.stack.graphs;
   if (cost.captures("full_iteration")) {
     cost.graphs_ = true;
@@ -65,9 +65,9 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   return cost;
 }
 
-void HostCost::read_launches(ConstantReader& reader) {
+void HostCost::read_launches(ConstantReader& reader, const std::optional<double>& stated_speed) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  const double speed = reader.find("host.speed").value_or(Constant{.value = 1}).value;
+  const double speed = stated_speed.value_or(reader.find("host.speed").value_or(Constant{.value = 1}).value);
   const auto timed = [&](std::string_view name) {
     Constant constant = read(name);
     constant.value /= speed;

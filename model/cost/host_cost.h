@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,7 +73,7 @@ class HostCost {
   double serving_step(double device, double launches, double requests) const;
 
  private:
-  void read_launches(ConstantReader& reader);
+  void read_launches(ConstantReader& reader, const std::optional<double>& stated_speed);
   bool captures(std::string_view scope) const;
   std::array<Share, 6> shares_one_by_one(const HostCalls& calls) const;
 

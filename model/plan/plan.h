@@ -78,7 +78,9 @@ struct Plan {
     std::optional<double> oversubscription;
     std::optional<TierShares> background;
     std::optional<std::string> background_plan;
-    std::optional<std::string> placement;  // See topologies/placement.h.
+    std::optional<std::string> placement;     // See topologies/placement.h.
+    std::optional<std::int64_t> domain_gpus;  // See topologies/placement.h.
+    std::optional<double> host_speed;         // See model/cost/host_cost.h.
     std::optional<std::string> fleet;
     // See sim/cluster/fleet_priors.h.
     std::optional<double> speed_deviation, jitter;

@@ -76,6 +76,11 @@ template <class T>
 void describe_field(PlanKey& key, const std::vector<T>&) {
   describe_field(key, T{});
   key.type = fmt::format("list of {}s", key.type);
+  if (list_words(key.name).empty()) return;
+  std::vector<std::string> words;
+  for (const auto& [word, list] : list_words(key.name)) words.push_back(word);
+  key.type += ", or word";
+  key.allowed += fmt::format(", or {}", one_of(words));
 }
 template <class T>
 void describe_field(PlanKey& key, const std::optional<T>&) {

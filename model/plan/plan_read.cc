@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -130,9 +131,21 @@ std::optional<Error> read_value(std::string_view key, const toml::node& node, T&
   return check_plan_value(key, field);
 }
 
-// Reads a list of [search]; a list of one value may be written as that value.
+// Reads a list, for which a word may stand (list_words). A list of [search] of one value may be written as that value.
 template <class T>
 std::optional<Error> read_value(std::string_view key, const toml::node& node, std::vector<T>& field) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    const std::map<std::string, std::vector<std::string>>& lists = list_words(key);
+    if (const auto* word = node.as_string(); word != nullptr && !lists.empty()) {
+      const auto found = lists.find(**word);
+      std::vector<std::string> words;
+      for (const auto& [name, list] : lists) words.push_back(name);
+      if (found == lists.end())
+        return problem(fmt::format("unknown word '{}'", **word), choice_hint(**word, words) + ", or a list");
+      field = found->second;
+      return std::nullopt;
+    }
+  }
   const toml::array one{node};
   const bool alone = key.starts_with("search.") && !node.is_array() && !node.is_table();
   if (auto error = assign(alone ? one : node, field)) return error;

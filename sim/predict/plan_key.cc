@@ -32,10 +32,10 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
   const model::RankGroup group = model::expert_group(plan.parallelism);
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
-          plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
+          plan.cluster.host_speed, plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
           plan.parallelism.pipeline > 1, plan.routing.pad_to_capacity, plan.offload.activations > 0);
   if (!wired) return;
-  key.add(plan.cluster.gpus, plan.cluster.placement, plan.parallelism.pipeline);
+  key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
   for (const auto& [ranks, stride, two_directions] : collective_groups(plan, layout))
     key.add(ranks, stride, two_directions);
 }

@@ -274,6 +274,8 @@ std::vector<std::string> forget_cluster(model::Plan& plan) {
   forget("cluster.nic_gbps", plan.cluster.nic_gbps);
   forget("cluster.oversubscription", plan.cluster.oversubscription);
   forget("cluster.placement", plan.cluster.placement);
+  forget("cluster.domain_gpus", plan.cluster.domain_gpus);
+  forget("cluster.host_speed", plan.cluster.host_speed);
   forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
   return forgotten;
 }

@@ -129,9 +129,15 @@ std::vector<std::string> plan_words(std::string_view key) {
   return found == words.end() ? std::vector<std::string>() : found->second;
 }
 
+const std::map<std::string, std::vector<std::string>>& list_words(std::string_view key) {
+  static const std::map<std::string, std::vector<std::string>> none,
+      graphs = {{"none", {}}, {"partial", {"attn", "moe_router", "moe_preprocess"}}, {"full", {"full_iteration"}}};
+  return key == "stack.graphs" ? graphs : none;
+}
+
 std::string number_range_text(std::string_view key) {
   const NumberRange& range = number_range(key);
-  const std::string least = fmt::format("{}{:g}", range.with_least ? "at least " : "above ", range.least);
+  std::string least = fmt::format("{}{:g}", range.with_least ? "at least " : "above ", range.least);
   if (range.most == no_limit) return least;
   return fmt::format("{}, {}{:g}", least, range.with_most ? "at most " : "below ", range.most);
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -44,6 +45,9 @@ std::string number_range_text(std::string_view key);
 
 // Returns the words that a key takes; none where it takes any text or no text at all.
 std::vector<std::string> plan_words(std::string_view key);
+
+// Returns the words that stand for a list of others; none of most keys.
+const std::map<std::string, std::vector<std::string>>& list_words(std::string_view key);
 
 // Returns "did you mean 'x'? one of a, b, c"; the question is left out when no choice is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);

@@ -147,6 +147,13 @@ TEST(HostCost, TheHostWaitsForTheRouterOnly) {
     EXPECT_EQ(HostCost::make(profile, two_nodes(100), {}).value().calls(block, op, 1, 1).synchronizations, 0);
 }
 
+TEST(HostCost, APlanMayStateTheSpeedOfTheHost) {
+  Plan plan;
+  const Profile profile = host_profile({{"graphs", 1}, {"graph_launch", 7}});
+  plan.cluster.host_speed = 0.5;
+  EXPECT_DOUBLE_EQ(HostCost::make(profile, two_nodes(100), plan)->issue({.launches = 100}), 14e-6);
+}
+
 TEST(HostCost, AGraphIsOneLaunch) {
   const HostCost cost = HostCost::make(host_profile({{"graphs", 1}, {"graph_launch", 7}}), two_nodes(100), {}).value();
   EXPECT_DOUBLE_EQ(cost.issue({.launches = 100, .forward = 80, .forward_layers = 4}), 7e-6);

@@ -62,6 +62,16 @@ TEST(Plan, ABackgroundIsANumberOrATableOfTiers) {
   refused("\"much\"", "a number or a table");
 }
 
+TEST(Plan, AWordMayStandForCudaGraphs) {
+  EXPECT_EQ(load(minimal_text, {"stack.graphs=partial"}).stack.graphs,
+            (std::vector<std::string>{"attn", "moe_router", "moe_preprocess"}));
+  EXPECT_EQ(load(minimal_text, {"stack.graphs=full"}).stack.graphs, std::vector<std::string>{"full_iteration"});
+  EXPECT_TRUE(load(minimal_text, {"stack.graphs=none"}).stack.graphs.empty());
+  const auto refused = read_plan(minimal_text, "p.toml", {"stack.graphs=partly"});
+  ASSERT_FALSE(refused);
+  expect_error(refused.error(), ErrorKind::input, "--set", 0, "stack.graphs", "partial");
+}
+
 TEST(Plan, MinimalPlanTakesTheDefaults) {
   const Plan plan = load(minimal_text);
   EXPECT_EQ(plan.cluster.gpus, 64);

@@ -105,6 +105,19 @@ TEST(UsedNodes, AreWholeWhereThePlanStatesAPlacement) {
   EXPECT_TRUE(placement_warnings(rack(), plan_on(256, 1, 8)).empty());
 }
 
+TEST(UsedNodes, AreAsManyAsThePlanStates) {
+  model::Plan plan = plan_on(256, 1, 8);
+  plan.cluster.domain_gpus = 48;
+  EXPECT_EQ(used_nodes(rack(), plan).gpus_per_node, 48);
+  EXPECT_TRUE(check_domain(rack(), plan));
+  ASSERT_EQ(placement_warnings(rack(), plan).size(), 1);
+  EXPECT_NE(placement_warnings(rack(), plan)[0].find("cluster.domain_gpus"), std::string::npos);
+  plan.cluster.domain_gpus = 73;
+  const auto refused = check_domain(rack(), plan);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().key, "cluster.domain_gpus");
+}
+
 TEST(Placement, WrongFiles) {
   const tests::TemporaryDirectory folder;
   const auto expect = [&](const char* text, int line, const char* says) {
