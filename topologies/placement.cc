@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <filesystem>
 #include <numeric>
 #include <optional>
@@ -75,14 +76,44 @@ std::int64_t expert_span(const model::Plan& plan) {
   return group.ranks > 1 ? group.ranks * group.stride : 1;
 }
 
-// Returns the GPUs of a node that hold whole groups: a multiple of the tensor degree that is one of the expert group,
-// or divides it.
-std::int64_t used_gpus(std::int64_t node, std::int64_t tensor, std::int64_t expert) {
-  if (tensor > node) return node;
+// Returns nodes of which only so many GPUs are used, with their NICs, or what is wrong with these.
+model::Result<FabricShape> nodes_of(const FabricShape& shape, std::int64_t used) {
+  const std::int64_t node = shape.gpus_per_node;
+  if (used == node) return shape;
+  if (used > node) return model::wrong_input("node.gpus", "it has no more");
+  if (shape.nics * used % node != 0)
+    return model::wrong_input("node.nics", fmt::format("they do not have whole NICs of its {}", shape.nics));
+  FabricShape nodes = shape;
+  nodes.gpus_per_node = used;
+  nodes.nics = shape.nics * used / node;
+  // The links of a mesh to idle GPUs carry nothing.
+  if (shape.interconnect == Interconnect::mesh)
+    nodes.gpu_bandwidth = shape.peer_bandwidth() * static_cast<double>(used - 1);
+  if (const auto fault = find_fault(nodes)) return tl::unexpected(*fault);
+  return nodes;
+}
+
+// Returns the nodes with the most GPUs that hold whole groups: a multiple of the tensor degree that is one of the
+// expert group, or divides it.
+FabricShape nodes_of_whole_groups(const FabricShape& shape, const model::Plan& plan) {
+  const std::int64_t node = shape.gpus_per_node, expert = expert_span(plan);
   const std::int64_t least = expert <= node ? 1 : node - node / 8;
-  for (std::int64_t used = node; used >= least; --used)
-    if (used % tensor == 0 && (expert <= node ? used % expert : expert % used) == 0) return used;
-  return node;
+  for (std::int64_t used = node; used >= least; --used) {
+    if (used % plan.parallelism.tensor != 0 || (expert <= node ? used % expert : expert % used) != 0) continue;
+    const auto nodes = nodes_of(shape, used);
+    if (nodes && !find_fault(*nodes, plan.cluster.gpus)) return *nodes;
+  }
+  return shape;
+}
+
+// Returns "use 8 or 12": the nearest numbers of GPUs that can be used of a node.
+std::string usable_numbers(const FabricShape& shape, std::int64_t refused) {
+  const std::int64_t node = shape.gpus_per_node;
+  std::int64_t below = std::min(refused - 1, node), above = std::max<std::int64_t>(refused, 0) + 1;
+  while (below > 0 && !nodes_of(shape, below)) --below;
+  while (above <= node && !nodes_of(shape, above)) ++above;
+  if (below < 1 || above > node) return fmt::format("use {}", below < 1 ? above : below);
+  return fmt::format("use {} or {}", below, above);
 }
 
 }  // namespace
@@ -130,33 +161,31 @@ model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus
 }
 
 model::Result<void> check_domain(const FabricShape& shape, const model::Plan& plan) {
-  const std::optional<std::int64_t> used = plan.cluster.domain_gpus;
-  if (!used) return {};
+  const std::optional<std::int64_t> stated = plan.cluster.domain_gpus;
+  if (!stated) return {};
   const auto refuse = [&](std::string message, std::string hint) -> model::Result<void> {
     return tl::unexpected(
         model::plan_error(plan, model::ErrorKind::input, "cluster.domain_gpus", std::move(message), std::move(hint)));
   };
   const std::int64_t node = shape.gpus_per_node;
-  if (*used > node)
-    return refuse(fmt::format("{} GPUs are more than the {} of a domain", *used, node),
-                  fmt::format("give {} at most", node));
-  if (shape.nics * *used % node != 0)
-    return refuse(fmt::format("{} of {} GPUs do not have whole NICs of the {}", *used, node, shape.nics),
-                  "give a number of GPUs that has");
+  if (const auto nodes = nodes_of(shape, *stated); !nodes)
+    return refuse(fmt::format("{} of the {} GPUs of a domain cannot be used: {}", *stated, node, nodes.error().message),
+                  usable_numbers(shape, *stated));
+  if (!shape.factors.empty() && *stated < std::min(node, plan.cluster.gpus))
+    return refuse("the links that are changed are named for whole domains",
+                  fmt::format("use {}, or change no links", node));
   return {};
 }
 
 FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan) {
-  const std::int64_t node = shape.gpus_per_node;
   const std::optional<std::int64_t> stated = plan.cluster.domain_gpus;
-  if (!stated && plan.cluster.placement) return shape;
-  if (plan.cluster.gpus <= stated.value_or(node) || !shape.factors.empty()) return shape;
-  const std::int64_t used = stated.value_or(used_gpus(node, plan.parallelism.tensor, expert_span(plan)));
-  if (used == node) return shape;
-  FabricShape nodes = shape;
-  nodes.gpus_per_node = used;
-  nodes.nics = shape.nics * used / node;
-  return shape.nics * used % node == 0 && !find_fault(nodes) ? nodes : shape;
+  if (plan.cluster.gpus <= stated.value_or(shape.gpus_per_node)) return shape;
+  if (stated) {
+    auto nodes = nodes_of(shape, *stated);
+    assert(nodes && "check_domain() refuses other numbers");
+    return *std::move(nodes);
+  }
+  return plan.cluster.placement || !shape.factors.empty() ? shape : nodes_of_whole_groups(shape, plan);
 }
 
 std::int64_t expert_node_gpus(const FabricShape& shape, const model::Plan& plan) {

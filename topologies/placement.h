@@ -35,13 +35,15 @@ class Placement {
 };
 
 // Returns the nodes as the plan's ranks use them: where it states no placement and has more GPUs than a node, only the
-// largest number of GPUs that holds whole tensor and expert groups, with their NICs. An expert group of 64 then lies in
-// one rack of 72, whose other eight GPUs are idle. An expert group that is larger than a node is divided into equal
-// parts where that leaves no more than an eighth of a node idle.
-// cluster.domain_gpus states another number of GPUs.
+// largest number of GPUs that holds whole tensor and expert groups and can be wired, with their NICs. An expert group
+// of 64 then lies in one rack of 72, whose other eight GPUs are idle. An expert group that is larger than a node is
+// divided into equal parts where that leaves no more than an eighth of a node idle. cluster.domain_gpus states another
+// number, which check_domain() must have let pass.
 FabricShape used_nodes(const FabricShape& shape, const model::Plan& plan);
 
-// Refuses a cluster.domain_gpus that a node does not have, or that would part a NIC.
+// Refuses a cluster.domain_gpus that a node does not have, that would part a NIC or that leaves a wiring with a fault
+// (find_fault()), whatever the plan's number of GPUs, because searches change it; and one that would rename links that
+// have factors.
 model::Result<void> check_domain(const FabricShape& shape, const model::Plan& plan);
 
 // Returns how many GPUs of one node the ranks of an expert group have between them, in the group that is cut up most:

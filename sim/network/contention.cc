@@ -25,7 +25,7 @@ bool may_contend(const Inputs& inputs) {
 }
 
 std::string key_of(const Inputs& inputs) {
-  const topologies::FabricShape& shape = *inputs.fabric;
+  const topologies::FabricShape shape = topologies::used_nodes(*inputs.fabric, inputs.plan);
   const model::RankGroup group = model::expert_group(inputs.plan.parallelism);
   const model::RoutingSpread spread = spread_of(inputs);
   std::string factors;
@@ -86,8 +86,11 @@ model::Result<void> ContentionTable::add(const Inputs& inputs) {
   const auto fabric =
       TRY(topologies::Fabric::make(topologies::used_nodes(*inputs.fabric, inputs.plan), inputs.plan.cluster.gpus));
   const auto placement = TRY(topologies::placement_of(inputs.plan, fabric.gpus_per_node()));
-  auto contention = TRY(simulate_all(fabric, expert_patterns(inputs.plan, placement, spread_of(inputs))));
-  known_.emplace(std::move(key), std::move(contention));
+  model::Result<Contention> contention;
+  TRY(on_own_stack(fabric.links().size(), [&] {
+    contention = simulate_all(fabric, expert_patterns(inputs.plan, placement, spread_of(inputs)));
+  }));
+  known_.emplace(std::move(key), TRY(std::move(contention)));
   return {};
 }
 

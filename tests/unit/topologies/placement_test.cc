@@ -62,7 +62,7 @@ FabricShape rack() {
   shape.gpu_bandwidth = 900e9;
   shape.nic_bandwidth = 50e9;
   shape.layers = 1;
-  shape.switch_ports = 144;
+  shape.switch_ports = 288;
   return shape;
 }
 
@@ -112,10 +112,60 @@ TEST(UsedNodes, AreAsManyAsThePlanStates) {
   EXPECT_TRUE(check_domain(rack(), plan));
   ASSERT_EQ(placement_warnings(rack(), plan).size(), 1);
   EXPECT_NE(placement_warnings(rack(), plan)[0].find("cluster.domain_gpus"), std::string::npos);
-  plan.cluster.domain_gpus = 73;
-  const auto refused = check_domain(rack(), plan);
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().key, "cluster.domain_gpus");
+  plan.cluster.gpus = 40;  // of one rack
+  EXPECT_EQ(used_nodes(rack(), plan).gpus_per_node, 72);
+}
+
+// A rack as that of a GB200: NICs are dealt to four rails.
+FabricShape rack_of_rails() {
+  FabricShape shape = rack();
+  shape.rails = 4;
+  return shape;
+}
+
+TEST(UsedNodes, AreWiredWithoutFault) {
+  const auto used = [](std::int64_t expert) {
+    return used_nodes(rack_of_rails(), plan_on(256, 1, expert)).gpus_per_node;
+  };
+  EXPECT_EQ(used(64), 64);
+  EXPECT_EQ(used(10), 60);  // 70 do not fill four rails
+  EXPECT_EQ(used(71), 72);  // nor do 71, and there is no other number
+  FabricShape mesh = rack();
+  mesh.interconnect = Interconnect::mesh;
+  EXPECT_DOUBLE_EQ(used_nodes(mesh, plan_on(256, 1, 64)).peer_bandwidth(), mesh.peer_bandwidth());
+}
+
+TEST(CheckDomain, NamesTheNumbersThatWork) {
+  model::Plan plan = plan_on(256, 1, 8);
+  const auto expect = [&](const FabricShape& shape, std::int64_t stated, const char* message, const char* hint) {
+    plan.cluster.domain_gpus = stated;
+    const auto checked = check_domain(shape, plan);
+    ASSERT_FALSE(checked) << stated;
+    tests::expect_error(checked.error(), ErrorKind::input, "", 0, "cluster.domain_gpus", message);
+    EXPECT_EQ(checked.error().hint, hint);
+  };
+  expect(rack_of_rails(), 9, "9 of the 72 GPUs of a domain cannot be used: 9 NICs", "use 8 or 12");
+  expect(rack_of_rails(), 3, "3 NICs", "use 4");
+  expect(rack_of_rails(), 0, "at least one GPU", "use 4");
+  expect(rack_of_rails(), 1000000000, "it has no more", "use 72");
+  FabricShape shape = rack();
+  shape.nics = 36;
+  expect(shape, 9, "whole NICs of its 36", "use 8 or 10");
+  // Links are named for whole racks.
+  shape.factors = {{"node0.nic3", 0.5}};
+  expect(shape, 8, "links that are changed", "use 72, or change no links");
+  plan.cluster.domain_gpus = 72;
+  EXPECT_TRUE(check_domain(shape, plan));
+}
+
+// Searches change the number of GPUs of a plan after it was checked.
+TEST(CheckDomain, HoldsForAnyNumberOfGpus) {
+  model::Plan plan = plan_on(8, 1, 8);
+  plan.cluster.domain_gpus = 9;
+  EXPECT_FALSE(check_domain(rack_of_rails(), plan));
+  FabricShape alone = rack();
+  alone.layers = alone.nics = 0;
+  EXPECT_TRUE(check_domain(alone, plan));
 }
 
 TEST(Placement, WrongFiles) {
