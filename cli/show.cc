@@ -81,7 +81,7 @@ model::Result<Shown> show_profile(const ShowArguments& arguments) {
 model::Result<Shown> show_stack(const ShowArguments& arguments) {
   if (!arguments.name.empty())
     return find_stack(arguments.name).map([](const model::Stack& stack) {
-      return Shown{reports::stack_text(stack), reports::constants_csv(stack.parameters, stack.settings)};
+      return Shown{reports::stack_text(stack), reports::stack_csv(stack)};
     });
   std::vector<model::Stack> stacks;
   for (const std::string& name : TRY(shipped_names(Shipped::stack))) {

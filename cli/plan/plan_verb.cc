@@ -50,7 +50,8 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
     std::vector<std::string> names;
     for (const model::ScheduleKind* kind : model::schedule_kinds())
       names.push_back(fmt::format("\"{}\"", kind->name()));
-    overrides.insert(overrides.begin(), fmt::format("search.schedule=[{}]", fmt::join(names, ", ")));
+    overrides.insert(overrides.begin(),
+                     {fmt::format("search.schedule=[{}]", fmt::join(names, ", ")), "search.zero_stage=[0, 1, 2, 3]"});
   }
   if (!request.tokens.empty())
     overrides.push_back(fmt::format("run.tokens={}", TRY(sim::parse_tokens(request.tokens))));

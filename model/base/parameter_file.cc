@@ -18,6 +18,7 @@ namespace {
 
 const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
 const std::vector<std::string> setting_keys = {"key", "value", "kind", "source"};
+const std::vector<std::string> has_keys = {"key", "values", "kind", "source"};
 const std::vector<std::string> fit_keys = {"constants", "correlation"};
 
 int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
@@ -39,10 +40,11 @@ class Reader {
     for (const auto& [key, node] : root) {
       const std::string name(key.str());
       const bool is_list_key = std::ranges::find(list_keys_, name) != list_keys_.end();
-      const bool is_setting = is_stack_ && name == "setting";
+      const bool is_setting = is_stack_ && name == "setting", is_has = is_stack_ && name == "has";
       const bool is_fit = is_profile_ && name == "fit";
       if (!(is_list_key  ? read_list(name, node)
             : is_setting ? read_tables(name, node, &Reader::read_setting)
+            : is_has     ? read_tables(name, node, &Reader::read_has)
             : is_fit     ? read_tables(name, node, &Reader::read_fit)
                          : read_node(name, node)))
         return false;
@@ -183,24 +185,32 @@ class Reader {
   }
 
   bool read_setting(const toml::table& table) {
+    return read_decision("setting", setting_keys, "value", table, file_.settings);
+  }
+
+  bool read_has(const toml::table& table) { return read_decision("has", has_keys, "values", table, file_.has); }
+
+  // Reads what a stack decides about a key of a plan, from a table of the list `name`.
+  bool read_decision(const std::string& name, const std::vector<std::string>& keys, const std::string& value_key,
+                     const toml::table& table, std::vector<ParameterFile::Setting>& all) {
+    const std::string hint = fmt::format("each [[{}]] has {}", name, fmt::join(keys, ", "));
     for (const auto& [key, inner] : table) {
-      if (std::ranges::find(setting_keys, key.str()) != setting_keys.end()) continue;
-      return fail(
-          "setting." + std::string(key.str()), line_of(inner), "unknown key",
-          did_you_mean(key.str(), setting_keys, fmt::format("a setting has {}", fmt::join(setting_keys, ", "))));
+      if (std::ranges::find(keys, key.str()) != keys.end()) continue;
+      return fail(name + "." + std::string(key.str()), line_of(inner), "unknown key",
+                  did_you_mean(key.str(), keys, hint));
     }
-    ParameterFile::Setting setting;
-    setting.line = line_of(table);
+    ParameterFile::Setting made;
+    made.line = line_of(table);
     std::string kind;
-    if (!read_word("setting", table, "key", setting.key) || !read_word("setting", table, "kind", kind) ||
-        !read_word("setting", table, "source", setting.source) || !read_evidence("setting", table, kind, setting.kind))
+    if (!read_word(name, table, "key", made.key, hint) || !read_word(name, table, "kind", kind, hint) ||
+        !read_word(name, table, "source", made.source, hint) || !read_evidence(name, table, kind, made.kind))
       return false;
-    const toml::node* value = table.get("value");
-    if (value == nullptr) return fail(setting.key, setting.line, "lacks 'value'", "a setting has one");
+    const toml::node* value = table.get(value_key);
+    if (value == nullptr) return fail(made.key, made.line, fmt::format("lacks '{}'", value_key), hint);
     std::ostringstream text;
     value->visit([&text](const auto& alternative) { text << alternative; });
-    setting.value = text.str();
-    file_.settings.push_back(std::move(setting));
+    made.value = text.str();
+    all.push_back(std::move(made));
     return true;
   }
 
@@ -213,13 +223,10 @@ class Reader {
     return true;
   }
 
-  bool read_word(const std::string& name, const toml::table& table, const char* key, std::string& word) {
+  bool read_word(const std::string& name, const toml::table& table, const char* key, std::string& word,
+                 const std::string& hint = "every constant has value, unit, kind and source") {
     const toml::node* node = table.get(key);
-    if (node == nullptr) {
-      return fail(name, line_of(table), fmt::format("lacks '{}'", key),
-                  name == "setting" ? "a setting has key, value, kind and source"
-                                    : "every constant has value, unit, kind and source");
-    }
+    if (node == nullptr) return fail(name, line_of(table), fmt::format("lacks '{}'", key), hint);
     const auto value = node->value_exact<std::string>();
     if (!value || value->empty()) {
       return fail(fmt::format("{}.{}", name, key), line_of(*node), "expected a string that is not empty",

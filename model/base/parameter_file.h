@@ -23,9 +23,9 @@ struct ParameterFile {
     int line = 0;
   };
 
-  struct Setting {  // a table of [[setting]]
+  struct Setting {  // a table of [[setting]] or [[has]]
     std::string key;
-    std::string value;  // as TOML
+    std::string value;  // as TOML; of [[has]] the list `values`
     Evidence kind = Evidence::assumed;
     std::string source;
     int line = 0;
@@ -40,6 +40,7 @@ struct ParameterFile {
   std::vector<Number> numbers;  // in order of name
   std::vector<Text> texts;
   std::vector<Setting> settings;  // in order of the file
+  std::vector<Setting> has;       // likewise
   std::vector<Fit> fits;          // likewise
 
   const Number* number(std::string_view name) const;  // nullptr when the file does not have it
@@ -55,6 +56,7 @@ enum class ParameterForm {
   constants,
   profile,  // there may be tables [[fit]] of constants and correlation (model/base/constant_fit.h)
   stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind and source
+         // and tables [[has]] of key, values, kind and source
 };
 
 // Reads the file. `text_keys` are the dotted keys that hold a string, `list_keys` the top-level keys that hold an array

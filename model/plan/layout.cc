@@ -283,12 +283,6 @@ std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout)
     warnings.push_back(fmt::format(
         "schedule.layers_per_stage has the {} stages of another schedule: the {} of this one are balanced, {}",
         layers.replaced, layout.stages, fmt::join(layers.counts, " ")));
-  const auto schedules = plan.places.find("search.schedule");
-  const bool of_stack = schedules != plan.places.end() && schedules->second.implied_by.starts_with("stack ");
-  if (of_stack && plan.parallelism.pipeline > 1 &&
-      std::ranges::find(plan.search.schedule, plan.schedule.kind) == plan.search.schedule.end())
-    warnings.push_back(fmt::format("{} has no schedule {}: it has {}", schedules->second.implied_by, plan.schedule.kind,
-                                   fmt::join(plan.search.schedule, ", ")));
   const std::int64_t given = plan.batch.global_batch_size;
   const std::int64_t priced = layout.micro_batches * layout.data * plan.batch.micro_batch_size;
   if (priced == given) return warnings;

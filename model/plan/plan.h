@@ -61,6 +61,12 @@ struct StageLayers {
 // The share of a tier's bandwidth that others take, by its name: nic, leaf, spine. Tiers that are not given have 0.
 using TierShares = std::map<std::string, double>;
 
+// The values of a key that a software stack has (model/plan/software.h).
+struct SoftwareValues {
+  std::string stack;                // its name
+  std::vector<std::string> values;  // as words
+};
+
 // What each key means, its unit and since when it is there: model/plan/plan_keys.def, which visit_fields iterates over.
 struct Plan {
   struct {
@@ -255,9 +261,10 @@ struct Plan {
     std::string implied_by = "";  // what gives the key, for people; empty: the plan does
   };
   std::map<std::string, Place, std::less<>> places;  // where each given key was set
+  std::map<std::string, SoftwareValues> software;    // by key; a key that is not there may have any value
 };
 
-// The value of a key that a stack implies.
+// The value of a key that a stack implies, or the list of those that it has.
 struct PlanSetting {
   std::string key;
   std::string value;  // as TOML

@@ -18,9 +18,11 @@
 #include "model/base/text_file.h"
 #include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
+#include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"
 #include "model/plan/plan_change.h"
 #include "model/plan/sharding_words.h"
+#include "model/plan/software.h"
 #include "model/routing/files.h"
 
 namespace plumbline::model {
@@ -422,24 +424,39 @@ bool is_of_software(std::string_view key) {
   constexpr std::string_view others[] = {"model.", "cluster.", "batch.", "campaign.", "run.", "search.", "stack.name"};
   constexpr std::string_view of_engines[] = {"inference.chunked_prefill_tokens", "inference.dispatch",
                                              "inference.memory_share"};
-  if (key == "search.schedule") return true;
   if (key.starts_with("inference.")) return std::ranges::find(of_engines, key) != std::end(of_engines);
   return std::ranges::none_of(others, [&](std::string_view other) { return key.starts_with(other); });
 }
 
-Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
-  const auto refuse = [&](const Error& error) {
-    return wrong_input_at(setting.place.file, setting.place.line, setting.key, error.message, error.hint);
-  };
+Failure refused(const PlanSetting& setting, const Error& error) {
+  return wrong_input_at(setting.place.file, setting.place.line, setting.key, error.message, error.hint);
+}
+
+// Returns the value of a setting, whose key must be one that software decides about, under the key "value".
+Result<toml::table> value_of(const PlanSetting& setting) {
   if (!is_of_software(setting.key))
-    return refuse(problem("no stack decides about this key", "it belongs into the plan"));
-  const auto value = parse_override_value(setting.value);
-  if (!value) return refuse(value.error());
+    return refused(setting, problem("no stack decides about this key", "it belongs into the plan"));
+  auto value = parse_override_value(setting.value);
+  if (!value) return refused(setting, value.error());
+  return std::move(*value);
+}
+
+// Reads a value of the setting's key into the plan; returns it as a word.
+Result<std::string> read_field(const PlanSetting& setting, const toml::node& value, Plan& plan) {
+  std::string word;
   std::optional<Error> failure = problem("unknown key of a plan", plan_key_hint(setting.key));
   visit_fields(plan, [&](std::string_view key, auto& field) {
-    if (key == setting.key) failure = read_value(key, *value->get("value"), field);
+    if (key != setting.key) return;
+    failure = read_value(key, value, field);
+    word = word_of(field);
   });
-  if (failure) return refuse(*failure);
+  if (failure) return refused(setting, *failure);
+  return word;
+}
+
+Result<void> apply_setting(const PlanSetting& setting, Plan& plan) {
+  const auto value = TRY(value_of(setting));
+  TRY(read_field(setting, *value.get("value"), plan));
   plan.places[setting.key] = setting.place;
   return {};
 }
@@ -554,12 +571,22 @@ Result<void> check_setting(const PlanSetting& setting) {
 }
 
 Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan) {
-  for (const PlanSetting& setting : settings) {
-    // An effective plan states every list of a search; an empty one is the default.
-    const bool open = setting.key == "search.schedule" && plan.search.schedule.empty();
-    if (open || !plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
-  }
+  for (const PlanSetting& setting : settings)
+    if (!plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
   return {};
+}
+
+Result<std::vector<std::string>> listed_values(const PlanSetting& list) {
+  const auto value = TRY(value_of(list));
+  const toml::array* items = value.get("value")->as_array();
+  if (items == nullptr || items->empty())
+    return refused(list, problem("expected a list of values", "write them in brackets"));
+  std::vector<std::string> words;
+  for (const toml::node& item : *items) {
+    Plan plan;
+    words.push_back(TRY(read_field(list, item, plan)));
+  }
+  return words;
 }
 
 }  // namespace plumbline::model

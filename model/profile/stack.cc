@@ -4,23 +4,25 @@
 #include <iterator>
 #include <utility>
 
+#include "model/plan/software.h"
 #include "model/profile/detail/constants_chain.h"
 
 namespace plumbline::model {
 namespace {
 
-// Adds the settings of a file whose keys no earlier file sets.
-Result<void> add_settings(const ParameterFile& file, Stack& stack) {
-  const std::size_t earlier = stack.settings.size();
-  for (const ParameterFile::Setting& setting : file.settings) {
-    const auto known = std::ranges::find(stack.settings, setting.key, &PlanSetting::key);
-    const auto at = static_cast<std::size_t>(known - stack.settings.begin());
-    if (known != stack.settings.end() && at >= earlier)
-      return wrong_input_at(file.path, setting.line, setting.key, "is set twice", "remove one");
-    PlanSetting made{
-        setting.key, setting.value, setting.kind, setting.source, {file.path, setting.line, "stack " + stack.name}};
-    TRY(check_setting(made));
-    if (known == stack.settings.end()) stack.settings.push_back(std::move(made));
+// Adds the settings, or lists, of a file whose keys no earlier file has.
+template <class Check>
+Result<void> add_settings(const std::vector<ParameterFile::Setting>& own, const std::string& file,
+                          const std::string& stack, const Check& check, std::vector<PlanSetting>& all) {
+  const std::size_t earlier = all.size();
+  for (const ParameterFile::Setting& setting : own) {
+    const auto known = std::ranges::find(all, setting.key, &PlanSetting::key);
+    const auto at = static_cast<std::size_t>(known - all.begin());
+    if (known != all.end() && at >= earlier)
+      return wrong_input_at(file, setting.line, setting.key, "is there twice", "remove one");
+    PlanSetting made{setting.key, setting.value, setting.kind, setting.source, {file, setting.line, "stack " + stack}};
+    TRY(check(made));
+    if (known == all.end()) all.push_back(std::move(made));
   }
   return {};
 }
@@ -29,10 +31,13 @@ Result<void> add_settings(const ParameterFile& file, Stack& stack) {
 
 Result<Stack> load_stack(const std::string& path, const std::string& shipped, const std::string& held_out) {
   auto chain = TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack}));
-  Stack stack{stated_name(chain), chain.front().text_or_empty("description"), {}, {}};
+  Stack stack{stated_name(chain), chain.front().text_or_empty("description"), {}, {}, {}};
   if (stack.name == no_stack)
     return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
-  for (const ParameterFile& file : chain) TRY(add_settings(file, stack));
+  for (const ParameterFile& file : chain) {
+    TRY(add_settings(file.settings, file.path, stack.name, check_setting, stack.settings));
+    TRY(add_settings(file.has, file.path, stack.name, listed_values, stack.has));
+  }
   for (ParameterFile& file : chain)
     std::erase_if(file.numbers, [&](const ParameterFile::Number& number) {
       return std::ranges::find(number.parameter.rows, held_out) != number.parameter.rows.end();
@@ -47,6 +52,8 @@ Result<void> apply_stack(const Stack& stack, Plan& plan) {
     plan.places["stack.name"] = {"", 0, "the profile's"};
     plan.stack.name = stack.name;
   }
+  plan.software.clear();
+  for (const PlanSetting& list : stack.has) plan.software[list.key] = {stack.name, TRY(listed_values(list))};
   return apply_settings(stack.settings, plan);
 }
 

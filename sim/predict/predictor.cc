@@ -11,6 +11,7 @@
 
 #include "model/architecture/metrics.h"
 #include "model/memory/memory.h"
+#include "model/plan/software.h"
 #include "model/program/compile.h"
 #include "model/routing/documents.h"
 #include "sim/campaign/predicted_run.h"
@@ -145,6 +146,7 @@ class Predictor::Parts {
     PlanLimits limits{bound.step.seconds, bound.flops_at_peak_s, work_.costs->profile->warnings};
     for (std::string& sentence : model::layout_warnings(*work_.plan, work_.layout))
       limits.warnings.push_back(std::move(sentence));
+    for (std::string& sentence : model::software_warnings(*work_.plan)) limits.warnings.push_back(std::move(sentence));
     if (const auto& fabric = cache_.inputs().fabric)
       for (std::string& sentence : topologies::placement_warnings(*fabric, *work_.plan))
         limits.warnings.push_back(std::move(sentence));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "model/plan/layout.h"
+#include "model/plan/software.h"
 #include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"
 
@@ -116,6 +117,22 @@ std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth)
   return found;
 }
 
+// Returns the given stages, or else those of the defaults that the software has; where it has none of them, all that it
+// has.
+Values zero_stages(const model::Plan& plan, Breadth breadth) {
+  const Values& given = plan.search.zero_stage;
+  Values stages = chosen(given, defaults(breadth).zero_stages, plan.parallelism.zero_stage);
+  if (!given.empty()) return stages;
+  const auto lacks = [&](std::int64_t stage) {
+    return !model::software_has(plan, "parallelism.zero_stage", std::to_string(stage));
+  };
+  std::erase_if(stages, lacks);
+  if (!stages.empty()) return stages;
+  stages = defaults(Breadth::complete).zero_stages;
+  std::erase_if(stages, lacks);
+  return stages;
+}
+
 struct Fewer {  // layers that the first and the last stage have less than the others
   const char* word;
   std::int64_t first, last;
@@ -162,7 +179,7 @@ Choices::Choices(const Inputs& inputs, Breadth breadth) : inputs_(inputs), bread
       {&Parallelism::expert_tensor,
        chosen(plan.search.expert_tensor, powers_of_two(moe && breadth == Breadth::complete ? node : 1),
               own.expert_tensor)}};
-  zero_stage = chosen(plan.search.zero_stage, defaults(breadth).zero_stages, own.zero_stage);
+  zero_stage = zero_stages(plan, breadth);
   micro_batch_size =
       chosen(plan.search.micro_batch_size, powers_of_two(plan.batch.global_batch_size), plan.batch.micro_batch_size);
   recompute = recomputations(inputs, breadth);
@@ -203,7 +220,9 @@ std::vector<std::string> Choices::schedule(std::int64_t ranks) const {
     return kinds;
   }
   if (!kinds.empty()) return kinds;
-  for (const model::ScheduleKind* kind : model::schedule_kinds()) kinds.emplace_back(kind->name());
+  for (const model::ScheduleKind* kind : model::schedule_kinds())
+    if (std::string name(kind->name()); model::software_has(plan, "schedule.kind", name))
+      kinds.push_back(std::move(name));
   return kinds;
 }
 

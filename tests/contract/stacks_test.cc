@@ -24,6 +24,7 @@ TEST_P(Stacks, SaysWhatItIs) {
   EXPECT_EQ(stack_.name, GetParam());
   EXPECT_FALSE(stack_.description.empty());
   for (const model::PlanSetting& setting : stack_.settings) EXPECT_GT(setting.source.size(), 10u) << setting.key;
+  for (const model::PlanSetting& list : stack_.has) EXPECT_GT(list.source.size(), 10u) << list.key;
   for (const model::Parameter& constant : stack_.parameters) {
     EXPECT_GT(constant.source.size(), 10u) << constant.name;
     const bool of_rows = constant.kind == model::Evidence::fitted && constant.source.find("step") != std::string::npos;
@@ -36,6 +37,7 @@ TEST_P(Stacks, AppliesToAPlan) {
   const auto applied = model::apply_stack(stack_, plan);
   ASSERT_TRUE(applied) << to_string(applied.error());
   for (const model::PlanSetting& setting : stack_.settings) EXPECT_TRUE(plan.places.contains(setting.key));
+  for (const model::PlanSetting& list : stack_.has) EXPECT_TRUE(plan.software.contains(list.key));
   const auto again = model::read_plan(model::to_toml(plan), "again.toml", {});
   EXPECT_TRUE(again) << to_string(again.error());
 }

@@ -116,7 +116,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"overlap.sm_policy", {"static", "none", "dynamic"}},
       {"routing.balancing", {"none", "auxiliary", "bias"}},
       {"stack.dispatcher", {"deepep", "hybridep", "alltoall", "allgather"}},
-      {"stack.fused", {"router", "permute"}},
+      {"stack.fused", {"router", "permute", "experts"}},
       {"stack.graphs", {"attn", "mlp", "moe", "moe_router", "moe_preprocess", "full_iteration"}},
       {"search.recompute", {"none", "selective", "mlp", "moe", "half", "full", "given"}},
       {"search.split", {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"}},

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -42,6 +43,18 @@ inline std::string text_of(const TierShares& shares) {
   for (const auto& [tier, share] : shares)
     text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", tier, text_of(share));
   return "{ " + text + " }";
+}
+
+// Returns the value as people name it, a string without its quotes; "" where an optional one is not set.
+template <class T>
+std::string word_of(const T& value) {
+  return text_of(value);
+}
+inline std::string word_of(const std::string& value) { return value; }
+inline std::string word_of(Precision value) { return std::string(to_string(value)); }
+template <class T>
+std::string word_of(const std::optional<T>& value) {
+  return value ? word_of(*value) : "";
 }
 
 }  // namespace plumbline::model

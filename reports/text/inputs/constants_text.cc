@@ -72,6 +72,26 @@ std::string constants_text(const std::string& heading, std::vector<Parameter> pa
          fmt::format("{} constants: {}\n", parameters.size(), evidence_counts(parameters));
 }
 
+CsvTable csv_of(const std::vector<Parameter>& constants) {
+  CsvTable table({"parameter", "value", "unit", "kind", "source", "relative_uncertainty", "low", "high", "stack"});
+  for (const Parameter& c : constants)
+    table.row(c.name, c.value, c.unit, model::to_string(c.kind), c.source, c.relative_uncertainty, c.low, c.high,
+              c.stack);
+  return table;
+}
+
+// Returns a table of settings with their sources below it; nothing where there are none.
+std::string settings_text(const std::string& heading, const std::string& columns,
+                          const std::vector<model::PlanSetting>& settings) {
+  if (settings.empty()) return "";
+  Sources sources;
+  Table table(columns);
+  for (const model::PlanSetting& setting : settings)
+    table.add({setting.key, setting.value, std::string(model::to_string(setting.kind)),
+               fmt::format("[{}]", sources.number_of(setting.source))});
+  return '\n' + heading + '\n' + table.to_string() + '\n' + sources.to_string();
+}
+
 }  // namespace
 
 std::vector<Parameter> constants_of(const model::ClusterShape& cluster) {
@@ -80,13 +100,15 @@ std::vector<Parameter> constants_of(const model::ClusterShape& cluster) {
   return parameters;
 }
 
-std::string constants_csv(const std::vector<Parameter>& constants, const std::vector<model::PlanSetting>& settings) {
-  CsvTable table({"parameter", "value", "unit", "kind", "source", "relative_uncertainty", "low", "high", "stack"});
-  for (const Parameter& c : constants)
-    table.row(c.name, c.value, c.unit, model::to_string(c.kind), c.source, c.relative_uncertainty, c.low, c.high,
-              c.stack);
-  for (const model::PlanSetting& s : settings)
-    table.add({s.key, s.value, "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
+std::string constants_csv(const std::vector<Parameter>& constants) { return csv_of(constants).text(); }
+
+std::string stack_csv(const model::Stack& stack) {
+  CsvTable table = csv_of(stack.parameters);
+  const auto add = [&](const std::string& name, const model::PlanSetting& s) {
+    table.add({name, s.value, "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
+  };
+  for (const model::PlanSetting& setting : stack.settings) add(setting.key, setting);
+  for (const model::PlanSetting& list : stack.has) add("has " + list.key, list);
   return table.text();
 }
 
@@ -111,13 +133,10 @@ std::string stack_text(const model::Stack& stack) {
   for (const Parameter& parameter : stack.parameters)
     if (!parameter.rows.empty())
       text += paragraph(fmt::format("{} is fitted to rows of {}.", parameter.name, fmt::join(parameter.rows, ", ")));
-  if (stack.settings.empty()) return text;
-  Sources sources;
-  Table table("setting | value | kind | >source");
-  for (const model::PlanSetting& setting : stack.settings)
-    table.add({setting.key, setting.value, std::string(model::to_string(setting.kind)),
-               fmt::format("[{}]", sources.number_of(setting.source))});
-  return text + "\nA plan that does not give these keys takes:\n" + table.to_string() + '\n' + sources.to_string();
+  return text +
+         settings_text("A plan that does not give these keys takes:", "setting | value | kind | >source",
+                       stack.settings) +
+         settings_text("Of these keys the software has:", "key | values | kind | >source", stack.has);
 }
 
 std::string reliability_text(const calibrate::Reliability& reliability) {

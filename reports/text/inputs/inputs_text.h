@@ -34,16 +34,17 @@ std::string topology_text(const model::ClusterShape& cluster);
 // Returns every constant by name with value, unit, kind, uncertainty and source, and the number of each kind.
 std::string profile_text(const model::Profile& profile);
 
-// Returns the constants of a stack as those of a profile, and its settings.
+// Returns the constants of a stack as those of a profile, its settings, and what the software has.
 std::string stack_text(const model::Stack& stack);
 
 // Returns a table of stacks: name, numbers of constants and settings, description.
 std::string stacks_text(const std::vector<model::Stack>& stacks);
 std::string stacks_csv(const std::vector<model::Stack>& stacks);
 
-// Returns a row for each constant, below them one for each setting, whose unit is empty.
-std::string constants_csv(const std::vector<model::Parameter>& constants,
-                          const std::vector<model::PlanSetting>& settings = {});
+// Returns a row for each constant. Below those of a stack there is one for each setting and each list of what the
+// software has, whose name begins with "has "; their unit is empty.
+std::string constants_csv(const std::vector<model::Parameter>& constants);
+std::string stack_csv(const model::Stack& stack);
 // Returns the constants of a cluster, of its device and of what it costs.
 std::vector<model::Parameter> constants_of(const model::ClusterShape& cluster);
 

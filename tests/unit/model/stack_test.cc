@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/plan/layout.h"
+#include "model/plan/software.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -18,6 +18,10 @@ using tests::TemporaryDirectory;
 
 std::string setting(const std::string& key, const std::string& value) {
   return "[[setting]]\nkey = \"" + key + "\"\nvalue = " + value + "\nkind = \"published\"\nsource = \"file.py\"\n";
+}
+
+std::string has(const std::string& key, const std::string& values) {
+  return "[[has]]\nkey = \"" + key + "\"\nvalues = " + values + "\nkind = \"published\"\nsource = \"file.py\"\n";
 }
 
 const std::string fitted = R"(value = 2, unit = "us", kind = "fitted", source = "s")";
@@ -77,6 +81,17 @@ TEST(Stack, ErrorsNameTheirPlace) {
   refused("[[setting]]\nkeys = \"a\"\n", 2, "setting.keys", "'key'");
   refused("[setting]\nkey = \"a\"\n", 1, "setting", "[[setting]]");
   refused("[[setting]]\nkey = \"loss.kernel\"\nkind = \"assumed\"\nsource = \"s\"\n", 1, "loss.kernel", "value");
+  refused(setting("search.schedule", "[\"1f1b\"]"), 1, "search.schedule", "belongs into the plan");
+  refused(has("stack.dispatcher", "[\"alltoall\", \"deepeep\"]"), 1, "stack.dispatcher", "deepep");
+  refused(has("precision.gemm", "[\"fp9\"]"), 1, "precision.gemm", "fp8");
+  refused(has("parallelism.zero_stage", "[4]"), 1, "parallelism.zero_stage", "at most 3");
+  refused(has("parallelism.zero_stage", "1"), 1, "parallelism.zero_stage", "list");
+  refused(has("parallelism.zero_stage", "[]"), 1, "parallelism.zero_stage", "list");
+  refused(has("schedule.kinds", "[\"1f1b\"]"), 1, "schedule.kinds", "schedule.kind");
+  refused(has("cluster.gpus", "[8]"), 1, "cluster.gpus", "belongs into the plan");
+  refused(has("loss.kernel", "[\"fused\"]") + has("loss.kernel", "[\"fused\"]"), 6, "loss.kernel", "twice");
+  refused("[[has]]\nkey = \"loss.kernel\"\nvalue = [\"fused\"]\n", 3, "has.value", "'values'");
+  refused("[[has]]\nkey = \"loss.kernel\"\nkind = \"assumed\"\nsource = \"s\"\n", 1, "loss.kernel", "values");
   refused("name = \"none\"\n", 0, "name", "another name");
   refused(R"(gemm.ramp = { value = 1, unit = "us", kind = "assumed", source = "s", rows = ["a"] })", 1,
           "gemm.ramp.rows", "fitted");
@@ -112,22 +127,57 @@ TEST(Stack, SetsWhatThePlanDoesNotGive) {
   EXPECT_EQ(again->attention.kernel, "unfused");
 }
 
-TEST(Stack, SaysWhichSchedulesThereAre) {
+// Returns the sentences about a plan with these changes and the software of a stack.
+std::vector<std::string> warnings(const Stack& stack, const std::vector<std::string>& changes) {
+  Plan plan = read_plan(plan_text, "plan.toml", changes).value();
+  EXPECT_TRUE(apply_stack(stack, plan));
+  return software_warnings(plan);
+}
+
+TEST(Stack, WarnsOfWhatTheSoftwareDoesNotHave) {
   const TemporaryDirectory folder;
-  const auto path = folder.write("old.toml", setting("search.schedule", "[\"1f1b\", \"interleaved\"]"));
+  const auto path = folder.write(
+      "old.toml", has("schedule.kind", "[\"1f1b\", \"interleaved\"]") + has("stack.dispatcher", "[\"alltoall\"]") +
+                      has("parallelism.zero_stage", "[0, 1]") + has("precision.gemm", "[\"bf16\", \"fp8_tensor\"]"));
   const auto stack = load_stack(path.string()).value();
-  const auto warnings = [&](const std::vector<std::string>& changes) {
-    Plan plan = read_plan(plan_text, "plan.toml", changes).value();
-    EXPECT_TRUE(apply_stack(stack, plan));
-    return layout_warnings(plan, {});
+  const auto one = [&](const std::string& expected, const std::vector<std::string>& changes) {
+    EXPECT_EQ(warnings(stack, changes), std::vector<std::string>{expected});
   };
-  const std::string dualpipe = "schedule.kind=\"dualpipe\"", stages = "parallelism.pipeline=4";
-  ASSERT_EQ(warnings({dualpipe, stages}).size(), 1U);
-  EXPECT_NE(warnings({dualpipe, stages}).front().find("stack old has no schedule dualpipe"), std::string::npos);
-  EXPECT_TRUE(warnings({dualpipe}).empty());
-  EXPECT_TRUE(warnings({"schedule.kind=\"interleaved\"", stages}).empty());
-  EXPECT_EQ(warnings({dualpipe, stages, "search.schedule=[]"}).size(), 1U);  // as an effective plan states it
-  EXPECT_TRUE(warnings({dualpipe, stages, "search.schedule=[\"dualpipe\"]"}).empty());
+  EXPECT_TRUE(warnings(stack, {}).empty());
+  const std::string dualpipe = "schedule.kind=dualpipe", stages = "parallelism.pipeline=4";
+  one("stack old has no schedule.kind dualpipe: it has 1f1b, interleaved", {dualpipe, stages});
+  EXPECT_TRUE(warnings(stack, {dualpipe}).empty());
+  EXPECT_TRUE(warnings(stack, {"schedule.kind=interleaved", stages}).empty());
+  one("stack old has no stack.dispatcher deepep: it has alltoall", {"parallelism.expert=8"});
+  EXPECT_TRUE(warnings(stack, {"parallelism.expert=8", "stack.dispatcher=alltoall"}).empty());
+  one("stack old has no parallelism.zero_stage 3: it has 0, 1", {"parallelism.zero_stage=3"});
+  one("stack old has no precision.gemm mxfp8: it has bf16, fp8_tensor", {"precision.gemm=mxfp8"});
+  one("stack old has no precision.experts mxfp8: it has bf16, fp8_tensor", {"precision.experts=mxfp8"});
+  EXPECT_EQ(warnings(stack, {"precision.gemm=fp16", "parallelism.zero_stage=2"}).size(), 2U);
+}
+
+TEST(Stack, ReplacesAListOfTheStackThatItExtends) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", has("parallelism.zero_stage", "[0, 1]") + has("precision.gemm", "[\"bf16\"]"));
+  const auto path = folder.write("mine.toml", "extends = \"base\"\n" + has("parallelism.zero_stage", "[0, 1, 2, 3]"));
+  const auto stack = load_stack(path.string()).value();
+  ASSERT_EQ(stack.has.size(), 2U);
+  EXPECT_TRUE(warnings(stack, {"parallelism.zero_stage=3"}).empty());
+  EXPECT_EQ(warnings(stack, {"precision.gemm=fp16"}),
+            std::vector<std::string>{"stack mine has no precision.gemm fp16: it has bf16"});
+}
+
+// Another stack of the same plan leaves nothing of the first.
+TEST(Stack, ListsHoldForThePlanUntilTheNextStack) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("old.toml", has("precision.gemm", "[\"bf16\"]"));
+  Plan plan = read_plan(plan_text, "plan.toml", {}).value();
+  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), plan));
+  EXPECT_TRUE(software_has(plan, "precision.gemm", "bf16"));
+  EXPECT_FALSE(software_has(plan, "precision.gemm", "fp8"));
+  EXPECT_TRUE(software_has(plan, "schedule.kind", "dualpipe"));
+  ASSERT_TRUE(apply_stack({}, plan));
+  EXPECT_TRUE(software_has(plan, "precision.gemm", "fp8"));
 }
 
 TEST(Stack, ConstantsReplaceThoseOfTheProfile) {
