@@ -13,11 +13,19 @@ namespace {
 
 constexpr double bits = 8, giga = 1e9;
 
-// DeepEP's dispatch has a round trip of its own; experts that are padded have the same rows whatever the routing.
-bool counts_without_host(const Plan& plan) {
-  const std::string& dispatcher = plan.stack.dispatcher;
-  return dispatcher == "deepep" || dispatcher == "hybridep" || plan.routing.pad_to_capacity.value_or(false);
+// Returns where a layer of experts needs its counts on the host. They are on their way while Megatron's fused
+// permutation runs (megatron/core/transformer/moe/token_dispatcher.py, cuda_sync_point before_ep_alltoall), and other
+// dispatchers send what the router chose at once; without it the permutation is sized by them.
+OperatorKind counted_at(const Plan& plan) {
+  const bool fused = std::ranges::find(plan.stack.fused, "permute") != plan.stack.fused.end();
+  const bool sends = plan.stack.dispatcher == "deepep" || plan.stack.dispatcher == "hybridep" || fused;
+  return plan.parallelism.expert > 1 && sends ? OperatorKind::dispatch : OperatorKind::router;
 }
+
+// Stages of several model chunks send their messages in the order of the stream, without the host (Megatron-Core
+// megatron/core/pipeline_parallel/p2p_communication.py: batch_p2p_sync holds without --overlap-p2p-communication, the
+// default of virtual stages).
+bool waits_for_messages(const Plan& plan) { return plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1; }
 
 // The scope of Megatron's graphs that has the operator (megatron/core/transformer/transformer_layer.py,
 // _te_cuda_graph_capture): shared experts that do not overlap run before the router and are captured with it.
@@ -25,6 +33,9 @@ std::string_view scope_of(const Graph& graph, const Operator& op) {
   const bool routes = op.kind == OperatorKind::router || op.kind == OperatorKind::router_grad;
   if (routes || op.name.starts_with("router") || op.name.starts_with("shared_")) return "moe_router";
   if (op.kind == OperatorKind::dispatch || op.kind == OperatorKind::dispatch_grad) return "moe_preprocess";
+  // Copies that an all-to-all sends are sized by what the router chose.
+  if (op.kind == OperatorKind::permute || op.kind == OperatorKind::permute_grad || op.name == "cast_dispatch")
+    return "moe";
   if (op.section == Section::attention) return "attn";
   if (op.section == Section::dispatch || op.section == Section::combine) return "moe";
   if (op.section != Section::mlp) return "";
@@ -42,12 +53,12 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
   cost.read_launches(reader, plan.cluster.host_speed);
   cost.captured_ = plan.stack.graphs;
-  if (cost.captures("full_iteration")) {
-    cost.graphs_ = true;
-    cost.synchronizations_moe_ = cost.synchronizations_slot_ = 0;
-  }
-  if (plan.parallelism.pipeline == 1) cost.synchronizations_slot_ = 0;
-  if (counts_without_host(plan)) cost.synchronizations_moe_ = 0;
+  cost.counted_at_ = counted_at(plan);
+  cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
+  if (cost.graphs_) cost.synchronizations_moe_ = cost.synchronizations_slot_ = 0;
+  if (!waits_for_messages(plan)) cost.synchronizations_slot_ = 0;
+  // Experts that are padded have the same rows whatever the routing.
+  if (plan.routing.pad_to_capacity.value_or(false)) cost.synchronizations_moe_ = 0;
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;
@@ -110,13 +121,13 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   const bool prepared = scope == "moe_preprocess" && captures(scope);
   if (captures(scope) && !prepared) {
     HostCalls waits;
-    if (op.kind == OperatorKind::router) waits.synchronizations = share * synchronizations_moe_;
+    if (op.kind == counted_at_) waits.synchronizations = share * synchronizations_moe_;
     return waits;
   }
   HostCalls calls{.launches = share * (prepared ? std::min(1.0, launches) : launches)};
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
-  if (op.kind == OperatorKind::router) calls.synchronizations = share * synchronizations_moe_;
+  if (op.kind == counted_at_) calls.synchronizations = share * synchronizations_moe_;
   return calls;
 }
 

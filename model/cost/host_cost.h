@@ -48,7 +48,8 @@ class HostCost {
   bool launches() const { return issues_; }
   // Returns what an operator of `launches` kernels asks of the host; `share` is the part of its work that is launched
   // here. One that another operator's kernel computes, with no launch of its own, asks nothing, nor does one that is
-  // captured in a graph. What prepares a dispatch is captured without the dispatch itself.
+  // captured in a graph. What prepares a dispatch is captured without the dispatch itself. Before a dispatch the host
+  // waits for what the router chose, after a router for its end.
   HostCalls calls(const Graph& graph, const Operator& op, double launches, double share) const;
   // Returns what a layer asks of it besides its operators: where parts of it are captured, they are a graph, for which
   // the inputs are copied in one launch.
@@ -61,7 +62,7 @@ class HostCost {
   // Returns the same without graphs.
   double one_by_one(const HostCalls& calls) const;
   std::array<Share, 6> issue_shares(const HostCalls& calls) const;
-  // Returns the seconds in which the GPU has nothing to run because the host waited for it.
+  // Returns the seconds from the end of what the host waited for until the host goes on.
   double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
   // Returns the CPU seconds of an optimizer step that the GPU waits for.
@@ -84,7 +85,8 @@ class HostCost {
   } serving_;
   double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
   bool issues_ = false, graphs_ = false;
-  std::vector<std::string> captured_;  // the scopes that are captured
+  OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts
+  std::vector<std::string> captured_;               // the scopes that are captured
   Constant link_efficiency_, memory_bandwidth_;
   double link_ = 0;    // B/s per direction; 0: unknown
   double loader_ = 0;  // B/s of a node; 0: never the limit

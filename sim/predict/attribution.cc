@@ -13,8 +13,9 @@ void attribute_host(const SlotHost& host, const model::HostCost& costs, Attribut
   const auto add = [&](const model::Share& share, double factor) {
     if (share.index >= 0) result.constants[share.index] += factor * share.seconds;
   };
-  const double idle = std::min(host.late, costs.idle(host.calls)), issued = costs.issue(host.calls);
-  add(costs.idle_share(host.calls), 1);
+  const double waited = costs.idle(host.calls), issued = costs.issue(host.calls);
+  const double idle = issued > 0 ? std::min(host.late, waited) : host.late;
+  if (waited > 0) add(costs.idle_share(host.calls), idle / waited);
   if (issued == 0) return;
   for (const model::Share& share : costs.issue_shares(host.calls)) add(share, (host.late - idle) / issued);
 }

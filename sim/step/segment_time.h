@@ -34,7 +34,7 @@ struct SegmentTime {  // seconds
   std::int64_t held = 0;       // SMs that notify and transfer hold
   bool wait_measured = false;  // the measured transfer includes the wait for these SMs
 
-  std::vector<double> kernels;  // seconds of each operator alone, for the trace
+  std::vector<double> kernels;  // seconds of each operator alone
 };
 
 // Returns the seconds of an operator that one GPU runs alone on a stream, as slots and updates count them. All-to-alls,

@@ -1,7 +1,11 @@
 #include "sim/step/slot_host.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,33 +23,147 @@ using model::Stream;
 
 constexpr double precision = 1e-9;  // of the slot's seconds
 constexpr int most_runs = 64;
+constexpr auto streams = static_cast<std::size_t>(Stream::optimizer) + 1;
 
 bool computes(const model::Segment& segment) {
   return segment.stream == Stream::compute || segment.stream == Stream::weight_gradient;
 }
 
-HostCalls calls_of(const model::StepProgram& program, const model::Segment& segment, const CostModels& costs) {
+std::vector<HostCalls> calls_of(const model::StepProgram& program, const model::Segment& segment,
+                                const CostModels& costs) {
   const model::Graph& graph = program.blocks[segment.block];
-  HostCalls calls;
-  for (const std::uint16_t index : segment.operators)
-    calls.add(costs.host.calls(graph, graph.operators[index], costs.kernels.launches(graph, graph.operators[index]),
-                               segment.share));
+  std::vector<HostCalls> calls;
+  for (const std::uint16_t index : segment.operators) {
+    const model::Operator& op = graph.operators[index];
+    calls.push_back(costs.host.calls(graph, op, costs.kernels.launches(graph, op), segment.share));
+  }
   return calls;
 }
 
-// A layer counts once in each direction that the slot has, and once more forward where it is recomputed as a whole.
-HostCalls layers_of(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs) {
-  std::set<std::tuple<bool, std::uint16_t, bool>> layers;
-  for (const model::Segment& segment : slot.segments) {
-    const model::Graph& graph = program.blocks[segment.block];
-    layers.insert({segment.forward_side, segment.block_of_stage, segment.phase == model::Phase::F});
-    for (const std::uint16_t index : segment.operators)
-      if (graph.operators[index].replayed) layers.insert({segment.forward_side, segment.block_of_stage, true});
-  }
-  HostCalls calls;
-  for (const auto& [side, block, forward] : layers) calls.add(costs.host.layer_calls(forward));
-  return calls;
+HostCalls sum(const std::vector<HostCalls>& calls) {
+  HostCalls all;
+  for (const HostCalls& one : calls) all.add(one);
+  return all;
 }
+
+// What the layers of a slot ask of the host besides their operators, in the first segment of each. A layer counts once
+// in each direction that the slot has, and once more forward where it is recomputed as a whole.
+class LayerCalls {
+ public:
+  HostCalls begun_in(const model::Graph& graph, const model::Segment& segment, const model::HostCost& host) {
+    HostCalls calls;
+    const auto begin = [&](bool forward) {
+      if (begun_.insert({segment.forward_side, segment.block_of_stage, forward}).second)
+        calls.add(host.layer_calls(forward));
+    };
+    begin(segment.phase == model::Phase::F);
+    for (const std::uint16_t index : segment.operators)
+      if (graph.operators[index].replayed) begin(true);
+    return calls;
+  }
+
+ private:
+  std::set<std::tuple<bool, std::uint16_t, bool>> begun_;
+};
+
+struct IssuedSegment {
+  HostCalls before;  // of layers that begin with it
+  const std::vector<HostCalls>* operators;
+};
+
+// Follows host and GPU through the segments of a slot: a kernel begins when it is issued, its stream is free and what
+// it waits for has ended.
+class Issue {
+ public:
+  // `run` is that of the GPU alone.
+  Issue(const model::StepProgram& program, const model::SlotTemplate& slot, const model::HostCost& host,
+        const std::vector<SegmentTime>& times, const std::vector<IssuedSegment>& issued, const TemplateRun& run)
+      : program_(program), slot_(slot), host_(host), times_(times), issued_(issued), run_(run) {}
+
+  // Returns by how much later the slot ends than where everything is issued at its start. The host begins `ahead` of
+  // the GPU by so many seconds, and is ahead by as many as are left there at its end.
+  double late(double& ahead) {
+    const double issued_at_once = end(-std::numeric_limits<double>::infinity());
+    const double ended = end(-ahead);
+    ahead = ended - now_;
+    return ended - issued_at_once;
+  }
+
+ private:
+  // Returns when the last segment ends, the host having begun at that time.
+  double end(double host_begin) {
+    now_ = host_begin;
+    chosen_.reset();
+    ends_.assign(issued_.size(), 0);
+    std::array<double, streams> free{};
+    double last = 0;
+    for (std::size_t i = 0; i < issued_.size(); ++i) {
+      const model::Segment& segment = slot_.segments[i];
+      double& stream_free = free[static_cast<std::size_t>(segment.stream)];
+      double begin = stream_free;
+      for (const std::uint16_t wait : segment.waits) begin = std::max(begin, ends_[wait]);
+      now_ += host_.one_by_one(issued_[i].before);
+      // What a graph has captured begins with the graph.
+      if (issued_[i].before.launches > 0) begin = std::max(begin, now_);
+      ends_[i] = stream_free = computes(segment) ? end_of_kernels(i, begin) : end_of_transfer(i, begin);
+      last = std::max(last, ends_[i]);
+    }
+    return last;
+  }
+
+  double alone(std::size_t segment) const {
+    return to_seconds(run_.segments[segment].end - run_.segments[segment].start);
+  }
+
+  double end_of_transfer(std::size_t segment, double begin) {
+    for (const HostCalls& calls : *issued_[segment].operators) {
+      wait(calls);
+      now_ += host_.one_by_one(calls);
+      if (calls.launches > 0) begin = std::max(begin, now_);
+    }
+    return begin + alone(segment);
+  }
+
+  // An operator of several kernels begins with the first that is issued, and ends no earlier than its last one.
+  double end_of_kernels(std::size_t segment, double begin) {
+    const std::vector<std::uint16_t>& operators = slot_.segments[segment].operators;
+    const model::Graph& graph = program_.blocks[slot_.segments[segment].block];
+    const std::vector<double>& seconds = times_[segment].kernels;
+    const double sum_of_kernels = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    const double stretch = sum_of_kernels > 0 ? alone(segment) / sum_of_kernels : 0;
+    double at = begin;
+    for (std::size_t k = 0; k < operators.size(); ++k) {
+      const HostCalls& calls = (*issued_[segment].operators)[k];
+      const double needs = host_.one_by_one(calls), takes = stretch * seconds[k];
+      if (calls.launches > 0) {
+        const double launches = std::max(1.0, calls.launches);
+        at = std::max(std::max(at, now_ + needs / launches) + takes, now_ + needs + takes / launches);
+      } else {
+        at += takes;
+      }
+      now_ += needs;
+      if (graph.operators[operators[k]].kind == model::OperatorKind::router) chosen_ = at;
+      wait(calls);
+    }
+    return at;
+  }
+
+  // What a router chose is there once its kernels have ended, or from before where it is not computed again.
+  void wait(const HostCalls& calls) {
+    if (calls.synchronizations > 0 && chosen_ && std::isfinite(now_))
+      now_ = std::max(now_, *chosen_) + host_.idle(calls);
+  }
+
+  const model::StepProgram& program_;
+  const model::SlotTemplate& slot_;
+  const model::HostCost& host_;
+  const std::vector<SegmentTime>& times_;
+  const std::vector<IssuedSegment>& issued_;
+  const TemplateRun& run_;
+  double now_ = 0;
+  std::optional<double> chosen_;  // when the last router ended
+  std::vector<double> ends_;      // of the segments
+};
 
 // Runs a slot whose launches are late.
 class Delay {
@@ -89,7 +207,7 @@ class Delay {
 
 double host_seconds(const model::StepProgram& program, const model::Segment& segment, const CostModels& costs,
                     const SlotHost& host) {
-  return computes(segment) && host.late > 0 ? host.per_launch * calls_of(program, segment, costs).launches : 0;
+  return computes(segment) && host.late > 0 ? host.per_launch * sum(calls_of(program, segment, costs)).launches : 0;
 }
 
 void add_host(const model::StepProgram& program, const model::SlotTemplate& slot, const CostModels& costs,
@@ -105,24 +223,37 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
                    const std::vector<SegmentTime>& times) {
   if (!costs.host.launches()) return {};
   SlotHost host{.calls = costs.host.slot_calls()};
-  host.calls.add(layers_of(program, slot, costs));
+  const HostCalls at_message = host.calls;
   std::vector<double> launches(times.size());
+  std::vector<IssuedSegment> issued(times.size());
   double computing = 0;
-  SegmentMemo<HostCalls> known;
+  SegmentMemo<std::vector<HostCalls>> known;
+  LayerCalls layers;
   for (std::size_t i = 0; i < times.size(); ++i) {
     const model::Segment& segment = slot.segments[i];
-    const HostCalls& calls = known.find(segment, [&] { return calls_of(program, segment, costs); });
-    host.calls.add(calls);
+    issued[i] = {layers.begun_in(program.blocks[segment.block], segment, costs.host),
+                 &known.find(segment, [&] { return calls_of(program, segment, costs); })};
+    const HostCalls calls = sum(*issued[i].operators);
+    host.calls.add(issued[i].before).add(calls);
     if (computes(segment)) launches[i] = calls.launches;
     if (segment.stream == Stream::compute) computing += times[i].compute[0];
   }
-  const double all = std::accumulate(launches.begin(), launches.end(), 0.0);
-  const double issued = costs.host.issue(host.calls), idle = costs.host.idle(host.calls);
-  if (all == 0 || (idle == 0 && issued <= computing)) return host;
+  const double all = std::accumulate(launches.begin(), launches.end(), 0.0), issuing = costs.host.issue(host.calls);
+  const bool waits = host.calls.synchronizations > 0;
+  if (all == 0 || (!waits && issuing <= computing)) return host;
   const Delay delay(slot, costs, times, std::move(launches));
-  const double alone = delay.seconds(0), goal = std::max(alone, issued) + idle;
-  if (!(alone < goal)) return host;
-  host.per_launch = delay.reaching(goal, (goal - alone) / all);
+  const TemplateRun alone = run_template(slot, times, costs.partition.device_sms);
+  if (!std::isfinite(alone.seconds)) return host;
+  double late = issuing - alone.seconds;
+  if (waits) {
+    double ahead = -costs.host.idle(at_message);
+    Issue issue(program, slot, costs.host, times, issued, alone);
+    late = issue.late(ahead);
+    // The slot before it was like it.
+    if (at_message.synchronizations == 0) late = issue.late(ahead);
+  }
+  if (!(late > 0)) return host;
+  host.per_launch = delay.reaching(alone.seconds + late, late / all);
   host.late = host.per_launch * all;
   return host;
 }

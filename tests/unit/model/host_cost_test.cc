@@ -1,5 +1,6 @@
 #include "model/cost/host_cost.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -133,18 +134,43 @@ TEST(HostCost, TakesLongerOnASlowerProcessor) {
   EXPECT_DOUBLE_EQ(cost.issue(cost.calls(block, tests::find(block, "q_a"), 1, 1)), 2 * 14e-6);
 }
 
-TEST(HostCost, TheHostWaitsForTheRouterOnly) {
-  Plan plan;
-  plan.stack.dispatcher = "alltoall";
+TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
   const Profile profile = host_profile({{"synchronizations.moe", 2}});
-  const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
-  HostCalls all;
-  for (const Operator& op : block.operators) all.add(cost.calls(block, op, 1, 1));
-  EXPECT_EQ(all.synchronizations, 2);
-  EXPECT_DOUBLE_EQ(cost.idle(all), 40e-6);
-  for (const Operator& op : block.operators)
-    EXPECT_EQ(HostCost::make(profile, two_nodes(100), {}).value().calls(block, op, 1, 1).synchronizations, 0);
+  Plan plan;
+  const auto waits_at = [&] {
+    const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+    std::vector<std::string> names;
+    for (const Operator& op : block.operators) {
+      const HostCalls calls = cost.calls(block, op, 1, 1);
+      if (calls.synchronizations == 0) continue;
+      EXPECT_EQ(calls.synchronizations, 2);
+      EXPECT_DOUBLE_EQ(cost.idle(calls), 40e-6);
+      names.push_back(op.name);
+    }
+    return names;
+  };
+  plan.parallelism.expert = 8;
+  plan.stack.dispatcher = "alltoall";
+  EXPECT_THAT(waits_at(), testing::ElementsAre("router_choice"));
+  plan.stack.fused = {"permute"};
+  EXPECT_THAT(waits_at(), testing::ElementsAre("dispatch"));
+  plan.stack.fused.clear();
+  plan.stack.dispatcher = "hybridep";
+  EXPECT_THAT(waits_at(), testing::ElementsAre("dispatch"));
+  plan.routing.pad_to_capacity = true;
+  EXPECT_THAT(waits_at(), testing::IsEmpty());
+}
+
+TEST(HostCost, StagesOfSeveralChunksDoNotWaitForMessages) {
+  const Profile profile = host_profile({{"synchronizations.slot", 1}});
+  Plan plan;
+  const auto waits = [&] { return HostCost::make(profile, two_nodes(100), plan)->slot_calls().synchronizations; };
+  EXPECT_EQ(waits(), 0);
+  plan.parallelism.pipeline = 4;
+  EXPECT_EQ(waits(), 1);
+  plan.schedule.virtual_stages = 2;
+  EXPECT_EQ(waits(), 0);
 }
 
 TEST(HostCost, APlanMayStateTheSpeedOfTheHost) {

@@ -98,6 +98,33 @@ TEST(SlotHost, AWaitOfTheHostLeavesTheGpuIdle) {
   EXPECT_NEAR(waits.seconds(OpType::F) - usual.seconds(OpType::F), 4 * 2 * 500e-6, 1e-6);
 }
 
+TEST(SlotHost, AfterAWaitTheHostIsNotAhead) {
+  // The GPU is the slower one, so without waits the host costs nothing. After each it takes longer to issue the first
+  // kernels than these take.
+  const HostConstants host = {{"launch", 5}, {"synchronization", 1}};
+  HostConstants waiting = host;
+  waiting["synchronizations.moe"] = 1;
+  const std::vector<std::string> counted = {"stack.dispatcher=alltoall"};
+  const double usual = Case(tests::deepseek_plan, host, counted).seconds(OpType::F);
+  EXPECT_EQ(usual, Case(tests::deepseek_plan, {}, counted).seconds(OpType::F));
+  const double router = Case(tests::deepseek_plan, waiting, counted).seconds(OpType::F) - usual;
+  EXPECT_GT(router, 0.99 * 4 * (1e-6 + 5e-6));
+  EXPECT_LT(router, 4 * 500e-6);
+}
+
+TEST(SlotHost, CopiesToTheHostAreNotWaitedFor) {
+  HostConstants host = {{"launch", 5}, {"synchronization", 13}};
+  const std::vector<std::string> counted = {"stack.dispatcher=alltoall"},
+                                 copied = {"stack.dispatcher=alltoall", "offload.activations=0.2"};
+  const auto waiting = [&](const std::vector<std::string>& changes) {
+    HostConstants waits = host;
+    waits["synchronizations.moe"] = 1;
+    return Case(tests::deepseek_plan, waits, changes).seconds(OpType::F) -
+           Case(tests::deepseek_plan, host, changes).seconds(OpType::F);
+  };
+  EXPECT_LT(waiting(copied), 1.2 * waiting(counted) + 1e-4);
+}
+
 TEST(SlotHost, KernelsAreDelayedLikeTheirSegments) {
   const Case slow(tests::deepseek_plan, {{"launch", 300}, {"synchronization", 50}, {"synchronizations.moe", 1}},
                   {"stack.dispatcher=alltoall"});
