@@ -55,6 +55,7 @@ struct Biases {
   bool attention_output = false;
   bool mlp = false;
   bool router = false;
+  bool experts = false;  // of their second GEMM, times the row's weight; that of the first is part of it
   bool operator==(const Biases&) const = default;
 };
 
@@ -99,11 +100,13 @@ struct Architecture {
   double norm_epsilon = 1e-6;
   bool query_key_norm = false;  // every head's query and key are normalised (qwen3)
   MlpKind mlp = MlpKind::swiglu;
+  double swiglu_limit = 0;         // of gate and up before experts' SwiGLU (gpt_oss); 0: none
   bool post_norms = false;         // what attention and MLP add to the stream is normalised, too (gemma)
   bool parallel_residual = false;  // attention and MLP read the same input (gpt_neox)
   PositionKind positions = PositionKind::rotary;
   std::int64_t position_table = 0;  // rows of the table of learned positions
   double rope_theta = 10000.0;
+  bool rope_scaled = false;     // sine and cosine are multiplied by a factor (YaRN)
   std::int64_t rotary_dim = 0;  // rotated columns of a head; 0: all of them (grouped-query attention)
   Biases biases;
   Dropout dropout;

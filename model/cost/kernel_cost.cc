@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "model/cost/measured_operators.h"
@@ -98,6 +100,11 @@ double row_spread(const Operator& op, double m) {
   return op.kind == OperatorKind::grouped_matmul ? std::min(1.0, std::sqrt(3 / m)) : 0;
 }
 
+bool rotates_by_factor(const Operator& op) {
+  const auto* rotation = std::get_if<RotaryAttributes>(&op.attributes);
+  return rotation != nullptr && rotation->scaled;
+}
+
 bool moves_data(CoRunner co_runner) { return co_runner == CoRunner::transferring || co_runner == CoRunner::collective; }
 
 }  // namespace
@@ -106,7 +113,15 @@ SoftwareKernels software_kernels(const Plan& plan) {
   const auto fuses = [&](std::string_view name) {
     return std::ranges::find(plan.stack.fused, name) != plan.stack.fused.end();
   };
-  return {plan.stack.dispatcher, fuses("router"), fuses("permute")};
+  // Transformer Engine's kernels for whole experts are those of MXFP8 and NVFP4 (transformer_engine/pytorch/ops/fused).
+  const Precision experts = plan.precision.experts.value_or(plan.precision.gemm);
+  const bool scaled = experts == Precision::mxfp8 || experts == Precision::nvfp4;
+  return {plan.stack.dispatcher, fuses("router"), fuses("permute"), scaled && fuses("experts")};
+}
+
+const Constant& KernelCost::passes_of(const Operator& op) const {
+  const Fusion& form = fusion(op);
+  return rotates_by_factor(op) && form.factor_passes ? *form.factor_passes : form.passes;
 }
 
 const std::optional<Constant>& KernelCost::stated_launches(const Operator& op) const {
@@ -120,20 +135,33 @@ const std::optional<Constant>& KernelCost::stated_launches(const Operator& op) c
   const auto* routing = std::get_if<RouterAttributes>(&op.attributes);
   if (routing != nullptr && routing->groups > 1 && form.grouped) return form.grouped;
   if (routing != nullptr && routing->score == ScoreFunction::sigmoid && form.sigmoid) return form.sigmoid;
+  if (rotates_by_factor(op) && form.factor_launches) return form.factor_launches;
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   return cast != nullptr && cast->finds_scale && form.scaled ? form.scaled : form.launches;
 }
 
 double KernelCost::launches(const Graph& graph, const Operator& op) const {
+  if (within_gemm(op)) return 0;
   const auto& stated = stated_launches(op);
   const double once = stated ? stated->value : kernels(graph, op);
-  if (op.kind != OperatorKind::grouped_matmul || graph.inference) return once * casts_apart(op);
-  return experts_apart_ ? gemm_shape(graph, op, 1).groups : once;
+  if (op.kind != OperatorKind::grouped_matmul || graph.inference)
+    return once * launched_apart(graph, op) + scale_swizzles(graph, op);
+  return (experts_apart_ ? gemm_shape(graph, op, 1).groups : once) + scale_swizzles(graph, op);
 }
 
-double KernelCost::casts_apart(const Operator& op) const {
+double KernelCost::scale_swizzles(const Graph& graph, const Operator& op) const {
+  if (graph.inference || !is_gemm(operator_class(graph, op))) return 0;
+  const DataType operand = graph.tensor(op.reads[0]).type;
+  if (operand != DataType::mxfp8 && operand != DataType::nvfp4) return 0;
+  return activation_swizzles_ + (op.phase == Phase::W ? activation_swizzles_ : weight_swizzles_);
+}
+
+double KernelCost::launched_apart(const Graph& graph, const Operator& op) const {
+  if (!experts_apart_) return 1;
+  if (op.kind == OperatorKind::add_expert_bias || op.kind == OperatorKind::add_expert_bias_grad)
+    return static_cast<double>(graph.tensor(op.reads[1]).shape[0].size);
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
-  return cast != nullptr && experts_apart_ ? static_cast<double>(cast->experts) : 1;
+  return cast != nullptr ? static_cast<double>(cast->experts) : 1;
 }
 
 int KernelCost::kernels(const Graph& graph, const Operator& op) {
@@ -149,7 +177,21 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
   return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
 }
 
+// The first GEMM forward and the second backward compute the activation or its gradient, with limits, and cast it; the
+// second forward adds the biases (transformer_engine/pytorch/ops/fused: GEMMSwiGLU, GEMMDSwiGLU). What is computed
+// again has no GEMM.
+bool KernelCost::within_gemm(const Operator& op) const {
+  static constexpr auto casts =
+      std::to_array<std::string_view>({"cast_experts_down", "cast_transpose_experts_swiglu", "cast_d_experts_gate_up",
+                                       "cast_transpose_d_experts_gate_up"});
+  const std::string_view name = op.name;
+  return fused_experts_ && !op.recomputed &&
+         (name.starts_with("experts_swiglu") || op.kind == OperatorKind::add_expert_bias ||
+          std::ranges::find(casts, name) != casts.end());
+}
+
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
+  if (within_gemm(op)) return {.passes = 0};
   if (!measured_.empty())
     if (const auto measured = as_measured(graph, op, conditions)) return *measured;
   const KernelTime time = by_form(graph, op, conditions);
@@ -341,7 +383,10 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
     result.shares[7] = {accumulation_bytes_.index, accumulation(graph, op, conditions)};
     result.seconds += result.shares[7].seconds;
   }
-  return with_gaps(result, launches * (apart ? 2 : 1));
+  const double swizzles = scale_swizzles(graph, op);
+  result.shares[8] = {shortest_kernel_.index, swizzles * shortest_kernel_.value};
+  result.seconds += result.shares[8].seconds;
+  return with_gaps(result, launches * (apart ? 2 : 1) + swizzles);
 }
 
 // A clock slows what the SMs bound and not the memory.
@@ -429,12 +474,12 @@ double KernelCost::streaming(const Memory& memory, Bytes bytes, const SmOccupanc
 
 KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
-  const Constant& passes = fusion(op).passes;
+  const Constant& passes = passes_of(op);
   const auto& stated = stated_launches(op);
   const double once =
       streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions)) / conditions.bandwidth;
   const double seconds = once * passes.value;
-  const double shortest = shortest_kernel_.value * (stated ? stated->value : 1) * casts_apart(op);
+  const double shortest = shortest_kernel_.value * (stated ? stated->value : 1) * launched_apart(graph, op);
   KernelTime result;
   if (seconds >= shortest) {
     result.shares[0] = {memory.bandwidth.index, std::min(seconds, once)};

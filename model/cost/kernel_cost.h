@@ -24,10 +24,10 @@
 namespace plumbline::model {
 
 struct KernelTime {
-  double seconds = 0;           // under the given conditions, launch gaps included
-  double gaps = 0;              // launch gaps in `seconds`; those of a router are part of its constant
-  std::array<Share, 9> shares;  // the constants that `seconds` depends on; they add up to it
-  double passes = 1;            // the bytes moved over those of bytes_moved()
+  double seconds = 0;            // under the given conditions, launch gaps included
+  double gaps = 0;               // launch gaps in `seconds`; those of a router are part of its constant
+  std::array<Share, 10> shares;  // the constants that `seconds` depends on; they add up to it
+  double passes = 1;             // the bytes moved over those of bytes_moved()
 };
 
 struct Plan;
@@ -35,7 +35,7 @@ struct Plan;
 // What a plan states of the kernels that its software launches (docs/stacks.md).
 struct SoftwareKernels {
   std::string dispatcher;
-  bool fused_router = false, fused_permute = false;
+  bool fused_router = false, fused_permute = false, fused_experts = false;
 };
 // Reads stack.dispatcher and stack.fused of a plan that was checked.
 SoftwareKernels software_kernels(const Plan& plan);
@@ -74,7 +74,8 @@ class KernelCost {
   // are e kernels.
   static int kernels(const Graph& graph, const Operator& op);
   // Returns kernel.<operator>.launches where the profile states it, else kernels(). Software whose experts are launched
-  // one by one (kernel.experts_apart) launches the GEMMs of experts and the casts of their rows once for each.
+  // one by one (kernel.experts_apart) launches the GEMMs of experts, the casts of their rows and the sums with their
+  // biases once for each. Kernels that swizzle scales before a GEMM are launched with it.
   double launches(const Graph& graph, const Operator& op) const;
 
  private:
@@ -102,6 +103,7 @@ class KernelCost {
     std::optional<Constant> launches;
     // Of routers that score by a sigmoid, of those that choose among groups of experts, and of casts that find a scale.
     std::optional<Constant> sigmoid, grouped, scaled;
+    std::optional<Constant> factor_passes, factor_launches;  // of rotations whose sine and cosine have a factor
   };
   struct Memory {
     Constant bandwidth;              // on the whole GPU
@@ -132,7 +134,13 @@ class KernelCost {
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
   double router_seconds(const Operator& op) const;
-  double casts_apart(const Operator& op) const;
+  // Returns whether the operator is part of the kernel of a GEMM of experts.
+  bool within_gemm(const Operator& op) const;
+  // Returns how often the kernels of an operator on experts' rows are launched.
+  double launched_apart(const Graph& graph, const Operator& op) const;
+  // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
+  // read in another order than casts write: one an operand, also where it is the operands of many experts.
+  double scale_swizzles(const Graph& graph, const Operator& op) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   double shape_factor(const Graph& graph, const Operator& op) const;
@@ -148,6 +156,7 @@ class KernelCost {
   const CachedAttentionKind& cached_attention_kind(const Graph& graph, const Operator& op) const;
   void read_cached_attention(ConstantReader& reader);
   void read_fusion(ConstantReader& reader, const SoftwareKernels& software);
+  const Constant& passes_of(const Operator& op) const;
   const std::optional<Constant>& stated_launches(const Operator& op) const;
   const Fusion& fusion(const Operator& op) const { return fusion_[static_cast<std::size_t>(op.kind)]; }
   void read_memory_classes(ConstantReader& reader);
@@ -163,6 +172,8 @@ class KernelCost {
   bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
   bool experts_apart_ = false;         // whether experts are launched one by one
+  bool fused_experts_ = false;         // whether a GEMM of experts has their activation and its casts in its kernel
+  double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own
   double gemm_slowdown_ = 1, attention_slowdown_ = 1, sustained_clock_ = 1, latency_share_ = 1;

@@ -90,7 +90,8 @@ struct Suffix {
            flag(a.latent, "latent") + (a.window > 0 ? fmt::format("-w{}", a.window) : "") + flag(a.alibi, "alibi");
   }
   std::string operator()(const RotaryAttributes& a) const {
-    return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length);
+    return fmt::format("-h{}-d{}-r{}-s{}", a.heads, a.head_dim, a.rope_dim, a.sequence_length) +
+           flag(a.scaled, "scaled");
   }
   std::string operator()(const HeadsAttributes& a) const {
     return fmt::format("-h{}-d{}r{}v{}", a.heads, a.nope_dim, a.rope_dim, a.value_dim);
@@ -110,6 +111,7 @@ struct Suffix {
   std::string operator()(const CastAttributes& a) const {
     return flag(a.scales_transposed, "ts") + flag(a.finds_scale, "fs");
   }
+  std::string operator()(const ClampAttributes&) const { return ""; }
   std::string operator()(const DropoutAttributes&) const { return ""; }
   std::string operator()(const PositionAttributes& a) const { return fmt::format("-s{}", a.sequence_length); }
   std::string operator()(const ShiftAttributes& a) const { return fmt::format("-s{}", a.sequence_length); }

@@ -95,6 +95,11 @@ struct RotaryAttributes {
   std::int64_t heads = 0, head_dim = 0, rope_dim = 0;
   std::int64_t sequence_length = 0;
   double theta = 10000.0;
+  bool scaled =
+      false;  // software multiplies sine and cosine by a factor (YaRN, arXiv 2309.00071), which is not computed
+};
+struct ClampAttributes {
+  double limit = 0;
 };
 struct HeadsAttributes {  // assemble_heads
   std::int64_t heads = 0, nope_dim = 0, rope_dim = 0, value_dim = 0;
@@ -158,9 +163,9 @@ struct AdamwAttributes {
 
 using Attributes =
     std::variant<std::monostate, MatmulAttributes, BatchedMatmulAttributes, HeadMatmulAttributes, AttentionAttributes,
-                 CachedAttentionAttributes, RotaryAttributes, HeadsAttributes, RouterAttributes, DispatchAttributes,
-                 NormAttributes, CastAttributes, DropoutAttributes, PositionAttributes, ShiftAttributes, LossAttributes,
-                 CollectiveAttributes, AdamwAttributes>;
+                 CachedAttentionAttributes, RotaryAttributes, ClampAttributes, HeadsAttributes, RouterAttributes,
+                 DispatchAttributes, NormAttributes, CastAttributes, DropoutAttributes, PositionAttributes,
+                 ShiftAttributes, LossAttributes, CollectiveAttributes, AdamwAttributes>;
 
 // Returns the index in Attributes of the attributes of this operator kind.
 std::size_t attributes_index(OperatorKind kind);

@@ -285,6 +285,24 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
   return p.y;
 }
 
+// Adds the bias of each row's expert, which counts as much as the expert does.
+TensorId add_expert_biases(GraphBuilder& b, const LayerContext& c, const Rows& rows, TensorId y) {
+  if (!c.architecture.biases.experts) return y;
+  const TensorId bias =
+      b.parameter("experts_down_bias", {{c.experts_per_rank()}, b.shape(y)[1]}, b.tensor(y).type, {.expert = true});
+  const TensorId sum = b.activation("experts_down_biased", b.shape(y), b.tensor(y).type);
+  b.emit(add_expert_bias, "experts_down_bias", {y, bias, rows.weights, rows.offsets}, {sum});
+  b.on_backward([&b, rows, y, bias, sum] {
+    const TensorId dy = b.gradient(sum);
+    const TensorId dw = b.activation("d_bias_weights", b.shape(rows.weights), DataType::fp32);
+    b.emit(add_expert_bias_grad, "experts_down_bias_grad", {dy, bias, rows.weights, rows.offsets},
+           {b.gradient_of_parameter(bias), dw});
+    b.add_gradient(rows.weights, dw);
+    b.add_gradient(y, dy);
+  });
+  return sum;
+}
+
 TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   const Precision precision = c.expert_operands().precision;
   const bool scaled = is_block_scaled(precision);
@@ -334,8 +352,9 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
   };
-  const TensorId y =
-      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, transposed, gathered_gradient});
+  const TensorId y = add_expert_biases(
+      b, c, rows,
+      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, transposed, gathered_gradient}));
 
   const bool sums = !arrive_as_rows || b.tensor(y).type != activation_type(c.combine);
   const TensorId sum =

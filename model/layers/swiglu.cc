@@ -4,10 +4,31 @@
 
 namespace plumbline::model {
 
+namespace {
+
+TensorId limited(GraphBuilder& b, const std::string& name, TensorId gate_up, double limit) {
+  const TensorId y = b.activation(name + "_limited", b.shape(gate_up), b.tensor(gate_up).type);
+  const ClampAttributes attributes{limit};
+  b.emit(OperatorKind::clamp, name + "_clamp", {gate_up}, {y}, attributes);
+  b.on_backward([&b, name, gate_up, y, attributes] {
+    const TensorId dx = b.activation("d_" + name + "_limited", b.shape(gate_up), b.activation_gradient_type());
+    b.emit(OperatorKind::clamp_grad, name + "_clamp_grad", {b.gradient(y), gate_up}, {dx}, attributes);
+    b.add_gradient(gate_up, dx);
+  });
+  return y;
+}
+
+}  // namespace
+
 TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId gate_up,
                           std::optional<TensorId> row_weights) {
   const GraphBuilder::Shape shape = {b.shape(gate_up)[0], {b.shape(gate_up)[1].size / 2}};
   const bool fp8 = c.operands().precision == Precision::fp8;
+  // Engines clamp in the kernel of the activation.
+  if (c.architecture.swiglu_limit > 0 && !c.inference) {
+    b.group(RecomputeGroup::swiglu);
+    gate_up = limited(b, name, gate_up, c.architecture.swiglu_limit);
+  }
   if (fp8) keep(b, gate_up, DataType::fp8_tile);
   std::vector<TensorId> reads = {gate_up};
   if (row_weights) reads.push_back(*row_weights);

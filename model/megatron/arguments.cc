@@ -128,6 +128,7 @@ constexpr Argument table[] = {
     {"--moe-enable-deepep", rule, "stack.dispatcher", "of flex; read only"},
     {"--moe-router-fusion", rule, "stack.fused", "router"},
     {"--moe-permute-fusion", rule, "stack.fused", "permute"},
+    {"--use-transformer-engine-op-fuser", rule, "stack.fused", "experts: one kernel for GEMM, activation and biases"},
     {"--cuda-graph-impl", rule, "stack.graphs", "none, or what --cuda-graph-scope names"},
     {"--cuda-graph-scope", rule, "stack.graphs", "default: all of a layer"},
     {"--enable-cuda-graph", rule, "stack.graphs", "as an impl; read only"},

@@ -147,6 +147,7 @@ void read_software(const RuleReader& in) {
   auto& stack = in.plan.stack;
   if (in.given.has("--moe-router-fusion")) stack.fused.emplace_back("router");
   if (in.given.has("--moe-permute-fusion")) stack.fused.emplace_back("permute");
+  if (in.given.has("--use-transformer-engine-op-fuser")) stack.fused.emplace_back("experts");
   const bool captures = in.given.value("--cuda-graph-impl").value_or("none") != "none" ||
                         in.given.has("--enable-cuda-graph") || in.given.has("--external-cuda-graph");
   if (!captures) return;
@@ -164,6 +165,7 @@ void write_software(const RuleWriter& out) {
   const auto fuses = [&](std::string_view name) { return std::ranges::find(stack.fused, name) != stack.fused.end(); };
   if (fuses("router")) out.out.put_flag("--moe-router-fusion");
   if (fuses("permute")) out.out.put_flag("--moe-permute-fusion");
+  if (fuses("experts")) out.out.put_flag("--use-transformer-engine-op-fuser");
   if (stack.graphs.empty()) return;
   const bool whole = std::ranges::find(stack.graphs, "full_iteration") != stack.graphs.end();
   out.out.put("--cuda-graph-impl", whole ? "local" : "transformer_engine");

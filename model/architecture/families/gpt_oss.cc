@@ -8,7 +8,9 @@ void read_gpt_oss(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.key_value_heads = 8, .norm_epsilon = 1e-5, .rope_theta = 150000});
   read_head_dim(config, model, 64);
   model.biases.query_key_value = model.biases.attention_output = config.flag("attention_bias", true);
-  model.biases.router = true;
+  model.biases.router = model.biases.experts = true;
+  model.swiglu_limit = config.number("swiglu_limit", 7);
+  model.rope_scaled = config.text("rope_scaling.rope_type", "yarn") == "yarn";
   model.window.tokens = config.is_null("sliding_window") ? 0 : config.dimension("sliding_window", 128);
   model.window.full_every = 2;
   MixtureOfExperts& experts = model.experts;
@@ -18,9 +20,9 @@ void read_gpt_oss(ConfigReader& config, Architecture& model) {
   // A softmax over the selected experts' logits equals a softmax over all, normalised among the selected ones.
   experts.normalize_weights = true;
   check_experts_per_token(config, model, "num_local_experts");
-  const std::int64_t each = 2 * experts.intermediate_size + model.hidden_size;  // of an expert: gate, up and down
+  const std::int64_t each = 2 * experts.intermediate_size;  // of an expert: gate and up
   model.omitted.parameters = static_cast<double>(model.layers * (model.heads + experts.routed_experts * each));
-  model.omitted.what = {"attention sinks", "biases of experts", "clamps of SwiGLU"};
+  model.omitted.what = {"attention sinks", "biases of gate and up"};
 }
 
 }  // namespace plumbline::model

@@ -35,11 +35,12 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   if (kind == OperatorClass::router) return router(op).seconds;
   if (kind == OperatorClass::attention) return attention_at_best(graph, op);
   if (kind == OperatorClass::cached_attention) return cached_attention_at_best(graph, op);
-  const Bytes bytes = bytes_moved(graph, op, 1) * fusion(op).passes.value;
+  const Bytes bytes = bytes_moved(graph, op, 1) * passes_of(op).value;
   return streaming(memory_[static_cast<std::size_t>(kind)], bytes, occupancy(whole));
 }
 
 double KernelCost::best(const Graph& graph, const Operator& op) const {
+  if (within_gemm(op)) return 0;
   double best = form_at_best(graph, op);
   if (measured_.empty()) return best;
   const bool gemm = is_gemm(operator_class(graph, op));

@@ -31,6 +31,8 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.gemm_output_bandwidth_ = reader.require_either("gemm.output_bandwidth", "memory.default.bandwidth");
   cost.gemm_slowdown_ = reader.require("gemm.slowdown_beside_transfer").value;
   cost.accumulation_bytes_ = reader.find("gemm.accumulation_bytes").value_or(Constant{});
+  cost.weight_swizzles_ = reader.find("gemm.weight_swizzles").value_or(Constant{}).value;
+  cost.activation_swizzles_ = reader.find("gemm.activation_swizzles").value_or(Constant{}).value;
   cost.unaligned_ = {reader.find("gemm.slowdown_aligned_8").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_4").value_or(Constant{-1, 1}),
                      reader.find("gemm.slowdown_aligned_2").value_or(Constant{-1, 1})};
@@ -179,6 +181,11 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       return found || !is_memory_class(kind) ? found : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
     };
     fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
+    if (const auto passes = own(fmt::format("{}.passes", software.dispatcher))) fusion_[i].passes = *passes;
+    // Of fused experts one kernel sums the gradients of biases.
+    if (software.fused_experts && static_cast<OperatorKind>(i) == OperatorKind::add_expert_bias_grad) fusion_[i] = {};
+    fusion_[i].factor_passes = own("scaled.passes");
+    fusion_[i].factor_launches = own("scaled.launches");
     const bool routes = kind == OperatorClass::router;
     if (const auto fused = own("fused.launches"); fused && (routes ? software.fused_router : software.fused_permute)) {
       fusion_[i].launches = fused;
@@ -190,7 +197,8 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       fusion_[i].scaled = own("current.launches");
     }
   }
-  experts_apart_ = reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
+  fused_experts_ = software.fused_experts;
+  experts_apart_ = !fused_experts_ && reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

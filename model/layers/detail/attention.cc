@@ -193,8 +193,8 @@ TensorId grouped_query_attention(GraphBuilder& b, const LayerContext& c, TensorI
   const std::optional<TensorId> lengths = cached_lengths(b, c);
   if (a.positions == PositionKind::rotary && (windowed || !a.window.rotary_only)) {
     const std::int64_t turning = a.rotary_dim > 0 ? a.rotary_dim : d;
-    q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta}, lengths);
-    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta}, lengths);
+    q = rotate(b, "rotary_query", q, {heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
+    k = rotate(b, "rotary_key", k, {kv_heads, d, turning, c.sequence_tokens(), a.rope_theta, a.rope_scaled}, lengths);
   }
   if (lengths) {
     const std::vector<TensorId> caches = append(b, c, *lengths, {k, parts[2]}, false, windowed);

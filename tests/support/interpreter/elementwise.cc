@@ -135,6 +135,39 @@ void swiglu_grad(Call& call) {
   if (call.outs() > 1) call.out(1) = (d_hidden * gate * s * up).rowwise().sum().matrix();
 }
 
+void clamp(Call& call) {
+  const double limit = call.attributes<model::ClampAttributes>().limit;
+  const Index width = call.in(0).cols() / 2;
+  call.out(0) = call.in(0).cwiseMin(limit);
+  call.out(0).rightCols(width) = call.out(0).rightCols(width).cwiseMax(-limit);
+}
+
+void clamp_grad(Call& call) {
+  const double limit = call.attributes<model::ClampAttributes>().limit;
+  const Matrix& gate_up = call.in(1);
+  const Index width = gate_up.cols() / 2;
+  call.out(0) = Matrix::NullaryExpr(gate_up.rows(), gate_up.cols(), [&](Index row, Index column) {
+    const double x = gate_up(row, column);
+    return x > limit || (column >= width && x < -limit) ? 0.0 : call.in(0)(row, column);
+  });
+}
+
+void add_expert_bias(Call& call) {
+  call.out(0) = call.in(0);
+  for (Index e = 0; e < call.in(1).rows(); ++e)
+    for (auto row = static_cast<Index>(call.in(3)(e, 0)); row < static_cast<Index>(call.in(3)(e + 1, 0)); ++row)
+      call.out(0).row(row) += call.in(2)(row, 0) * call.in(1).row(e);
+}
+
+void add_expert_bias_grad(Call& call) {
+  call.out(1) = Matrix::Zero(call.in(2).rows(), call.in(2).cols());
+  for (Index e = 0; e < call.in(1).rows(); ++e)
+    for (auto row = static_cast<Index>(call.in(3)(e, 0)); row < static_cast<Index>(call.in(3)(e + 1, 0)); ++row) {
+      call.out(0).row(e) += call.in(2)(row, 0) * call.in(0).row(row);
+      call.out(1)(row, 0) = call.in(0).row(row).dot(call.in(1).row(e));
+    }
+}
+
 void add_bias(Call& call) { call.out(0) = call.in(0).rowwise() + call.in(1).col(0).transpose(); }
 
 void gelu(Call& call) {

@@ -331,5 +331,76 @@ TEST(Fp8PerTensor, ExpertsAreGemmsInTheSameFormat) {
   EXPECT_EQ(type(), DataType::bf16);
 }
 
+// A layer of experts like GPT-OSS's: limits, biases and a factor of its rotary embedding.
+LayerContext expert_rank(Precision gemm) {
+  LayerContext c = rank();
+  c.architecture.experts = {.routed_experts = 8, .experts_per_token = 2, .intermediate_size = 512};
+  c.architecture.biases.experts = true;
+  c.architecture.swiglu_limit = 7;
+  c.architecture.rope_scaled = true;
+  c.gemm = gemm;
+  c.tokens = 65536;
+  return c;
+}
+
+void expect_sound(const KernelCost& cost, const Graph& graph) {
+  for (const Operator& op : graph.operators) {
+    if (operator_class(graph, op) >= OperatorClass::exchange) continue;
+    const KernelTime time = cost.time(graph, op, {.sms = 132});
+    double sum = 0;
+    for (const Share& share : time.shares) sum += share.seconds;
+    EXPECT_NEAR(sum, time.seconds, 1e-12) << op.name;
+    EXPECT_GE(time.seconds, cost.best(graph, op) * (1 - 1e-9)) << op.name;
+  }
+}
+
+TEST(UnfusedKernels, SwizzleTheScalesOfBlocks) {
+  const KernelCost none = cost(),
+                   both = cost({number("gemm.weight_swizzles", 1), number("gemm.activation_swizzles", 1)}),
+                   weights = cost({number("gemm.weight_swizzles", 1)});
+  for (const auto& [gemm, swizzled] : {std::pair(Precision::mxfp8, true), {Precision::bf16, false}}) {
+    LayerContext c = rank();
+    c.gemm = gemm;
+    const Graph layer = make_block(BlockKind::dense_layer, c);
+    const auto more = [&](const KernelCost& with, const std::string& name, Phase phase) {
+      const Operator& op = find(layer, name, phase);
+      return with.launches(layer, op) - none.launches(layer, op);
+    };
+    EXPECT_EQ(more(both, "qkv", Phase::F), swizzled ? 2 : 0);
+    EXPECT_EQ(more(both, "qkv_wgrad", Phase::W), swizzled ? 2 : 0);
+    EXPECT_EQ(more(weights, "qkv", Phase::F), swizzled ? 1 : 0);
+    EXPECT_EQ(more(weights, "qkv_wgrad", Phase::W), 0);
+    EXPECT_EQ(time(both, layer, "qkv").seconds > time(none, layer, "qkv").seconds, swizzled);
+    expect_sound(both, layer);
+  }
+}
+
+TEST(UnfusedKernels, OfExpertsLimitAndBias) {
+  const std::vector<Parameter> eager = {number("kernel.experts_apart", 1),
+                                        number("kernel.add_expert_bias.passes", 3),
+                                        number("kernel.add_expert_bias.launches", 2),
+                                        number("kernel.add_expert_bias.deepep.passes", 7),
+                                        number("kernel.rotary.scaled.passes", 6),
+                                        number("kernel.rotary.scaled.launches", 12)};
+  const KernelCost gathers = cost(eager, {.dispatcher = "allgather"}), sends = cost(eager, {.dispatcher = "deepep"}),
+                   fused = cost(eager, {.dispatcher = "deepep", .fused_experts = true}), usual = cost();
+  const Graph layer = make_block(BlockKind::moe_layer, expert_rank(Precision::mxfp8));
+  const Operator& bias = find(layer, "experts_down_bias");
+  EXPECT_EQ(gathers.launches(layer, bias), 8 * 2);
+  EXPECT_NEAR(time(sends, layer, "experts_down_bias").work / time(usual, layer, "experts_down_bias").work, 7, 1e-9);
+  EXPECT_NEAR(time(gathers, layer, "experts_down_bias").work / time(usual, layer, "experts_down_bias").work, 3, 1e-9);
+  EXPECT_NEAR(time(gathers, layer, "rotary_query").work / time(usual, layer, "rotary_query").work, 6, 1e-9);
+  EXPECT_EQ(gathers.launches(layer, find(layer, "rotary_query")), 12);
+  for (const char* name : {"experts_down_bias", "experts_swiglu", "experts_swiglu_clamp", "cast_experts_down"}) {
+    EXPECT_GT(time(sends, layer, name).seconds, 0) << name;
+    EXPECT_EQ(time(fused, layer, name).seconds, 0) << name;
+    EXPECT_EQ(fused.launches(layer, find(layer, name)), 0) << name;
+  }
+  EXPECT_GT(time(fused, layer, "experts_down_bias_grad", Phase::I).seconds, 0);
+  EXPECT_EQ(sends.launches(layer, find(layer, "experts_down")), 8);
+  EXPECT_EQ(fused.launches(layer, find(layer, "experts_down")), 1);
+  for (const KernelCost* one : {&gathers, &sends, &fused, &usual}) expect_sound(*one, layer);
+}
+
 }  // namespace
 }  // namespace plumbline::model
