@@ -66,16 +66,21 @@ CollectivePath tree_path(CollectiveProtocol protocol, const CollectiveGroup& gro
           group.ranks_per_node > 1 ? 2.0 : 0.0};
 }
 
-// The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree.
+// The switch sums the buffers of all GPUs of the node; between nodes the sums go up and down a tree. Each GPU fetches
+// the sums of its share and hands them out again, so it sends the whole buffer and its share once more (NCCL
+// src/graph/search.cc, ncclTopoSearchTryNvls). NCCL's and the measured rates are those of eight GPUs; more are not
+// faster: 937 GB/s on the bus of a rack of GB300, where 1 + 1/g would give a tenth more.
 CollectivePath nvls_path(CollectiveProtocol protocol, const CollectiveGroup& group, const CollectiveLine& line) {
-  double per_byte = 1 / line.nvlink_rate;
+  constexpr double of_eight = 1 + 1.0 / 8;
+  const double sent = 1 + 1 / per_node(group);
+  double per_byte = std::max(1.0, sent / of_eight) / line.nvlink_rate;
   if (group.nodes() > 1) per_byte = std::max(per_byte, between_nodes(group) / (per_node(group) * line.nic_rate));
   return {CollectiveAlgorithm::nvls,
           protocol,
           line.base + line.nvlink_hop + 2 * std::log2(static_cast<double>(group.nodes())) * line.network_hop,
           per_byte,
           between_nodes(group) / per_node(group),
-          1};
+          sent};
 }
 
 // Binomial trees of every rank at once, aggregated while messages are small: as many steps over the network as the
@@ -318,7 +323,8 @@ std::vector<CollectivePath> CollectiveCost::paths(Collective collective, const C
   }
   const bool pieces = collective == Collective::reduce_scatter || collective == Collective::all_gather;
   if (pat_ && pieces && group.ranks_per_node == 1) found.push_back(pat(collective, group));
-  // The sums pay from three GPUs on. Gathers and scatters by multicast are in no measured table faster than rings.
+  // NCCL sets the sums up for three GPUs or more (src/transport/nvls.cc, ncclNvlsInit). Gathers and scatters by
+  // multicast are in no measured table faster than rings.
   if (has_nvls_ && collective == Collective::all_reduce && group.ranks_per_node > 2) found.push_back(nvls(group));
   if (custom_ && collective == Collective::all_reduce && group.nodes() == 1 && bytes.value() <= custom_->most_bytes &&
       static_cast<double>(group.ranks) <= custom_->most_ranks)

@@ -66,7 +66,7 @@ struct CollectiveLine {
 //   tree:    base + 2 (g - 1) nvlink_hop + 2 log2 N network_hop
 //            max(2 / nvlink_rate, 2 (N-1)/N / (g nic_rate), 2 / limit)
 //   nvls:    base + nvlink_hop + 2 log2 N network_hop
-//            max(1 / nvlink_rate, 2 (N-1)/N / (g nic_rate))
+//            max(1 / nvlink_rate, 8/9 (1 + 1/g) / nvlink_rate, 2 (N-1)/N / (g nic_rate)): the rate of eight GPUs
 //   pat:     base + n nvlink_hop + log2 N network_hop, for gathers and scatters over groups of one rank a node
 //            f / nic_rate
 //   one_shot: every rank reads the buffers of all others: base + (n - 1) nvlink_hop, (n - 1) / nvlink_rate
@@ -76,7 +76,8 @@ struct CollectiveLine {
 //            send_recv: one transfer over its link, at the rate of that link
 //
 // ring and direct take 1 / (n copy_bandwidth) more per byte, but for broadcast and send_recv. The loads are the
-// numerators of these rates: f / g through a NIC for a ring, 2 (N-1)/N / g for trees and nvls.
+// numerators of these rates: f / g through a NIC for a ring, 2 (N-1)/N / g for trees and nvls; 1 + 1/g in the node for
+// nvls.
 CollectivePath collective_path(CollectiveAlgorithm algorithm, CollectiveProtocol protocol, Collective collective,
                                const CollectiveGroup& group, const CollectiveLine& line);
 

@@ -76,7 +76,8 @@ class CollectiveForm {
     for (Index line = 1; line < line_count; ++line)
       if (const double seconds = on_line(x, c, line); seconds < best.second) best = {line, seconds};
     if (switch_sums_ && c.reduces && c.ranks > 2)
-      if (const double seconds = x[switch_base] + c.bytes / x[switch_rate]; seconds < best.second)
+      if (const double seconds = x[switch_base] + 8.0 / 9 * (1 + 1 / c.ranks) * c.bytes / x[switch_rate];
+          seconds < best.second)
         best = {line_count, seconds};
     return best;
   }

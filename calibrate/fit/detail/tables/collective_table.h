@@ -1,7 +1,7 @@
 // Fits NCCL's collectives on one node: n GPUs, D bytes, bus factor f, q = n - 1, p = 2 for an all-reduce and else 1.
 //   ring:   the least of base + p q t_step + D f / rate over LL, LL128 and Simple
 //   direct: the same with a line of its own for each and q steps, for all-to-all
-//   switch: base + D / rate, for an all-reduce of more than two GPUs
+//   switch: base + 8/9 (1 + 1/n) D / rate, for an all-reduce of more than two GPUs; the rate is that of eight
 // Simple moves a rank's own piece out of place: D / (n copy_bandwidth) more. These are the lines of
 // model/cost/collective_cost.h with a launch of 0 and latency scales of 1.
 #pragma once
