@@ -47,7 +47,10 @@ class ReliabilityReader {
     made.storage = {.all = required("storage.all", UnitDimension::bytes_per_second),
                     .node = required("storage.node", UnitDimension::bytes_per_second),
                     .ssd = required("storage.ssd", UnitDimension::bytes_per_second),
-                    .every = static_cast<std::int64_t>(required("storage.every", UnitDimension::count))};
+                    .every = static_cast<std::int64_t>(required("storage.every", UnitDimension::count)),
+                    .stall_s = take("checkpoint.stall", UnitDimension::seconds).value_or(0),
+                    .neighbor_stall_s = take("checkpoint.neighbor_stall", UnitDimension::seconds).value_or(0),
+                    .commit_s = take("checkpoint.commit", UnitDimension::seconds).value_or(0)};
     for (const ParameterFile::Number& number : file_.numbers)
       if (!taken_.contains(number.parameter.name)) refuse(number);
     if (error_) return tl::unexpected(*error_);

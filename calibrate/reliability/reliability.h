@@ -23,7 +23,8 @@ struct Reliability {
 
 // Reads a file of tables of constants: [observed] gpu_days; [failure.<name>] count (in those GPU-days) and, where they
 // are not as in [default], detect, repair, nodes, slows, lasts; [default] detect and repair; [restart] time, swap;
-// [storage] all, node, ssd, every. Errors: file, line and key of unknown or missing entries, wrong units and values.
+// [storage] all, node, ssd, every; [checkpoint] stall, neighbor_stall, commit, 0 where it does not have them. Errors:
+// file, line and key of unknown or missing entries, wrong units and values.
 model::Result<Reliability> load_reliability(const std::string& path);
 
 // Reads the first file of the folder that stands for the device. Errors: none does.

@@ -133,7 +133,7 @@ model::Quantiles quantiles(std::vector<double> values) {
 std::string hopeless_reason(const CampaignInput& input) {
   const CheckpointPolicy& policy = input.checkpoint;
   const double between = seconds_between_failures(input), down = down_seconds(input);
-  const double saved_after = std::max(policy.interval_s + policy.stall_s, policy.write_s);
+  const double saved_after = policy.pause_s() + policy.stall_s;
   const double survival = between * std::exp(down / between) * std::expm1(saved_after / between);
   if (!std::isfinite(between) || policy.interval_s / survival > hopeless) return "";
   const std::string failures = fmt::format("a failure comes every {:.3g} h", between / 3600);
@@ -213,7 +213,7 @@ model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& ta
   result.daly_s = daly_interval(input.checkpoint.stall_s, between);
   result.interruptions_of_mode.resize(input.failures.size());
   if (input.checkpoint.interval_s == 0) input.checkpoint.interval_s = TRY(interval_of(input, tasks));
-  result.checkpoint_interval_s = input.checkpoint.interval_s;
+  result.checkpoint_interval_s = input.checkpoint.pause_s();
   result.never = hopeless_reason(input);
   if (!result.never.empty()) {
     result.days_of_seed.assign(static_cast<std::size_t>(input.seeds), unlimited);

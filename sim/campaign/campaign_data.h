@@ -1,6 +1,7 @@
 // What a campaign is given and returns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct CheckpointPolicy {
   // and the run restarts from its begin.
   std::int64_t storage_every = 0;
   double storage_stall_s = 0, storage_write_s = 0, storage_load_s = 0;  // as those above
+  // Returns the seconds from a stall to the next one, which waits until what was saved is written.
+  double pause_s() const { return std::max(interval_s, write_s - stall_s); }
 };
 
 struct CampaignPhase {  // of training, in order

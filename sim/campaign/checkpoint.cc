@@ -25,12 +25,14 @@ CheckpointPolicy checkpoint_policy(CheckpointKind kind, bool on_ssd, double byte
   CheckpointPolicy policy;
   double written_s = on_ssd ? seconds_at(of_node, storage.ssd) : stored_s;
   if (neighbor) written_s = seconds_at(of_gpu, cluster.inter_node_bandwidth().value());
-  policy.write_s = policy.load_s = copied_s + written_s;
-  policy.stall_s = kind == CheckpointKind::synchronous ? policy.write_s : copied_s;
+  policy.load_s = copied_s + written_s;
+  policy.stall_s = copied_s + (neighbor ? storage.neighbor_stall_s : storage.stall_s);
+  policy.write_s = policy.stall_s + written_s + (neighbor ? 0 : storage.commit_s);
+  if (kind == CheckpointKind::synchronous) policy.stall_s = policy.write_s;
   if (!neighbor && !on_ssd) return policy;
   policy.copies = neighbor ? 2 : 1;
   policy.storage_every = storage.every;
-  policy.storage_write_s = policy.write_s + stored_s;
+  policy.storage_write_s = policy.write_s + stored_s + storage.commit_s;
   policy.storage_load_s = copied_s + stored_s;
   return policy;
 }

@@ -21,6 +21,9 @@ struct CheckpointStorage {  // rates in B/s, of writing and reading
   double node = 0;          // of a node's way to it
   double ssd = 0;           // of a node's own SSDs
   std::int64_t every = 0;   // of checkpoints on nodes, so many to one that also goes to the parallel storage
+  // Whatever the bytes: the ranks meet, look up their plan and hand their states to a writer; instead, where each only
+  // sends what it holds to memory of another node; files are made, and metadata are gathered from all ranks.
+  double stall_s = 0, neighbor_stall_s = 0, commit_s = 0;
 };
 
 // Returns the bytes of a checkpoint: parameters as the GEMMs hold them, master weights and moments, once each.

@@ -109,7 +109,7 @@ double expected_goodput(const CampaignInput& input) {
   const CheckpointPolicy& policy = input.checkpoint;
   const double between = seconds_between_failures(input);
   const double lag = std::max(0.0, policy.write_s - policy.stall_s);
-  const double interval = policy.interval_s > 0 ? std::max(policy.interval_s, lag) : closed_form_interval(input);
+  const double interval = policy.interval_s > 0 ? policy.pause_s() : closed_form_interval(input);
   // A period of checkpoints takes M exp((R + lag) / M) (exp((interval + stall) / M) - 1) with failures every M.
   double period = interval + policy.stall_s;
   if (std::isfinite(between))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -135,7 +136,7 @@ class Variations {
   Result<CampaignPoint> interval(std::string name, double seconds) const {
     CampaignInput input = input_;
     input.checkpoint.interval_s = seconds;
-    return point(std::move(name), seconds, input);
+    return point(std::move(name), input.checkpoint.pause_s(), input);
   }
   Result<CampaignPoint> spares(std::int64_t nodes) const {
     CampaignInput input = input_;
@@ -175,69 +176,97 @@ Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answ
   return {};
 }
 
-// Searches the fewest GPUs on which campaigns end in time.
+// Searches the fewest GPUs on which campaigns end in time, from those of the plan on.
 class GpuSearch {
  public:
   GpuSearch(const Inputs& inputs, const CampaignOptions& options, const PredictStep& predict,
-            const InputsOnGpus& on_gpus, model::Quantiles factor)
-      : inputs_(inputs), options_(options), predict_(predict), on_gpus_(on_gpus), factor_(factor) {}
+            const InputsOnGpus& on_gpus, const CampaignAnswer& own)
+      : inputs_(inputs), options_(options), predict_(predict), on_gpus_(on_gpus), own_(own) {}
 
-  Result<FinishBy> run() {
+  // Goes down where the plan itself ends in time, else up, where it looks at near sizes first, since the network of a
+  // large one takes long to simulate, and no further than days fall. A size that is refused is left out and decides
+  // nothing about the others.
+  Result<FinishBy> run() const {
     FinishBy finish;
     finish.days = *options_.finish_days;
-    const std::vector<std::int64_t> sizes = possible();
-    if (sizes.empty()) return finish;
-    finish.fewest = sizes.front();
-    finish.most = sizes.back();
-    std::size_t low = 0, high = sizes.size();  // the answer is in [low, high]
+    finish.tried = {outcome(own_.input, own_.result)};
+    const bool down = finish.tried.front().in_time >= in_nine_of_ten;
+    if (down) finish.gpus = own_.input.gpus;
+    std::vector<std::int64_t> sizes = divide(down, finish.tried);
+    std::size_t low = 0, high = sizes.size(), reach = 1;             // what may be fewer is in [low, high)
+    std::int64_t late = down ? 0 : own_.input.gpus;                  // the most GPUs below which none end in time
+    std::int64_t enough = std::numeric_limits<std::int64_t>::max();  // the fewest above which none are wanted
+    double least_days = own_.days.p50;
     while (low < high) {
-      const std::size_t middle = (low + high) / 2;
+      const std::size_t middle = std::min((low + high) / 2, down ? high : low + reach - 1);
       const auto tried = TRY(on(sizes[middle]));
-      (tried.in_time >= in_nine_of_ten ? high : low) = tried.in_time >= in_nine_of_ten ? middle : middle + 1;
       finish.tried.push_back(tried);
+      if (tried.refused) {
+        sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(middle));
+        --high;
+        continue;
+      }
+      reach *= 2;
+      if (tried.in_time >= in_nine_of_ten) finish.gpus = tried.gpus;
+      if (finish.gpus == tried.gpus || (!down && tried.reason.empty() && tried.days.p50 >= least_days)) {
+        high = middle;
+        enough = tried.gpus;
+        continue;
+      }
+      low = middle + 1;
+      late = tried.gpus;
+      if (tried.reason.empty()) least_days = tried.days.p50;
     }
-    if (high < sizes.size()) finish.gpus = sizes[high];
+    std::erase_if(finish.tried, [&](const CampaignOnGpus& tried) {
+      return tried.refused && (tried.gpus < late || tried.gpus > enough);
+    });
     std::ranges::sort(finish.tried, {}, &CampaignOnGpus::gpus);
     return finish;
   }
 
  private:
-  // Returns the numbers of GPUs over which all batches can be divided.
-  std::vector<std::int64_t> possible() const {
+  // Returns the numbers of GPUs, fewer or more than those of the plan, over which its batches and degrees divide.
+  // Appends those over which only the micro-batches do, as refused.
+  std::vector<std::int64_t> divide(bool down, std::vector<CampaignOnGpus>& refused) const {
     const model::Plan& plan = inputs_.plan;
     const auto& parallelism = plan.parallelism;
     const std::int64_t replica = parallelism.tensor * parallelism.context * parallelism.pipeline;
     const std::int64_t most = plan.batch.global_batch_size / plan.batch.micro_batch_size;
     std::vector<std::int64_t> sizes;
     for (std::int64_t data = 1; data <= most; ++data) {
-      if (most % data != 0) continue;
-      model::Plan changed = plan;
-      changed.cluster.gpus = replica * data;
-      bool fits = model::make_layout(changed, inputs_.architecture).has_value();
-      for (const model::CampaignPhaseKeys& phase : plan.campaign.phases) {
-        changed.batch.global_batch_size = phase.global_batch_size.value_or(plan.batch.global_batch_size);
-        fits = fits && model::make_layout(changed, inputs_.architecture).has_value();
-      }
-      if (fits) sizes.push_back(changed.cluster.gpus);
+      const std::int64_t gpus = replica * data;
+      if (most % data != 0 || (down ? gpus >= plan.cluster.gpus : gpus <= plan.cluster.gpus)) continue;
+      std::string reason = undivided(gpus);
+      if (reason.empty())
+        sizes.push_back(gpus);
+      else
+        refused.push_back({.gpus = gpus, .refused = true, .reason = std::move(reason)});
     }
     return sizes;
   }
 
+  // Returns why a batch or a degree does not divide over so many GPUs; empty: all do.
+  std::string undivided(std::int64_t gpus) const {
+    model::Plan changed = inputs_.plan;
+    changed.cluster.gpus = gpus;
+    auto layout = model::make_layout(changed, inputs_.architecture);
+    for (const model::CampaignPhaseKeys& phase : inputs_.plan.campaign.phases) {
+      if (!layout) break;
+      changed.batch.global_batch_size = phase.global_batch_size.value_or(inputs_.plan.batch.global_batch_size);
+      layout = model::make_layout(changed, inputs_.architecture);
+    }
+    return layout ? "" : layout.error().message;
+  }
+
   Result<CampaignOnGpus> on(std::int64_t gpus) const {
-    CampaignOnGpus tried;
-    tried.gpus = gpus;
     const auto refuse = [&](const model::Error& error) {
-      tried.reason = error.message;
-      return tried;
+      return CampaignOnGpus{.gpus = gpus, .refused = true, .reason = error.message};
     };
     const auto inputs = on_gpus_(gpus);
     if (!inputs) return refuse(inputs.error());
     const auto step = predict_(*inputs);
     if (!step) return refuse(step.error());
-    if (!step->memory.fits) {
-      tried.reason = "it does not fit in memory";
-      return tried;
-    }
+    if (!step->memory.fits) return CampaignOnGpus{.gpus = gpus, .reason = "it does not fit in memory"};
     CampaignInput input = *inputs->campaign;
     const auto phases = phases_of(*inputs, step->step.time_s, predict_);
     if (!phases) return refuse(phases.error());
@@ -246,17 +275,21 @@ class GpuSearch {
     input.seed = options_.seed;
     const auto result = TRY(run_campaign(input, *options_.tasks));
     if (options_.on_campaign) options_.on_campaign();
-    tried.step_s = input.phases.back().step_s;
-    tried.days = days_of(result, factor_);
-    tried.in_time = share_within(result, factor_, *options_.finish_days);
-    return tried;
+    return outcome(input, result);
+  }
+
+  CampaignOnGpus outcome(const CampaignInput& input, const CampaignResult& result) const {
+    return {.gpus = input.gpus,
+            .step_s = input.phases.back().step_s,
+            .days = days_of(result, own_.step_factor),
+            .in_time = share_within(result, own_.step_factor, *options_.finish_days)};
   }
 
   const Inputs& inputs_;
   const CampaignOptions& options_;
   const PredictStep& predict_;
   const InputsOnGpus& on_gpus_;
-  model::Quantiles factor_;
+  const CampaignAnswer& own_;
 };
 
 }  // namespace
@@ -279,7 +312,7 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
   answer.days = days_of(answer.result, answer.step_factor);
   answer.run = cost_of(inputs, step, answer);
   if (answer.result.finished > 0) TRY(add_variations(options, answer));
-  if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer.step_factor).run());
+  if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer).run());
   return answer;
 }
 

@@ -18,7 +18,7 @@ namespace plumbline::sim {
 // A campaign that differs from the plan's in one value.
 struct CampaignPoint {
   std::string name;  // "best", "Young", ...; empty: the value is its name
-  double value = 0;  // seconds between checkpoints, or spare nodes
+  double value = 0;  // seconds between checkpoints, as they were, or spare nodes
   model::Quantiles days;
   double goodput = 0;  // mean
 };
@@ -28,15 +28,15 @@ struct CampaignOnGpus {
   std::int64_t gpus = 0;
   double step_s = 0;  // of the last phase
   model::Quantiles days;
-  double in_time = 0;  // share of campaigns that end before the deadline
-  std::string reason;  // why the plan cannot run on them; empty: it can
+  double in_time = 0;    // share of campaigns that end before the deadline
+  bool refused = false;  // it could not be predicted, so that it may or may not end in time
+  std::string reason;    // why it was refused, or cannot run on them; empty: it can
 };
 
 struct FinishBy {
   double days = 0;                    // from the start to the deadline
-  std::vector<CampaignOnGpus> tried;  // by GPUs
+  std::vector<CampaignOnGpus> tried;  // by GPUs, the plan's own among them; of refused ones those that may be fewer
   std::optional<std::int64_t> gpus;   // the fewest that end in time in nine of ten cases
-  std::int64_t fewest = 0, most = 0;  // that the batch can be divided over
 };
 
 struct CampaignAnswer {

@@ -6,7 +6,9 @@
 // evaluations one after another; each is a SimGridLoop whose time starts at 0.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,12 +20,16 @@ namespace plumbline::sim {
 
 class SimGridLoop;
 
+// Runs `work`, which makes a network of so many links and uses it, on a thread with as large a stack as SimGrid's
+// solver needs, which recurses over links that share flows; throws what `work` throws. The first thread's stack would
+// need a limit that others set. Errors (infeasible): too many links, or the system starts no such thread.
+model::Result<void> on_own_stack(std::size_t links, const std::function<void()>& work);
+
 class SimGridNetwork {
  public:
   // Makes the engine; `links` must outlive the network. `limited_flows` is how many flows with a rate limit may run at
-  // the same time. Raises the limit of the first thread's stack to what SimGrid's solver needs, which recurses over
-  // links that share flows. Errors (infeasible): another network is alive, or the stack cannot grow as far. Errors
-  // (input): a link without bandwidth.
+  // the same time. Errors (infeasible): another network is alive, or the thread's stack is too small for so many links
+  // (on_own_stack()). Errors (input): a link without bandwidth.
   static model::Result<SimGridNetwork> make(const std::vector<topologies::Link>& links,
                                             std::size_t limited_flows = 1024);
   SimGridNetwork(SimGridNetwork&&) noexcept;

@@ -144,17 +144,42 @@ TitledTable spares_table(const CampaignReport& report) {
   return table;
 }
 
+// Returns with what probability the deadline holds, in the words of `plan --deadline`, and the P90 to compare.
+std::string deadline_words(const sim::CampaignOnGpus& on) {
+  return fmt::format("the deadline holds with {}, p90 {}", percent(on.in_time),
+                     std::isfinite(on.days.p90) ? fixed(on.days.p90, 1) + " days" : "never");
+}
+
+// Returns how many numbers of GPUs could not be predicted, and why that nearest to the others could not.
+std::string refused_words(const sim::FinishBy& finish) {
+  std::vector<const sim::CampaignOnGpus*> refused;
+  for (const sim::CampaignOnGpus& tried : finish.tried)
+    if (tried.refused) refused.push_back(&tried);
+  if (refused.empty()) return "";
+  const bool one = refused.size() == 1;
+  const sim::CampaignOnGpus& nearest = *(finish.gpus ? refused.back() : refused.front());
+  return fmt::format("; {} could not be predicted and {} not looked at ({}{} GPUs: {})", refused.size(),
+                     one ? "was" : "were", one ? "" : "the nearest, ", grouped(static_cast<double>(nearest.gpus)),
+                     nearest.reason);
+}
+
 std::string finish_sentence(const CampaignReport& report) {
-  if (!report.answer.finish) return "";
   const sim::FinishBy& finish = *report.answer.finish;
   const std::string by = report.start ? "by " + model::date_text(*report.start + static_cast<std::int64_t>(finish.days))
                                       : fmt::format("within {} days", fixed(finish.days, 1));
-  if (finish.gpus)
-    return fmt::format("{} GPUs end {} in nine of ten cases; fewer of those over which the batch divides do not.",
-                       grouped(static_cast<double>(*finish.gpus)), by);
-  if (finish.most == 0) return "No number of GPUs divides the batch of this plan.";
-  return fmt::format("No number of GPUs from {} to {}, over which the batch divides, ends {} in nine of ten cases.",
-                     grouped(static_cast<double>(finish.fewest)), grouped(static_cast<double>(finish.most)), by);
+  const auto is_answer = [&](const sim::CampaignOnGpus& tried) { return tried.gpus == finish.gpus; };
+  if (const auto found = std::ranges::find_if(finish.tried, is_answer); found != finish.tried.end())
+    return fmt::format(
+        "{} GPUs end {} in nine of ten cases ({}); fewer of those over which the batch divides do not{}.",
+        grouped(static_cast<double>(found->gpus)), by, deadline_words(*found), refused_words(finish));
+  std::vector<sim::CampaignOnGpus> ran = finish.tried;
+  std::erase_if(ran, [](const sim::CampaignOnGpus& tried) { return !tried.reason.empty(); });
+  const auto p90 = [](const sim::CampaignOnGpus& tried) { return tried.days.p90; };
+  const sim::CampaignOnGpus& fastest = *std::ranges::min_element(ran, {}, p90);
+  return fmt::format(
+      "No number of GPUs up to {}, over which the batch divides, ends {} in nine of ten cases (on {} {}){}.",
+      grouped(static_cast<double>(ran.back().gpus)), by, grouped(static_cast<double>(fastest.gpus)),
+      deadline_words(fastest), refused_words(finish));
 }
 
 TitledTable finish_table(const CampaignReport& report) {
@@ -165,7 +190,7 @@ TitledTable finish_table(const CampaignReport& report) {
     if (tried.reason.empty())
       table.rows.push_back(
           {gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90), percent(tried.in_time)});
-    else
+    else if (!tried.refused)
       table.rows.push_back({gpus, "", "", "", "", tried.reason});
   }
   table.note = finish_sentence(report);

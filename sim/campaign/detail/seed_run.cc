@@ -171,7 +171,7 @@ class SeedRun {
   // Passes over whole periods of checkpoints before the next event, all but the last.
   void skip_checkpoints(double event, double rate) {
     const CheckpointPolicy& policy = input_.checkpoint;
-    const double pause = std::max(policy.interval_s, policy.write_s - policy.stall_s), period = pause + policy.stall_s;
+    const double pause = policy.pause_s(), period = pause + policy.stall_s;
     if (input_.elastic && nodes_ < all_nodes_ && !returns_.empty())
       event = std::min(event, std::max(now_, *std::ranges::min_element(returns_)));
     double count = std::min((std::min(event, next_failure()) - now_) / period, (ideal_ - done_) / (pause * rate));

@@ -17,6 +17,21 @@ model::Result<void> apply(const std::vector<NamedLinkChange>& changes, const top
   return {};
 }
 
+model::Result<Simulation> simulate_on(const topologies::Fabric& fabric, Predictor& predictor, const model::Plan& plan,
+                                      const Recording& record, const std::vector<NamedLinkChange>& changes) {
+  auto network = TRY(SimGridNetwork::make(fabric.links()));
+  SimGridLoop loop(network);
+  TRY(apply(changes, fabric, loop));
+  auto simulation = predictor.simulate(plan, {.fidelity = Fidelity::step, .record = record, .loop = &loop});
+  if (!loop.failures().empty()) {
+    const FlowFailure& first = loop.failures().front();
+    return model::infeasible("--degrade",
+                             fmt::format("{} at {:.3f} s under a transfer", first.reason, to_seconds(first.time)),
+                             "a slower link (a factor above 0) lets the step go on");
+  }
+  return simulation;
+}
+
 }  // namespace
 
 model::Result<Simulation> simulate_on_network(const Inputs& inputs, const Recording& record,
@@ -29,17 +44,9 @@ model::Result<Simulation> simulate_on_network(const Inputs& inputs, const Record
 model::Result<Simulation> simulate_on_network(Predictor& predictor, const model::Plan& plan, const Recording& record,
                                               const std::vector<NamedLinkChange>& changes) {
   const auto links = TRY(predictor.links(plan));
-  const topologies::Fabric& fabric = (links)->fabric();
-  auto network = TRY(SimGridNetwork::make(fabric.links()));
-  SimGridLoop loop(network);
-  TRY(apply(changes, fabric, loop));
-  auto simulation = predictor.simulate(plan, {.fidelity = Fidelity::step, .record = record, .loop = &loop});
-  if (!loop.failures().empty()) {
-    const FlowFailure& first = loop.failures().front();
-    return model::infeasible("--degrade",
-                             fmt::format("{} at {:.3f} s under a transfer", first.reason, to_seconds(first.time)),
-                             "a slower link (a factor above 0) lets the step go on");
-  }
+  const topologies::Fabric& fabric = links->fabric();
+  model::Result<Simulation> simulation;
+  TRY(on_own_stack(fabric.links().size(), [&] { simulation = simulate_on(fabric, predictor, plan, record, changes); }));
   return simulation;
 }
 

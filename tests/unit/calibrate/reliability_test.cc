@@ -18,7 +18,8 @@ const std::string other_entries =
     "[default]\n" + constant_entry("detect", "5", "min") + constant_entry("repair", "1", "day") + "[restart]\n" +
     constant_entry("time", "2", "min") + constant_entry("swap", "30", "s") + "[storage]\n" +
     constant_entry("all", "1", "TB/s") + constant_entry("node", "2", "GB/s") + constant_entry("ssd", "16", "GB/s") +
-    constant_entry("every", "10", "1");
+    constant_entry("every", "10", "1") + "[checkpoint]\n" + constant_entry("stall", "400", "ms") +
+    constant_entry("neighbor_stall", "20", "ms") + constant_entry("commit", "2", "s");
 
 model::Result<Reliability> read_reliability(const std::string& text) {
   const tests::TemporaryDirectory folder;
@@ -48,6 +49,9 @@ TEST(Reliability, ReadsRatesAndTimes) {
   EXPECT_EQ(data->swap_s, 30);
   EXPECT_EQ(data->storage.node, 2e9);
   EXPECT_EQ(data->storage.every, 10);
+  EXPECT_DOUBLE_EQ(data->storage.stall_s, 0.4);
+  EXPECT_DOUBLE_EQ(data->storage.neighbor_stall_s, 0.02);
+  EXPECT_EQ(data->storage.commit_s, 2);
 }
 
 TEST(Reliability, NamesTheEntryThatIsWrong) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -50,10 +51,10 @@ struct Example {
     answer.intervals = {{"half of it", 900, {9, 10, 11}, 0.89}, {"best", 1800, {9, 10, 11}, 0.9}};
     answer.spares = {{"", 2, {9, 10, 11}, 0.91}};
     answer.finish = sim::FinishBy{.days = 12,
-                                  .tried = {{32, 2, {20, 20, 21}, 0, ""}, {48, 0, {}, 0, "no"}},
-                                  .gpus = 64,
-                                  .fewest = 32,
-                                  .most = 128};
+                                  .tried = {{.gpus = 32, .step_s = 2, .days = {20, 20, 21}},
+                                            {.gpus = 48, .refused = true, .reason = "no"},
+                                            {.gpus = 64, .step_s = 1, .days = {9, 10, 11}, .in_time = 0.97}},
+                                  .gpus = 64};
   }
   CampaignReport report() const {
     return {.plan = plan, .step = step, .answer = answer, .reliability = reliability, .start = 20788};
@@ -67,6 +68,27 @@ TEST(CampaignReport, TextHasAllTables) {
                            "made up", "Checkpoints: asynchronous", "ramp (1.000 B"})
     EXPECT_THAT(text, HasSubstr(part));
   EXPECT_THAT(text, Not(HasSubstr("never")));
+}
+
+TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
+  Example example;
+  sim::FinishBy& finish = *example.answer.finish;
+  const auto words = [&] {
+    std::string text = campaign_text(example.report(), {});
+    std::ranges::replace(text, '\n', ' ');
+    const auto repeated = std::ranges::unique(text, [](char a, char b) { return a == ' ' && b == ' '; });
+    text.erase(repeated.begin(), repeated.end());
+    return text;
+  };
+  EXPECT_THAT(words(), HasSubstr("64 GPUs end by 2026-12-13 in nine of ten cases (the deadline holds with 97.0 %, p90 "
+                                 "11.0 days); fewer of those over which the batch divides do not; 1 could not be "
+                                 "predicted and was not looked at (48 GPUs: no)."));
+  finish.gpus.reset();
+  finish.tried.back() = {.gpus = 96, .refused = true, .reason = "too many"};
+  EXPECT_THAT(words(),
+              HasSubstr("No number of GPUs up to 32, over which the batch divides, ends by 2026-12-13 in nine "
+                        "of ten cases (on 32 the deadline holds with 0.0 %, p90 21.0 days); 2 could not be predicted "
+                        "and were not looked at (the nearest, 48 GPUs: no)."));
 }
 
 TEST(CampaignReport, NeverIsSaidAndIsNullInJson) {

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include "sim/campaign/predicted_run.h"
 #include "tests/support/campaign_inputs.h"
@@ -38,7 +40,8 @@ model::Result<model::StepResult> step_on_gpus(const Inputs& inputs) {
   return result;
 }
 
-model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOptions& options) {
+model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOptions& options,
+                                        const PredictStep& predict = step_on_gpus) {
   const auto on_gpus = [&](std::int64_t gpus) -> model::Result<Inputs> {
     Inputs scaled = inputs;
     scaled.plan.cluster.gpus = gpus;
@@ -47,7 +50,7 @@ model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOpti
     scaled.campaign = std::make_shared<const CampaignInput>(campaign);
     return scaled;
   };
-  return campaign_answer(inputs, *step_on_gpus(inputs), options, step_on_gpus, on_gpus);
+  return campaign_answer(inputs, *step_on_gpus(inputs), options, predict, on_gpus);
 }
 
 TEST(CampaignAnswer, AddsWhatFailuresCost) {
@@ -107,16 +110,64 @@ TEST(CampaignAnswer, RefusesPhasesThatDoNotAddUp) {
   EXPECT_THAT(model::to_string(answer_of(without, {.seeds = 1}).error()), testing::HasSubstr("tokens"));
 }
 
+// Returns the answer to a deadline where steps on the given numbers of GPUs cannot be predicted. The plan has 64 GPUs,
+// 2 to 128 divide its batch, and n need 8.83 days * 64 / n without failures.
+FinishBy finish_by(double days, const std::vector<std::int64_t>& refused, const std::vector<std::string>& keys = {},
+                   const PredictStep& step_of = step_on_gpus) {
+  const auto predict = [&](const Inputs& inputs) -> model::Result<model::StepResult> {
+    if (std::ranges::count(refused, inputs.plan.cluster.gpus) > 0) return model::infeasible("", "too many links", "");
+    return step_of(inputs);
+  };
+  return *answer_of(failing_inputs(keys, 20 * tests::day_s), {.seeds = 20, .finish_days = days}, predict)->finish;
+}
+
+std::vector<std::int64_t> gpus_of(const FinishBy& finish, bool refused) {
+  std::vector<std::int64_t> gpus;
+  for (const CampaignOnGpus& tried : finish.tried)
+    if (tried.refused == refused) gpus.push_back(tried.gpus);
+  return gpus;
+}
+
 TEST(CampaignAnswer, FindsTheFewestGpusInTime) {
-  const Inputs inputs = failing_inputs({}, 2 * tests::day_s);
-  // 64 GPUs need 8.83 days without failures, 32 twice as long.
-  const CampaignAnswer answer = answer_of(inputs, {.seeds = 20, .finish_days = 10}).value();
-  ASSERT_TRUE(answer.finish);
-  EXPECT_EQ(answer.finish->gpus, 64);
-  for (const CampaignOnGpus& tried : answer.finish->tried) EXPECT_EQ(tried.in_time >= 0.9, tried.gpus >= 64);
-  const CampaignAnswer never = answer_of(inputs, {.seeds = 5, .finish_days = 0.01}).value();
-  EXPECT_FALSE(never.finish->gpus);
-  EXPECT_GT(never.finish->most, 0);
+  for (const auto& [days, fewest] : {std::pair(40, 16), {20, 32}, {10, 64}, {5, 128}}) {
+    const FinishBy finish = finish_by(days, {});
+    EXPECT_EQ(finish.gpus, fewest);
+    for (const CampaignOnGpus& tried : finish.tried) EXPECT_EQ(tried.in_time >= 0.9, tried.gpus >= fewest);
+  }
+  const FinishBy never = finish_by(1, {});
+  EXPECT_FALSE(never.gpus);
+  EXPECT_EQ(gpus_of(never, false), (std::vector<std::int64_t>{64, 128}));
+}
+
+TEST(CampaignAnswer, WhatCannotBePredictedIsNotLookedAt) {
+  // 8 would be looked at first: between 4, which are late, and 16 it may be the answer, below 16 that are late not.
+  const FinishBy between = finish_by(40, {8});
+  EXPECT_EQ(between.gpus, 16);
+  EXPECT_EQ(gpus_of(between, true), std::vector<std::int64_t>{8});
+  EXPECT_EQ(between.tried[1].reason, "too many links");
+  EXPECT_TRUE(gpus_of(finish_by(20, {8}), true).empty());
+  // The plan itself ends in time, whatever else can be predicted.
+  const FinishBy alone = finish_by(10, {2, 4, 8, 16, 32, 128});
+  EXPECT_EQ(alone.gpus, 64);
+  EXPECT_EQ(gpus_of(alone, true), (std::vector<std::int64_t>{2, 4, 8, 16, 32}));
+  // A phase of 32 sequences cannot be divided over 128 GPUs, of which two hold a replica.
+  const FinishBy phases =
+      finish_by(5, {}, {R"(campaign.phase=[{name="a", share=0.1, global_batch_size=32}, {name="b"}])"});
+  EXPECT_FALSE(phases.gpus);
+  EXPECT_EQ(gpus_of(phases, false), std::vector<std::int64_t>{64});
+  EXPECT_EQ(gpus_of(phases, true), std::vector<std::int64_t>{128});
+}
+
+TEST(CampaignAnswer, GoesUpAsFarAsDaysFall) {
+  // Of 512 sequences, which take 70.6 days on 64 GPUs, steps on more than 128 take twice as long as on 64.
+  const auto step_of = [](const Inputs& inputs) {
+    auto step = step_on_gpus(inputs);
+    if (inputs.plan.cluster.gpus > 128) step->step.time_s = 160;
+    return step;
+  };
+  const std::vector<std::string> keys = {"batch.global_batch_size=512"};
+  EXPECT_EQ(gpus_of(finish_by(1, {}, keys, step_of), false), (std::vector<std::int64_t>{64, 128, 256, 512}));
+  EXPECT_TRUE(gpus_of(finish_by(1, {512}, keys, step_of), true).empty());  // 256 are too many already
 }
 
 TEST(CampaignAnswer, SaysWhyItNeverFinishes) {

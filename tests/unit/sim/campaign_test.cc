@@ -197,6 +197,19 @@ TEST(Campaign, ACheckpointIsOfUseOnceItIsWritten) {
   EXPECT_NEAR(expected_goodput(input), slow.mean_goodput, 0.002);
 }
 
+TEST(Campaign, ACheckpointWaitsForTheOneBefore) {
+  CampaignInput input = campaign_of(30, day_s);
+  input.checkpoint = {.stall_s = 0.01, .write_s = 300.01};  // sqrt(2 * 0.01 * a day) is 42 s
+  EXPECT_DOUBLE_EQ(campaign_run(input).checkpoint_interval_s, 300);
+  EXPECT_DOUBLE_EQ(closed_form_interval(input), 300);
+  input.checkpoint.interval_s = 300;
+  const CampaignResult longer = campaign_run(input);
+  input.checkpoint.interval_s = 60;
+  const CampaignResult asked = campaign_run(input);
+  EXPECT_DOUBLE_EQ(asked.checkpoint_interval_s, 300);
+  EXPECT_NEAR(asked.mean.checkpoint_s, longer.mean.checkpoint_s, 0.01 * longer.mean.checkpoint_s);
+}
+
 TEST(Campaign, CopiesOnNodesAreLostWithThem) {
   CampaignInput input = campaign_of(30, day_s);
   input.failures[0].repair_s = hour_s;
