@@ -17,6 +17,7 @@
 #include "model/result/comparison.h"
 #include "model/result/serving_result.h"
 #include "reports/text/compare/validation_report.h"
+#include "sim/analysis/measured_step.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
 #include "sim/whatif/grid.h"
@@ -30,7 +31,8 @@ struct StepRequest {
   std::optional<std::int64_t> seeds = {};          // of fidelity `cluster`: drawn fleets
   bool by_kernels = false;                         // the same: kernel by kernel
   bool with_interval = true;
-  sim::IntervalOptions interval = {};  // its seed is also that of the first fleet
+  sim::IntervalOptions interval = {};             // its seed is also that of the first fleet
+  std::optional<sim::Measurement> measured = {};  // which is held against the interval
 };
 // Simulates a step with its interval. One call at a time may use SimGrid (sim/network/simgrid_loop.h).
 model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request);

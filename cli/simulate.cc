@@ -45,6 +45,7 @@ struct SimulateArguments {
   bool no_interval = false;
   sim::IntervalOptions interval;
   std::string trace_ranks;
+  std::optional<std::string> measured, measured_memory;
   std::optional<std::string> record;  // a folder or a file
   std::optional<std::int64_t> seeds;  // of --fidelity cluster
   bool kernels = false;
@@ -171,6 +172,8 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   TRY(sim::add_spread(inputs, simulation.result, interval));
+  if (request.measured)
+    simulation.result.measured = TRY(sim::measured_step(inputs, simulation.result, *request.measured));
   return simulation;
 }
 
@@ -189,14 +192,17 @@ model::Result<int> run(const SimulateArguments& arguments) {
   const Patience patience;
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   TRY(check_fidelity(arguments, fidelity));
+  std::optional<sim::Measurement> measured;
+  if (arguments.measured) measured = TRY(sim::parse_measurement(*arguments.measured, arguments.measured_memory));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   inputs.every_link = arguments.every_link;
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
+  if (inputs.fabric) TRY(topologies::check_domain(*inputs.fabric, inputs.plan));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const auto record = TRY(recording(arguments, inputs, fidelity));
   const auto simulation = TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels,
-                                                    !arguments.no_interval, arguments.interval}));
+                                                    !arguments.no_interval, arguments.interval, measured}));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
@@ -245,6 +251,12 @@ void add_simulate(CLI::App& root, int& exit_code) {
   verb->add_option("--seed", arguments->interval.seed, "Of those predictions, and of the first fleet")
       ->check(CLI::Range(1, 1'000'000'000))
       ->capture_default_str();
+  CLI::Option* measured = verb->add_option(
+      "--measured", arguments->measured,
+      "A measured step, to hold against the interval: 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, 41% MFU");
+  verb->add_option("--measured-memory", arguments->measured_memory,
+                   "With --measured: the peak of the fullest GPU as nvidia-smi states it, 71GB or 68000MiB")
+      ->needs(measured);
   verb->add_option("--record", arguments->record,
                    "Write the prediction to a ledger before it is measured: a folder or a new file")
       ->expected(0, 1)
@@ -256,6 +268,7 @@ void add_simulate(CLI::App& root, int& exit_code) {
       "  plumbline simulate deepseek-v3-2048xh800 --set overlap.communication_sms=24 --trace step.json.gz\n"
       "  plumbline simulate deepseek-v3-2048xh800 --trace rank3.json.gz --trace-ranks 3\n"
       "  plumbline simulate deepseek-v3-2048xh800 --fidelity cluster --seeds 4\n"
+      "  plumbline simulate llama-3-8b-64xh800 --measured 480TFLOP/s --measured-memory 71GB\n"
       "  plumbline simulate my-plan.toml --record");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }

@@ -67,10 +67,12 @@ class SignalWatch {
 class Engine {
  public:
   std::string simulate(const py::object& plan, const py::object& set, const std::string& fidelity, bool interval,
-                       std::size_t draws, std::uint64_t seed, std::optional<std::int64_t> seeds) {
+                       std::size_t draws, std::uint64_t seed, std::optional<std::int64_t> seeds,
+                       const std::optional<std::string>& measured, const std::optional<std::string>& measured_memory) {
     const PlanInput input = plan_input(plan, set);
     return run([&]() -> Result<std::string> {
       cli::StepRequest request{.fidelity = TRY(sim::parse_fidelity(fidelity)), .seeds = seeds};
+      if (measured) request.measured = TRY(sim::parse_measurement(*measured, measured_memory));
       request.with_interval = interval;
       request.interval = {.draws = draws, .seed = seed};
       InputsReader reader;

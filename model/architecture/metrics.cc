@@ -3,7 +3,6 @@
 #include <map>
 
 #include "model/cost/work.h"
-#include "model/layers/blocks.h"
 
 namespace plumbline::model {
 
@@ -88,6 +87,17 @@ ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequen
     metrics.prediction_parameters = static_cast<double>(architecture.multi_token_prediction_layers) * each;
   }
   return metrics;
+}
+
+double recomputed_flops_per_token(const Architecture& architecture, std::int64_t sequence_length, BlockKind kind,
+                                  const RecomputePolicy& policy, bool causal) {
+  LayerContext context = whole_model(architecture, sequence_length);
+  context.recompute = policy;
+  const Graph graph = make_block(kind, context);
+  double total = 0;
+  for (const Operator& op : graph.operators)
+    if (op.recomputed) total += flops(graph, op, 1, causal).value();
+  return total / static_cast<double>(sequence_length);
 }
 
 }  // namespace plumbline::model

@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "model/architecture/architecture.h"
+#include "model/graph/recompute.h"
+#include "model/layers/blocks.h"
 
 namespace plumbline::model {
 
@@ -20,5 +22,9 @@ struct ModelMetrics {
 
 // Counts a model for one sequence length, independently of any parallelism.
 ModelMetrics model_metrics(const Architecture& architecture, std::int64_t sequence_length);
+
+// Returns the FLOPs per token that a block computes again under a policy, with attention in full or causally.
+double recomputed_flops_per_token(const Architecture& architecture, std::int64_t sequence_length, BlockKind kind,
+                                  const RecomputePolicy& policy, bool causal);
 
 }  // namespace plumbline::model

@@ -12,6 +12,7 @@
 #include "model/economics/ownership.h"
 #include "model/economics/prices.h"
 #include "model/result/cluster_spread.h"
+#include "model/result/measured_step.h"
 #include "model/result/prediction_interval.h"
 #include "model/schedule/schedule.h"
 
@@ -140,6 +141,7 @@ struct StepResult {
   std::vector<LostTime> lost;                         // on that rank; bound and lost times add up to the step's
   std::optional<double> flops_at_peak_s;              // FLOPs of the busiest rank at the device's peak
   std::optional<PredictionInterval> interval;         // where it was asked for
+  std::optional<MeasuredStep> measured;               // where a measurement was given
   std::optional<ClusterSpread> cluster;               // of a step on every GPU
   std::optional<std::array<double, 2>> power_span_s;  // of the step under a lower power limit (sim/whatif/power_span.h)
   std::optional<RunCost> run;

@@ -185,6 +185,11 @@ class Result(LinesAnswer, MemoryAnswer):
         return self.step.get("breakdown_s") or {}
 
     @property
+    def measured(self) -> Optional[Dict[str, Any]]:
+        """The measured step against this prediction; None where none was given."""
+        return self._data.get("measured")
+
+    @property
     def interval(self) -> Optional[Dict[str, Any]]:
         """P10, P50 and P90 of time, rates, cost and memory; None where none was asked for."""
         interval = self._data["interval"]

@@ -26,16 +26,21 @@ def _file_of(plan: Any) -> str:
 
 
 def simulate(plan: PlanLike, *, fidelity: str = "step", interval: bool = True, draws: int = 128, seed: int = 1,
-             seeds: Optional[int] = None, set: Optional[Mapping[str, Any]] = None, **keys: Any) -> Result:
+             seeds: Optional[int] = None, measured: Optional[str] = None, measured_memory: Optional[str] = None,
+             set: Optional[Mapping[str, Any]] = None, **keys: Any) -> Result:
     """Predicts one training step, as `plumbline simulate` does.
 
     plan: a dict, the path or shipped name of a plan, TOML text, or the result of another one.
     fidelity: closed-form, step, or cluster, which draws `seeds` fleets.
     interval: P10, P50 and P90 from so many `draws`; they take most of the time.
+    measured: a measured step to hold against the interval, as `--measured` ("2.1s", "230TFLOP/s"), and the peak of its
+        fullest GPU (`measured_memory="71GB"`).
     set, keys: changes of the plan, `set={"parallelism.pipeline": 8}` or `parallelism__pipeline=8`.
     """
     plan = plan_argument(plan)
-    text = _engine.simulate(plan, changes(set, keys), fidelity, interval, draws, seed, seeds)
+    if measured is None and measured_memory is not None:
+        raise TypeError("measured_memory needs a measured step: measured=\"2.1s\"")
+    text = _engine.simulate(plan, changes(set, keys), fidelity, interval, draws, seed, seeds, measured, measured_memory)
     return Result(text, _file_of(plan))
 
 

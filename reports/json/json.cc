@@ -12,6 +12,7 @@
 #include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/quantities.h"
+#include "reports/text/step/measured_report.h"
 #include "reports/text/step/run_report.h"
 
 namespace plumbline::reports {
@@ -114,6 +115,39 @@ Json interval_of(const std::optional<model::PredictionInterval>& known) {
                              {"measurement", text_or_null<Json>(part.measurement)},
                              {"half_width_after", value_of(part.half_width_after)}});
   return json;
+}
+
+std::string_view word_of(model::MeasuredVerdict verdict) {
+  static constexpr std::array<std::string_view, 4> words = {"as-predicted", "slower", "faster", "impossible"};
+  return words[static_cast<std::size_t>(verdict)];
+}
+
+Json measured_of(const model::StepResult& result) {
+  if (!result.measured) return nullptr;
+  constexpr double hundred = 100;
+  const model::MeasuredStep& measured = *result.measured;
+  Json conventions = Json::array(), causes = Json::array();
+  for (const model::RateConvention& one : measured.conventions)
+    conventions.push_back({{"convention", one.name}, {"step_s", one.time_s}});
+  for (const model::MeasuredCause& one : measured.causes)
+    causes.push_back({{"cause", one.name},
+                      {"step_s", one.time_s},
+                      {"reaches", one.reaches},
+                      {"try", text_or_null<Json>(one.remedy)}});
+  Json memory;
+  if (measured.memory)
+    memory = {{"peak_bytes", measured.memory->peak_bytes},
+              {"percentile", measured.memory->share_below * hundred},
+              {"sentence", memory_verdict(*measured.memory)}};
+  return {{"given", measured.given},
+          {"step_s", measured.time_s},
+          {"percentile", measured.share_below * hundred},
+          {"verdict", word_of(measured.verdict)},
+          {"sentence", verdict_sentence(measured, result.bound_s.value_or(0))},
+          {"convention", conventions.empty() ? Json(nullptr) : conventions[0]["convention"]},
+          {"conventions", conventions},
+          {"causes", causes},
+          {"memory", memory}};
 }
 
 Json price_of(const model::Known<model::HourlyPrice>& known) {
@@ -221,7 +255,14 @@ Json levels_of(const model::RankLevels& levels) {
 }
 
 Json change_of(const model::MemoryChange& change) {
-  return {{"set", change.settings}, {"peak_bytes", change.peak_bytes}, {"peak_operator", change.peak_operator}};
+  return {{"set", change.settings},
+          {"peak_bytes", change.peak_bytes},
+          {"peak_operator", change.peak_operator},
+          {"step_ratio", value_of(change.step_ratio)},
+          {"allocated_bytes", change.allocated_bytes},
+          {"unused_low_bytes", change.unused_low_bytes},
+          {"unused_high_bytes", change.unused_high_bytes},
+          {"margin_bytes", change.margin_bytes}};
 }
 
 Json advice_of(const model::MemoryAdvice& advice) {
@@ -311,7 +352,9 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
 }  // namespace
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
-  return document("simulate", result_of(result, plan));
+  Json json = result_of(result, plan);
+  json["measured"] = measured_of(result);
+  return document("simulate", json);
 }
 
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,8 +15,10 @@
 #include "model/memory/memory.h"
 #include "model/memory/memory_reserve.h"
 #include "model/plan/layout.h"
+#include "model/plan/software.h"
 #include "model/program/compile.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/predictor.h"
 #include "sim/predict/stage_balance.h"
 
 namespace plumbline::sim {
@@ -48,7 +51,8 @@ void add_degrees(const Plan& plan, std::vector<Settings>& changes) {
   const auto& degrees = plan.parallelism;
   constexpr std::int64_t last_zero_stage = 3;
   for (std::int64_t stage = degrees.zero_stage + 1; stage <= last_zero_stage; ++stage)
-    changes.push_back({fmt::format("parallelism.zero_stage={}", stage)});
+    if (model::software_has(plan, "parallelism.zero_stage", std::to_string(stage)))
+      changes.push_back({fmt::format("parallelism.zero_stage={}", stage)});
   for (std::int64_t size = plan.batch.micro_batch_size / 2; size >= 1; size /= 2)
     changes.push_back({fmt::format("batch.micro_batch_size={}", size)});
   for (const model::Degree& degree : model::parallel_degrees) {
@@ -74,8 +78,26 @@ void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
     if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
 }
 
-// Returns nothing when the changed plan has no valid layout.
-std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings) {
+constexpr double unknown = std::numeric_limits<double>::infinity();
+
+// Adds what the rank takes that needs most at least. `unlimited` is the memory on a device without limit.
+void add_parts(const model::Memory& unlimited, double capacity, MemoryChange& change) {
+  const model::RankMemory& rank = *std::ranges::max_element(unlimited.ranks, {}, &model::RankMemory::low_bytes);
+  const double used = rank.allocated_bytes + rank.library_bytes;
+  change.allocated_bytes = rank.allocated_bytes;
+  change.unused_low_bytes = std::max(rank.low_bytes - used, 0.0);
+  change.unused_high_bytes = rank.high_bytes - used;
+  change.margin_bytes = capacity - rank.low_bytes;
+}
+
+double closed_form_s(Predictor& predictor, const Plan& plan) {
+  const auto estimate = predictor.closed_form(plan);
+  return estimate ? estimate->step.time_s : unknown;
+}
+
+// Returns nothing when the changed plan has no valid layout. `own_s` is the time of the plan's own step.
+std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text, Settings settings,
+                                     Predictor& predictor, double own_s) {
   auto plan = model::read_plan(plan_text, inputs.plan.file, settings);
   if (!plan) return std::nullopt;
   inputs.plan = with_balanced_stages(std::move(*plan), inputs);
@@ -83,10 +105,17 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
   if (!layout) return std::nullopt;
   const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return std::nullopt;
-  const model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster.device);
+  model::Device& device = inputs.cluster.device;
+  const std::vector<model::SlotMemory> slots = model::slot_memories(*program);
+  const model::Memory memory = model::memory(inputs.plan, *layout, *program, device, slots);
   const model::RankMemory* fullest = model::fullest_rank(memory);
   if (fullest == nullptr) return std::nullopt;
-  return MemoryChange{std::move(settings), memory.peak_bytes, fullest->peak_operator};
+  MemoryChange change{std::move(settings), memory.peak_bytes, fullest->peak_operator};
+  device.memory = model::Bytes(std::numeric_limits<double>::infinity());
+  add_parts(model::memory(inputs.plan, *layout, *program, device, slots), memory.capacity_bytes, change);
+  const double step_s = memory.fits ? closed_form_s(predictor, inputs.plan) : unknown;
+  if (step_s < unknown && own_s < unknown) change.step_ratio = step_s / own_s;
+  return change;
 }
 
 }  // namespace
@@ -104,9 +133,11 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
   model::MemoryAdvice advice;
   const std::string text = model::to_toml(inputs.plan);
   const double capacity = inputs.cluster.device.memory.value();
-  const auto own = evaluate(inputs, text, {});
+  Predictor predictor(inputs);
+  const double own_s = closed_form_s(predictor, inputs.plan);
+  const auto own = evaluate(inputs, text, {}, predictor, own_s);
   for (Settings& settings : changes) {
-    auto change = evaluate(inputs, text, std::move(settings));
+    auto change = evaluate(inputs, text, std::move(settings), predictor, own_s);
     if (!change) continue;
     ++advice.tried;
     if (change->peak_bytes <= capacity)
@@ -115,7 +146,9 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
       advice.closest = std::move(change);
   }
   if (!advice.fitting.empty()) advice.closest.reset();
-  std::ranges::stable_sort(advice.fitting, std::ranges::greater{}, &MemoryChange::peak_bytes);
+  std::ranges::stable_sort(advice.fitting, {}, [](const MemoryChange& change) {
+    return std::pair(change.step_ratio.value_or(unknown), -change.peak_bytes);
+  });
   return advice;
 }
 

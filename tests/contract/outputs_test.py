@@ -28,6 +28,7 @@ SCHEMAS = ROOT / "reports/schema"
 COMMANDS = [
     "simulate deepseek-v3-2048xh800 --json -",
     "simulate deepseek-v3-2048xh800 --fidelity closed-form --no-interval --json -",
+    "simulate llama-3-8b-64xh800 --measured 41% --measured-memory 71GB --json -",
     "simulate llama-3-8b-64xh800 --fidelity cluster --seeds 2 --json -",
     "simulate llama-3-8b-fsdp-64xh100 --set run.tokens=1e12 --set run.goodput='\"campaign\"' --json -",
     "simulate llama-3-8b-64xh800 --set batch.micro_batch_size=16 --json -",

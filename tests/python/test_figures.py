@@ -31,6 +31,14 @@ class Figures(unittest.TestCase):
             "simulate", "deepseek-v3-2048xh800", "--fidelity", "closed-form", "--no-interval", "--set",
             "routing.imbalance=0.1", "--set", "overlap.communication_sms=24", "--set", "model.vocab_size=64000"))
 
+    def test_simulate_measured(self):
+        found = plumbline.simulate("llama-3-8b-64xh800", measured="41%", measured_memory="71GB")
+        self.assertEqual(found.to_dict(), command("simulate", "llama-3-8b-64xh800", "--measured", "41%",
+                                                  "--measured-memory", "71GB"))
+        self.assertEqual(found.measured["given"], "41%")
+        with self.assertRaises(TypeError):
+            plumbline.simulate("llama-3-8b-64xh800", measured_memory="71GB")
+
     def test_simulate_cluster(self):
         found = plumbline.simulate("llama-3-8b-64xh800", fidelity="cluster", seeds=2, seed=3, draws=16)
         self.assertEqual(found.to_dict(), command("simulate", "llama-3-8b-64xh800", "--fidelity", "cluster", "--seeds",

@@ -5,7 +5,9 @@
 #include <array>
 #include <functional>
 #include <numeric>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
@@ -54,12 +56,14 @@ std::size_t part_of(const model::Parameter& constant) {
 
 // A recipe takes a constant from the profile of a neighbor with the source "as h100 (345.6 GB/s, fitted)"
 // (calibrate/fit/recipe/neighbor_step.cc). Of another constant of its own, whose name has a dot, it writes the same.
+// What is assumed there was measured on no GPU.
 bool is_transferred(const model::Parameter& constant) {
   constexpr std::string_view as = "as ";
   const std::string_view source = constant.source;
   const std::size_t end = source.find(" (");
   if (!source.starts_with(as) || end == std::string_view::npos) return false;
-  return source.substr(as.size(), end - as.size()).find_first_of(" .") == std::string_view::npos;
+  return source.substr(as.size(), end - as.size()).find_first_of(" .") == std::string_view::npos &&
+         !source.substr(0, source.find(')')).ends_with(to_string(model::Evidence::assumed));
 }
 
 Origin origin_of(const CoveredStep& step, const model::Parameter& constant) {
@@ -82,51 +86,56 @@ std::string_view origin_name(const CoveredStep& step, const model::Parameter& co
 std::string parts_table(const std::array<Shares, parts.size()>& shares) {
   Table table("part | >share | >this GPU | >another GPU | >stated | >assumed | to measure");
   Shares sums{};
-  const auto row = [&](std::string_view name, const Shares& of, std::string_view measure) {
-    std::vector<std::string> cells = {std::string(name), percent(sum(of))};
+  const auto row = [&](std::string_view name, double all, const Shares& of, std::string_view measure = "") {
+    std::vector<std::string> cells = {std::string(name), percent(all)};
     for (const double share : of) cells.push_back(share_text(share));
     cells.emplace_back(measure);
     table.add(std::move(cells));
   };
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (sum(shares[i]) < shown_share) continue;
     std::ranges::transform(sums, shares[i], sums.begin(), std::plus<>());
-    const bool known = sum(shares[i]) - shares[i][static_cast<std::size_t>(Origin::here)] < shown_share;
-    row(parts[i].name, shares[i], known ? "" : parts[i].measure);
+    const double all = sum(shares[i]);
+    const bool known = all - shares[i][static_cast<std::size_t>(Origin::here)] < shown_share;
+    if (all >= shown_share) row(parts[i].name, all, shares[i], known ? "" : parts[i].measure);
   }
+  const double rest_of_step = std::max(0.0, 1 - sum(sums));
+  if (rest_of_step >= shown_share) row("not divided", rest_of_step, {});
   table.add_rule();
-  row("step", sums, "");
+  row("step", sum(sums) + rest_of_step, sums);
   return table.to_string();
 }
 
 }  // namespace
 
+std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
+                            std::size_t most, bool sources) {
+  if (entries.empty()) return "";
+  const std::size_t shown = std::min(most, entries.size());
+  Table table(fmt::format("constant | >value | unit | kind | >share{}", sources ? " | source" : ""));
+  for (const model::ProvenanceEntry& entry : std::span(entries).first(shown)) {
+    const model::Parameter& constant = entry.parameter;
+    std::vector<std::string> cells = {constant.name, fmt::format("{:.5g}", constant.value), constant.unit,
+                                      std::string(to_string(constant.kind)), percent(entry.share_of_step)};
+    if (sources) cells.push_back(constant.source);
+    table.add(std::move(cells));
+  }
+  return paragraph(fmt::format("{} ({} of {}):", title, shown, entries.size())) + table.to_string();
+}
+
 std::string coverage_text(const CoveredStep& step) {
   std::array<Shares, parts.size()> shares{};
-  std::vector<const model::ProvenanceEntry*> missing;
+  std::vector<model::ProvenanceEntry> missing;
   for (const model::ProvenanceEntry& entry : step.result.provenance) {
     const Origin origin = origin_of(step, entry.parameter);
     shares[part_of(entry.parameter)][static_cast<std::size_t>(origin)] += entry.share_of_step;
-    if (origin != Origin::here && entry.share_of_step >= shown_share) missing.push_back(&entry);
+    if (origin != Origin::here && entry.share_of_step >= shown_share) missing.push_back(entry);
   }
-  std::string out =
-      paragraph(fmt::format("{} on {}, {}: the share of the step that depends on a part's constants, by where these "
-                            "come from.",
-                            model_name(step.plan), hardware(step.plan, step.device), constants_words(step.result))) +
-      parts_table(shares);
-  if (missing.empty()) return out;
-  std::ranges::stable_sort(missing, std::ranges::greater(), [](const auto* entry) { return entry->share_of_step; });
-  const std::size_t shown = std::min(most_shown, missing.size());
-  out += paragraph(shown < missing.size()
-                       ? fmt::format("Not measured on this GPU, the {} largest of {}:", shown, missing.size())
-                       : "Not measured on this GPU:");
-  Table constants("constant | >share | from | source");
-  for (std::size_t i = 0; i < shown; ++i) {
-    const model::Parameter& constant = missing[i]->parameter;
-    constants.add(
-        {constant.name, percent(missing[i]->share_of_step), std::string(origin_name(step, constant)), constant.source});
-  }
-  return out + constants.to_string();
+  return paragraph(fmt::format(
+             "{} on {}, {}: shares of the step, the time of rank 0's kernels and of transfers that it waits for, by "
+             "the constants that give it and where these come from. Bubble, messages between stages and optimizer rest "
+             "on all constants and are not divided.",
+             model_name(step.plan), hardware(step.plan, step.device), constants_words(step.result))) +
+         parts_table(shares) + constants_table("Not measured on this GPU", missing, most_shown, true);
 }
 
 std::string coverage_csv(const CoveredStep& step) {

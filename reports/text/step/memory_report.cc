@@ -30,27 +30,72 @@ std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
   return ranks;
 }
 
+bool has_interval(const model::RankMemory& rank) { return rank.high_bytes > rank.low_bytes; }
+
+// Returns what a rank needs when its allocator has returned all that it can, which decides whether it fits.
+double least_bytes(const model::RankMemory& rank) { return has_interval(rank) ? rank.low_bytes : rank.peak_bytes; }
+
+// Returns whether an allocator fills the device, so that the peak of a plan that fits is the device.
+bool filled(const model::Memory& memory) {
+  constexpr double nearly_all = 0.999;
+  return memory.fits && memory.peak_bytes > nearly_all * memory.capacity_bytes;
+}
+
+const model::RankMemory* tightest_rank(const model::Memory& memory) {
+  const auto found = std::ranges::max_element(memory.ranks, {}, least_bytes);
+  return found == memory.ranks.end() ? nullptr : &*found;
+}
+
+const model::RankMemory* described_rank(const model::Memory& memory) {
+  return filled(memory) ? tightest_rank(memory) : model::fullest_rank(memory);
+}
+
 std::string verdict(const model::Memory& memory) {
-  std::string text = fmt::format("{}: peak {} GB of {} GB", memory.fits ? "Fits" : "DOES NOT FIT",
-                                 gigabytes(memory.peak_bytes), gigabytes(memory.capacity_bytes));
-  if (memory.capacity_bytes > 0) text += fmt::format(" ({})", percent(memory.peak_bytes / memory.capacity_bytes));
-  if (const model::RankMemory* fullest = model::fullest_rank(memory)) {
-    text += fmt::format(", on rank {}", fullest->rank);
-    if (!fullest->peak_operator.empty()) text += fmt::format(" at {}", fullest->peak_operator);
-    if (!fullest->largest.empty()) text += fmt::format("; largest item: {}", fullest->largest);
+  const model::RankMemory* rank = described_rank(memory);
+  const bool least = rank != nullptr && filled(memory);
+  const double bytes = least ? least_bytes(*rank) : memory.peak_bytes;
+  std::string text = fmt::format("{}: {} {} GB of {} GB", memory.fits ? "Fits" : "DOES NOT FIT",
+                                 least ? "needs" : "peak", gigabytes(bytes), gigabytes(memory.capacity_bytes));
+  if (memory.capacity_bytes > 0) text += fmt::format(" ({})", percent(bytes / memory.capacity_bytes));
+  if (rank != nullptr) {
+    if (memory.fits)
+      text += fmt::format(", margin {} GB", gigabytes(memory.capacity_bytes - least_bytes(*tightest_rank(memory))));
+    text += fmt::format(", on rank {}", rank->rank);
+    if (!rank->peak_operator.empty()) text += fmt::format(" at {}", rank->peak_operator);
+    if (!rank->largest.empty()) text += fmt::format("; largest item: {}", rank->largest);
   }
   return text + ".";
 }
 
-// Returns what the software of the fullest rank states, and the interval of its peak; "" where none is known.
+// Returns what the software of that rank states, and the interval of its peak, else what is too much; "" where neither
+// is known.
 std::string allocator(const model::Memory& memory) {
-  const model::RankMemory* fullest = model::fullest_rank(memory);
-  if (fullest == nullptr || fullest->high_bytes <= fullest->low_bytes) return "";
-  return paragraph(fmt::format(
-      "Of it tensors take {} GB, which a framework prints as allocated, and its allocator holds {} GB, printed as "
-      "reserved; nvidia-smi shows all. By how much of it lies unused the peak is between {} and {} GB.",
-      gigabytes(fullest->allocated_bytes), gigabytes(fullest->segments_bytes), gigabytes(fullest->low_bytes),
-      gigabytes(fullest->high_bytes)));
+  const model::RankMemory* rank = described_rank(memory);
+  if (rank == nullptr) return "";
+  const std::string tensors = gigabytes(rank->allocated_bytes);
+  if (has_interval(*rank))
+    return paragraph(fmt::format(
+        "Of it tensors take {} GB, which a framework prints as allocated, and its allocator holds {} GB, printed as "
+        "reserved; nvidia-smi shows all. By how much of it lies unused the peak is between {} and {} GB. The margin is "
+        "what is left with the least.",
+        tensors, gigabytes(rank->segments_bytes), gigabytes(rank->low_bytes), gigabytes(rank->high_bytes)));
+  if (memory.fits || rank->allocated_bytes == 0) return "";
+  return paragraph(
+      fmt::format("Of it tensors take {} GB, driver and libraries {} GB, and the allocator holds {} GB in "
+                  "addition.",
+                  tensors, gigabytes(rank->library_bytes), gigabytes(rank->segments_bytes - rank->allocated_bytes)));
+}
+
+std::string unused(const model::MemoryChange& change) {
+  const std::string low = gigabytes(change.unused_low_bytes), high = gigabytes(change.unused_high_bytes);
+  return low == high ? low : fmt::format("{} to {}", low, high);
+}
+
+std::vector<std::string> change_row(const model::MemoryChange& change) {
+  const bool fsdp = std::ranges::find(change.settings, "parallelism.zero_stage=3") != change.settings.end();
+  return {fmt::format("{}{}", fmt::join(change.settings, ", "), fsdp ? "  (FSDP)" : ""),
+          change.step_ratio ? signed_percent(*change.step_ratio - 1) : "-", gigabytes(change.allocated_bytes),
+          unused(change), gigabytes(change.margin_bytes)};
 }
 
 constexpr std::size_t plot_width = 72, plot_height = 18;
@@ -98,7 +143,7 @@ std::string memory_summary(const model::Memory& memory, Style style) {
     table.add({fmt::format("{}", rank.rank), stage_list(rank), gigabytes(rank.parameters_bytes),
                gigabytes(rank.gradients_bytes), gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes),
                gigabytes(rank.temporary_bytes), gigabytes(rank.communication_bytes), gigabytes(rank.reserve_bytes),
-               gigabytes(rank.peak_bytes), gigabytes(memory.capacity_bytes - rank.peak_bytes), over ? "over" : ""});
+               gigabytes(rank.peak_bytes), gigabytes(memory.capacity_bytes - least_bytes(rank)), over ? "over" : ""});
   }
   out += table.to_string();
   if (ranks.size() < memory.ranks.size()) {
@@ -109,11 +154,6 @@ std::string memory_summary(const model::Memory& memory, Style style) {
 
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style) {
   std::string out = heading("What single change would make it fit", style);
-  const auto row = [](const model::MemoryChange& change) -> std::vector<std::string> {
-    const bool fsdp = std::ranges::find(change.settings, "parallelism.zero_stage=3") != change.settings.end();
-    return {fmt::format("{}{}", fmt::join(change.settings, ", "), fsdp ? "  (FSDP)" : ""),
-            gigabytes(change.peak_bytes)};
-  };
   if (advice.fitting.empty()) {
     out += paragraph(fmt::format("None of the {} changes that were tried.", advice.tried));
     if (!advice.closest) return out;
@@ -121,14 +161,17 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
            paragraph(fmt::format("Closest: {}, which needs {} GB of {} GB.", fmt::join(advice.closest->settings, ", "),
                                  gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
   }
-  Table table("--set | >peak");
+  Table table("--set | >step | >tensors | >unused | >margin");
   const std::size_t shown = std::min(advice.fitting.size(), most_changes);
-  for (std::size_t i = 0; i < shown; ++i) table.add(row(advice.fitting[i]));
+  for (std::size_t i = 0; i < shown; ++i) table.add(change_row(advice.fitting[i]));
   out += table.to_string();
-  return out + paragraph(fmt::format("{} of the {} changes that were tried fit{}; the smallest in memory first. What "
-                                     "they cost in time, `simulate` shows.",
+  return out + paragraph(fmt::format("{} of the {} changes that were tried fit{}; the cheapest first. Step: its time "
+                                     "against that of the plan, by the closed form. Unused: what the allocator holds "
+                                     "in addition to tensors. Margin: what tensors, driver, libraries and the least "
+                                     "unused leave of {} GB.",
                                      advice.fitting.size(), advice.tried,
-                                     shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : ""));
+                                     shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : "",
+                                     gigabytes(capacity_bytes)));
 }
 
 LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model) {

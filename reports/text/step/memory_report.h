@@ -11,14 +11,15 @@
 
 namespace plumbline::reports {
 
-// Returns the table of ranks (of more than 16 those with the highest peaks) and the verdict.
+// Returns the table of ranks (of more than 16 those with the highest peaks) and the verdict. What is free and the
+// margin are left when allocators have returned all that they can.
 std::string memory_summary(const model::Memory& memory, Style style = {});
 
 // Returns one rank over the step as stacked columns of letters, each the moment of highest use of its ops. The capacity
 // is a dashed line, and the legend explains the letters.
 std::string memory_plot(const model::RankLevels& levels, double capacity_bytes, Style style = {});
 
-// Returns the changes that would make the plan fit, or the one that comes closest.
+// Returns the changes that would make the plan fit with what they cost, or the one that comes closest.
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style = {});
 
 // Returns one rank over the step as lines.

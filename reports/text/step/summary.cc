@@ -11,6 +11,7 @@
 #include "reports/text/step/describe.h"
 #include "reports/text/step/detail/cluster_report.h"
 #include "reports/text/step/interval_report.h"
+#include "reports/text/step/measured_report.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/run_report.h"
 #include "reports/text/table.h"
@@ -153,19 +154,9 @@ std::string evidence_section(const std::vector<model::ProvenanceEntry>& provenan
   }
   std::string out = paragraph(text + ".");
   if (const std::string stack = stack_share(provenance); !stack.empty()) out += paragraph(stack);
-  const auto entries = unmeasured(provenance);
-  if (entries.empty()) return out;
-  const std::size_t shown = std::min(entries.size(), most_unmeasured);
-  out += shown < entries.size()
-             ? paragraph(fmt::format("Not measured (the {} with the largest shares of {}):", shown, entries.size()))
-             : paragraph("Not measured:");
-  Table table("constant | >value | unit | kind | >share");
-  for (std::size_t i = 0; i < shown; ++i) {
-    const model::Parameter& parameter = entries[i].parameter;
-    table.add({parameter.name, fmt::format("{:.5g}", parameter.value), parameter.unit,
-               std::string(model::to_string(parameter.kind)), percent(entries[i].share_of_step)});
-  }
-  return out + table.to_string();
+  const std::string table = constants_table("Not measured", unmeasured(provenance), most_unmeasured, false);
+  if (table.empty()) return out;
+  return out + table + paragraph("plumbline show coverage PLAN has their sources, and what measures each part.");
 }
 
 }  // namespace
@@ -183,6 +174,7 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
 std::string summary(const model::StepResult& result, const model::Plan& plan,
                     const std::vector<Comparison>& comparisons, Style style) {
   std::string out = title(result, plan, style) + headline(result);
+  if (result.measured) out += heading("Measured", style) + measured_section(result);
   if (result.cluster) out += heading("Every GPU of the cluster", style) + cluster_section(result, comparisons);
   out += heading("Where the time goes (rank 0)", style) + slots_table(result.step);
   if (!result.step.breakdown.empty()) {

@@ -1,7 +1,9 @@
 // The report of a step in a terminal: lines of at most 80 columns, aligned tables.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/plan/plan.h"
@@ -21,6 +23,11 @@ std::string training_summary(const model::StepResult& result, const model::Plan&
 // Returns predicted and published values with the error; "" when there is nothing to compare.
 std::string comparison_table(const std::vector<Comparison>& comparisons, Style style = {});
 
+// Returns the first `most` of the constants, which have the largest share first, below a title, with their sources or
+// without; "" where there are none.
+std::string constants_table(std::string_view title, const std::vector<model::ProvenanceEntry>& entries,
+                            std::size_t most, bool sources);
+
 // A predicted step, the cluster's device, and the devices for which the constants of its profile hold (none: any).
 struct CoveredStep {
   const model::StepResult& result;
@@ -31,7 +38,8 @@ struct CoveredStep {
 
 // Returns a table of the parts of a step: the share of the step that depends on constants measured on this GPU (or
 // fitted to what was), transferred from another one, stated by somebody (published, datasheets, sources of software) or
-// assumed, and what to measure. Below it are the largest constants that were not measured on this GPU.
+// assumed, and what to measure; what is left depends on no single constant. Below it are the largest constants that
+// were not measured on this GPU.
 std::string coverage_text(const CoveredStep& step);
 
 // Returns a row for each constant on which the step depends.

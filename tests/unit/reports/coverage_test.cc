@@ -17,6 +17,7 @@ model::StepResult with_constants() {
   result.provenance = {constant("gemm.bf16.k_time", fitted, "two thirds of 400 GEMMs", 0.5),
                        constant("memory.norm.bandwidth", assumed, "as h100 (2.9 TB/s, measured); the same memory", 0.2),
                        constant("network.nic_rate", assumed, "as exchange.dispatch.nic_rate (47.8 GB/s, fitted)", 0.1),
+                       constant("exchange.notify", assumed, "as h100 (3.7 us, assumed), by device.sms 148/132", 0.06),
                        constant("collective.ring.ll.network_hop", published, "NCCL src/graph/tuning.cc", 0.05),
                        constant("kernel.rmsnorm.passes", fitted, "three steps", 0.04, "mine")};
   return result;
@@ -30,15 +31,31 @@ TEST(Coverage, DividesAStepByWhereItsConstantsComeFrom) {
   const std::string csv = coverage_csv({result, plan, own, devices});
   for (const char* row :
        {"GEMMs,gemm.bf16.k_time,this GPU,fitted,0.5", "memory-bound kernels,memory.norm.bandwidth,another GPU",
-        "collectives,network.nic_rate,assumed", "collectives,collective.ring.ll.network_hop,stated",
-        "software,kernel.rmsnorm.passes,this GPU"})
+        "collectives,network.nic_rate,assumed", "dispatch and combine,exchange.notify,assumed",
+        "collectives,collective.ring.ll.network_hop,stated", "software,kernel.rmsnorm.passes,this GPU"})
     EXPECT_NE(csv.find(row), std::string::npos) << row << "\n" << csv;
   const std::string text = coverage_text({result, plan, own, devices});
   EXPECT_NE(text.find("nccl-tests"), std::string::npos) << text;
-  EXPECT_NE(text.find("Not measured on this GPU:"), std::string::npos) << text;
+  EXPECT_NE(text.find("Not measured on this GPU (4 of 4):"), std::string::npos) << text;
+  EXPECT_NE(text.find("as h100 (2.9 TB/s, measured); the same memory"), std::string::npos) << text;
   // What holds for one GPU was not measured on another.
   EXPECT_NE(coverage_csv({result, plan, other, devices}).find("gemm.bf16.k_time,another GPU"), std::string::npos);
   EXPECT_NE(coverage_csv({result, plan, other, {}}).find("gemm.bf16.k_time,this GPU"), std::string::npos);
+}
+
+// The bubble and the optimizer rest on all constants. Of what is left below a thousandth there is no row.
+TEST(Coverage, AddsUpToTheStep) {
+  model::StepResult result = with_constants();
+  const std::string device = "h800-sxm";
+  const auto row = [&](const std::string& name) {
+    const std::string text = coverage_text({result, support::example_plan(), device, {}});
+    const std::size_t begin = text.find("\n  " + name + "  ");
+    return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin + 1) - begin);
+  };
+  EXPECT_NE(row("not divided").find(" 5.0 %"), std::string::npos) << row("not divided");
+  EXPECT_NE(row("step").find("100.0 %"), std::string::npos) << row("step");
+  result.provenance.front().share_of_step += 0.0499;
+  EXPECT_EQ(row("not divided"), "");
 }
 
 }  // namespace

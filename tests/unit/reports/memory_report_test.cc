@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <sstream>
 #include <string>
 
@@ -66,10 +67,12 @@ TEST(MemoryPlot, NothingWithoutOps) { EXPECT_EQ(memory_plot({}, 80e9), ""); }
 TEST(MemoryAdviceText, ListsChangesOrTheClosest) {
   model::MemoryAdvice advice;
   advice.tried = 7;
-  advice.fitting.push_back({{"a.b=1", "c.d=2"}, 79e9, "x"});
+  advice.fitting.push_back({{"a.b=1", "c.d=2"}, 80e9, "x", 70e9, 1.5e9, 12e9, 4.5e9, 1.042});
+  advice.fitting.push_back({{"e.f=4"}, 79e9, "x", 72e9, 3e9, 3e9, 1e9});
   std::string text = memory_advice(advice, 80e9);
-  EXPECT_NE(text.find("a.b=1, c.d=2  79.0\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("1 of the 7 changes"), std::string::npos) << text;
+  EXPECT_NE(text.find("a.b=1, c.d=2  +4.2 %     70.0  1.5 to 12.0     4.5\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("e.f=4              -     72.0          3.0     1.0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("2 of the 7 changes"), std::string::npos) << text;
   advice.fitting.clear();
   advice.closest = model::MemoryChange{{"e.f=3"}, 81e9, "x"};
   text = memory_advice(advice, 80e9);
@@ -93,7 +96,41 @@ TEST(MemorySummary, PartsAddUpToThePeakOfEachRank) {
   const std::string text = memory_summary(memory);
   // 12 + 20 + 6 + 17 + 2 + 1 GB of 84.94.
   EXPECT_NE(text.find("12.0   20.0     6.0    17.0    2.0    1.0      0.0  58.0  26.9"), std::string::npos) << text;
-  EXPECT_NE(text.find("on rank 0 at output of head"), std::string::npos) << text;
+  EXPECT_NE(text.find("margin 26.9 GB, on rank 0 at output of\n  head"), std::string::npos) << text;
+}
+
+TEST(MemorySummary, StatesWhatIsNeededWhereTheAllocatorFillsTheDevice) {
+  // Two ranks that their allocators fill. The second needs more when unused segments are returned.
+  model::Memory memory;
+  memory.peak_bytes = memory.capacity_bytes = 80e9;
+  for (const double least : {70e9, 76e9}) {
+    model::RankMemory rank;
+    rank.rank = static_cast<std::int64_t>(memory.ranks.size());
+    rank.peak_bytes = rank.high_bytes = 80e9;
+    rank.low_bytes = least;
+    rank.allocated_bytes = least - 3e9;
+    rank.segments_bytes = 78e9;
+    memory.ranks.push_back(rank);
+  }
+  const std::string text = memory_summary(memory);
+  EXPECT_NE(text.find("Fits: needs 76.0 GB of 80.0 GB (95.0 %), margin 4.0 GB, on rank 1."), std::string::npos) << text;
+  EXPECT_NE(text.find("Of it tensors take 73.0 GB"), std::string::npos) << text;
+  EXPECT_NE(text.find("80.0  10.0\n"), std::string::npos) << text;
+}
+
+TEST(MemorySummary, StatesTheTensorsOfAPlanThatDoesNotFit) {
+  model::Memory memory;
+  memory.peak_bytes = 85e9;
+  memory.capacity_bytes = 80e9;
+  memory.fits = false;
+  model::RankMemory rank;
+  rank.peak_bytes = rank.low_bytes = rank.high_bytes = 85e9;
+  rank.allocated_bytes = 79e9;
+  rank.segments_bytes = 81e9;
+  rank.library_bytes = 4e9;
+  memory.ranks = {rank};
+  const std::string text = memory_summary(memory);
+  EXPECT_NE(text.find("Of it tensors take 79.0 GB, driver and libraries 4.0 GB"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(Summary, HoldsEveryHeadlineIn80Columns) {
         // 2,796,000 GPU-hours at 1.90 USD and at 1,500 W
         "1.50 - 4.00", "$5,312,400", "capital 1.80", "4,194 MWh", "upper estimate", "96 switches",
         // 20 / 19.926 - 1 = 0.37 %
-        "+0.4 %", "launch.gap", "assumed"}) {
+        "+0.4 %", "launch.gap", "assumed", "plumbline show coverage PLAN"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

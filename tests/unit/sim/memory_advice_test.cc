@@ -9,6 +9,7 @@
 #include "model/memory/memory.h"
 #include "model/program/compile.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/predictor.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::sim {
@@ -25,24 +26,50 @@ double peak(const std::string& plan, Settings overrides) {
   return model::memory(inputs.plan, layout, program, inputs.cluster.device).peak_bytes;
 }
 
-TEST(MemoryAdvice, ListsWhatFitsSmallestChangeFirst) {
+double step_s(const Settings& overrides) {
+  const Inputs inputs = step_inputs(tests::llama_plan, "h800", overrides);
+  return Predictor(inputs).closed_form(inputs.plan)->step.time_s;
+}
+
+TEST(MemoryAdvice, ListsWhatFitsCheapestFirst) {
   const Settings given = {"batch.micro_batch_size=4"};
   const Inputs inputs = step_inputs(tests::llama_plan, "h800", given);
   const model::MemoryAdvice advice = memory_advice(inputs);
   ASSERT_GE(advice.fitting.size(), 2u);
   EXPECT_FALSE(advice.closest);
-  EXPECT_TRUE(std::ranges::is_sorted(advice.fitting, std::ranges::greater{}, &model::MemoryChange::peak_bytes));
+  EXPECT_TRUE(std::ranges::is_sorted(advice.fitting, {}, &model::MemoryChange::step_ratio));
+  const double own_s = step_s(given);
   std::vector<Settings> found;
   for (const model::MemoryChange& change : advice.fitting) {
     found.push_back(change.settings);
-    // Each peak is the one predicted with the same settings.
+    // Each peak and time is the one predicted with the same settings.
     Settings all = given;
     all.insert(all.end(), change.settings.begin(), change.settings.end());
     EXPECT_DOUBLE_EQ(change.peak_bytes, peak(tests::llama_plan, all));
-    EXPECT_LE(change.peak_bytes, inputs.cluster.device.memory.value());
+    EXPECT_DOUBLE_EQ(change.step_ratio.value(), step_s(all) / own_s);
+    // Without a stack what the allocator holds is no range, so the margin is what the peak leaves.
+    EXPECT_NEAR(change.margin_bytes, inputs.cluster.device.memory.value() - change.peak_bytes, 1);
+    EXPECT_NEAR(change.unused_high_bytes, change.unused_low_bytes, 1);
+    EXPECT_GE(change.margin_bytes, 0);
   }
   EXPECT_NE(std::ranges::find(found, Settings{"batch.micro_batch_size=1"}), found.end());
   EXPECT_NE(std::ranges::find(found, Settings{"recompute.policy=full"}), found.end());
+}
+
+TEST(MemoryAdvice, StatesWhatAnAllocatorHoldsBeyondTheDevice) {
+  // Recomputed MLPs fit only when the allocator returns segments: it would hold more than the device has.
+  model::Plan plan = step_inputs(tests::llama_plan, "h800", {"batch.micro_batch_size=2"}).plan;
+  plan.stack.name = "megatron-core-2025";
+  const Inputs inputs = tests::inputs_of_plan(plan, "h800").value();
+  const model::MemoryAdvice advice = memory_advice(inputs);
+  const Settings settings = {"recompute.policy=selective", "recompute.operators=[\"mlp\"]"};
+  const auto change = std::ranges::find(advice.fitting, settings, &model::MemoryChange::settings);
+  ASSERT_NE(change, advice.fitting.end());
+  const double capacity = inputs.cluster.device.memory.value();
+  EXPECT_NEAR(change->peak_bytes, capacity, 1);
+  EXPECT_GT(change->margin_bytes, 0);
+  EXPECT_GT(change->unused_high_bytes - change->unused_low_bytes, change->margin_bytes);
+  EXPECT_LT(change->allocated_bytes + change->unused_low_bytes + change->margin_bytes, capacity);
 }
 
 TEST(MemoryAdvice, NamesTheClosestWhenNothingFits) {
@@ -58,6 +85,8 @@ TEST(MemoryAdvice, NamesTheClosestWhenNothingFits) {
   ASSERT_TRUE(advice.closest);
   EXPECT_EQ(advice.closest->settings, Settings{"parallelism.zero_stage=3"});
   EXPECT_LT(advice.closest->peak_bytes, peak(tests::llama_plan, given));
+  EXPECT_FALSE(advice.closest->step_ratio);
+  EXPECT_LT(advice.closest->margin_bytes, 0);
   EXPECT_GT(advice.closest->peak_bytes, inputs.cluster.device.memory.value());
 }
 

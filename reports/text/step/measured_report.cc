@@ -1,0 +1,94 @@
+#include "reports/text/step/measured_report.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "reports/text/format.h"
+#include "reports/text/table.h"
+
+namespace plumbline::reports {
+namespace {
+
+using model::MeasuredStep;
+
+constexpr double hundred = 100;
+
+std::string rounded_percent(double share) { return fixed(share * hundred, 0) + " %"; }
+
+// Returns "97 of 100 such runs", never all of them.
+std::string most_runs(double share) {
+  constexpr double most = 99;
+  const double count = std::floor(share * hundred);
+  return fmt::format("{} of 100 such runs", count < most ? fixed(count, 0) : "at least 99");
+}
+
+std::string conventions_text(const MeasuredStep& measured, const model::Quantiles& predicted) {
+  if (measured.conventions.size() < 2) return "";
+  Table table("counted as | >step | >faster");
+  for (const model::RateConvention& one : measured.conventions)
+    table.add({one.name, duration(one.time_s), rounded_percent(predicted.share_below(one.time_s))});
+  return paragraph("How FLOPs were counted is not stated. The first comes closest to the prediction and is taken:") +
+         table.to_string();
+}
+
+std::string causes_text(const MeasuredStep& measured, const model::Quantiles& predicted) {
+  if (measured.causes.empty()) return "";
+  const bool slower = measured.time_s > predicted.p50;
+  const bool reached = measured.causes.front().reaches;
+  Table table("cause | >step | to try");
+  for (const model::MeasuredCause& cause : measured.causes)
+    table.add({cause.name, duration(cause.time_s), cause.remedy});
+  return paragraph(fmt::format("{} than the middle of {}: {}", slower ? "Longer" : "Shorter", duration(predicted.p50),
+                               reached ? "each of these alone may reach that far. Steps that they make:"
+                                       : "no single cause reaches that far. Steps that the largest make:")) +
+         table.to_string();
+}
+
+}  // namespace
+
+std::string verdict_sentence(const MeasuredStep& measured, double bound_s) {
+  using enum model::MeasuredVerdict;
+  switch (measured.verdict) {
+    case slower:
+      return fmt::format("Slower than {}: look for what runs otherwise than the plan says.",
+                         most_runs(measured.share_below));
+    case faster:
+      return fmt::format("Faster than {}: look for what the plan has and the run left out, and how it was timed.",
+                         most_runs(1 - measured.share_below));
+    case impossible:
+      return fmt::format(
+          "Faster than what the hardware allows: below the lower bound of {}. Tokens, GPUs or FLOPs were counted "
+          "otherwise than in this plan.",
+          duration(bound_s));
+    case as_predicted:
+      break;
+  }
+  return fmt::format("As predicted: {} of such runs are faster.", rounded_percent(measured.share_below));
+}
+
+std::string memory_verdict(const model::MeasuredMemory& memory) {
+  constexpr double tail = 0.1;  // outside of P10 and P90
+  if (memory.share_below > 1 - tail)
+    return fmt::format("More than in {}: look for what else is on the GPU.", most_runs(memory.share_below));
+  if (memory.share_below < tail)
+    return fmt::format("Less than in {}: look whether the fullest GPU was read, at its peak.",
+                       most_runs(1 - memory.share_below));
+  return fmt::format("As predicted: {} of such runs take less.", rounded_percent(memory.share_below));
+}
+
+std::string measured_section(const model::StepResult& result) {
+  const MeasuredStep& measured = *result.measured;
+  const model::Quantiles& predicted = result.interval->time_s;
+  std::string out = paragraph(fmt::format("{} is a step of {}. {}", measured.given, duration(measured.time_s),
+                                          verdict_sentence(measured, result.bound_s.value_or(0))));
+  out += conventions_text(measured, predicted) + causes_text(measured, predicted);
+  if (measured.memory)
+    out += paragraph(fmt::format("Memory: {} GB where {} are predicted, {} to {} as clusters run it. {}",
+                                 gigabytes(measured.memory->peak_bytes), gigabytes(result.memory.peak_bytes),
+                                 gigabytes(result.interval->peak_bytes.p10), gigabytes(result.interval->peak_bytes.p90),
+                                 memory_verdict(*measured.memory)));
+  return out;
+}
+
+}  // namespace plumbline::reports

@@ -1,0 +1,215 @@
+#include "sim/analysis/measured_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "model/architecture/metrics.h"
+#include "model/plan/layout.h"
+#include "model/plan/plan_change.h"
+#include "model/program/plan_context.h"
+#include "sim/predict/predictor.h"
+
+namespace plumbline::sim {
+
+namespace {
+
+using model::MeasuredCause;
+using model::Quantiles;
+using model::RateConvention;
+using model::StepTimes;
+
+constexpr std::size_t most_causes = 3;
+constexpr double least_effect = 0.005;  // of the step: smaller causes explain nothing
+// nvidia-smi counts memory that no program gets, so that its figure may exceed the usable capacity.
+constexpr double counted_memory = 1.05;
+
+// A key of a plan that a run may have had otherwise, unnoticed.
+struct Otherwise {
+  std::string_view name, setting;
+};
+constexpr Otherwise otherwise[] = {
+    {"gradients reduced after the last slot", "overlap.gradient_reduce=false"},
+    {"gradients reduced during the slots", "overlap.gradient_reduce=true"},
+    {"parameters gathered after the step", "overlap.parameter_gather=false"},
+    {"parameters gathered during the slots", "overlap.parameter_gather=true"},
+    {"tensor-parallel collectives without overlap", "overlap.tensor=false"},
+    {"tensor-parallel collectives overlapped", "overlap.tensor=true"},
+    {"dispatch and combine without overlap", "stack.dispatch_overlap=false"},
+    {"dispatch and combine overlapped", "stack.dispatch_overlap=true"},
+    {"whole layers recomputed", "recompute.policy=full"},
+    {"nothing recomputed", "recompute.policy=none"},
+    {"no CUDA graphs", "stack.graphs=none"},
+    {"the whole step in CUDA graphs", "stack.graphs=full"},
+};
+
+double distance(double time_s, double expected_s) { return std::abs(std::log(time_s / expected_s)); }
+
+// FLOPs that recomputation adds to those of the model, over these.
+double recomputed_share(const Inputs& inputs, const model::Layout& layout, bool causal, double model_flops) {
+  const model::RecomputePolicy policy = model::recompute_policy(inputs.plan);
+  if (policy.empty()) return 0;
+  std::map<model::BlockKind, double> counts;
+  for (std::int64_t stage = 0; stage < layout.stages; ++stage)
+    for (const model::StageBlock& block : model::stage_blocks(inputs.plan, inputs.architecture, layout, stage))
+      if (block.recomputed && block.kind != model::BlockKind::multi_token_prediction) ++counts[block.kind];
+  double flops = 0;
+  for (const auto& [kind, count] : counts)
+    flops += count * model::recomputed_flops_per_token(inputs.architecture, inputs.plan.batch.sequence_length, kind,
+                                                       policy, causal);
+  return flops / model_flops;
+}
+
+model::Result<RateCounts> rate_counts(const Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  const model::Layout layout = TRY(model::make_layout(plan, inputs.architecture));
+  const model::ModelMetrics metrics = model::model_metrics(inputs.architecture, plan.batch.sequence_length);
+  RateCounts counts;
+  counts.recomputed = recomputed_share(inputs, layout, false, metrics.flops_per_token);
+  counts.recomputed_causal = recomputed_share(inputs, layout, true, metrics.flops_per_token_causal);
+  const model::Device& device = inputs.cluster.device;
+  for (const model::Precision precision :
+       std::set{plan.precision.gemm, plan.precision.experts.value_or(plan.precision.gemm)}) {
+    const double peak = model::peak(device, precision);
+    if (!model::is_quantized(precision) || peak <= 0) continue;
+    const char* name = model::bytes_per_element(model::activation_type(precision)) < 1 ? "FP4" : "FP8";
+    if (std::ranges::find(counts.peaks, name, &RateCounts::Peak::name) == counts.peaks.end())
+      counts.peaks.push_back({name, peak / device.bf16_peak.value()});
+  }
+  return counts;
+}
+
+// Returns the step of a value without conventions.
+double stated_step(const StepTimes& step, const MeasuredValue& value) {
+  if (value.quantity == MeasuredQuantity::seconds) return value.value;
+  const bool per_gpu = value.quantity == MeasuredQuantity::tokens_per_s_per_gpu;
+  return step.time_s * (per_gpu ? step.tokens_per_s_per_gpu : step.tokens_per_s) / value.value;
+}
+
+// What moves a prediction from its middle towards a measured step.
+class Causes {
+ public:
+  Causes(const Quantiles& predicted, double measured_s)
+      : predicted_(predicted), measured_s_(measured_s), slower_(measured_s > predicted.p50) {}
+
+  // A part has its share of the variance of ln(time), and so the root of it of the way to the end of the interval.
+  void add_part(const model::IntervalPart& part) {
+    const double end = slower_ ? predicted_.p90 : predicted_.p10;
+    add(part.source, std::pow(end / predicted_.p50, std::sqrt(part.share)), part.measurement);
+  }
+
+  void add(std::string name, double ratio, std::string remedy) {
+    if ((slower_ ? ratio - 1 : 1 - ratio) < least_effect) return;
+    const double time_s = predicted_.p50 * ratio;
+    const bool reaches = slower_ ? time_s >= measured_s_ : time_s <= measured_s_;
+    causes_.push_back({std::move(name), time_s, reaches, std::move(remedy)});
+  }
+
+  // Returns those that reach the measured step, or where none does, those that come closest.
+  std::vector<MeasuredCause> largest() && {
+    const double middle = predicted_.p50;
+    std::ranges::stable_sort(causes_, std::ranges::greater{},
+                             [&](const MeasuredCause& cause) { return distance(cause.time_s, middle); });
+    if (std::ranges::any_of(causes_, &MeasuredCause::reaches))
+      std::erase_if(causes_, [](const MeasuredCause& cause) { return !cause.reaches; });
+    causes_.resize(std::min(causes_.size(), most_causes));
+    return std::move(causes_);
+  }
+
+ private:
+  Quantiles predicted_;
+  double measured_s_;
+  bool slower_;
+  std::vector<MeasuredCause> causes_;
+};
+
+// Adds the closed forms of plans with one key otherwise. A plan that cannot be explains nothing.
+model::Result<void> add_otherwise(const Inputs& inputs, Causes& causes) {
+  Predictor predictor(inputs);
+  const PlanEstimate stated = TRY(predictor.closed_form(inputs.plan));
+  for (const auto& [name, setting] : otherwise) {
+    model::Plan plan = inputs.plan;
+    if (!model::change_plan({std::string(setting)}, plan)) continue;
+    if (const auto changed = predictor.closed_form(plan))
+      causes.add(std::string(name), changed->step.time_s / stated.step.time_s, fmt::format("--set {}", setting));
+  }
+  return {};
+}
+
+model::Result<model::MeasuredMemory> measured_memory(const model::StepResult& result, double peak_bytes) {
+  const double capacity = result.memory.capacity_bytes;
+  constexpr double gigabyte = 1e9;
+  if (peak_bytes > capacity * counted_memory)
+    return model::wrong_input("--measured-memory",
+                              fmt::format("{:.1f} GB are more than the {:.1f} GB of {}", peak_bytes / gigabyte,
+                                          capacity / gigabyte, result.device),
+                              "give the peak of one GPU, the fullest, as nvidia-smi states it");
+  return model::MeasuredMemory{peak_bytes, result.interval->peak_bytes.share_below(peak_bytes)};
+}
+
+}  // namespace
+
+std::vector<RateConvention> rate_conventions(const StepTimes& step, const MeasuredValue& rate, const RateCounts& counts,
+                                             double expected_s) {
+  const bool mfu = rate.quantity == MeasuredQuantity::mfu;
+  std::vector<RateCounts::Peak> peaks = {{"BF16", 1}};
+  if (mfu) peaks.insert(peaks.end(), counts.peaks.begin(), counts.peaks.end());
+  std::vector<RateConvention> conventions;
+  const auto add = [&](std::string_view name, double counted) {
+    for (const RateCounts::Peak& peak : peaks) {
+      const double predicted = mfu ? counted * step.mfu / step.model_tflops_per_gpu / peak.over_bf16 : counted;
+      conventions.push_back({mfu ? fmt::format("{}, {} peak", name, peak.name) : std::string(name),
+                             step.time_s * predicted / rate.value});
+    }
+  };
+  const double full = step.model_tflops_per_gpu, causal = step.model_tflops_per_gpu_causal;
+  add("model FLOPs, full attention", full);
+  if (causal != full) add("model FLOPs, causal attention", causal);
+  if (counts.recomputed > 0) {
+    add("with recomputation, full attention", full * (1 + counts.recomputed));
+    if (causal != full) add("with recomputation, causal attention", causal * (1 + counts.recomputed_causal));
+  }
+  std::ranges::stable_sort(conventions, std::ranges::less{},
+                           [&](const RateConvention& one) { return distance(one.time_s, expected_s); });
+  return conventions;
+}
+
+model::MeasuredVerdict measured_verdict(double time_s, const Quantiles& predicted, std::optional<double> bound_s) {
+  using enum model::MeasuredVerdict;
+  if (bound_s && time_s < *bound_s) return impossible;
+  if (predicted.contains(time_s)) return as_predicted;
+  return time_s > predicted.p90 ? slower : faster;
+}
+
+model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const model::StepResult& result,
+                                                 const Measurement& measurement) {
+  if (!result.interval)
+    return model::wrong_input("--measured", "the prediction has no interval to hold it against",
+                              "leave out --no-interval");
+  const Quantiles& predicted = result.interval->time_s;
+  const MeasuredValue& value = measurement.step;
+  model::MeasuredStep measured;
+  measured.given = value.given;
+  if (value.quantity == MeasuredQuantity::tflops || value.quantity == MeasuredQuantity::mfu) {
+    measured.conventions = rate_conventions(result.step, value, TRY(rate_counts(inputs)), predicted.p50);
+    measured.time_s = measured.conventions.front().time_s;
+  } else {
+    measured.time_s = stated_step(result.step, value);
+  }
+  measured.share_below = predicted.share_below(measured.time_s);
+  measured.verdict = measured_verdict(measured.time_s, predicted, result.bound_s);
+  if (measured.verdict != model::MeasuredVerdict::impossible) {
+    Causes causes(predicted, measured.time_s);
+    for (const model::IntervalPart& part : result.interval->parts) causes.add_part(part);
+    TRY(add_otherwise(inputs, causes));
+    measured.causes = std::move(causes).largest();
+  }
+  if (measurement.peak_bytes) measured.memory = TRY(measured_memory(result, *measurement.peak_bytes));
+  return measured;
+}
+
+}  // namespace plumbline::sim

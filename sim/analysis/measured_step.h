@@ -1,0 +1,60 @@
+// A measured step held against its prediction: which step a measured value means, where that lies in the interval, and
+// what may have brought it there. docs/intervals.md explains it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/result/measured_step.h"
+#include "model/result/result.h"
+#include "sim/predict/inputs.h"
+
+namespace plumbline::sim {
+
+// tflops, mfu: per GPU, of FLOPs that were counted by a convention that the value does not state.
+enum class MeasuredQuantity : std::uint8_t { seconds, tokens_per_s, tokens_per_s_per_gpu, tflops, mfu };
+
+struct MeasuredValue {
+  std::string given;  // "7800tok/s/GPU"
+  MeasuredQuantity quantity = MeasuredQuantity::seconds;
+  double value = 0;  // in the unit of its quantity; mfu as a fraction
+};
+
+struct Measurement {
+  MeasuredValue step;
+  std::optional<double> peak_bytes;  // of the fullest GPU, as nvidia-smi states it
+};
+
+// Reads a step ("2.1s", "1.2Mtok/s", "7800tok/s/GPU", "230TFLOP/s", "41%") and a peak of memory ("71GB"). Input errors
+// name the option and the nearest unit.
+model::Result<Measurement> parse_measurement(std::string_view step, std::optional<std::string_view> memory = {});
+
+// What a convention may count on top of the model's FLOPs, and peaks that it may take instead of that of BF16.
+struct RateCounts {
+  struct Peak {
+    std::string name;
+    double over_bf16 = 1;
+  };
+  double recomputed = 0, recomputed_causal = 0;  // FLOPs of recomputation over those of the model
+  std::vector<Peak> peaks;                       // of the formats of the plan's GEMMs
+};
+
+// Returns the conventions by which a rate may have been stated, with the step that it means by each: that closest to
+// `expected_s` first, equal ones in the order of this result's own figures.
+std::vector<model::RateConvention> rate_conventions(const model::StepTimes& step, const MeasuredValue& rate,
+                                                    const RateCounts& counts, double expected_s);
+
+// Returns where a step of that time lies.
+model::MeasuredVerdict measured_verdict(double time_s, const model::Quantiles& predicted,
+                                        std::optional<double> bound_s);
+
+// Holds a measurement against the result of the inputs. Input errors: a result without an interval, a peak beyond the
+// device's memory.
+model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const model::StepResult& result,
+                                                 const Measurement& measurement);
+
+}  // namespace plumbline::sim

@@ -1,0 +1,67 @@
+#include "reports/text/step/measured_report.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+
+#include "reports/text/step/summary.h"
+#include "reports/text/table.h"
+#include "tests/support/example_result.h"
+
+namespace plumbline::reports {
+namespace {
+
+using enum model::MeasuredVerdict;
+
+std::string sentence(model::MeasuredVerdict verdict, double share_below) {
+  model::MeasuredStep measured;
+  measured.verdict = verdict;
+  measured.share_below = share_below;
+  return verdict_sentence(measured, 11.6);
+}
+
+TEST(MeasuredReport, HasAVerdictInOneSentence) {
+  EXPECT_EQ(sentence(as_predicted, 0.34), "As predicted: 34 % of such runs are faster.");
+  EXPECT_EQ(sentence(slower, 0.973),
+            "Slower than 97 of 100 such runs: look for what runs otherwise than the plan says.");
+  EXPECT_TRUE(sentence(slower, 0.99999).starts_with("Slower than at least 99 of 100 such runs"));
+  EXPECT_TRUE(sentence(faster, 0.04).starts_with("Faster than 96 of 100 such runs: look for"));
+  EXPECT_TRUE(
+      sentence(impossible, 0).starts_with("Faster than what the hardware allows: below the lower bound of 11.60 s."));
+}
+
+TEST(MeasuredReport, HasAVerdictOfMemory) {
+  EXPECT_EQ(memory_verdict({58e9, 0.5}), "As predicted: 50 % of such runs take less.");
+  EXPECT_TRUE(memory_verdict({70e9, 0.95}).starts_with("More than in 95 of 100 such runs"));
+  EXPECT_TRUE(memory_verdict({40e9, 0.02}).starts_with("Less than in 98 of 100 such runs"));
+}
+
+// The interval is 19 to 24 s around 21 s.
+TEST(MeasuredReport, IsASectionOfTheSummary) {
+  model::StepResult result = support::example_result();
+  result.interval = support::example_interval();
+  EXPECT_EQ(summary(result, support::example_plan()).find("\nMeasured\n"), std::string::npos);
+  result.measured = {.given = "350TFLOP/s",
+                     .time_s = 22,
+                     .share_below = 0.67,
+                     .verdict = as_predicted,
+                     .conventions = {{"model FLOPs, causal attention", 22}, {"model FLOPs, full attention", 24.7}},
+                     .causes = {{"what is left", 23.1, true, "a step of your stack on 8 GPUs"},
+                                {"no CUDA graphs", 22.5, true, "--set stack.graphs=none"}},
+                     .memory = model::MeasuredMemory{60e9, 0.8}};
+  const std::string text = measured_section(result);
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) EXPECT_LE(code_points(line), terminal_width) << line;
+  for (const char* part :
+       {"350TFLOP/s is a step of 22.00 s. As predicted: 67 % of such runs are faster.", "counted as", "24.70 s",
+        "Longer than the middle of 21.00 s: each of these", "what is left    23.10 s", "--set stack.graphs=none",
+        "Memory: 60.0 GB where 58.0 are predicted, 56.0 to 61.0 as clusters run it."})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  EXPECT_NE(summary(result, support::example_plan()).find("\nMeasured\n" + text), std::string::npos);
+  result.measured->causes = {{"what is left", 21.5, false, ""}};
+  EXPECT_NE(measured_section(result).find("no single cause"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace plumbline::reports
