@@ -117,20 +117,23 @@ std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth)
   return found;
 }
 
-// Returns the given stages, or else those of the defaults that the software has; where it has none of them, all that it
-// has.
+// Returns the given stages, or else those of the defaults. One that the software lacks stands for the next one that it
+// has: PyTorch's FSDP shards gradients with the optimizer's states.
 Values zero_stages(const model::Plan& plan, Breadth breadth) {
   const Values& given = plan.search.zero_stage;
-  Values stages = chosen(given, defaults(breadth).zero_stages, plan.parallelism.zero_stage);
+  const Values stages = chosen(given, defaults(breadth).zero_stages, plan.parallelism.zero_stage);
   if (!given.empty()) return stages;
-  const auto lacks = [&](std::int64_t stage) {
+  Values had = defaults(Breadth::complete).zero_stages, result;
+  std::erase_if(had, [&](std::int64_t stage) {
     return !model::software_has(plan, "parallelism.zero_stage", std::to_string(stage));
-  };
-  std::erase_if(stages, lacks);
-  if (!stages.empty()) return stages;
-  stages = defaults(Breadth::complete).zero_stages;
-  std::erase_if(stages, lacks);
-  return stages;
+  });
+  if (had.empty()) return stages;
+  for (const std::int64_t stage : stages) {
+    const auto next = std::ranges::lower_bound(had, stage);
+    const std::int64_t value = next == had.end() ? had.back() : *next;
+    if (std::ranges::find(result, value) == result.end()) result.push_back(value);
+  }
+  return result;
 }
 
 struct Fewer {  // layers that the first and the last stage have less than the others

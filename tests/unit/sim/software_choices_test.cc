@@ -36,8 +36,10 @@ TEST(SoftwareChoices, LackThePlansOwnWhereTheStackDoes) {
   EXPECT_EQ(Choices(inputs, Breadth::quick).schedule(4).size(), 2U);
 }
 
-TEST(SoftwareChoices, AreAllOfTheStackWhereItHasNoneOfTheUsual) {
+TEST(SoftwareChoices, OfTheStackStandForThoseThatItLacks) {
   EXPECT_EQ(Choices(inputs_of({}, {"2"}), Breadth::quick).zero_stage, Stages{2});
+  EXPECT_EQ(Choices(inputs_of({}, {"0", "2", "3"}), Breadth::quick).zero_stage, (Stages{2, 3}));
+  EXPECT_EQ(Choices(inputs_of({}, {}), Breadth::quick).zero_stage, (Stages{1, 3}));
 }
 
 TEST(SoftwareChoices, AreThoseThatThePlanLists) {
