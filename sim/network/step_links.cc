@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "model/plan/layout.h"
@@ -59,6 +60,11 @@ AllToAllLeg leg_of(const Fabric& fabric, const std::vector<Transfer>& all, std::
   if (std::ranges::find(used, worst) == used.end()) used.push_back(worst);
   for (const LinkId link : used)
     leg.footprint.push_back({link, std::max(1U, static_cast<std::uint32_t>(std::lround(loads[link] / sent * parts)))});
+  // SimGrid searches a flow's links for each time that it crosses one.
+  std::uint32_t common = leg.times;
+  for (const Crossing& crossing : leg.footprint) common = std::gcd(common, crossing.times);
+  leg.times /= common;
+  for (Crossing& crossing : leg.footprint) crossing.times /= common;
   leg.seconds_per_byte = seconds(worst) / sent;
   return leg;
 }
