@@ -75,7 +75,8 @@ std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, std::int
 }
 
 model::Result<model::StepResult> predict_step(const sim::Inputs& inputs) {
-  return sim::simulate_on_network(inputs, false).map([](sim::Simulation simulation) {
+  return sim::simulate_on_network(inputs, false).map([&](sim::Simulation simulation) {
+    sim::add_fit(inputs, simulation.result.memory);
     return std::move(simulation.result);
   });
 }
@@ -116,7 +117,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
   options.spares = spares_of(arguments, inputs.campaign->spare_nodes);
   if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
   auto step = TRY(predict_step(inputs));
-  if (!step.memory.fits) {
+  if (model::fit_of(step.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
     return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
   }

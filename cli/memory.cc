@@ -18,6 +18,7 @@
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
 #include "sim/analysis/memory_advice.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
 
 namespace plumbline::cli {
@@ -45,7 +46,8 @@ model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optio
       model::memory(inputs.plan, layout, program, model::with_allocator(inputs.cluster.device, inputs.profile), slots);
   const std::int64_t shown = rank.value_or(model::fullest_rank(account.memory)->rank);
   account.levels = model::rank_levels(account.memory, program, slots, static_cast<std::size_t>(shown));
-  if (!account.memory.fits) account.advice = sim::memory_advice(inputs);
+  sim::add_fit(inputs, account.memory);
+  if (model::fit_of(account.memory) != model::Fit::fits) account.advice = sim::memory_advice(inputs);
   return account;
 }
 
@@ -87,6 +89,9 @@ model::Result<int> run(const MemoryArguments& arguments) {
   const auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const auto account = TRY(predict_memory(inputs, arguments.rank));
+  if (const auto layout = model::make_layout(inputs.plan, inputs.architecture))
+    for (const std::string& sentence : model::layout_warnings(inputs.plan, *layout))
+      fmt::print(stderr, "warning: {}\n", sentence);
   TRY(write_files(arguments, inputs, account));
   const model::Memory& memory = account.memory;
   if (!arguments.outputs.to_stdout()) {
@@ -95,7 +100,7 @@ model::Result<int> run(const MemoryArguments& arguments) {
                reports::memory_plot(account.levels, memory.capacity_bytes, style));
     if (account.advice) fmt::print("{}", reports::memory_advice(*account.advice, memory.capacity_bytes, style));
   }
-  if (memory.fits) return 0;
+  if (model::fit_of(memory) != model::Fit::does_not_fit) return 0;
   fmt::print(stderr, "{}\n", model::infeasible_reason(memory));
   return infeasible_exit;
 }

@@ -24,7 +24,7 @@ struct ServeArguments {
   PlanArguments plan;
   Outputs outputs;
   bool no_interval = false;
-  sim::IntervalOptions interval;
+  sim::IntervalOptions interval{.draws = sim::serving_draws};
 };
 
 model::Result<int> run(const ServeArguments& arguments) {

@@ -209,7 +209,7 @@ model::Result<int> run(const SimulateArguments& arguments) {
   if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
   if (!arguments.outputs.to_stdout())
     fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
-  if (!simulation.result.memory.fits) {
+  if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
     return infeasible_exit;
   }

@@ -159,7 +159,8 @@ model::Result<int> score_ledger(const ValidateArguments& arguments) {
 }
 
 // Whether a row counts. Errors of a datasheet's rates are those of that profile. Nothing that is measured of models of
-// DeepSeek may enter the interval of DeepSeek-V3's step.
+// DeepSeek may enter the interval of DeepSeek-V3's step. The memory of rows that hold other tensors than a plan can
+// state does not count: its error is one of the reading.
 bool counts(const calibrate::ComparedStep& compared) {
   return compared.prediction_error() && !compared.profile.ends_with("-datasheet") &&
          !compared.step.model_type.starts_with("deepseek");
@@ -173,7 +174,8 @@ std::vector<calibrate::LeftCell> left_cells(const std::vector<calibrate::StepCom
       if (!comparison.definition.intervals || !counts(compared)) continue;
       calibrate::LeftRow row{compared.step.set, compared.kind, compared.step.hardware};
       row.time = std::log(*compared.step.seconds / *compared.predicted);
-      if (compared.memory_error()) row.memory = std::log(*compared.step.memory_bytes / *compared.comparable_bytes);
+      if (compared.memory_error() && !compared.missing_tensors)
+        row.memory = std::log(*compared.step.memory_bytes / *compared.comparable_bytes);
       row.drawn_mean = compared.ranges.drawn_mean;
       row.drawn_variance = compared.ranges.drawn_variance;
       rows.push_back(row);

@@ -118,7 +118,7 @@ void bind_predictor(py::module_& module) {
       .def_property_readonly("model_tflops_per_gpu", [](const Estimate& one) { return one.step.model_tflops_per_gpu; })
       .def_property_readonly("mfu", [](const Estimate& one) { return one.step.mfu; })
       .def_property_readonly("bubble_s", [](const Estimate& one) { return one.step.bubble_s; })
-      .def_readonly("peak_bytes", &Estimate::peak_bytes)
+      .def_property_readonly("peak_bytes", [](const Estimate& estimate) { return estimate.peak.bytes; })
       .def_readonly("fits", &Estimate::fits)
       .def("step_json", [](const Estimate& one) { return reports::step_json(one.step); });
   py::class_<VariantPredictor>(module, "Predictor")

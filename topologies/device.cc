@@ -1,14 +1,17 @@
 #include "topologies/device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <system_error>
 
+#include "model/base/data_type.h"
 #include "model/base/parameter_file.h"
 #include "model/base/text_file.h"
+#include "model/graph/attributes.h"
 #include "topologies/detail/parameter_taker.h"
 
 namespace plumbline::topologies {
@@ -47,7 +50,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
     return model::wrong_input("cluster.device", fmt::format("no device named '{}' in {}", name, folder),
                               model::known_names(name, names));
   }
-  auto file = TRY(model::read_parameter_file(path, {"name", "description"}, {"aliases"}));
+  auto file = TRY(model::read_parameter_file(path, {"name", "description"}, {"aliases", "lacks"}));
   for (const model::ConstantChange& change : changes) {
     if (auto done = model::apply_change(change, model::constants_of(file)); !done) {
       Error error = done.error();
@@ -78,6 +81,13 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   if (auto error = taker.finish()) return tl::unexpected(*error);
   for (const auto& text : file.texts) {
     if (text.key == "aliases") known.aliases.push_back(text.value);
+    if (text.key != "lacks") continue;
+    std::vector<std::string> words = model::attention_kernels();
+    if (std::ranges::find(words, text.value) == words.end() && !model::parse_precision(text.value))
+      return model::wrong_input_at(
+          path, text.line, "lacks", fmt::format("'{}' is neither a kernel of attention nor a format", text.value),
+          fmt::format("kernels: {}; formats: {}", fmt::join(words, ", "), model::precision_names()));
+    known.device.lacks.push_back(text.value);
   }
   return known;
 }

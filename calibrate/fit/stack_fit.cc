@@ -37,7 +37,8 @@ struct StackFamily {
 const std::vector<StackFamily>& stack_families() {
   static const std::vector<StackFamily> all = {
       {"host time",
-       {"host.launch", "host.operator.*", "host.layer.*", "host.synchronization", "host.graph_launch", "host.step"}},
+       {"host.launch", "host.operator.*", "host.layer.*", "host.view", "host.synchronization", "host.graph_launch",
+        "host.step"}},
       {"passes of unfused kernels", {"kernel.*.passes"}},
       {"copies of shards", {"sharding.*passes"}},
       {"slowdown of what overlaps", {"overlap.*_slowdown"}},

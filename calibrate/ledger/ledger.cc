@@ -130,7 +130,7 @@ LedgerEntry ledger_entry(const sim::Inputs& inputs, const model::StepResult& res
   entry.seed = origin.seed;
   entry.time_s = result.step.time_s;
   entry.time = result.interval->time_s;
-  entry.peak_bytes = result.interval->peak_bytes;
+  entry.peak_bytes = result.interval->peak_bytes.at_most(result.memory.capacity_bytes);  // as a device shows it
   return entry;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "calibrate/validate/validation_case.h"
+#include "model/memory/memory.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -59,16 +60,22 @@ IntervalScore score_of(const std::vector<PredictedRange>& ranges) {
 
 RangeScores scores_of(const std::vector<RowRanges>& rows) {
   std::vector<PredictedRange> steps, memory, baselines;
-  double squares = 0, fits = 0;
+  FitVerdicts fits;
   for (const RowRanges& row : rows) {
     if (row.step) steps.push_back(*row.step);
     if (row.memory) memory.push_back(*row.memory);
     if (row.baseline) baselines.push_back(*row.baseline);
     if (!row.fits_probability || !row.ran) continue;
-    squares += std::pow(*row.fits_probability - (*row.ran ? 1 : 0), 2);
-    ++fits;
+    ++fits.rows;
+    fits.brier += std::pow(*row.fits_probability - (*row.ran ? 1 : 0), 2);
+    const bool fit = *row.fits_probability >= model::surely_fits, unfit = *row.fits_probability < model::hardly_fits;
+    fits.fit += fit;
+    fits.fit_wrong += fit && !*row.ran;
+    fits.unfit += unfit;
+    fits.unfit_wrong += unfit && *row.ran;
   }
-  return {score_of(steps), score_of(memory), score_of(baselines), fits > 0 ? squares / fits : 0};
+  if (fits.rows > 0) fits.brier /= static_cast<double>(fits.rows);
+  return {score_of(steps), score_of(memory), score_of(baselines), fits};
 }
 
 }  // namespace plumbline::calibrate

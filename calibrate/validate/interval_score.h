@@ -55,9 +55,15 @@ struct RowRanges {
   double drawn_mean = 0, drawn_variance = 0;
 };
 
+// Verdicts about rows that ran or ended for lack of memory, by the probabilities of model::fit_of().
+struct FitVerdicts {
+  std::size_t rows = 0, fit = 0, fit_wrong = 0, unfit = 0, unfit_wrong = 0;
+  double brier = 0;  // mean square of fits_probability less what happened, 1 or 0 (Brier 1950)
+};
+
 struct RangeScores {
   IntervalScore step, memory, baseline;
-  double fits_brier = 0;  // mean square of fits_probability less what happened, 1 or 0 (Brier 1950)
+  FitVerdicts fits;
 };
 RangeScores scores_of(const std::vector<RowRanges>& rows);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -109,6 +110,11 @@ std::vector<std::string> PublishedStep::lacking() const {
     if (text->empty()) columns.emplace_back(column);
   if (!seconds && !out_of_memory()) columns.emplace_back("step_s");
   return columns;
+}
+
+std::optional<bool> PublishedStep::ran() const {
+  if ((!seconds && !out_of_memory()) || std::ranges::find(assumed, "recompute") != assumed.end()) return std::nullopt;
+  return !out_of_memory();
 }
 
 std::string PublishedStep::layout() const {

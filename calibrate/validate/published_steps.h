@@ -26,6 +26,9 @@ struct PublishedStep {  // a row of the table
   std::vector<std::string> plan;       // further keys of the plan, "schedule.layers_per_stage=[1, 2]"
 
   bool out_of_memory() const { return status == "out-of-memory"; }  // by the source
+  // Returns whether the plan ran or ended for lack of memory; nothing where the source states neither, or where what is
+  // computed again, which decides what the plan holds, is assumed.
+  std::optional<bool> ran() const;
   // Returns the columns that a plan and a comparison need and the row lacks. A run that did not fit needs no time.
   std::vector<std::string> lacking() const;
   std::string layout() const;  // "TP8 PP35x3 DP8 ZeRO-1"

@@ -29,6 +29,7 @@ StepReading read_reading(TableReader& reader) {
   reading.stack = reader.optional_text("stack");
   reading.plan = reader.optional_texts("plan");
   reading.missing = reader.optional_texts("missing");
+  reading.missing_tensors = reader.flag("missing_tensors", false);
   reading.memory = reader.optional_text("memory");
   if (!reading.memory.empty() && reading.memory != "device" && reading.memory != "reserved" &&
       reading.memory != "allocated")

@@ -29,6 +29,8 @@ struct StepReading {
   std::string stack;                 // the software; empty: the profile's
   std::vector<std::string> plan;     // "overlap.gradient_reduce=false", as on the command line
   std::vector<std::string> missing;  // features of these rows that a plan cannot express
+  // Whether those features decide which tensors the rows hold, so that their memory shows nothing of other plans.
+  bool missing_tensors = false;
   // What their memory is of: "device" (as nvidia-smi shows it), "reserved" (the allocator's segments) or "allocated"
   // (tensors); empty: no override of "device".
   std::string memory;

@@ -60,7 +60,7 @@ detail::RowValues values_of(const ComparedStep& row, sim::PeakOf peak) {
   detail::RowValues values{peak};
   values.measured_s = row.step.seconds;
   values.measured_bytes = row.step.memory_bytes;
-  if (row.step.seconds || row.step.out_of_memory()) values.ran = !row.step.out_of_memory();
+  values.ran = row.step.ran();
   return values;
 }
 
@@ -73,6 +73,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   const auto plan = step_plan(step, definition);
   if (!plan) return compared.error = plan.error(), compared;
   compared.missing = plan->missing;
+  compared.missing_tensors = plan->missing_tensors;
   compared.profile = plan->profile;
   const auto full = row_inputs.of(*plan, "");
   if (!full) return compared.error = full.error(), compared;
@@ -215,8 +216,9 @@ std::optional<double> ComparedStep::memory_error() const {
 }
 
 std::optional<bool> ComparedStep::right_about_fit() const {
-  if (!peak_bytes || (!step.seconds && !step.out_of_memory())) return std::nullopt;
-  return (*peak_bytes <= capacity_bytes) != step.out_of_memory();
+  const auto ran = step.ran();
+  if (!peak_bytes || !ran) return std::nullopt;
+  return (*peak_bytes <= capacity_bytes) == *ran;
 }
 
 std::optional<double> ComparedStep::baseline_error() const {

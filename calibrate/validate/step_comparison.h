@@ -24,6 +24,7 @@ struct ComparedStep {  // a row with its prediction and baseline
   PublishedStep step;
   std::vector<std::string> lacking;  // columns without which there is no plan
   std::vector<std::string> missing;  // features of the row that a plan cannot express
+  bool missing_tensors = false;      // as StepReading's
   std::string profile;
   std::optional<model::Error> error;          // why there is no prediction, where there is a plan
   std::optional<double> predicted, baseline;  // s
@@ -38,7 +39,7 @@ struct ComparedStep {  // a row with its prediction and baseline
   std::optional<double> prediction_error() const;  // relative: predicted over measured, less one
   std::optional<double> memory_error() const;      // relative: predicted peak over the stated one, less one
   // Whether the plan is rightly predicted to fit, or not to fit, where the row states which: it ran, or ran out of
-  // memory.
+  // memory. A row whose recomputation is an assumption of ours states neither, since that decides what it holds.
   std::optional<bool> right_about_fit() const;
   std::optional<double> baseline_error() const;  // only where there is a prediction, so that both cover the same rows
 };

@@ -151,6 +151,7 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     if (!matches(reading, step)) continue;
     changes.insert(changes.end(), reading.plan.begin(), reading.plan.end());
     made.missing.insert(made.missing.end(), reading.missing.begin(), reading.missing.end());
+    made.missing_tensors = made.missing_tensors || reading.missing_tensors;
     if (!reading.cluster.empty()) changes.push_back("cluster.topology=" + quoted(reading.cluster));
     if (!reading.stack.empty()) changes.push_back("stack.name=" + quoted(reading.stack));
     if (!reading.profile.empty()) made.profile = reading.profile;

@@ -15,6 +15,7 @@ struct StepPlan {
   model::Plan plan;
   std::string profile, memory;       // memory: as StepReading's, "device" where no reading has one
   std::vector<std::string> missing;  // features of the row that a plan cannot express
+  bool missing_tensors = false;      // as StepReading's
 };
 
 // Returns the plan of a row, which must lack nothing. Further keys of the row win over those of readings, and these

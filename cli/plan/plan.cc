@@ -187,7 +187,7 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
   verb->add_flag("--exhaustive", arguments->exhaustive,
                  "The same, and evaluate every plan that fits in memory, without bounds");
   verb->add_flag("--any-software", arguments->any_software,
-                 "Try schedules and ZeRO stages that the software stack does not have, too");
+                 "Try schedules, ZeRO stages and layouts that the software stack does not have, too");
   add_resume(*verb, arguments->resume);
   arguments->outputs.add(*verb, "--json", "Write the answer as JSON to a file, or - for stdout");
   arguments->outputs.add(*verb, "--csv", "Write a row for each plan as CSV to a file, or - for stdout");

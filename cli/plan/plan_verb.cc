@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/data.h"
+#include "model/plan/software.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::cli {
@@ -66,7 +67,9 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
   InputsReader reader(purpose);
   const auto inputs = [&](model::Plan plan) {
     if (purpose == Purpose::serving) plan.inference.given = true;
-    return reader.of_plan(plan, std::nullopt, changes);
+    auto read = reader.of_plan(plan, std::nullopt, changes);
+    if (read && request.any_software) read->plan.software.erase(std::string(model::rules_key));
+    return read;
   };
   std::vector<sim::ClusterOption> options;
   for (const sim::ClusterChoice& choice : choices) {

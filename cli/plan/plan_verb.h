@@ -25,7 +25,7 @@ struct SearchRequest {
   std::vector<std::int64_t> gpus;
   std::vector<std::string> clusters;
   std::string objective = "time", deadline, budget, tokens;
-  std::size_t top = 10;
+  std::size_t top = 5;
   unsigned threads = 0;
   bool complete = false, exhaustive = false, any_software = false;
 };

@@ -13,6 +13,7 @@
 #include "model/configurations/detail/shared.h"
 #include "model/configurations/import.h"
 #include "model/plan/alternative.h"
+#include "model/plan/stage_split.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -68,6 +69,29 @@ void write_titan_training(const Plan& plan, TomlWriter& out) {
   out.put("dataset", "c4_test");                 // of its repository: it starts without a download
 }
 
+// Returns the names of the modules of each stage, as torchtitan's models have them.
+std::vector<std::vector<std::string>> modules_of(const std::vector<std::int64_t>& counts) {
+  std::vector<std::vector<std::string>> stages(counts.size());
+  std::int64_t layer = 0;
+  stages.front().emplace_back("tok_embeddings");
+  for (std::size_t stage = 0; stage < counts.size(); ++stage)
+    for (std::int64_t i = 0; i < counts[stage]; ++i) stages[stage].push_back(fmt::format("layers.{}", layer++));
+  stages.back().insert(stages.back().end(), {"norm", "output"});
+  return stages;
+}
+
+// Returns the plan with the numbers of its layers by stage, which torchtitan lists where they are not by its own rule.
+Plan with_counted_layers(Plan plan, std::int64_t layers) {
+  StageLayers& split = plan.schedule.layers_per_stage;
+  const bool two = plan.schedule.kind == "zb-v" || plan.schedule.kind == "dualpipev";
+  const std::int64_t stages = plan.parallelism.pipeline * (two ? 2 : plan.schedule.virtual_stages);
+  if (plan.parallelism.pipeline == 1)
+    split = {};
+  else if (split.counts.empty() && stages <= layers + 2)
+    split = {even_layer_counts(layers, stages)};
+  return plan;
+}
+
 void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& out) {
   const auto& degrees = plan.parallelism;
   const std::int64_t data = data_ranks(plan);
@@ -77,7 +101,8 @@ void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& 
   out.section("parallelism");
   out.put("data_parallel_replicate_degree", data / shards);
   out.put("data_parallel_shard_degree", shards);
-  out.put("fsdp_reshard_after_forward", degrees.reshard_after_forward ? "always" : "never");
+  // What shards optimizer states or gradients alone keeps the parameters of a step gathered.
+  out.put("fsdp_reshard_after_forward", degrees.zero_stage == 3 && degrees.reshard_after_forward ? "always" : "never");
   out.put("tensor_parallel_degree", degrees.tensor);
   out.put("enable_async_tensor_parallel", plan.overlap.tensor);
   out.put("context_parallel_degree", degrees.context);
@@ -91,8 +116,11 @@ void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& 
   if (degrees.pipeline == 1) return;
   const std::string_view schedule = titan_schedule(plan.schedule.kind);
   out.put("pipeline_parallel_schedule", schedule);
-  if (schedule == "Interleaved1F1B") {  // embedding and head count as layers
-    const std::int64_t stages = degrees.pipeline * plan.schedule.virtual_stages;
+  const auto& counts = plan.schedule.layers_per_stage.counts;
+  const auto stages = static_cast<std::int64_t>(counts.size());
+  if (stages > 0 && stages <= layers + 2 && counts != split_with_ends(layers, stages, 1, 1)) {
+    out.put("module_fqns_per_model_part", modules_of(counts));
+  } else if (stages > 0 && schedule == "Interleaved1F1B") {  // embedding and head count as layers
     out.put("pipeline_parallel_layers_per_stage", (layers + 2 + stages - 1) / stages);
   }
   out.put("pipeline_parallel_microbatch_size", plan.batch.micro_batch_size);
@@ -155,14 +183,15 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   const std::string_view converter = input.plan.precision.gemm == Precision::mxfp8 ? "quantize.linear.mx"
                                      : is_quantized(input.plan.precision.gemm)     ? "quantize.linear.float8"
                                                                                    : "";
+  const Plan plan = with_counted_layers(input.plan, input.architecture.layers);
   TomlWriter out;
   out.section("model");
   out.put("name", flavor->first);
   out.put("flavor", flavor->second);
   if (!converter.empty()) out.put("converters", std::vector<std::string>{std::string(converter)});
-  write_titan_training(input.plan, out);
-  write_titan_parallelism(input.plan, input.architecture.layers, out);
-  write_titan_rest(input.plan, out);
+  write_titan_training(plan, out);
+  write_titan_parallelism(plan, input.architecture.layers, out);
+  write_titan_rest(plan, out);
   ExportedConfiguration exported;
   exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));
   exported.text = fmt::format(

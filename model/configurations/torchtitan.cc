@@ -80,6 +80,16 @@ void read_mesh(Draft& draft) {
   draft.set("parallelism.reshard_after_forward", again, "parallelism.fsdp_reshard_after_forward");
 }
 
+// Returns the layers of each stage that the file lists by the names of its modules; none where it lists no stages.
+std::vector<std::int64_t> listed_layers(const Draft& draft) {
+  std::vector<std::int64_t> counts;
+  for (const Entry& stage : draft.configuration().entries)
+    if (stage.key == "parallelism.module_fqns_per_model_part[]")
+      counts.push_back(
+          std::ranges::count_if(stage.items, [](const std::string& module) { return module.starts_with("layers."); }));
+  return counts;
+}
+
 void read_pipeline(const RuleInput& in) {
   Draft& draft = in.draft;
   const std::int64_t ranks = draft.degree("pipeline");
@@ -107,13 +117,20 @@ void read_pipeline(const RuleInput& in) {
   const std::int64_t first = draft.integer("parallelism.pipeline_parallel_first_stage_less_layers").value_or(1);
   const std::int64_t last = draft.integer("parallelism.pipeline_parallel_last_stage_less_layers").value_or(1);
   const auto each = draft.integer("parallelism.pipeline_parallel_layers_per_stage");
-  std::int64_t chunks = known->chunks;
-  if (each && *each > 0) chunks = ((*layers + first + last + *each - 1) / *each + ranks - 1) / ranks;
+  const std::vector<std::int64_t> listed = listed_layers(draft);
+  const auto parts = static_cast<std::int64_t>(listed.size());
+  if (parts % ranks != 0)
+    return draft.fail("parallelism.module_fqns_per_model_part",
+                      fmt::format("{} stages do not divide over {} ranks", parts, ranks));
+  std::int64_t chunks = parts > 0 ? parts / ranks : known->chunks;
+  if (parts == 0 && each && *each > 0) chunks = ((*layers + first + last + *each - 1) / *each + ranks - 1) / ranks;
   const bool interleaved = draft.word("schedule.kind") == "interleaved";
-  if (each && chunks != known->chunks && !interleaved)
-    return draft.fail("parallelism.pipeline_parallel_layers_per_stage",
-                      fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
+  if ((each || parts > 0) && chunks != known->chunks && !interleaved)
+    return draft.fail(
+        parts > 0 ? "parallelism.module_fqns_per_model_part" : "parallelism.pipeline_parallel_layers_per_stage",
+        fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
   if (interleaved) draft.set("schedule.virtual_stages", chunks, "stages of a rank");
+  if (parts > 0) return draft.set("schedule.layers_per_stage", listed, "parallelism.module_fqns_per_model_part");
   const std::int64_t stages = ranks * chunks;
   if (stages > *layers + first + last || first < 0 || last < 0)
     return draft.fail("parallelism.pipeline_parallel_degree", fmt::format("{} stages for {} layers", stages, *layers));

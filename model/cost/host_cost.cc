@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <variant>
 
 #include "model/cost/work.h"
 
@@ -13,13 +14,19 @@ namespace {
 
 constexpr double bits = 8, giga = 1e9;
 
-// Returns where a layer of experts needs its counts on the host. They are on their way while Megatron's fused
-// permutation runs (megatron/core/transformer/moe/token_dispatcher.py, cuda_sync_point before_ep_alltoall), and other
-// dispatchers send what the router chose at once; without it the permutation is sized by them.
-OperatorKind counted_at(const Plan& plan) {
-  const bool fused = std::ranges::find(plan.stack.fused, "permute") != plan.stack.fused.end();
-  const bool sends = plan.stack.dispatcher == "deepep" || plan.stack.dispatcher == "hybridep" || fused;
-  return plan.parallelism.expert > 1 && sends ? OperatorKind::dispatch : OperatorKind::router;
+bool fuses_permutation(const Plan& plan) {
+  return std::ranges::find(plan.stack.fused, "permute") != plan.stack.fused.end();
+}
+
+// Returns where a layer of experts needs its counts on the host: before the dispatch where the stack states so of all
+// its software, of the plan's dispatcher or of a fused permutation.
+OperatorKind counted_at(ConstantReader& reader, const Plan& plan) {
+  const auto stated = [&](const std::string& software) {
+    return reader.find("host.synchronizations." + software + "at_dispatch").value_or(Constant{}).value > 0;
+  };
+  const bool at_dispatch =
+      stated("") || stated(plan.stack.dispatcher + ".") || (fuses_permutation(plan) && stated("fused."));
+  return plan.parallelism.expert > 1 && at_dispatch ? OperatorKind::dispatch : OperatorKind::router;
 }
 
 // Stages of several model chunks send their messages in the order of the stream, without the host (Megatron-Core
@@ -53,12 +60,14 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
   cost.read_launches(reader, plan.cluster.host_speed);
   cost.captured_ = plan.stack.graphs;
-  cost.counted_at_ = counted_at(plan);
+  cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
   if (cost.graphs_) cost.synchronizations_moe_ = cost.synchronizations_slot_ = 0;
   if (!waits_for_messages(plan)) cost.synchronizations_slot_ = 0;
   // Experts that are padded have the same rows whatever the routing.
-  if (plan.routing.pad_to_capacity.value_or(false)) cost.synchronizations_moe_ = 0;
+  const bool padded = plan.routing.pad_to_capacity.value_or(false);
+  if (padded) cost.synchronizations_moe_ = 0;
+  if (!padded && !fuses_permutation(plan)) cost.expert_tensor_ = static_cast<double>(plan.parallelism.expert_tensor);
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
   cost.loader_ = plan.input.loader_gbps.value_or(0) * giga / bits;
@@ -89,6 +98,7 @@ void HostCost::read_launches(ConstantReader& reader, const std::optional<double>
   backward_ = timed("host.operator.backward");
   forward_layer_ = timed("host.layer.forward");
   backward_layer_ = timed("host.layer.backward");
+  view_ = timed("host.view");
   synchronization_ = timed("host.synchronization");
   step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
@@ -96,6 +106,7 @@ void HostCost::read_launches(ConstantReader& reader, const std::optional<double>
               reader.find("serving.engine_factor").value_or(Constant{.value = 1}).value};
   graph_launch_ = timed("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
+  fills_ = read("host.fills").value;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
@@ -109,6 +120,7 @@ HostCalls& HostCalls::add(const HostCalls& other) {
   forward_layers += other.forward_layers;
   backward_layers += other.backward_layers;
   graphs += other.graphs;
+  views += other.views;
   synchronizations += other.synchronizations;
   return *this;
 }
@@ -124,11 +136,25 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
     if (op.kind == counted_at_) waits.synchronizations = share * synchronizations_moe_;
     return waits;
   }
-  HostCalls calls{.launches = share * (prepared ? std::min(1.0, launches) : launches)};
+  HostCalls calls{.launches = share * (prepared ? std::min(1.0, launches) : fills_ + launches),
+                  .views = share * views(op)};
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
   if (op.kind == counted_at_) calls.synchronizations = share * synchronizations_moe_;
   return calls;
+}
+
+// Without a kernel that sorts them, the rows that an all-to-all brought are split by rank and expert and joined by
+// expert: the tokens, their probabilities and, before they go back, the results. Each has as many pieces as the model
+// has experts, on every rank of a tensor group (Megatron-LM megatron/core/transformer/moe/moe_utils.py,
+// sort_chunks_by_idxs).
+double HostCost::views(const Operator& op) const {
+  constexpr double sorts = 3;
+  if (op.kind != OperatorKind::permute && op.kind != OperatorKind::permute_grad) return 0;
+  const auto* rows = std::get_if<DispatchAttributes>(&op.attributes);
+  if (rows == nullptr || rows->dispatcher != Dispatcher::alltoall) return 0;
+  const bool sorted = rows->experts_per_rank > 1 && rows->experts_per_rank < rows->experts;
+  return sorted ? sorts * expert_tensor_ * static_cast<double>(rows->experts) : 0;
 }
 
 HostCalls HostCost::layer_calls(bool forward) const {
@@ -142,17 +168,18 @@ HostCalls HostCost::layer_calls(bool forward) const {
 
 bool HostCost::captures(std::string_view scope) const { return std::ranges::find(captured_, scope) != captured_.end(); }
 
-std::array<Share, 6> HostCost::issue_shares(const HostCalls& calls) const {
+std::array<Share, 7> HostCost::issue_shares(const HostCalls& calls) const {
   if (graphs_) return {Share{graph_launch_.index, graph_launch_.value}};
   return shares_one_by_one(calls);
 }
 
-std::array<Share, 6> HostCost::shares_one_by_one(const HostCalls& calls) const {
+std::array<Share, 7> HostCost::shares_one_by_one(const HostCalls& calls) const {
   return {Share{launch_.index, calls.launches * launch_.value},
           Share{forward_.index, calls.forward * forward_.value},
           Share{backward_.index, calls.backward * backward_.value},
           Share{forward_layer_.index, calls.forward_layers * forward_layer_.value},
           Share{backward_layer_.index, calls.backward_layers * backward_layer_.value},
+          Share{view_.index, calls.views * view_.value},
           Share{graph_launch_.index, calls.graphs * graph_launch_.value}};
 }
 

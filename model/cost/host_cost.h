@@ -23,6 +23,7 @@ struct HostCalls {
   double forward = 0, backward = 0;  // operators of each direction; recomputed ones are forward
   double forward_layers = 0, backward_layers = 0;
   double graphs = 0;            // CUDA graphs of parts of layers
+  double views = 0;             // pieces of tensors that are split and joined in another order
   double synchronizations = 0;  // waits for the GPU, after which the host is no longer ahead of it
 
   HostCalls& add(const HostCalls& other);
@@ -61,7 +62,7 @@ class HostCost {
   double issue(const HostCalls& calls) const { return graphs_ ? graph_launch_.value : one_by_one(calls); }
   // Returns the same without graphs.
   double one_by_one(const HostCalls& calls) const;
-  std::array<Share, 6> issue_shares(const HostCalls& calls) const;
+  std::array<Share, 7> issue_shares(const HostCalls& calls) const;
   // Returns the seconds from the end of what the host waited for until the host goes on.
   double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
@@ -76,14 +77,17 @@ class HostCost {
  private:
   void read_launches(ConstantReader& reader, const std::optional<double>& stated_speed);
   bool captures(std::string_view scope) const;
-  std::array<Share, 6> shares_one_by_one(const HostCalls& calls) const;
+  // Returns the pieces that the operator splits and joins.
+  double views(const Operator& op) const;
+  std::array<Share, 7> shares_one_by_one(const HostCalls& calls) const;
 
   // Absent constants are 0.
-  Constant launch_, forward_, backward_, forward_layer_, backward_layer_, graph_launch_, synchronization_, step_;
+  Constant launch_, forward_, backward_, forward_layer_, backward_layer_, view_, graph_launch_, synchronization_, step_;
   struct {
     double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
   } serving_;
-  double synchronizations_moe_ = 0, synchronizations_slot_ = 0;
+  double fills_ = 0, synchronizations_moe_ = 0, synchronizations_slot_ = 0;
+  double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
   bool issues_ = false, graphs_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts
   std::vector<std::string> captured_;               // the scopes that are captured

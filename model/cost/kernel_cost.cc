@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 #include <string_view>
 #include <utility>
 
 #include "model/cost/measured_operators.h"
+#include "model/plan/software.h"
 
 namespace plumbline::model {
 
@@ -113,10 +113,7 @@ SoftwareKernels software_kernels(const Plan& plan) {
   const auto fuses = [&](std::string_view name) {
     return std::ranges::find(plan.stack.fused, name) != plan.stack.fused.end();
   };
-  // Transformer Engine's kernels for whole experts are those of MXFP8 and NVFP4 (transformer_engine/pytorch/ops/fused).
-  const Precision experts = plan.precision.experts.value_or(plan.precision.gemm);
-  const bool scaled = experts == Precision::mxfp8 || experts == Precision::nvfp4;
-  return {plan.stack.dispatcher, fuses("router"), fuses("permute"), scaled && fuses("experts")};
+  return {plan.stack.dispatcher, fuses("router"), fuses("permute"), fuses_experts(plan)};
 }
 
 const Constant& KernelCost::passes_of(const Operator& op) const {
@@ -130,7 +127,7 @@ const std::optional<Constant>& KernelCost::stated_launches(const Operator& op) c
   static const std::optional<Constant> none;
   const auto* sent = std::get_if<DispatchAttributes>(&op.attributes);
   const bool permutes = op.kind == OperatorKind::permute || op.kind == OperatorKind::permute_grad;
-  if (permutes && sent != nullptr && is_collective(sent->dispatcher) && sent->experts_per_rank < sent->experts)
+  if (permutes && sent != nullptr && sent->dispatcher == Dispatcher::alltoall && sent->experts_per_rank < sent->experts)
     return none;
   const auto* routing = std::get_if<RouterAttributes>(&op.attributes);
   if (routing != nullptr && routing->groups > 1 && form.grouped) return form.grouped;
@@ -141,7 +138,7 @@ const std::optional<Constant>& KernelCost::stated_launches(const Operator& op) c
 }
 
 double KernelCost::launches(const Graph& graph, const Operator& op) const {
-  if (within_gemm(op)) return 0;
+  if (op.fused) return 0;
   const auto& stated = stated_launches(op);
   const double once = stated ? stated->value : kernels(graph, op);
   if (op.kind != OperatorKind::grouped_matmul || graph.inference)
@@ -177,21 +174,8 @@ int KernelCost::kernels(const Graph& graph, const Operator& op) {
   return cast != nullptr && (cast->scales_transposed || cast->finds_scale) ? 2 : 1;
 }
 
-// The first GEMM forward and the second backward compute the activation or its gradient, with limits, and cast it; the
-// second forward adds the biases (transformer_engine/pytorch/ops/fused: GEMMSwiGLU, GEMMDSwiGLU). What is computed
-// again has no GEMM.
-bool KernelCost::within_gemm(const Operator& op) const {
-  static constexpr auto casts =
-      std::to_array<std::string_view>({"cast_experts_down", "cast_transpose_experts_swiglu", "cast_d_experts_gate_up",
-                                       "cast_transpose_d_experts_gate_up"});
-  const std::string_view name = op.name;
-  return fused_experts_ && !op.recomputed &&
-         (name.starts_with("experts_swiglu") || op.kind == OperatorKind::add_expert_bias ||
-          std::ranges::find(casts, name) != casts.end());
-}
-
 KernelTime KernelCost::time(const Graph& graph, const Operator& op, const Conditions& conditions) const {
-  if (within_gemm(op)) return {.passes = 0};
+  if (op.fused) return {.passes = 0};
   if (!measured_.empty())
     if (const auto measured = as_measured(graph, op, conditions)) return *measured;
   const KernelTime time = by_form(graph, op, conditions);

@@ -134,8 +134,6 @@ class KernelCost {
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Operator& op) const;
   double router_seconds(const Operator& op) const;
-  // Returns whether the operator is part of the kernel of a GEMM of experts.
-  bool within_gemm(const Operator& op) const;
   // Returns how often the kernels of an operator on experts' rows are launched.
   double launched_apart(const Graph& graph, const Operator& op) const;
   // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
@@ -172,7 +170,6 @@ class KernelCost {
   bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
   bool experts_apart_ = false;         // whether experts are launched one by one
-  bool fused_experts_ = false;         // whether a GEMM of experts has their activation and its casts in its kernel
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

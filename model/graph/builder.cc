@@ -65,6 +65,14 @@ void GraphBuilder::emit(OperatorKind kind, std::string name, std::vector<TensorI
                               .group = backward_ ? RecomputeGroup::none : group_});
 }
 
+void GraphBuilder::emit_over(bool in_place, OperatorKind kind, std::string name, std::vector<TensorId> reads,
+                             std::vector<TensorId> writes, Attributes attributes) {
+  assert((!in_place || tensor(reads.front()).bytes() == tensor(writes.back()).bytes()) &&
+         "another size lies elsewhere");
+  emit(kind, std::move(name), std::move(reads), std::move(writes), attributes);
+  graph_.operators.back().in_place = in_place;
+}
+
 void GraphBuilder::emit_weight_gradient(OperatorKind kind, std::string name, std::vector<TensorId> reads,
                                         std::vector<TensorId> writes, Attributes attributes) {
   weight_gradients_.push_back({.kind = kind,

@@ -51,6 +51,10 @@ class GraphBuilder {
   // Emits into F, or into I while the tape unwinds.
   void emit(OperatorKind kind, std::string name, std::vector<TensorId> reads, std::vector<TensorId> writes,
             Attributes attributes = {});
+  // Emits an operator whose last result overwrites its first operand if `in_place`. That one has its format and no
+  // later reader.
+  void emit_over(bool in_place, OperatorKind kind, std::string name, std::vector<TensorId> reads,
+                 std::vector<TensorId> writes, Attributes attributes = {});
   void emit_weight_gradient(OperatorKind kind, std::string name, std::vector<TensorId> reads,
                             std::vector<TensorId> writes, Attributes attributes = {});
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -61,6 +62,32 @@ std::string check(const Graph& graph) {
     }
   }
   return "";
+}
+
+std::vector<bool> within_kernels(const Graph& graph) {
+  const bool fuses = std::ranges::any_of(graph.operators, &Operator::fused);
+  std::vector<bool> within(graph.tensors.size(), false);
+  if (!fuses) return within;
+  std::vector<const Operator*> writers(graph.tensors.size(), nullptr);
+  std::vector<std::vector<const Operator*>> readers(graph.tensors.size());
+  for (const Operator& op : graph.operators) {
+    for (const TensorId id : op.reads) readers[id].push_back(&op);
+    for (const TensorId id : op.writes) writers[id] = &op;
+  }
+  const auto read_in = [&](TensorId id, Phase phase) {
+    return graph.tensor(id).role == Role::activation &&
+           std::ranges::any_of(readers[id], [&](const Operator* op) { return op->phase == phase; });
+  };
+  const auto passes = [&](const Operator& writer, const Operator& reader) {
+    if (!reader.fused) return false;
+    if (reader.phase == writer.phase) return writer.fused || writer.kind == OperatorKind::grouped_matmul;
+    return writer.fused &&
+           std::ranges::any_of(writer.reads, [&](TensorId operand) { return read_in(operand, reader.phase); });
+  };
+  for (TensorId id = 0; id < graph.tensors.size(); ++id)
+    within[id] = graph.tensor(id).role == Role::activation && writers[id] != nullptr && !readers[id].empty() &&
+                 std::ranges::all_of(readers[id], [&](const Operator* op) { return passes(*writers[id], *op); });
+  return within;
 }
 
 }  // namespace plumbline::model

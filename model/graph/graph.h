@@ -65,6 +65,8 @@ struct Operator {
   RecomputeGroup group = RecomputeGroup::none;  // F: recomputing this group drops its outputs
   bool recomputed = false;                      // I: a copy of a forward operator
   bool replayed = false;                        // such a copy that runs before the block's gradients, in forward order
+  bool fused = false;                           // part of the kernel of a GEMM: it has no launch and no time of its own
+  bool in_place = false;                        // writes its last result over its first operand
 };
 
 struct Graph {
@@ -85,5 +87,10 @@ std::string_view to_string(Section section);
 // parameter or constant). No activation may be written twice, except by a copy from the host. Returns "" or the
 // problem.
 std::string check(const Graph& graph);
+
+// Returns for each tensor whether it exists within kernels alone: what operators that are part of a GEMM's kernel read
+// of each other or of the GEMM is never in memory. A result that another phase reads too is written there, unless its
+// operand is, from which the kernels of that phase compute it again.
+std::vector<bool> within_kernels(const Graph& graph);
 
 }  // namespace plumbline::model

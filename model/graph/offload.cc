@@ -14,7 +14,7 @@ bool in_layer(Section section) { return section != Section::embedding && section
 
 class Offloader {
  public:
-  Offloader(Graph& graph, double share) : graph_(graph), share_(share) {}
+  Offloader(Graph& graph, double share) : graph_(graph), share_(share), within_kernels_(within_kernels(graph)) {}
 
   void run() {
     find_candidates();
@@ -53,7 +53,7 @@ class Offloader {
   }
 
   void add(TensorId id, Section section) {
-    if (!in_layer(section)) return;
+    if (!in_layer(section) || within_kernels_[id]) return;
     candidates_.push_back({id, section});
     on_host_[id] = id;  // itself: no copy yet
   }
@@ -94,6 +94,7 @@ class Offloader {
 
   Graph& graph_;
   double share_;
+  std::vector<bool> within_kernels_;
   std::vector<Candidate> candidates_;
   std::map<TensorId, TensorId> on_host_;
   std::map<Phase, std::vector<Operator>> in_;

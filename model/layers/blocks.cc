@@ -94,22 +94,24 @@ struct Labels {
   LossAttributes attributes;
 };
 
-// One kernel computes the loss from 16-bit logits, another their gradient.
+// One kernel computes the loss from 16-bit logits, another their gradient, over the logits where it works in place.
 TensorId fused_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                     const Labels& labels) {
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
   TensorId lse = loss_figures(b, c, prefix);
   b.emit(cross_entropy, prefix + "cross_entropy", {logits, labels.ids}, {loss, lse}, labels.attributes);
   if (c.tensor > 1) lse = over_vocabulary(b, c, prefix, lse);
-  b.on_backward([&b, prefix, logits, labels, lse] {
+  b.on_backward([&b, prefix, logits, labels, lse, in_place = c.loss_in_place] {
     const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
-    b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels.ids, lse}, {d_logits}, labels.attributes);
+    b.emit_over(in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logits, labels.ids, lse}, {d_logits},
+                labels.attributes);
     b.add_gradient(logits, d_logits);
   });
   return loss;
 }
 
-// Logits are cast to FP32, and log-probabilities stored for the backward pass. The gradient is cast back.
+// Logits are cast to FP32, and log-probabilities stored for the backward pass, over them where it works in place, as
+// their gradient then is. That is cast back.
 TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& prefix, TensorId logits,
                      const Labels& labels) {
   const TensorId wide = b.activation(prefix + "logits_fp32", b.shape(logits), DataType::fp32);
@@ -117,11 +119,13 @@ TensorId stored_loss(GraphBuilder& b, const LayerContext& c, const std::string& 
   const TensorId loss = b.activation(prefix + "loss", {{1}}, DataType::fp32);
   const TensorId lse = loss_figures(b, c, prefix);
   const TensorId logarithms = b.activation(prefix + "log_probabilities", b.shape(logits), DataType::fp32);
-  b.emit(cross_entropy, prefix + "cross_entropy", {wide, labels.ids}, {loss, lse, logarithms}, labels.attributes);
+  b.emit_over(c.loss_in_place, cross_entropy, prefix + "cross_entropy", {wide, labels.ids}, {loss, lse, logarithms},
+              labels.attributes);
   if (c.tensor > 1) over_vocabulary(b, c, prefix, lse);
-  b.on_backward([&b, prefix, logits, logarithms, labels] {
+  b.on_backward([&b, prefix, logits, logarithms, labels, in_place = c.loss_in_place] {
     const TensorId d_wide = b.activation("d_" + prefix + "logits_fp32", b.shape(logits), DataType::fp32);
-    b.emit(cross_entropy_grad, prefix + "cross_entropy_grad", {logarithms, labels.ids}, {d_wide}, labels.attributes);
+    b.emit_over(in_place, cross_entropy_grad, prefix + "cross_entropy_grad", {logarithms, labels.ids}, {d_wide},
+                labels.attributes);
     const TensorId d_logits = b.activation("d_" + prefix + "logits", b.shape(logits), b.activation_gradient_type());
     b.emit(cast, prefix + "cast_d_logits", {d_wide}, {d_logits}, CastAttributes{});
     b.add_gradient(logits, d_logits);
@@ -229,15 +233,7 @@ Graph head_block(const LayerContext& c) {
   return b.finish(x, loss, c.recompute, true);
 }
 
-}  // namespace
-
-BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
-  const LayerKind kind = kind_of(architecture, layer);
-  if (kind.windowed) return kind.moe ? BlockKind::windowed_moe_layer : BlockKind::windowed_dense_layer;
-  return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
-}
-
-Graph make_block(BlockKind kind, const LayerContext& context) {
+Graph block_of_operators(BlockKind kind, const LayerContext& context) {
   switch (kind) {
     case BlockKind::embedding:
       return embedding_block(context);
@@ -255,6 +251,20 @@ Graph make_block(BlockKind kind, const LayerContext& context) {
       return head_block(context);
   }
   return {};
+}
+
+}  // namespace
+
+BlockKind layer_kind(const Architecture& architecture, std::int64_t layer) {
+  const LayerKind kind = kind_of(architecture, layer);
+  if (kind.windowed) return kind.moe ? BlockKind::windowed_moe_layer : BlockKind::windowed_dense_layer;
+  return kind.moe ? BlockKind::moe_layer : BlockKind::dense_layer;
+}
+
+Graph make_block(BlockKind kind, const LayerContext& context) {
+  Graph block = block_of_operators(kind, context);
+  if (context.fused_experts) fuse_experts(block);
+  return block;
 }
 
 }  // namespace plumbline::model

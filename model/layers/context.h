@@ -55,6 +55,8 @@ struct LayerContext {
   bool weights_cast_once = false;    // a step, where GEMMs read another format than is stored; else where they are used
   bool quantized_weights = false;    // parameters of quantized GEMMs are stored in their format
   bool fused_loss = true;            // from 16-bit logits; else from FP32 copies, with log-probabilities stored
+  bool loss_in_place = false;        // log-probabilities and gradients overwrite what they are computed from
+  bool fused_experts = false;        // GEMMs of experts have their activation, biases and casts in their kernels
   std::int64_t tokens = 0;           // tokens of one micro-batch on one rank
   std::int64_t sequence_length = 0;  // tokens
   std::int64_t tensor = 1;           // ranks that share heads and columns
@@ -132,15 +134,15 @@ struct LayerContext {
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
   const auto& [architecture, gemm, experts, dispatch, combine, gradients, recompute, attention, delayed_scaling,
-               weights_cast_once, quantized_weights, fused_loss, tokens, sequence_length, tensor, sequence,
-               context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding,
-               prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows,
-               redundant_experts, document_tokens, inference] = context;
+               weights_cast_once, quantized_weights, fused_loss, loss_in_place, fused_experts, tokens, sequence_length,
+               tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+               shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
+               even_rows, redundant_experts, document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
   each(gemm, experts, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, quantized_weights,
-       fused_loss, tokens, sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor,
-       groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap,
-       kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
+       fused_loss, loss_in_place, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
+       expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token,
+       dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.cache_rows);
   for (const RecomputeGroup group : recompute) visit(group);

@@ -19,4 +19,10 @@ TensorId dense_mlp(GraphBuilder& builder, const LayerContext& context, TensorId 
 // x: the normalised input [T, H]; stream: the residual stream [T, H], added by the combine.
 TensorId mixture_of_experts(GraphBuilder& builder, const LayerContext& context, TensorId x, TensorId stream);
 
+// Marks the operators of a layer that are part of the kernels of its experts' GEMMs where the software has such kernels
+// (transformer_engine/pytorch/ops/fused: GEMMSwiGLU, GEMMDSwiGLU). The first GEMM forward and the second backward
+// compute the activation or its gradient, with limits, and cast it; the second forward adds the biases. What is
+// computed again has no GEMM.
+void fuse_experts(Graph& layer);
+
 }  // namespace plumbline::model

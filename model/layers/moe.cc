@@ -1,7 +1,10 @@
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "model/layers/elementary.h"
@@ -346,11 +349,16 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
       expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
   const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
   b.group(RecomputeGroup::moe);
-  const auto transposed = [&b, h, scaled, type, n, f] {
-    if (!scaled) return h;
+  const auto transpose = [&b, h, type, n, f] {
     const TensorId id = b.activation("experts_swiglu_t", {{f}, n}, type);
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
+  };
+  // A kernel that holds the activation writes it in both layouts, of which the backward pass finds the second.
+  const std::optional<TensorId> written = c.fused_experts ? std::optional(transpose()) : std::nullopt;
+  const auto transposed = [h, scaled, written, transpose] {
+    if (!scaled) return h;
+    return written ? *written : transpose();
   };
   const TensorId y = add_expert_biases(
       b, c, rows,
@@ -505,6 +513,15 @@ TensorId mixture_of_experts(GraphBuilder& b, const LayerContext& c, TensorId x, 
     b.add_gradient(sum, d_sum);
   });
   return out;
+}
+
+void fuse_experts(Graph& layer) {
+  static constexpr auto casts =
+      std::to_array<std::string_view>({"cast_experts_down", "cast_transpose_experts_swiglu", "cast_d_experts_gate_up",
+                                       "cast_transpose_d_experts_gate_up"});
+  for (Operator& op : layer.operators)
+    op.fused = !op.recomputed && (op.name.starts_with("experts_swiglu") || op.kind == add_expert_bias ||
+                                  std::ranges::find(casts, op.name) != casts.end());
 }
 
 }  // namespace plumbline::model

@@ -71,6 +71,8 @@ constexpr Argument table[] = {
     {"--num-layers-per-virtual-pipeline-stage", rule, "schedule.virtual_stages",
      "layers, with what counts as one, / pipeline / N; read only"},
     {"--overlap-moe-expert-parallel-comm", rule, "schedule.kind", "interleaved-overlap, with virtual stages"},
+    {"--microbatch-group-size-per-virtual-pipeline-stage", rule, "schedule.kind",
+     "the ranks, or the next number that Megatron takes with the micro-batches; no other"},
     {"--decoder-first-pipeline-num-layers", rule, "schedule.layers_per_stage",
      "the first rank; the others share evenly"},
     {"--decoder-last-pipeline-num-layers", rule, "schedule.layers_per_stage", "the last rank; the others share evenly"},
@@ -122,7 +124,7 @@ constexpr Argument table[] = {
     {"--overlap-param-gather", rule, "overlap.parameter_gather", "where parameters are gathered: zero_stage 1 and up"},
     {"--ddp-bucket-size", rule, "overlap.gradient_bucket_bytes", "parameters, times the bytes of a gradient"},
     {"--optimizer-cpu-offload", flag, "offload.optimizer", ""},
-    {"--moe-deepep-num-sms", rule, "overlap.communication_sms", "with sm_policy none: GEMMs keep all SMs; read only"},
+    {"--moe-deepep-num-sms", rule, "overlap.communication_sms", "with sm_policy none: GEMMs keep all SMs"},
     {"--moe-token-dispatcher-type", rule, "stack.dispatcher", "allgather unless the script says otherwise"},
     {"--moe-flex-dispatcher-backend", rule, "stack.dispatcher", "of flex: deepep or hybridep"},
     {"--moe-enable-deepep", rule, "stack.dispatcher", "of flex; read only"},
@@ -192,7 +194,7 @@ constexpr Argument table[] = {
     {"--attention-softmax-in-fp32", not_modeled, "", ""},
     {"--no-overlap-p2p-communication", not_modeled, "", ""},
     {"--defer-embedding-wgrad-compute", not_modeled, "", ""},
-    {"--microbatch-group-size-per-virtual-pipeline-stage", not_modeled, "", ""},
+    {"--deterministic-mode", not_modeled, "", "stack.name = \"megatron-core-deterministic\" has its fills and sorts"},
     {"--hidden-dropout", not_modeled, "", "dropout is not priced"},
     {"--attention-dropout", not_modeled, "", "dropout is not priced"},
 };
@@ -205,7 +207,7 @@ constexpr std::string_view without_cost = R"(
 --ckpt-fully-parallel-load --ckpt-fully-parallel-save --clip-grad --config-logger-dir
 --create-attention-mask-in-dataloader --cross-entropy-fusion-impl --cross-entropy-loss-fusion --data-args-path
 --data-cache-path --data-path --data-sharding --dataloader-type --decrease-batch-size-if-needed --delay-grad-reduce
---deterministic-mode --disable-symmetric-registration --dist-ckpt-format --dist-ckpt-strictness --distributed-backend
+--disable-symmetric-registration --dist-ckpt-format --dist-ckpt-strictness --distributed-backend
 --distributed-timeout-minutes --enable-experimental --enable-one-logger --end-weight-decay --eod-mask-loss
 --eval-interval --eval-iters --eval-micro-batch-size --exit-duration-in-mins --exit-interval
 --exit-on-missing-checkpoint --exit-signal-handler --finetune --fp8-amax-compute-algo --fp8-amax-history-len

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -99,13 +100,19 @@ constexpr std::string_view rendezvous =
     "MASTER_ADDR=${MASTER_ADDR:-localhost}\n"
     "MASTER_PORT=${MASTER_PORT:-29500}\n";
 
-// Returns what Megatron requires and no plan has. NullTokenizer adds a token to the vocabulary.
+// Returns what Megatron requires and no plan has. NullTokenizer adds a token to the vocabulary; FSDP has a format of
+// checkpoints of its own, and a graph of the whole iteration reads back no losses (megatron/training/arguments.py
+// @000c4ac2, validate_args).
 std::string data_text(const Given& given) {
   const bool endless = !given.has("--train-samples");
+  const bool whole = given.value("--cuda-graph-impl").value_or("none") == "local";
   return fmt::format(
       "# Data that is made up, so that the script runs as it is; arguments of the script replace these.\n"
-      "DATA_ARGS=(\n    --mock-data\n    --tokenizer-type NullTokenizer\n    --split '99,1,0'\n    --lr 1e-4\n{})\n",
-      endless ? "    --train-iters 20\n" : "");
+      "DATA_ARGS=(\n    --mock-data\n    --tokenizer-type NullTokenizer\n    --split '99,1,0'\n    --lr "
+      "1e-4\n{}{}{})\n",
+      endless ? "    --train-iters 20\n" : "",
+      given.has("--use-megatron-fsdp") ? "    --ckpt-format fsdp_dtensor\n" : "",
+      whole ? "    --no-check-for-nan-in-loss-and-grad\n" : "");
 }
 
 std::string script_text(const Plan& plan, const Given& given, const std::vector<std::string>& comments) {
@@ -134,8 +141,13 @@ std::string script_text(const Plan& plan, const Given& given, const std::vector<
          "    \"$@\"\n";
 }
 
-// Returns the plan without what a script cannot hold: another model file is named, and stated phases are no keys.
+// Returns the plan without what a script cannot hold: another model file is named, stated phases are no keys, tokens
+// are those of whole sequences, and one stage has no division.
 Plan comparable(Plan plan) {
+  const auto length = static_cast<double>(plan.batch.sequence_length);
+  if (plan.run.tokens && *plan.run.tokens >= length) *plan.run.tokens = std::round(*plan.run.tokens / length) * length;
+  StageLayers& layers = plan.schedule.layers_per_stage;
+  if (layers.counts.empty() && plan.parallelism.pipeline * plan.schedule.virtual_stages == 1) layers = {};
   plan.inference = {};
   plan.model = {};
   plan.model.config = "model";

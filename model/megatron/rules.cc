@@ -132,6 +132,7 @@ void read_dispatcher(const RuleReader& in) {
 void write_dispatcher(const RuleWriter& out) {
   const std::string& dispatcher = out.plan.stack.dispatcher;
   if (!out.shape.experts) return;
+  out.out.put_flag("--moe-grouped-gemm");  // else experts are computed one after the other
   const bool flexible = dispatcher == "deepep" || dispatcher == "hybridep";
   if (flexible) out.out.put("--moe-flex-dispatcher-backend", dispatcher);
   if (dispatcher != "allgather") out.out.put("--moe-token-dispatcher-type", flexible ? "flex" : dispatcher);
@@ -199,6 +200,8 @@ void read_overlap(const RuleReader& in) {
 void write_overlap(const RuleWriter& out) {
   const auto& overlap = out.plan.overlap;
   if (out.plan.parallelism.zero_stage > 0 && overlap.parameter_gather) out.out.put_flag("--overlap-param-gather");
+  if (out.shape.experts && out.plan.stack.dispatcher == "deepep" && overlap.communication_sms > 0)
+    out.out.put("--moe-deepep-num-sms", std::to_string(overlap.communication_sms));
   const double parameters = overlap.gradient_bucket_bytes / gradient_bytes(out.plan);
   const bool silent = overlap.gradient_reduce ? parameters == default_bucket(out.plan)
                                               : overlap.gradient_bucket_bytes == Plan().overlap.gradient_bucket_bytes;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,7 +12,9 @@
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/stages.h"
+#include "model/plan/layout.h"
 #include "model/plan/stage_split.h"
+#include "model/schedule/schedule.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 constexpr std::int64_t kMostStages = 1'000'000;
 constexpr const char* embedding_counts = "--account-for-embedding-in-pipeline-split";
 constexpr const char* loss_counts = "--account-for-loss-in-pipeline-split";
+
+constexpr const char* group_size = "--microbatch-group-size-per-virtual-pipeline-stage";
 
 std::optional<std::int64_t> number(const RuleReader& in, std::string_view argument) {
   return integer(in.given.value(argument).value_or(""));
@@ -91,6 +96,29 @@ void read_accounts(const RuleReader& in) {
   }
 }
 
+// Returns the micro-batches that take a chunk in turn: as many as ranks, Megatron's default, or the next number that
+// the schedule has. The batch is read before.
+std::int64_t group_of(const Plan& plan) {
+  const auto& degrees = plan.parallelism;
+  const auto kind = find_schedule(plan.schedule.kind);
+  const double replica = static_cast<double>(degrees.tensor) * static_cast<double>(degrees.context) *
+                         static_cast<double>(degrees.pipeline);
+  const double data = std::max(1.0, std::floor(static_cast<double>(plan.cluster.gpus) / std::max(1.0, replica)));
+  const double micro_batches =
+      std::ceil(static_cast<double>(plan.batch.global_batch_size) /
+                (data * static_cast<double>(std::max<std::int64_t>(1, plan.batch.micro_batch_size))));
+  if (!kind || degrees.pipeline < 1 || micro_batches < 1 || micro_batches > kMostStages) return degrees.pipeline;
+  const ScheduleShape shape = schedule_shape(plan, static_cast<std::int64_t>(micro_batches), **kind);
+  return shape.micro_batch_group > 0 ? shape.micro_batch_group : degrees.pipeline;
+}
+
+void read_group(const RuleReader& in) {
+  const auto given = number(in, group_size);
+  if (!given) return;
+  if (const std::int64_t group = group_of(in.plan); group != *given)
+    in.note(group_size, fmt::format("groups of {} are priced", group));
+}
+
 void read_schedule(const RuleReader& in) {
   auto& schedule = in.plan.schedule;
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
@@ -112,6 +140,7 @@ void read_schedule(const RuleReader& in) {
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
   if (schedule.virtual_stages > 1) {
     schedule.kind = overlapped ? "interleaved-overlap" : "interleaved";
+    read_group(in);
   } else if (overlapped) {
     in.note("--overlap-moe-expert-parallel-comm", "is priced with virtual stages only");
   }
@@ -161,6 +190,8 @@ void write_schedule(const RuleWriter& out) {
   if (chunks > 1 && !out.out.has("--pipeline-model-parallel-layout")) {
     out.out.put("--num-virtual-stages-per-pipeline-rank", std::to_string(chunks));
   }
+  if (const std::int64_t group = chunks > 1 ? group_of(out.plan) : 0; group > out.plan.parallelism.pipeline)
+    out.out.put(group_size, std::to_string(group));
   if (chunks > 1 && schedule.kind == "interleaved-overlap") out.out.put_flag("--overlap-moe-expert-parallel-comm");
 }
 

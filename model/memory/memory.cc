@@ -77,6 +77,9 @@ class Accountant {
     memory.segments_bytes = peak.segments().value();
     memory.routed_bytes = fullest.routed.value();
     memory.library_bytes = peak.libraries().value();
+    memory.unused_low_bytes = peak.held_low.value();
+    memory.unused_bytes = peak.held_usual.value();
+    memory.unused_high_bytes = peak.held_high.value();
     memory.activations_peak_bytes = timeline.activations_peak.value();
     memory.peak_operator = describe(program_, slots_, index, fullest);
     memory.largest = largest_item(state, memory);
@@ -137,7 +140,10 @@ Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program
 }
 
 const RankMemory* fullest_rank(const Memory& memory) {
-  const auto found = std::ranges::max_element(memory.ranks, {}, &RankMemory::peak_bytes);
+  constexpr double nearly_all = 0.999;
+  const bool full = memory.peak_bytes > nearly_all * memory.capacity_bytes;
+  const auto found = full ? std::ranges::max_element(memory.ranks, {}, &RankMemory::least_bytes)
+                          : std::ranges::max_element(memory.ranks, {}, &RankMemory::peak_bytes);
   return found == memory.ranks.end() ? nullptr : &*found;
 }
 
@@ -165,11 +171,24 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
   return levels;
 }
 
+Fit fit_of(const Memory& memory) {
+  const double probability = memory.fits_probability.value_or(memory.fits ? 1 : 0);
+  if (probability >= surely_fits) return Fit::fits;
+  return probability < hardly_fits ? Fit::does_not_fit : Fit::at_the_edge;
+}
+
+std::string_view to_string(Fit fit) {
+  constexpr std::array<std::string_view, 3> words = {"fits", "at the edge", "does not fit"};
+  return words[static_cast<std::size_t>(fit)];
+}
+
 std::string infeasible_reason(const Memory& memory) {
   constexpr double giga = 1e9;
   const RankMemory* rank = fullest_rank(memory);
-  if (rank == nullptr || rank->peak_bytes <= memory.capacity_bytes) return "";
-  return fmt::format("does not fit: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", rank->rank,
+  if (rank == nullptr || fit_of(memory) != Fit::does_not_fit) return "";
+  const std::string chance =
+      memory.fits_probability ? fmt::format(" (it fits with {:.1f} %)", *memory.fits_probability * 100) : "";
+  return fmt::format("does not fit{}: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", chance, rank->rank,
                      rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
 }
 

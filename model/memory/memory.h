@@ -1,6 +1,9 @@
 // Computes the memory of every pipeline rank over a step from the lifetimes of the tensors in the operator graphs.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "model/memory/slot_memory.h"
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
@@ -18,8 +21,17 @@ Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program
 Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device,
               const std::vector<SlotMemory>& slots);
 
-// Returns the first rank with the highest peak; nullptr when there is none.
+// Returns the rank that decides whether the plan fits, the first of several; nullptr when there is none. It is that
+// with the highest peak; where allocators fill devices, which makes peaks equal, the one that needs most at least.
 const RankMemory* fullest_rank(const Memory& memory);
+
+// Whether a plan fits in memory: with at least surely_fits, with less than hardly_fits, or in between. What a decision
+// needs, not what a measurement gives.
+enum class Fit { fits, at_the_edge, does_not_fit };
+inline constexpr double surely_fits = 0.95, hardly_fits = 0.05;
+// Returns the verdict of the memory's probability; where none was drawn, that of its peak.
+Fit fit_of(const Memory& memory);
+std::string_view to_string(Fit fit);  // "fits" | "at the edge" | "does not fit"
 
 // All that a rank holds at the highest moment of a schedule op, in bytes.
 struct MemoryLevel {
@@ -38,8 +50,8 @@ struct RankLevels {
 RankLevels rank_levels(const Memory& memory, const StepProgram& program, const std::vector<SlotMemory>& slots,
                        std::size_t rank);
 
-// Returns "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB" for the rank with the highest
-// peak; "" when all fit.
+// Returns "does not fit: rank 3 needs 95.3 GB of 84.9 GB; largest: activations, 40.1 GB" for fullest_rank(), by
+// fit_of(); "" otherwise.
 std::string infeasible_reason(const Memory& memory);
 
 }  // namespace plumbline::model

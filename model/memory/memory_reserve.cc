@@ -90,19 +90,21 @@ RankPeak rank_peak(const Plan& plan, const Layout& layout, const Device& device,
   peak.buffers += peak.workspaces;
   peak.software = separate_gradients(plan, reserve, holding.counts);
   if (reserve.stage_outputs) peak.software += holding.outputs;
-  peak.held = dynamic * reserve.fragmentation;
+  peak.held = peak.held_low = peak.held_usual = peak.held_high = dynamic * reserve.fragmentation;
   if (reserve.fragmentation_high > 0) {
     const Bytes copies = update_copies(plan, reserve, holding.counts);
     const Bytes room = device.memory - (peak.state + peak.buffers + peak.software + runtime);
     const bool even = plan.recompute.policy == "full" && !plan.recompute.layers;
     const Bytes uneven = even ? std::max(dynamic - holding.kept, Bytes()) : dynamic;
     const Bytes least = std::max(dynamic + uneven * reserve.fragmentation_low, copies);
-    const auto held = [&](double share) {
-      return std::max(least, std::min(dynamic + uneven * share + copies, room)) - dynamic;
-    };
+    const auto unlimited = [&](double share) { return std::max(least, dynamic + uneven * share + copies); };
+    const auto held = [&](double share) { return std::max(least, std::min(unlimited(share), room)) - dynamic; };
     peak.held = held(reserve.fragmentation);
     peak.low = least - dynamic - peak.held;
     peak.high = held(reserve.fragmentation_high) - peak.held;
+    peak.held_low = least - dynamic;
+    peak.held_usual = unlimited(reserve.fragmentation) - dynamic;
+    peak.held_high = unlimited(reserve.fragmentation_high) - dynamic;
   }
   peak.reserve = runtime + peak.held;
   peak.low += peak.sum();

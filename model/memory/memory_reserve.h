@@ -44,7 +44,8 @@ struct RankPeak {
   // layers, which are all of one size: one takes the block of another, and none lies unused between them. Both are held
   // only as long as the device has space, since an allocator returns empty segments before it fails.
   Bytes held;
-  Bytes low, high;  // the interval of the sum that follows from the fragmentation's
+  Bytes low, high;                        // the interval of the sum that follows from the fragmentation's
+  Bytes held_low, held_usual, held_high;  // the same of `held`, on a device without limit
   Bytes sum() const { return state + (dynamic + buffers + reserve) + software; }
   // What the tensors of a framework take, and the segments that its allocator holds for them.
   Bytes allocated() const { return state + dynamic + software + workspaces; }

@@ -8,15 +8,18 @@ namespace {
 
 bool is_activation(const Tensor& tensor) { return tensor.role == Role::activation || tensor.role == Role::input; }
 
-// Returns the phase after which each tensor of a graph exists; inputs of the backward pass count as I.
+// Returns the phase after which each tensor of a graph exists; inputs of the backward pass count as I, and what an
+// operator overwrites exists since it was first written.
 std::vector<std::optional<Phase>> origins(const Graph& graph) {
   std::vector<std::optional<Phase>> origin(graph.tensors.size());
   const auto set = [&origin](TensorId id, Phase phase) {
     if (!origin[id]) origin[id] = phase;
   };
-  for (const Operator& op : graph.operators)
+  for (const Operator& op : graph.operators) {
+    if (op.in_place) origin[op.writes.back()] = origin[op.reads.front()];
     if (op.kind != OperatorKind::copy_to_device)
       for (const TensorId id : op.writes) set(id, op.phase);
+  }
   if (graph.tensors.empty()) return origin;
   set(graph.input, Phase::F);
   set(graph.output_gradient, Phase::I);
@@ -48,20 +51,25 @@ StageIndex::StageIndex(const StageKind& stage, const std::vector<Graph>& blocks)
   for (std::size_t position = 0; position < stage.blocks.size(); ++position)
     for (TensorId id = 0; id < graph(position).tensors.size(); ++id)
       index_[first_[position] + id] = writer(position, id);
+  for (std::size_t position = 0; position < stage.blocks.size(); ++position)
+    for (const Operator& op : graph(position).operators)
+      if (op.in_place) index_[first_[position] + op.writes.back()] = index_[first_[position] + op.reads.front()];
 }
 
 StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
     : index_(program.stage_kinds[static_cast<std::size_t>(stage_kind)], program.blocks), tensors_(index_.size()) {
   const std::vector<std::uint16_t>& blocks = program.stage_kinds[static_cast<std::size_t>(stage_kind)].blocks;
   const auto graph = [&](std::size_t position) -> const Graph& { return program.blocks[blocks[position]]; };
-  for (std::size_t position = 0, own = 0; position < blocks.size(); ++position)
+  for (std::size_t position = 0, own = 0; position < blocks.size(); ++position) {
+    const std::vector<bool> within = within_kernels(graph(position));
     for (TensorId id = 0; id < graph(position).tensors.size(); ++id, ++own)
       if (index_(position, id) == own && is_activation(graph(position).tensor(id)))
-        tensors_[own] = {graph(position).tensor(id).bytes(),
+        tensors_[own] = {within[id] ? Bytes() : graph(position).tensor(id).bytes(),
                          Lifetime::within_slot,
                          false,
                          is_routed(graph(position).tensor(id)),
                          {}};
+  }
   for (std::size_t position = 0; position < blocks.size(); ++position) {
     const Graph& g = graph(position);
     const auto origin = origins(g);

@@ -20,7 +20,7 @@ enum class Lifetime : std::uint8_t {
 };
 
 struct StageTensor {
-  Bytes bytes;
+  Bytes bytes;  // 0 of what is within kernels alone
   Lifetime lifetime = Lifetime::never;
   bool received = false;  // a buffer of received tokens that dispatch or combine writes or reads
   bool routed = false;    // its size varies with routing
@@ -28,7 +28,7 @@ struct StageTensor {
 };
 
 // Numbers the tensors of a stage. A tensor that passes from one block to the next has two names but one number: that of
-// the block that writes it, also through blocks that pass it on.
+// the block that writes it, also through blocks that pass it on. A result that overwrites an operand has its number.
 class StageIndex {
  public:
   StageIndex(const StageKind& stage, const std::vector<Graph>& blocks);

@@ -105,28 +105,13 @@ std::string plan_key_of(const std::string& shape_field) {
   return "schedule.kind";
 }
 
-// The plan has no key for the micro-batch group: the schedule's default is used if it fits, else the smallest that
-// does.
-ScheduleShape schedule_shape(const Plan& plan, const Layout& layout, const ScheduleKind& kind) {
-  ScheduleShape shape;
-  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
-  shape.micro_batches = static_cast<std::int32_t>(layout.micro_batches);
-  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
-  if (kind.check(shape)) return shape;
-  ScheduleShape wider = shape;
-  for (wider.micro_batch_group = shape.ranks + 1; wider.micro_batch_group <= shape.micro_batches;
-       ++wider.micro_batch_group)
-    if (kind.check(wider)) return wider;
-  return shape;
-}
-
 std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
   const auto kind = find_schedule(plan.schedule.kind);
   if (!kind) {
     const Error& error = kind.error();
     return plan_error(plan, error.kind, "schedule.kind", error.message, error.hint);
   }
-  const ScheduleShape shape = schedule_shape(plan, layout, **kind);
+  const ScheduleShape shape = schedule_shape(plan, layout.micro_batches, **kind);
   if (const auto allowed = (*kind)->check(shape); !allowed) {
     const Error& error = allowed.error();
     return plan_error(plan, error.kind, plan_key_of(error.key), error.message, error.hint);
@@ -237,6 +222,13 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   return std::nullopt;
 }
 
+// Nothing would be computed again, which is another policy's meaning.
+std::optional<Error> check_recomputation(const Plan& plan) {
+  if (plan.recompute.policy != "selective" || !plan.recompute.operators.empty()) return std::nullopt;
+  return infeasible(plan, "recompute.operators", "selective recomputation without operators computes nothing again",
+                    "name them: [\"core_attention\"] is Megatron's default; or set recompute.policy to none or full");
+}
+
 std::optional<Error> check_positions(const Plan& plan, const Architecture& architecture) {
   const bool learned = architecture.positions == PositionKind::learned;
   if (!learned || plan.batch.sequence_length <= architecture.position_table) return std::nullopt;
@@ -248,6 +240,19 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 }
 
 }  // namespace
+
+ScheduleShape schedule_shape(const Plan& plan, std::int64_t micro_batches, const ScheduleKind& kind) {
+  ScheduleShape shape;
+  shape.ranks = static_cast<std::int32_t>(plan.parallelism.pipeline);
+  shape.micro_batches = static_cast<std::int32_t>(micro_batches);
+  shape.virtual_stages = static_cast<std::int32_t>(plan.schedule.virtual_stages);
+  if (kind.check(shape)) return shape;
+  ScheduleShape wider = shape;
+  for (wider.micro_batch_group = shape.ranks + 1; wider.micro_batch_group <= shape.micro_batches;
+       ++wider.micro_batch_group)
+    if (kind.check(wider)) return wider;
+  return shape;
+}
 
 std::int64_t groups_per_token(const Plan& plan, const MixtureOfExperts& experts) {
   return std::min(plan.routing.max_nodes_per_token.value_or(experts.groups_per_token), experts.groups);
@@ -277,7 +282,7 @@ std::int64_t prediction_stage(const Layout& layout) {
 }
 
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout) {
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings = software_layout_warnings(plan, layout);
   const StageLayers& layers = plan.schedule.layers_per_stage;
   if (layers.found && layers.replaced > 0)
     warnings.push_back(fmt::format(
@@ -311,6 +316,8 @@ Result<Layout> make_layout(const Plan& plan, const Architecture& architecture) {
   if (!error) error = derive_stages(plan, architecture, layout);
   if (!error) error = derive_experts(plan, architecture, layout);
   if (!error) error = check_sharding(plan, layout);
+  if (!error) error = check_recomputation(plan);
+  if (!error) error = check_software(plan, architecture, layout);
   if (error) return tl::unexpected(*error);
   return layout;
 }

@@ -55,7 +55,21 @@ std::int64_t prediction_stage(const Layout& layout);
 // Returns sentences about what the layout takes to be otherwise than the plan states.
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout);
 
-// Fails with ErrorKind::infeasible and the reason when degrees do not divide or a schedule's constraint does not hold.
+// Returns the shape that a schedule is built for. The plan has no key for the micro-batch group: it is the schedule's
+// default if that fits, else the smallest that does.
+ScheduleShape schedule_shape(const Plan& plan, std::int64_t micro_batches, const ScheduleKind& kind);
+
+// Returns an infeasible error for the first rule of the plan's software by which it refuses the layout, or nothing.
+std::optional<Error> check_software(const Plan& plan, const Architecture& architecture, const Layout& layout);
+
+// Returns whether selective recomputation names operators, and those that the plan's software computes again.
+bool recomputes(const Plan& plan, const Architecture& architecture);
+
+// Returns sentences about what the software runs in part or with an argument more. A search tries no such layouts.
+std::vector<std::string> software_layout_warnings(const Plan& plan, const Layout& layout);
+
+// Fails with ErrorKind::infeasible and the reason when degrees do not divide, a schedule's constraint does not hold or
+// the plan's software refuses the layout.
 Result<Layout> make_layout(const Plan& plan, const Architecture& architecture);
 
 // States how the parameters of a stage are sharded and replicated (ZeRO, arXiv 1910.02054; sharding inside groups with

@@ -198,6 +198,7 @@ struct Plan {
     std::vector<std::string> recompute;  // See sim/search/choices.h.
     std::vector<std::int64_t> communication_sms;
     std::vector<std::string> split;  // See sim/search/choices.h.
+    double min_fit = 0.95;
   } search;
   struct {
     std::optional<std::string> reliability;

@@ -35,6 +35,9 @@ std::string to_toml(const Plan& plan) {
     const std::string name(key.substr(section.size() + 1));
     std::string line = line_of(name.find('.') == std::string::npos ? name : text_of(name), field);  // no table
     const auto place = plan.places.find(key);
+    // Balance that nobody stated is drawn, stated balance is forced (RoutingBalance).
+    if (key == "routing.imbalance" && place == plan.places.end() && plan.routing.imbalance == 0)
+      line = fmt::format("# {} is not set\n", name);
     if (place != plan.places.end() && !place->second.implied_by.empty())
       line.insert(line.size() - 1, fmt::format("  # {}", place->second.implied_by));
     text += line;

@@ -571,20 +571,29 @@ Result<void> check_setting(const PlanSetting& setting) {
 }
 
 Result<void> apply_settings(const std::vector<PlanSetting>& settings, Plan& plan) {
+  // What is computed again belongs to the policy that asks for it: a later change of policy states both.
+  const auto idle = [&plan](const PlanSetting& setting) {
+    return setting.key == "recompute.operators" && plan.recompute.policy != "selective";
+  };
   for (const PlanSetting& setting : settings)
-    if (!plan.places.contains(setting.key)) TRY(apply_setting(setting, plan));
+    if (!plan.places.contains(setting.key) && !idle(setting)) TRY(apply_setting(setting, plan));
   return {};
 }
 
 Result<std::vector<std::string>> listed_values(const PlanSetting& list) {
   const auto value = TRY(value_of(list));
   const toml::array* items = value.get("value")->as_array();
-  if (items == nullptr || items->empty())
+  const bool of_rules = list.key == rules_key;
+  if (items == nullptr || (items->empty() && !of_rules))
     return refused(list, problem("expected a list of values", "write them in brackets"));
   std::vector<std::string> words;
+  const std::vector<std::string> rules = software_rules();
   for (const toml::node& item : *items) {
     Plan plan;
-    words.push_back(TRY(read_field(list, item, plan)));
+    const std::string word = of_rules ? item.value_or(std::string()) : TRY(read_field(list, item, plan));
+    if (of_rules && std::ranges::find(rules, word) == rules.end())
+      return refused(list, problem(fmt::format("unknown rule '{}'", word), choice_hint(word, rules)));
+    words.push_back(word);
   }
   return words;
 }

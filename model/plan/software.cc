@@ -40,4 +40,10 @@ std::vector<std::string> software_warnings(const Plan& plan) {
   return warnings;
 }
 
+bool fuses_experts(const Plan& plan) {
+  const Precision experts = plan.precision.experts.value_or(plan.precision.gemm);
+  return (experts == Precision::mxfp8 || experts == Precision::nvfp4) &&
+         std::ranges::find(plan.stack.fused, "experts") != plan.stack.fused.end();
+}
+
 }  // namespace plumbline::model

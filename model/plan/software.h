@@ -1,5 +1,5 @@
-// Which values of a plan's keys its software has: a stack lists them (docs/stacks.md), a search tries no others, and a
-// plan with another one is predicted with a warning.
+// What a plan's software has: a stack lists values of keys (docs/stacks.md), of which a search tries no others, and a
+// plan with another one is predicted with a warning. It lists the rules, too, by which the software refuses layouts.
 #pragma once
 
 #include <string>
@@ -11,8 +11,17 @@
 
 namespace plumbline::model {
 
-// Returns the values of a list as words. A key that no stack decides about and a value that the plan would refuse are
-// input errors at the list's place.
+// What stands in a stack's list in place of the key of a plan where the list is one of rules.
+inline constexpr std::string_view rules_key = "rules";
+
+// Returns the words of all rules (model/plan/software_rules.cc).
+std::vector<std::string> software_rules();
+
+// Returns the operators of the only selective recomputation that the plan's software has; empty: it takes their names.
+std::vector<std::string> selective_operators(const Plan& plan);
+
+// Returns the values of a list as words. A key that no stack decides about, a value that the plan would refuse and an
+// unknown rule are input errors at the list's place. Only a list of rules may be empty.
 Result<std::vector<std::string>> listed_values(const PlanSetting& list);
 
 // Returns whether the plan's software has the value of the key.
@@ -20,5 +29,9 @@ bool software_has(const Plan& plan, const std::string& key, std::string_view val
 
 // Returns a sentence for each value at work in the plan that its software does not have.
 std::vector<std::string> software_warnings(const Plan& plan);
+
+// Returns whether the software computes whole experts in the kernels of their GEMMs. Transformer Engine's kernels are
+// those of MXFP8 and NVFP4 (transformer_engine/pytorch/ops/fused).
+bool fuses_experts(const Plan& plan);
 
 }  // namespace plumbline::model

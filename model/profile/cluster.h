@@ -1,9 +1,11 @@
 // The inputs of the cost functions from the cluster. Plain data; topologies/ fills it from TOML.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "model/base/data_type.h"
@@ -47,6 +49,7 @@ struct Device {
   BytesPerSecond host_bandwidth;  // to and from host memory, per direction, line rate; 0: unknown
   double tdp = 0;                 // W, thermal design power; 0: unknown
   MemoryReserve reserve;
+  std::vector<std::string> lacks = {};  // kernels of attention and formats of GEMMs that it does not have
   bool operator==(const Device&) const = default;
 };
 
@@ -70,6 +73,14 @@ inline double peak(const Device& device, DataType operand) {
   }
 }
 inline double peak(const Device& device, Precision precision) { return peak(device, activation_type(precision)); }
+
+// Returns whether the device lacks a kernel of attention or a format, by its word in a plan.
+inline bool lacks(const Device& device, std::string_view word) {
+  return std::ranges::find(device.lacks, word) != device.lacks.end();
+}
+inline bool has_format(const Device& device, Precision precision) {
+  return peak(device, precision) > 0 && !lacks(device, to_string(precision));
+}
 
 // What a network between nodes makes of rates and latencies, over InfiniBand of the same line rate, with which profiles
 // were measured. docs/network.md has the sources.

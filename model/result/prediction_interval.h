@@ -1,6 +1,7 @@
 // The interval of a prediction: what is likely, where its uncertainty comes from, and what measurement would narrow it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -18,6 +19,8 @@ struct Quantiles {
   // Half of the interval over its middle.
   double half_width() const { return p50 > 0 ? (p90 - p10) / 2 / p50 : 0; }
   bool contains(double value) const { return p10 <= value && value <= p90; }
+  // Returns the quantiles of what is measured where nothing above `most` can be.
+  Quantiles at_most(double most) const { return {std::min(p10, most), std::min(p50, most), std::min(p90, most)}; }
   // Returns the share of values below this one, with a normal logarithm of its own width on either side of the middle.
   double share_below(double value) const;
   bool operator==(const Quantiles&) const = default;
@@ -41,8 +44,8 @@ struct PredictionInterval {
   Quantiles time_s;
   Quantiles tokens_per_s;
   std::optional<Quantiles> days, gpu_hours, cost_usd;  // of the run; nothing without its tokens, and its price
-  Quantiles peak_bytes;                                // of the fullest rank
-  double fits_probability = 1;                         // that the fullest rank's peak is below the capacity
+  Quantiles peak_bytes;                                // of the fullest rank, on a device without limit
+  double fits_probability = 1;                         // that the fullest rank's least is below the capacity
   // By what factor steps of this software took longer than predicted, in the middle, and the rows that it rests on; the
   // quantiles above contain it.
   double left_factor = 1;

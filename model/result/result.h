@@ -72,13 +72,19 @@ struct RankMemory {
   // Parts of the peak: tensors whose size goes with the rows of this rank's experts, which are those of the mean rank;
   // context, workspaces and connections.
   double routed_bytes = 0, library_bytes = 0;
+  // What the allocator holds in addition to tensors on a device without limit: at least, usually and at most. Of a full
+  // device the peak has as much of it as there is space for.
+  double unused_low_bytes = 0, unused_bytes = 0, unused_high_bytes = 0;
   double buffers_bytes() const { return temporary_bytes + communication_bytes; }
+  // Returns what the rank needs when its allocator has returned all that it can, which decides whether it fits.
+  double least_bytes() const { return high_bytes > low_bytes ? low_bytes : peak_bytes; }
 };
 
 struct Memory {
   double peak_bytes = 0;
   double capacity_bytes = 0;
-  bool fits = true;
+  bool fits = true;                        // the highest peak is below the capacity
+  std::optional<double> fits_probability;  // as clusters run it; nothing: not drawn
   std::vector<RankMemory> ranks;
   bool measured = false;  // ranks have a peak only: the most bytes in use on a device
 };

@@ -121,8 +121,18 @@ class MemoryAnswer(PlanResult):
 
     @property
     def fits(self) -> bool:
-        """Whether the plan fits in memory. One that does not is simulated all the same."""
+        """Whether the predicted peak fits in memory. A plan that does not is simulated all the same."""
         return self.memory["fits"]
+
+    @property
+    def fits_probability(self) -> Optional[float]:
+        """How probable it is that the plan fits as clusters run it; None where it was measured."""
+        return self.memory.get("fits_probability")
+
+    def _verdict(self) -> str:
+        verdict = self.memory.get("verdict")
+        return f", {verdict}" + ("" if self.fits_probability is None else f" with {number(self.fits_probability, '%', 100)}"
+                                 ) if verdict else ""
 
 
 class LinesAnswer(Answer):
@@ -196,6 +206,11 @@ class Result(LinesAnswer, MemoryAnswer):
         return interval if interval and interval.get("draws") else None
 
     @property
+    def middle(self) -> Optional[Dict[str, Any]]:
+        """The step, its rates and the training in the middle of the interval; None where none was asked for."""
+        return self._data.get("middle")
+
+    @property
     def bound_s(self) -> Optional[float]:
         """The proven lower bound of the step."""
         return self._data["bound"]["time_s"]
@@ -216,16 +231,18 @@ class Result(LinesAnswer, MemoryAnswer):
 
     def _lines(self) -> List[Tuple[str, str]]:
         interval = self.interval
-        lines = [("step time", number(self.time_s, "s")),
+        shown = self.middle or {**(self.run or {}), **self.step}
+        lines = [("step time", number(shown["time_s"], "s")),
                  ("P10 to P90", f"{number(interval['time_s']['p10'], 's')} to {number(interval['time_s']['p90'], 's')}"
                   if interval else "-"),
-                 ("tokens/s", number(self.tokens_per_s)),
-                 ("MFU", number(self.mfu, "%", 100)),
+                 ("tokens/s", number(shown["tokens_per_s"])),
+                 ("MFU", number(shown["mfu"], "%", 100)),
+                 ("from components", number(self.time_s, "s")),
                  ("lower bound", number(self.bound_s, "s")),
                  ("peak memory", f"{number(self.peak_bytes, 'GB', 1e-9)} of "
-                  f"{number(self.memory['capacity_bytes'], 'GB', 1e-9)}{'' if self.fits else ': does not fit'}")]
+                  f"{number(self.memory['capacity_bytes'], 'GB', 1e-9)}{self._verdict()}")]
         if self.run:
-            lines.append(("training", f"{number(self.run['days'], 'days')}, {number(self.run['cost_usd'], 'USD')}"))
+            lines.append(("training", f"{number(shown['days'], 'days')}, {number(shown['cost_usd'], 'USD')}"))
         return lines
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
@@ -255,7 +272,7 @@ class MemoryResult(MemoryAnswer):
 
     def __repr__(self) -> str:
         return (f"peak memory {number(self.peak_bytes, 'GB', 1e-9)} of {number(self.capacity_bytes, 'GB', 1e-9)}"
-                + ("" if self.fits else ": does not fit"))
+                + self._verdict())
 
     def _repr_html_(self) -> str:
         parts = ("parameters", "gradients", "optimizer", "activations", "buffers", "peak")
@@ -365,7 +382,7 @@ class PlanAnswer(Answer):
             degrees = found["plan"]["parallelism"]
             words = ", ".join(f"{name} {value}" for name, value in degrees.items()
                               if isinstance(value, int) and not isinstance(value, bool) and value > 1)
-            speed = number(found["step"]["time_s"], "s") if "step" in found else number(
+            speed = number((found["middle"] or found["step"])["time_s"], "s") if "step" in found else number(
                 found["serving"]["output_tokens_per_s_per_gpu"], "tokens/s")
             return (str(site["cluster"]), str(site["gpus"]), speed, words)
 

@@ -25,7 +25,7 @@ def _file_of(plan: Any) -> str:
     return _core.plan_text(plan)[1]
 
 
-def simulate(plan: PlanLike, *, fidelity: str = "step", interval: bool = True, draws: int = 128, seed: int = 1,
+def simulate(plan: PlanLike, *, fidelity: str = "step", interval: bool = True, draws: int = 64, seed: int = 1,
              seeds: Optional[int] = None, measured: Optional[str] = None, measured_memory: Optional[str] = None,
              set: Optional[Mapping[str, Any]] = None, **keys: Any) -> Result:
     """Predicts one training step, as `plumbline simulate` does.

@@ -121,6 +121,7 @@ std::string campaign_json(const CampaignReport& report) {
   return document("campaign", Json{{"campaign", body_of_campaign(report)},
                                    {"step", Json::parse(step_json(report.step.step))},
                                    {"interval", Json::parse(interval_json(report.step.interval))},
+                                   {"middle", Json::parse(middle_json(report.step))},
                                    {"run", run_of_campaign(report)},
                                    {"reliability", constants},
                                    {"plan", Json::parse(plan_json(report.plan))}});

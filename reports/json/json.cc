@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/text.h"
+#include "model/result/middle.h"
 #include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/quantities.h"
@@ -230,12 +231,15 @@ Json memory_of(const model::Memory& memory) {
                       {"peak_operator", rank.peak_operator}});
   }
   const model::RankMemory* fullest = model::fullest_rank(memory);
+  const bool predicted = !memory.ranks.empty() && !memory.measured;
   return {{"peak_bytes", memory.peak_bytes},
           {"capacity_bytes", memory.capacity_bytes},
           {"fits", memory.fits},
           {"stages", stages},
           {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
-          {"measured", memory.measured}};
+          {"measured", memory.measured},
+          {"fits_probability", value_of(memory.fits_probability)},
+          {"verdict", predicted ? Json(model::to_string(model::fit_of(memory))) : Json(nullptr)}};
 }
 
 Json level_of(const model::MemoryLevel& level) {
@@ -262,6 +266,7 @@ Json change_of(const model::MemoryChange& change) {
           {"allocated_bytes", change.allocated_bytes},
           {"unused_low_bytes", change.unused_low_bytes},
           {"unused_high_bytes", change.unused_high_bytes},
+          {"fits_probability", change.fits_probability},
           {"margin_bytes", change.margin_bytes}};
 }
 
@@ -330,10 +335,28 @@ Json training_of(const TrainingReport& training) {
           {"device_memory_bytes", value_of(training.device_memory_bytes)}};
 }
 
+// The contract of simulate has the components under `step` and `run`.
+Json middle_of(const model::StepResult& result) {
+  if (!result.interval) return nullptr;
+  const model::StepTimes step = model::middle_step(result);
+  const model::RunCost run = model::middle_run(result).value_or(model::RunCost());
+  const bool known = result.run.has_value();
+  return {{"time_s", step.time_s},
+          {"tokens_per_s", step.tokens_per_s},
+          {"tokens_per_s_per_gpu", step.tokens_per_s_per_gpu},
+          {"model_tflops_per_gpu", step.model_tflops_per_gpu},
+          {"mfu", step.mfu},
+          {"days", known ? Json(run.days) : Json(nullptr)},
+          {"gpu_hours", known ? Json(run.gpu_hours) : Json(nullptr)},
+          {"cost_usd", value_of(run.cost_usd)},
+          {"peak_bytes", result.interval->peak_bytes.p50}};
+}
+
 Json result_of(const model::StepResult& result, const model::Plan& plan) {
   Json json;
   json["step"] = step_of(result.step);
   json["interval"] = interval_of(result.interval);
+  json["middle"] = middle_of(result);
   json["power_span_s"] = result.power_span_s ? Json(*result.power_span_s) : Json(nullptr);
   json["bound"] = bound_of(result);
   json["cluster"] = cluster_of(result.cluster);
@@ -368,6 +391,8 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
 std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(plan)); }
 
 std::string step_json(const model::StepTimes& step) { return text_of_json(step_of(step)); }
+
+std::string middle_json(const model::StepResult& result) { return text_of_json(middle_of(result)); }
 
 std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
   return text_of_json(interval_of(interval));

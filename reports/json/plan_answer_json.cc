@@ -31,17 +31,20 @@ void add_probabilities(Json& json, const sim::PlanCost& cost, const sim::Limits&
 }
 
 Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std::string& reason) {
-  const sim::PlanCost& cost = row.cost;
+  const auto of_run = [&](auto value) {
+    return row.result.run ? value_or_null<Json>(std::optional<double>(value(*row.result.run))) : Json(nullptr);
+  };
   return {
       {"step", Json::parse(step_json(row.result.step))},
-      {"days", value_or_null<Json>(cost.days)},
-      {"gpu_hours", value_or_null<Json>(cost.gpu_hours)},
-      {"cost_usd", value_or_null<Json>(cost.usd)},
-      {"cost_usd_low", value_or_null<Json>(cost.usd_low)},
-      {"cost_usd_high", value_or_null<Json>(cost.usd_high)},
+      {"days", of_run([](const model::RunCost& run) { return run.days; })},
+      {"gpu_hours", of_run([](const model::RunCost& run) { return run.gpu_hours; })},
+      {"cost_usd", of_run([](const model::RunCost& run) { return run.cost_usd; })},
+      {"cost_usd_low", of_run([](const model::RunCost& run) { return run.cost_low_usd(run.gpu_hours); })},
+      {"cost_usd_high", of_run([](const model::RunCost& run) { return run.cost_high_usd(run.gpu_hours); })},
       {"memory", {{"peak_bytes", row.result.memory.peak_bytes}, {"capacity_bytes", row.result.memory.capacity_bytes}}},
-      {"within_limits", sim::within(cost, answer.limits)},
+      {"within_limits", sim::within(row.cost, answer.limits)},
       {"twins", row.twins},
+      {"middle", Json::parse(middle_json(row.result))},
       {"interval", Json::parse(interval_json(row.result.interval))},
       {"reason", text_or_null<Json>(reason)},
       {"plan", Json::parse(plan_json(row.plan))}};
@@ -112,6 +115,11 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                            i == 0 ? std::string() : reason_on_option(option.plans[i - 1], option.plans[i])));
     add_probabilities(plans.back(), option.plans[i].cost, answer.limits, option.best_with, i);
   }
+  Json edge = Json::array();
+  for (const sim::RankedPlan& row : option.edge) {
+    edge.push_back(row_of(answer, row, ""));
+    add_probabilities(edge.back(), row.cost, answer.limits, {}, 0);
+  }
   Json json = {{"cluster", option.cluster},
                {"gpus", option.gpus},
                {"profile", text_or_null<Json>(option.inputs.profile.name())},
@@ -131,7 +139,8 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                  {"evaluated", option.search.evaluated},
                  {"complete", option.search.complete},
                  {"removed", removed_of(option.search)}}},
-               {"plans", std::move(plans)}};
+               {"plans", std::move(plans)},
+               {"edge", std::move(edge)}};
   if (!place) {
     json["no_plan_because"] = why_empty(option);
     return json;

@@ -271,6 +271,7 @@ model::Result<StoredResult> read_result(std::string_view text, const std::string
   reader.read("memory.peak_bytes", result.memory.peak_bytes);
   reader.read("memory.capacity_bytes", result.memory.capacity_bytes);
   reader.read("memory.fits", result.memory.fits);
+  reader.read("memory.fits_probability", result.memory.fits_probability);
   reader.read("memory.measured", result.memory.measured);
   reader.read("basis.fidelity", result.fidelity);
   reader.read("basis.profile", result.profile);

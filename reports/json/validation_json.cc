@@ -201,7 +201,7 @@ Json intervals_json(const calibrate::IntervalScores& scores) {
                     {"step", score_json(ranges.step)},
                     {"baseline", score_json(ranges.baseline)},
                     {"memory", score_json(ranges.memory)},
-                    {"fits_brier", ranges.fits_brier}});
+                    {"fits_brier", ranges.fits.brier}});
   return json;
 }
 

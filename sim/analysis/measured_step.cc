@@ -148,7 +148,7 @@ model::Result<model::MeasuredMemory> measured_memory(const model::StepResult& re
                               fmt::format("{:.1f} GB are more than the {:.1f} GB of {}", peak_bytes / gigabyte,
                                           capacity / gigabyte, result.device),
                               "give the peak of one GPU, the fullest, as nvidia-smi states it");
-  return model::MeasuredMemory{peak_bytes, result.interval->peak_bytes.share_below(peak_bytes)};
+  return model::MeasuredMemory{peak_bytes, result.interval->peak_bytes.at_most(capacity).share_below(peak_bytes)};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "model/plan/layout.h"
 #include "model/plan/software.h"
 #include "model/program/compile.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
 #include "sim/predict/stage_balance.h"
@@ -80,14 +81,18 @@ void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
 
 constexpr double unknown = std::numeric_limits<double>::infinity();
 
-// Adds what the rank takes that needs most at least. `unlimited` is the memory on a device without limit.
-void add_parts(const model::Memory& unlimited, double capacity, MemoryChange& change) {
-  const model::RankMemory& rank = *std::ranges::max_element(unlimited.ranks, {}, &model::RankMemory::low_bytes);
-  const double used = rank.allocated_bytes + rank.library_bytes;
+// Adds what the rank takes that needs most at least.
+void add_parts(const model::Memory& memory, MemoryChange& change) {
+  const model::RankMemory& rank = *std::ranges::max_element(memory.ranks, {}, &model::RankMemory::least_bytes);
   change.allocated_bytes = rank.allocated_bytes;
-  change.unused_low_bytes = std::max(rank.low_bytes - used, 0.0);
-  change.unused_high_bytes = rank.high_bytes - used;
-  change.margin_bytes = capacity - rank.low_bytes;
+  change.unused_low_bytes = rank.unused_low_bytes;
+  change.unused_high_bytes = rank.unused_high_bytes;
+  change.margin_bytes = memory.capacity_bytes - rank.least_bytes();
+}
+
+// Of several that hardly fit the smallest is the closest.
+std::pair<double, double> closeness(const MemoryChange& change) {
+  return {change.fits_probability, -change.peak_bytes};
 }
 
 double closed_form_s(Predictor& predictor, const Plan& plan) {
@@ -105,15 +110,14 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
   if (!layout) return std::nullopt;
   const auto program = model::compile(inputs.plan, inputs.architecture, *layout, spread_of(inputs));
   if (!program) return std::nullopt;
-  model::Device& device = inputs.cluster.device;
-  const std::vector<model::SlotMemory> slots = model::slot_memories(*program);
-  const model::Memory memory = model::memory(inputs.plan, *layout, *program, device, slots);
+  model::Memory memory = model::memory(inputs.plan, *layout, *program, inputs.cluster.device);
+  add_fit(inputs, memory);
   const model::RankMemory* fullest = model::fullest_rank(memory);
   if (fullest == nullptr) return std::nullopt;
   MemoryChange change{std::move(settings), memory.peak_bytes, fullest->peak_operator};
-  device.memory = model::Bytes(std::numeric_limits<double>::infinity());
-  add_parts(model::memory(inputs.plan, *layout, *program, device, slots), memory.capacity_bytes, change);
-  const double step_s = memory.fits ? closed_form_s(predictor, inputs.plan) : unknown;
+  add_parts(memory, change);
+  change.fits_probability = *memory.fits_probability;
+  const double step_s = model::fit_of(memory) == model::Fit::fits ? closed_form_s(predictor, inputs.plan) : unknown;
   if (step_s < unknown && own_s < unknown) change.step_ratio = step_s / own_s;
   return change;
 }
@@ -132,7 +136,6 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
 
   model::MemoryAdvice advice;
   const std::string text = model::to_toml(inputs.plan);
-  const double capacity = inputs.cluster.device.memory.value();
   Predictor predictor(inputs);
   const double own_s = closed_form_s(predictor, inputs.plan);
   const auto own = evaluate(inputs, text, {}, predictor, own_s);
@@ -140,9 +143,9 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
     auto change = evaluate(inputs, text, std::move(settings), predictor, own_s);
     if (!change) continue;
     ++advice.tried;
-    if (change->peak_bytes <= capacity)
+    if (change->fits_probability >= model::surely_fits)
       advice.fitting.push_back(std::move(*change));
-    else if (own && change->peak_bytes < (advice.closest ? *advice.closest : *own).peak_bytes)
+    else if (own && closeness(*change) > closeness(advice.closest ? *advice.closest : *own))
       advice.closest = std::move(change);
   }
   if (!advice.fitting.empty()) advice.closest.reset();

@@ -18,7 +18,7 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
   RankedDeployment& best = option.search.best.front();
   Inputs inputs = option.on.inputs;
   inputs.plan = best.plan;
-  IntervalOptions options;
+  IntervalOptions options{.draws = serving_draws};
   options.threads = threads;
   auto drawn = TRY(draw_serving_interval(inputs, best.result, options));
   best.result.interval = std::move(drawn.interval);

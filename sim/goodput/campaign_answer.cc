@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "model/economics/economics.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
+#include "model/result/middle.h"
 #include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
@@ -74,18 +76,20 @@ Result<std::vector<double>> tokens_of_phases(const model::Plan& plan) {
   return tokens;
 }
 
-Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double step_s, const PredictStep& predict) {
+// `longer`: what steps take as clusters run them, over what their components add up to.
+Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double components_s, double longer,
+                                             const PredictStep& predict) {
   const model::Plan& plan = inputs.plan;
   if (plan.campaign.phases.empty()) {
     if (!plan.run.tokens)
       return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "run.tokens",
                                               "a campaign needs the tokens of the training",
                                               "for example --set run.tokens=1e12"));
-    return std::vector<CampaignPhase>{{"training", *plan.run.tokens, tokens_per_step(plan), step_s}};
+    return std::vector<CampaignPhase>{{"training", *plan.run.tokens, tokens_per_step(plan), components_s * longer}};
   }
   const auto tokens = TRY(tokens_of_phases(plan));
   std::map<std::pair<std::int64_t, std::int64_t>, double> steps = {
-      {{plan.batch.global_batch_size, plan.batch.sequence_length}, step_s}};
+      {{plan.batch.global_batch_size, plan.batch.sequence_length}, components_s * longer}};
   std::vector<CampaignPhase> phases;
   for (const model::CampaignPhaseKeys& keys : plan.campaign.phases) {
     Inputs changed = inputs;
@@ -97,10 +101,10 @@ Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double step_s
         error.message = fmt::format("phase '{}': {}", keys.name, error.message);
         return error;
       }));
-      if (!result.memory.fits)
+      if (model::fit_of(result.memory) == model::Fit::does_not_fit)
         return model::infeasible("campaign.phase", fmt::format("phase '{}' does not fit in memory", keys.name),
                                  "a shorter sequence, or more ranks of parallelism.context");
-      steps[batch] = result.step.time_s;
+      steps[batch] = result.step.time_s * longer;
     }
     phases.push_back({keys.name, tokens[phases.size()], tokens_per_step(changed.plan), steps[batch]});
   }
@@ -266,9 +270,10 @@ class GpuSearch {
     if (!inputs) return refuse(inputs.error());
     const auto step = predict_(*inputs);
     if (!step) return refuse(step.error());
-    if (!step->memory.fits) return CampaignOnGpus{.gpus = gpus, .reason = "it does not fit in memory"};
+    if (model::fit_of(step->memory) == model::Fit::does_not_fit)
+      return CampaignOnGpus{.gpus = gpus, .reason = "it does not fit in memory"};
     CampaignInput input = *inputs->campaign;
-    const auto phases = phases_of(*inputs, step->step.time_s, predict_);
+    const auto phases = phases_of(*inputs, step->step.time_s, own_.longer, predict_);
     if (!phases) return refuse(phases.error());
     input.phases = *phases;
     input.seeds = options_.seeds;
@@ -299,13 +304,15 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
                                        const InputsOnGpus& on_gpus) {
   CampaignAnswer answer;
   answer.input = *inputs.campaign;
-  answer.input.phases = TRY(phases_of(inputs, step.step.time_s, predict));
+  const double middle_s = model::middle_step(step).time_s;
+  answer.longer = middle_s / step.step.time_s;
+  answer.input.phases = TRY(phases_of(inputs, step.step.time_s, answer.longer, predict));
   answer.input.seeds = options.seeds;
   answer.input.seed = options.seed;
   if (step.interval) {
     const model::Quantiles& times = step.interval->time_s;
     for (const auto part : {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90})
-      answer.step_factor.*part = times.*part / step.step.time_s;
+      answer.step_factor.*part = times.*part / middle_s;
   }
   answer.result = TRY(run_campaign(answer.input, *options.tasks));
   if (options.on_campaign) options.on_campaign();

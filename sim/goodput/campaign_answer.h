@@ -42,10 +42,12 @@ struct FinishBy {
 struct CampaignAnswer {
   CampaignInput input;
   CampaignResult result;
-  // Of a step over its prediction; days contain it, days_of_seed do not. All ones: it was not asked for.
+  // The step in the middle of its interval, which the campaigns have, over what its components add up to.
+  double longer = 1;
+  // Of a step over that middle; days contain it, days_of_seed do not. All ones: it was not asked for.
   model::Quantiles step_factor = {1, 1, 1};
   model::Quantiles days;
-  std::optional<model::RunCost> run;  // at the mean goodput and the predicted step; nothing where it never finishes
+  std::optional<model::RunCost> run;  // at the mean goodput; nothing where it never finishes
   std::vector<CampaignPoint> intervals, spares;
   std::optional<FinishBy> finish;
 };

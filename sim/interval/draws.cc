@@ -179,17 +179,21 @@ InputChange change_of(const Drawn& drawn, std::size_t row) {
   return change;
 }
 
+void draw_numbers(const IntervalOptions& options, Drawn& drawn) {
+  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
+    return options.without.contains(one.source) || options.without.contains(one.key);
+  });
+  for (const Uncertainty& one : drawn.uncertainties)
+    drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
+}
+
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options) {
   const Inputs shared = TRY(inputs_of_draws(inputs));
   Drawn drawn;
   add_shapes(shared, TRY(shapes_of(shared)), drawn.uncertainties);
   for (const auto add : {add_constants, add_load, add_silicon, add_fleet, add_allocator})
     add(shared, drawn.uncertainties);
-  std::erase_if(drawn.uncertainties, [&](const Uncertainty& one) {
-    return options.without.contains(one.source) || options.without.contains(one.key);
-  });
-  for (const Uncertainty& one : drawn.uncertainties)
-    drawn.z.push_back(normal_column(one.key, options.seed, options.draws));
+  draw_numbers(options, drawn);
   TRY(Drawing(shared, options, drawn).run());
   return drawn;
 }

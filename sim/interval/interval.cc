@@ -41,6 +41,14 @@ std::optional<Left> left_of(const std::optional<Left>& left, std::string_view so
   return options.without.contains(std::string(source)) ? std::nullopt : left;
 }
 
+std::vector<PeakDraw> peaks_of(const Drawn& drawn, const Inputs& inputs, const model::Memory& memory,
+                               const IntervalOptions& options) {
+  std::vector<PeakDraw> peaks;
+  for (std::size_t row = 0; row < options.draws; ++row)
+    peaks.push_back(drawn_peak(inputs, memory, change_of(drawn, row), options.peak));
+  return peaks;
+}
+
 // Returns the interval of draws without its parts.
 model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs, const model::StepResult& result,
                                         const IntervalOptions& options) {
@@ -60,14 +68,22 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
     if (const auto& price = result.run->price().value)
       interval.cost_usd = quantiles_of(costs_of(*result.run->cost_usd, *price, ratios, options), left);
   }
-  std::vector<PeakDraw> peaks;
-  for (std::size_t row = 0; row < options.draws; ++row)
-    peaks.push_back(drawn_peak(inputs, result.memory, change_of(drawn, row), options.peak));
-  set_memory(peaks, left_of(inputs.memory_left, allocator_source, options), result.memory.capacity_bytes, interval);
+  set_memory(peaks_of(drawn, inputs, result.memory, options), left_of(inputs.memory_left, allocator_source, options),
+             result.memory.capacity_bytes, interval);
   return interval;
 }
 
 }  // namespace
+
+void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions& options) {
+  Drawn drawn;
+  for (const auto add : {add_load, add_allocator}) add(inputs, drawn.uncertainties);
+  draw_numbers(options, drawn);
+  model::PredictionInterval interval;
+  set_memory(peaks_of(drawn, inputs, memory, options), left_of(inputs.memory_left, allocator_source, options),
+             memory.capacity_bytes, interval);
+  memory.fits_probability = interval.fits_probability;
+}
 
 model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
                                                      const IntervalOptions& options) {

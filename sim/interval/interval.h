@@ -26,6 +26,9 @@ namespace plumbline::sim {
 model::Result<model::PredictionInterval> interval_of(const Inputs& inputs, const model::StepResult& result,
                                                      const IntervalOptions& options = {});
 
+// Sets the probability that the memory of a prediction fits, as the interval of the same options has it.
+void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions& options = {});
+
 // Returns the same without parts, and its draws.
 struct DrawnInterval {
   model::PredictionInterval interval;
@@ -37,7 +40,7 @@ model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::St
 // Returns the interval of a deployment that serves, at the requests in flight of its result: constants and shapes, the
 // load of experts, what is left of the engine, the price. Errors: those of ServingPredictor::predict().
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
-                                                          const IntervalOptions& options = {});
+                                                          const IntervalOptions& options = {.draws = serving_draws});
 
 // Returns the same, and its draws: of each the rates over those of the inputs as they are. The same index is the same
 // draw in every deployment.
@@ -46,7 +49,7 @@ struct DrawnServing {
   std::vector<double> tpot_ratio, rate_ratio;  // of the time per output token, of output tokens per second
 };
 model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
-                                                  const IntervalOptions& options = {});
+                                                  const IntervalOptions& options = {.draws = serving_draws});
 
 // Returns draws of a price over its value: triangular between its ends. Equal keys have equal draws.
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,

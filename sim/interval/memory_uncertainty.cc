@@ -29,14 +29,15 @@ double excess_rows(const Inputs& inputs, const InputChange& change) {
                   imbalance.variation * expected_largest(plan.parallelism.expert) / std::sqrt(layers));
 }
 
-// Returns the range of a rank's peak. Where no software is stated, its tensors may hold as much more unused as in
-// Megatron-Core's runs (allocator.fragmentation of calibrate/stacks/megatron-core-2025.toml, 0.3, less the 0.05 of a
-// device file).
-Spread range(const model::RankMemory& rank) {
+// Returns the range of what a rank's allocator holds unused. Where no software is stated, its tensors may hold as much
+// more unused as in Megatron-Core's runs (allocator.fragmentation of calibrate/stacks/megatron-core-2025.toml, 0.3,
+// less the 0.05 of a device file).
+Spread unused(const model::RankMemory& rank) {
   constexpr double unstated = 0.25;
-  if (rank.high_bytes > rank.low_bytes) return {rank.low_bytes, rank.peak_bytes, rank.high_bytes};
+  if (rank.unused_high_bytes > rank.unused_low_bytes)
+    return {rank.unused_low_bytes, rank.unused_bytes, rank.unused_high_bytes};
   const double dynamic = rank.activations_bytes + rank.temporary_bytes;
-  return {rank.peak_bytes, rank.peak_bytes, rank.peak_bytes + unstated * dynamic};
+  return {rank.unused_bytes, rank.unused_bytes, rank.unused_bytes + unstated * dynamic};
 }
 
 double bytes_of(const model::RankMemory& rank, PeakOf part) {
@@ -65,13 +66,15 @@ PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const Inp
   const double rows = inputs.architecture.experts.routed_experts > 0 ? excess_rows(inputs, change) : 0;
   PeakDraw draw;
   for (const model::RankMemory& rank : memory.ranks) {
-    const double more = rows * rank.routed_bytes, libraries = (change.libraries - 1) * rank.library_bytes;
-    const Spread spread = range(rank);
-    const double unused = std::max(spread.low, linear(spread, change.allocator)) - rank.peak_bytes;
-    const double drawn = bytes_of(rank, part) + more + (part == PeakOf::allocated ? 0 : unused) +
-                         (part == PeakOf::device ? libraries : 0);
+    const double tensors = rank.allocated_bytes + rows * rank.routed_bytes;
+    const double libraries = change.libraries * rank.library_bytes;
+    const Spread spread = unused(rank);
+    double drawn = tensors;
+    if (part != PeakOf::allocated) drawn += std::max(spread.low, linear(spread, change.allocator));
+    if (part == PeakOf::device) drawn += libraries;
     draw.bytes = std::max(draw.bytes, drawn);
-    draw.least_bytes = std::max(draw.least_bytes, spread.low + more + libraries);
+    draw.least_bytes = std::max(draw.least_bytes, tensors + spread.low + libraries);
+    draw.tensors_bytes = std::max(draw.tensors_bytes, tensors);
   }
   return draw;
 }
@@ -87,10 +90,9 @@ void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& l
     for (int part = 0; part < strata; ++part) {
       const double z = normal_quantile((part + 0.5) / strata);
       const double factor = std::exp(of_peak.location + deviation * z);
-      const double least = draw.least_bytes * factor;
-      const bool fits = least <= capacity_bytes;
-      fitting += fits ? 1 : 0;
-      peaks.push_back(fits ? std::min(draw.bytes * factor, capacity_bytes) : draw.bytes * factor);
+      fitting += std::max(draw.least_bytes * factor, draw.tensors_bytes) <= capacity_bytes ? 1 : 0;
+      // Of draws of tensors the factor is that of the tensors themselves.
+      peaks.push_back(std::max(draw.bytes * factor, draw.bytes > draw.tensors_bytes ? draw.tensors_bytes : 0));
     }
   }
   interval.peak_bytes = quantiles_of(peaks, {});

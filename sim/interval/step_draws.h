@@ -36,8 +36,11 @@ enum class PeakOf { device, reserved, allocated };
 // Returns the most bytes of a rank.
 double fullest_bytes(const model::Memory& memory, PeakOf part);
 
+// Draws of a deployment that serves, of which small shares need more than those of a step.
+inline constexpr std::size_t serving_draws = 128;
+
 struct IntervalOptions {
-  std::size_t draws = 128;
+  std::size_t draws = 64;
   std::uint64_t seed = 1;
   unsigned threads = 0;  // 0: one per core; the result does not depend on it
   // Sources that are taken as known (IntervalPart::source), and keys of single uncertainties.

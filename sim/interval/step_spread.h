@@ -10,8 +10,8 @@
 
 namespace plumbline::sim {
 
-// Adds to a result what the limit of power leaves open and, with options, its interval. Errors: those of power_span()
-// and interval_of().
+// Adds to a result whether it fits in memory, what the limit of power leaves open and, with options, its interval.
+// Errors: those of power_span() and interval_of().
 model::Result<void> add_spread(const Inputs& inputs, model::StepResult& result,
                                const std::optional<IntervalOptions>& options);
 

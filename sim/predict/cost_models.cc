@@ -85,8 +85,13 @@ std::int64_t collective_sms(const Inputs& inputs, const model::CommunicationCost
 }
 
 // A kernel of attention that the profile lacks has the constants of the one that it was measured with.
-void add_attention_warning(const model::Plan& plan, model::DeviceProfile& profile) {
+void add_attention_warning(const model::Plan& plan, const model::Device& device, model::DeviceProfile& profile) {
   const std::string& kernel = plan.attention.kernel;
+  if (kernel == "fused" && lacks(device, "cudnn") && lacks(device, "flash2"))
+    profile.warnings.push_back(
+        fmt::format("{} runs neither FlashAttention nor cuDNN's attention: a fused kernel is one "
+                    "of PyTorch's, and Megatron's is attention.kernel = \"unfused\"",
+                    device.name));
   if (kernel == "fused" || kernel == "unfused") return;
   if (profile.profile.find(fmt::format("attention.{}.forward_rate", kernel))) return;
   profile.warnings.push_back(fmt::format("profile {} has no rates of {} attention: its own fused kernel is priced",
@@ -128,8 +133,19 @@ std::string formats_of(const model::Device& device) {
   std::vector<std::string_view> names;
   for (auto value = model::Precision::fp8; value <= model::Precision::mxfp4;
        value = static_cast<model::Precision>(static_cast<int>(value) + 1))
-    if (model::peak(device, value) > 0) names.push_back(to_string(value));
+    if (has_format(device, value)) names.push_back(to_string(value));
   return fmt::format("one of {}", fmt::join(names, ", "));
+}
+
+// Refuses a kernel of attention that the device does not have.
+model::Result<void> check_attention(const model::Plan& plan, const model::Device& device) {
+  if (!lacks(device, plan.attention.kernel)) return {};
+  std::vector<std::string> names = model::attention_kernels();
+  std::erase_if(names, [&](const std::string& name) { return lacks(device, name); });
+  return tl::unexpected(
+      model::plan_error(plan, model::ErrorKind::infeasible, "attention.kernel",
+                        fmt::format("{} does not run {} attention", device.name, plan.attention.kernel),
+                        fmt::format("one of {}", fmt::join(names, ", "))));
 }
 
 // Returns the formats of GEMMs, each with its key.
@@ -196,11 +212,14 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
         "give fewer"));
   const auto formats = formats_of_gemms(inputs);
   for (const auto& [key, precision] : formats)
-    if (model::peak(device, precision) == 0)
+    if (!has_format(device, precision))
       return tl::unexpected(model::plan_error(
           inputs.plan, model::ErrorKind::infeasible, key,
-          fmt::format("{} states no peak of {}: it lacks the format", device.name, to_string(precision)),
+          fmt::format("{} {} {}: it lacks the format", device.name,
+                      lacks(device, to_string(precision)) ? "multiplies nothing in" : "states no peak of",
+                      to_string(precision)),
           formats_of(device)));
+  TRY(check_attention(inputs.plan, device));
   const model::Precision gemm = formats.front().second;
   const bool has_fp8 =
       gemm == model::Precision::fp8 || gemm == model::Precision::fp8_tensor || gemm == model::Precision::mxfp8;
@@ -209,7 +228,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                                             fmt::format("GEMMs in {} read no parameters in FP8", to_string(gemm)),
                                             "set it to bf16, or precision.gemm to fp8, fp8_tensor or mxfp8"));
   model::DeviceProfile holds = TRY(model::profile_on(inputs.profile, device));
-  add_attention_warning(inputs.plan, holds);
+  add_attention_warning(inputs.plan, device, holds);
   const auto on_device = std::make_shared<const model::DeviceProfile>(std::move(holds));
   const model::Profile& profile = on_device->profile;
   const auto kernels = TRY(model::KernelCost::make(profile, device, model::software_kernels(inputs.plan)));

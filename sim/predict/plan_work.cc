@@ -133,14 +133,14 @@ Execution run_step(PlanWork& work, bool reduces, bool tail) {
   return execution;
 }
 
-double peak_bytes(const PlanWork& work, const model::Device& device) {
+Peak peak_of(const PlanWork& work, const model::Device& device) {
   const StageLibrary& library = work.timed->stage_library();
   std::vector<model::ChunkBytes> chunks;
   for (const std::int32_t kind : work.stage_kinds)
     chunks.push_back({library.kept_after_forward(kind), library.kept_for_weights(kind)});
   std::vector<model::Bytes> slots;
   for (const std::int32_t slot : work.slots) slots.push_back(library.fullest(slot));
-  double peak = 0;
+  Peak peak;
   for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
     const ShardedStages::State& state = *work.states[rank];
     const model::FullestMoment dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
@@ -151,7 +151,8 @@ double peak_bytes(const PlanWork& work, const model::Device& device) {
     const model::RankPeak whole = model::rank_peak(*work.plan, work.layout, device,
                                                    {model::Bytes(state.bytes), state.gradients, state.counts,
                                                     dynamic.sum, dynamic.kept, library.p2p() * in_flight});
-    peak = std::max(peak, whole.sum().value());
+    peak.bytes = std::max(peak.bytes, whole.sum().value());
+    peak.least_bytes = std::max(peak.least_bytes, whole.low.value());
   }
   return peak;
 }

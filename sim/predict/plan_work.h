@@ -10,6 +10,7 @@
 #include "model/profile/cluster.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
+#include "sim/predict/simulation.h"
 #include "sim/predict/step_walk.h"
 #include "sim/step/step_executor.h"
 
@@ -57,7 +58,7 @@ std::vector<std::int32_t> distinct_slots(const PlanWork& work);
 // Runs one step in closed form. reduces: gradients are reduced in it. tail: fills Execution::tail.
 Execution run_step(PlanWork& work, bool reduces, bool tail);
 
-// Returns the peak bytes of the fullest rank.
-double peak_bytes(const PlanWork& work, const model::Device& device);
+// Returns the peak of the fullest rank.
+Peak peak_of(const PlanWork& work, const model::Device& device);
 
 }  // namespace plumbline::sim

@@ -63,7 +63,7 @@ class Predictor::Parts {
     return estimate(execution);
   }
 
-  model::Result<double> peak_bytes(const model::Plan& plan) {
+  model::Result<Peak> peak(const model::Plan& plan) {
     TRY(cache_.find(plan, work_));
     find_slots(work_);
     cache_.find_states(work_);
@@ -222,9 +222,9 @@ class Predictor::Parts {
   model::Result<PlanEstimate> estimate(const Execution& execution) {
     PlanEstimate result;
     result.step = times(StepAccounting(cache_.inputs(), work_, execution), execution);
-    result.peak_bytes = peak();
-    result.fits = result.peak_bytes <= cache_.inputs().cluster.device.memory.value();
-    TRY(check_estimate(predicted(), result.step, result.peak_bytes));
+    result.peak = peak();
+    result.fits = result.peak.bytes <= cache_.inputs().cluster.device.memory.value();
+    TRY(check_estimate(predicted(), result.step, result.peak.bytes));
     return result;
   }
 
@@ -233,9 +233,13 @@ class Predictor::Parts {
   }
 
   // Copies of activations to the host and back give slots memory that the schedule's moments do not count.
-  double peak() {
-    if (work_.plan->offload.activations > 0) return memory(program()).peak_bytes;
-    return sim::peak_bytes(work_, cache_.inputs().cluster.device);
+  Peak peak() {
+    if (work_.plan->offload.activations == 0) return peak_of(work_, cache_.inputs().cluster.device);
+    const model::Memory counted = memory(program());
+    Peak peak{counted.peak_bytes, 0};
+    for (const model::RankMemory& rank : counted.ranks)
+      peak.least_bytes = std::max(peak.least_bytes, rank.least_bytes());
+    return peak;
   }
 
   PartsCache cache_;
@@ -257,7 +261,7 @@ model::Result<PlanEstimate> Predictor::events(const model::Plan& plan, Loop* loo
   return parts_->events(plan, loop);
 }
 model::Result<model::Memory> Predictor::memory(const model::Plan& plan) { return parts_->memory(plan); }
-model::Result<double> Predictor::peak_bytes(const model::Plan& plan) { return parts_->peak_bytes(plan); }
+model::Result<Peak> Predictor::peak(const model::Plan& plan) { return parts_->peak(plan); }
 model::Result<PlanLimits> Predictor::limits(const model::Plan& plan, Fidelity fidelity, double step_s) {
   return parts_->limits(plan, fidelity, step_s);
 }

@@ -25,7 +25,7 @@ struct ExecutionInput;
 
 struct PlanEstimate {
   model::StepTimes step;
-  double peak_bytes = 0;  // of the fullest rank
+  Peak peak;
   bool fits = false;
 };
 
@@ -55,7 +55,7 @@ class Predictor {
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop = nullptr);
 
   model::Result<model::Memory> memory(const model::Plan& plan);
-  model::Result<double> peak_bytes(const model::Plan& plan);  // of the fullest rank; times nothing
+  model::Result<Peak> peak(const model::Plan& plan);  // times nothing
   // Returns an error where a step of step_s, as closed_form() or events() return it, is below its limits.
   model::Result<PlanLimits> limits(const model::Plan& plan, Fidelity fidelity, double step_s);
   // Returns the links that the step's transfers cross, or nullptr where the inputs have no wiring.

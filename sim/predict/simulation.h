@@ -1,4 +1,4 @@
-// The result of predicting one step.
+// The results of predicting one step.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,12 @@ namespace plumbline::sim {
 enum class Fidelity { closed_form, step, cluster };
 std::string_view to_string(Fidelity fidelity);
 model::Result<Fidelity> parse_fidelity(std::string_view text);
+
+// The memory that the fullest rank of a plan needs, without what fills it.
+struct Peak {
+  double bytes = 0;
+  double least_bytes = 0;  // when its allocator has returned all that it can
+};
 
 struct Simulation {
   model::StepResult result;

@@ -65,7 +65,7 @@ model::Result<CampaignRisk> campaign_risk(const Inputs& inputs, const model::Ste
   const double tokens_per_step = static_cast<double>(batch.global_batch_size * batch.sequence_length);
   CampaignRisk risk;
   risk.input = *inputs.campaign;
-  risk.input.phases = {{"training", step.run->tokens, tokens_per_step, step.step.time_s}};
+  risk.input.phases = {{"training", step.run->tokens, tokens_per_step, cost.step_s}};
   risk.result = TRY(run_campaign(risk.input, tasks));
   risk.cost.gpus = cost.gpus;
   risk.cost.step_s = cost.step_s;

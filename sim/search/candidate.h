@@ -19,7 +19,7 @@ struct SearchProgress {
 };
 
 struct SearchOptions {
-  std::size_t top = 10;  // this many rows are exact and in order
+  std::size_t top = 5;   // this many rows are exact and in order
   unsigned threads = 0;  // of this process; 0: one per core
   Breadth breadth = Breadth::complete;
   bool exhaustive = false;  // evaluates every plan that fits in memory, without bounds on time
@@ -27,6 +27,9 @@ struct SearchOptions {
   std::function<void(const SearchProgress&)> on_progress;  // one call at a time; may be empty
   std::function<bool()> stopped;                           // called often, from several threads; may be empty
 };
+
+// The number of faster plans that fit with less than search.min_fit, at the edge, which a search keeps.
+inline constexpr std::size_t most_at_edge = 3;
 
 // A plan and its closed form. Plans that differ only in tuning (communication SMs, split of layers, recomputation,
 // virtual stages, micro-batch) have the same shape, and only the fastest of a shape is kept.

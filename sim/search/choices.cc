@@ -72,6 +72,12 @@ std::vector<std::string> cheap_operators(const Inputs& inputs) {
   if (model.attention == model::AttentionKind::multi_head_latent) words.emplace_back("mla_up_projection");
   words.emplace_back("swiglu");
   if (inputs.plan.attention.kernel == "unfused") words.emplace_back("core_attention");
+  model::Plan plan = inputs.plan;
+  plan.recompute.policy = "selective";
+  std::erase_if(words, [&](const std::string& word) {
+    plan.recompute.operators = {word};
+    return !model::recomputes(plan, model);
+  });
   return words;
 }
 
@@ -83,14 +89,15 @@ bool has_dense_layers(const model::Architecture& model) {
 
 std::vector<Recomputation> all_recomputations(const Inputs& inputs) {
   const model::Architecture& model = inputs.architecture;
-  std::vector<std::string> operators = cheap_operators(inputs);
+  const std::vector<std::string> only = model::selective_operators(inputs.plan);
+  std::vector<std::string> operators = only.empty() ? cheap_operators(inputs) : only;
   std::vector<Recomputation> all;
   all.push_back({"none", "none", {}, {}, false});
   all.push_back({"selective", "selective", operators, {}, false});
   operators.emplace_back("mlp");
-  if (has_dense_layers(model)) all.push_back({"mlp", "selective", operators, {}, false});
+  if (has_dense_layers(model) && only.empty()) all.push_back({"mlp", "selective", operators, {}, false});
   operators.emplace_back("moe");
-  if (model.experts.routed_experts > 0) all.push_back({"moe", "selective", operators, {}, false});
+  if (model.experts.routed_experts > 0 && only.empty()) all.push_back({"moe", "selective", operators, {}, false});
   all.push_back({"half", "full", {}, {}, true});
   all.push_back({"full", "full", {}, {}, false});
   return all;
@@ -114,6 +121,12 @@ std::vector<Recomputation> recomputations(const Inputs& inputs, Breadth breadth)
   Recomputation given{"given", own.policy, own.operators, own.layers, false};
   const auto known = [&](const Recomputation& one) { return same(one, given); };
   if (wanted("given") && std::ranges::none_of(found, known)) found.push_back(std::move(given));
+  std::erase_if(found, [&, plan = inputs.plan](const Recomputation& one) mutable {
+    one.apply(plan, 1);
+    return !model::recomputes(plan, inputs.architecture);
+  });
+  // Software that refuses whole layers with a schedule runs the first choice, if any.
+  std::ranges::stable_partition(found, [](const Recomputation& one) { return one.policy != "full"; });
   return found;
 }
 
@@ -212,7 +225,7 @@ Values Choices::pipeline(std::int64_t tensor_ranks, std::int64_t context_ranks) 
   return chosen(plan.search.pipeline, divisors(rest, inputs_.architecture.layers), plan.parallelism.pipeline);
 }
 
-std::vector<std::string> Choices::schedule(std::int64_t ranks) const {
+std::vector<std::string> Choices::schedule(std::int64_t ranks, std::int64_t expert) const {
   const model::Plan& plan = inputs_.plan;
   const std::string& own = plan.schedule.kind;
   std::vector<std::string> kinds = plan.search.schedule;
@@ -226,6 +239,8 @@ std::vector<std::string> Choices::schedule(std::int64_t ranks) const {
   for (const model::ScheduleKind* kind : model::schedule_kinds())
     if (std::string name(kind->name()); model::software_has(plan, "schedule.kind", name))
       kinds.push_back(std::move(name));
+  // What overlaps a pair there is the all-to-all of experts; without one it is a longer warm-up for nothing.
+  if (expert == 1) std::erase(kinds, "interleaved-overlap");
   return kinds;
 }
 
@@ -241,6 +256,9 @@ Values Choices::communication_sms(std::int64_t ranks) const {
   const model::Plan& plan = inputs_.plan;
   const Values& given = plan.search.communication_sms;
   const std::int64_t own = plan.overlap.communication_sms;
+  // NCCL's kernels run on whatever SMs are free; only those of DeepEP and HybridEP are given a number.
+  const bool collective = plan.stack.dispatcher == "alltoall" || plan.stack.dispatcher == "allgather";
+  if (ranks > 1 && collective && given.empty()) return chosen({}, {0}, own);
   if (ranks > 1) {
     Values shares = chosen(given, defaults(breadth_).communication_sms, own);
     std::erase_if(shares, [&](std::int64_t sms) { return sms >= inputs_.cluster.device.sms; });

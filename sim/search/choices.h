@@ -18,7 +18,8 @@ namespace plumbline::sim {
 // A choice of recomputation, named as in search.recompute:
 //   none       nothing
 //   selective  operators that are cheap to run again: norms, the gate of the MLP, up-projections of latent attention,
-//              and attention itself where its kernel stores the scores
+//              and attention itself where its kernel stores the scores; or those of the software, where it has a
+//              selection of its own
 //   mlp        those and the first GEMMs of dense MLPs
 //   moe        those, dense MLPs and experts
 //   half       whole layers, for half of each stage's
@@ -65,10 +66,11 @@ struct Choices {
   std::vector<bool> sequence(std::int64_t tensor) const;
   // Returns the divisors of the GPUs left for pipeline and data ranks, up to the number of layers.
   std::vector<std::int64_t> pipeline(std::int64_t tensor, std::int64_t context) const;
-  // Returns one kind for one pipeline rank, where all schedules are the same.
-  std::vector<std::string> schedule(std::int64_t pipeline) const;
+  // Returns one kind for one pipeline rank, where all schedules are the same, and none that overlaps the all-to-all of
+  // experts where a rank has them all.
+  std::vector<std::string> schedule(std::int64_t pipeline, std::int64_t expert) const;
   std::vector<std::int64_t> virtual_stages(std::int64_t pipeline) const;
-  // Returns one value unless experts lie on several ranks.
+  // Returns one value unless experts lie on several ranks and kernels with SMs of their own move the tokens.
   std::vector<std::int64_t> communication_sms(std::int64_t expert) const;
   // Returns distinct splits. `costs` are asked for where stages are balanced.
   using Costs = std::function<model::Result<model::SplitCosts>()>;

@@ -7,11 +7,15 @@
 #include <charconv>
 #include <iterator>
 #include <memory>
+#include <ranges>
 #include <utility>
 
 #include "model/base/bytes.h"
 #include "model/base/data_type.h"
 #include "model/base/text.h"
+#include "model/memory/memory.h"
+#include "model/result/middle.h"
+#include "sim/interval/interval.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
@@ -62,7 +66,7 @@ void forget_other_cluster(const Recipe& recipe, model::Plan& plan, std::vector<s
 void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   const model::Device& device = inputs.cluster.device;
   const auto replace = [&](const char* key, Precision& precision) {
-    if (!is_quantized(precision) || peak(device, precision) > 0 || asked(inputs.plan, key)) return;
+    if (!is_quantized(precision) || model::has_format(device, precision) || asked(inputs.plan, key)) return;
     const bool four_bits = precision == Precision::nvfp4 || precision == Precision::mxfp4;
     precision = Precision::bf16;
     notes.push_back(fmt::format("{} is bf16: {} has no {}", key, device.name, four_bits ? "FP4" : "FP8"));
@@ -87,33 +91,40 @@ struct Drawn {
 };
 
 // Each plan is a task. Those of a search that was stopped are drawn here, since no other run has the same.
-Result<void> draw_plans(ClusterOption& option, const SearchOptions& options) {
+Result<void> draw_plans(const ClusterOption& option, const SearchOptions& options, std::vector<RankedPlan>& plans) {
   Inputs inputs = option.inputs;
   inputs.links = std::make_shared<LinksMemo>();
   std::uint64_t key = model::hash_of(bytes_of(inputs));
-  for (const RankedPlan& found : option.plans)
+  for (const RankedPlan& found : plans)
     key = model::hash_of(model::to_bytes(model::to_toml(found.plan), found.cost.step_s), key);
   const auto draw = [&](std::size_t i) -> Result<std::string> {
     Inputs own = inputs;
-    own.plan = option.plans[i].plan;
-    model::StepResult result = option.plans[i].result;
+    own.plan = plans[i].plan;
+    model::StepResult result = plans[i].result;
     PlanCost cost;
     TRY(draw_plan(own, options.threads, result, cost));
     return model::to_bytes(Drawn{std::move(*result.interval), std::move(cost.time_draws), std::move(cost.price_draws)});
   };
   Tasks& tasks = option.search.complete ? *options.tasks : local_tasks();
   const auto results = TRY(on_threads(options.threads, [&] {
-    return tasks.run({.key = fmt::format("draws {:016x}", key), .count = option.plans.size(), .run = draw});
+    return tasks.run({.key = fmt::format("draws {:016x}", key), .count = plans.size(), .run = draw});
   }));
   for (std::size_t i = 0; i < results.size(); ++i) {
     auto drawn = model::from_bytes<Drawn>(results[i]);
     if (!drawn) return model::infeasible("", "draws of a plan are damaged", "search without --resume");
-    RankedPlan& found = option.plans[i];
+    RankedPlan& found = plans[i];
     found.result.interval = std::move(drawn->interval);
+    found.cost = cost_of(option, found.result);
     found.cost.time_draws = std::move(drawn->time_draws);
     found.cost.price_draws = std::move(drawn->price_draws);
   }
   return {};
+}
+
+double fits_with(const RankedPlan& found) { return *found.result.memory.fits_probability; }
+
+void sort_by_step(std::vector<RankedPlan>& plans) {
+  std::ranges::stable_sort(plans, {}, [](const RankedPlan& found) { return found.cost.step_s; });
 }
 
 // Adds a plan, or counts it as the twin of one that is there.
@@ -122,6 +133,40 @@ void add_plan(RankedPlan plan, std::vector<RankedPlan>& plans) {
       std::ranges::find_if(plans, [&](const RankedPlan& known) { return are_twins(known.result, plan.result); });
   if (twin == plans.end()) return plans.push_back(std::move(plan));
   ++twin->twins;
+}
+
+// Simulates the first candidates, the fastest shapes first. Those that cannot be predicted or hardly fit are left out;
+// `refusal` has the reason of the last.
+std::vector<RankedPlan> simulated_plans(const ClusterOption& option, std::size_t most, std::optional<Error>& refusal) {
+  std::vector<model::Plan> plans;
+  const auto add = [&](const std::vector<Candidate>& candidates, std::size_t count) {
+    for (const Candidate& candidate : candidates | std::views::take(count)) {
+      plans.push_back(candidate.plan);
+      plans.back().search = {};  // a setting of the search, not of the found plan
+    }
+  };
+  add(option.search.best, most);
+  add(option.search.edge, most_at_edge);
+  auto simulations = simulate_top_plans(option.inputs, plans);
+  std::vector<RankedPlan> found;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    auto& simulation = simulations[i];
+    if (!simulation) refusal = simulation.error();
+    if (!simulation || !simulation->result.memory.fits) continue;
+    Inputs own = option.inputs;
+    own.plan = plans[i];
+    add_fit(own, simulation->result.memory);
+    if (model::fit_of(simulation->result.memory) == model::Fit::does_not_fit) continue;
+    const PlanCost cost = cost_of(option, simulation->result);
+    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, found);
+  }
+  sort_by_step(found);
+  return found;
+}
+
+// Keeps of the plans the first `most`.
+void keep(std::vector<RankedPlan>& plans, std::size_t most) {
+  if (plans.size() > most) plans.erase(plans.begin() + static_cast<std::ptrdiff_t>(most), plans.end());
 }
 
 // Parses NAME[@GPUS][:PROFILE]; gpus is 0 where no size is named.
@@ -202,13 +247,14 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
 PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
   PlanCost cost;
   cost.gpus = static_cast<double>(option.gpus);
-  cost.step_s = result.step.time_s;
+  cost.step_s = model::middle_step(result).time_s;
   if (!result.run) return cost;
-  cost.days = result.run->days;
-  cost.gpu_hours = result.run->gpu_hours;
-  cost.usd = result.run->cost_usd;
-  cost.usd_low = result.run->cost_low_usd(result.run->gpu_hours);
-  cost.usd_high = result.run->cost_high_usd(result.run->gpu_hours);
+  const model::RunCost run = *model::middle_run(result);
+  cost.days = run.days;
+  cost.gpu_hours = run.gpu_hours;
+  cost.usd = run.cost_usd;
+  cost.usd_low = run.cost_low_usd(run.gpu_hours);
+  cost.usd_high = run.cost_high_usd(run.gpu_hours);
   return cost;
 }
 
@@ -220,33 +266,28 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     return {};
   }
   option.search = std::move(*found);
+  std::optional<Error> refusal;
   // After a stop only a few plans are simulated, so that the user does not wait for all.
   constexpr std::size_t when_stopped = 3;
   const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
-  const std::size_t top_plans = std::min(option.search.best.size(), wanted);
-  std::vector<model::Plan> plans;
-  for (std::size_t i = 0; i < top_plans; ++i) {
-    plans.push_back(option.search.best[i].plan);
-    plans.back().search = {};  // a setting of the search, not of the found plan
+  for (RankedPlan& plan : simulated_plans(option, wanted, refusal))
+    (fits_with(plan) >= option.inputs.plan.search.min_fit ? option.plans : option.edge).push_back(std::move(plan));
+  keep(option.plans, options.top);
+  const auto slower = [&](const RankedPlan& plan) {
+    return !option.plans.empty() && plan.cost.step_s >= option.plans.front().cost.step_s;
+  };
+  std::erase_if(option.edge, slower);
+  keep(option.edge, most_at_edge);
+  for (std::vector<RankedPlan>* const plans : {&option.plans, &option.edge}) {
+    TRY(draw_plans(option, options, *plans));
+    sort_by_step(*plans);
   }
-  auto simulations = simulate_top_plans(option.inputs, plans);
-  std::optional<model::Error> refusal;
-  for (std::size_t i = 0; i < top_plans; ++i) {
-    auto& simulation = simulations[i];
-    if (!simulation) refusal = simulation.error();
-    if (!simulation || !simulation->result.memory.fits) continue;
-    const PlanCost cost = cost_of(option, simulation->result);
-    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, option.plans);
-  }
-  if (option.plans.empty()) {
+  std::erase_if(option.edge, slower);
+  if (option.plans.empty())
     option.error = refusal;
-  } else {
+  else
     std::ranges::copy(option.plans.front().result.warnings, std::back_inserter(option.notes));
-  }
-  std::ranges::stable_sort(option.plans, {}, [](const RankedPlan& ranked_plan) { return ranked_plan.cost.step_s; });
-  if (option.plans.size() > options.top)
-    option.plans.erase(option.plans.begin() + static_cast<std::ptrdiff_t>(options.top), option.plans.end());
-  return draw_plans(option, options);
+  return {};
 }
 
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {

@@ -46,7 +46,8 @@ struct ClusterOption {
   std::vector<std::string> notes;  // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
   SearchResult search;
-  std::vector<RankedPlan> plans;     // those that fit in memory, fastest first
+  std::vector<RankedPlan> plans;     // those that fit with search.min_fit, fastest first
+  std::vector<RankedPlan> edge;      // faster ones that fit with less, but at least with hardly_fits, fastest first
   std::vector<double> best_with;     // probabilities_best() of the plans
   std::optional<CampaignRisk> risk;  // of the first plan, where it has tokens and rates of failures are known
 };
@@ -60,11 +61,12 @@ using LoadInputs = std::function<model::Result<Inputs>(const model::Plan&)>;
 model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                          const std::vector<std::string>& overrides, const LoadInputs& load);
 
-// Searches, simulates the best 2 * top plans, and keeps `top` of them with their intervals and draws. Fills search and
-// plans, or error if that fails. Returns input errors.
+// Searches, simulates the best 2 * top plans and those at the edge, and keeps `top` of those that fit with
+// search.min_fit, and some at the edge, with their intervals and draws. Fills search, plans and edge, or error if that
+// fails. Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
-// Returns days, GPU-hours and USD of a run with this step on the cluster.
+// Returns days, GPU-hours and USD of a run with this step on the cluster, in the middle of its interval, if it has one.
 PlanCost cost_of(const ClusterOption& option, const model::StepResult& result);
 
 // Returns the price of a GPU-hour, rented or owned as in the plan, or the reason why it is not known.

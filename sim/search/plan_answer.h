@@ -26,7 +26,7 @@ struct PlanAnswer {
   std::vector<std::string> overrides;  // given with --set
   Objective objective = Objective::time;
   Limits limits;
-  std::size_t top = 10;
+  std::size_t top = 5;
   bool has_tokens = false;
   std::vector<ClusterOption> options;
   bool complete = true;      // false: stopped before everything was decided

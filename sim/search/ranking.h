@@ -32,13 +32,13 @@ struct Limits {
   bool any() const { return days || usd; }
 };
 
-// The cost of a plan on a cluster, as the ranking compares it.
+// The cost of a plan on a cluster, as the ranking compares it: the middle of its interval (model/result/middle.h).
 struct PlanCost {
   double gpus = 0;
   double step_s = 0;
   std::optional<double> days, gpu_hours;         // of the run; nothing without its tokens
   std::optional<double> usd, usd_low, usd_high;  // nothing without tokens or price; low and high: of the price alone
-  // Draw by draw, over what is predicted: the step with what is left, infinite where the plan does not fit in memory,
+  // Draw by draw, over the middle: the step with what is left, infinite where the plan does not fit in memory,
   // and the price of a GPU-hour. The same index is the same draw in every plan and on every cluster, so that errors
   // that plans share cancel. Both have one size; 0: not drawn.
   std::vector<double> time_draws, price_draws;

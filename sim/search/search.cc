@@ -38,7 +38,7 @@ class Search {
             "search {:016x}",
             model::hash_of(bytes_of(inputs) + model::to_bytes(options.top, options.breadth, options.exhaustive)))),
         workers_([this] { return SearchWorker(scope_); }),
-        incumbents_(std::max<std::size_t>(1, options.top)),
+        incumbents_{Incumbents(std::max<std::size_t>(1, options.top)), Incumbents(most_at_edge)},
         total_(scope_.space.size()) {}
 
   model::Result<SearchResult> run() {
@@ -149,7 +149,7 @@ class Search {
       BranchPlans plans = plans_of(units[i]);
       for (const FoundPlan& one : found[i]->plans) {
         const model::Plan& plan = plans.plan(one.pipeline_choice, one.sms);
-        incumbents_.add(shape_of(plan), {plan, one.estimate});
+        incumbents_.add(shape_of(plan), {plan, one.estimate}, scope_.fits_surely(one.estimate.peak));
       }
     }
     return {};
@@ -179,8 +179,10 @@ class Search {
 
   SearchResult result() const {
     SearchResult result;
-    result.best = incumbents_.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
-    for (Candidate& candidate : result.best) candidate.plan.routing = given_.plan.routing;
+    result.best = incumbents_.sure.ranked(2 * std::max<std::size_t>(1, scope_.options.top));
+    result.edge = incumbents_.edge.ranked(most_at_edge);
+    for (std::vector<Candidate>* const found : {&result.best, &result.edge})
+      for (Candidate& candidate : *found) candidate.plan.routing = given_.plan.routing;
     result.space = total_;
     result.evaluated = statistics_.evaluated;
     result.removed = statistics_.removed(scope_.inputs.cluster.device.memory.value());
@@ -194,7 +196,7 @@ class Search {
   std::size_t rounds_ = 0;
   tbb::enumerable_thread_specific<SearchWorker> workers_;
   std::vector<OpenBranch> open_;
-  Incumbents incumbents_;
+  FoundSoFar incumbents_;
   Statistics statistics_;
   std::uint64_t total_;
   bool complete_ = true;

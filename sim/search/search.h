@@ -14,9 +14,11 @@
 namespace plumbline::sim {
 
 struct SearchResult {
-  std::vector<Candidate> best;   // by step time; at least `top` shapes where there are as many
-  std::uint64_t space = 0;       // number of plans
-  std::uint64_t evaluated = 0;   // number of plans evaluated in closed form
+  // By step time; at least `top` shapes where there are as many, of plans that fit with search.min_fit.
+  std::vector<Candidate> best;
+  std::vector<Candidate> edge;  // by step time; faster ones that fit in GPUs whose software needs no more than the plan
+  std::uint64_t space = 0;      // number of plans
+  std::uint64_t evaluated = 0;  // number of plans evaluated in closed form
   std::vector<Removed> removed;  // in the order in which the rules apply
   bool complete = true;          // false: stopped before every plan was decided
 };

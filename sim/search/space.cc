@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/plan/software.h"
 #include "sim/predict/stage_balance.h"
 
 namespace plumbline::sim {
@@ -18,6 +19,13 @@ bool valid(const model::Plan& plan, const model::Architecture& architecture) {
   return layout && model::layout_warnings(plan, *layout).empty();
 }
 
+// Returns the plan without sharding and the rules of its software, which hold for whole plans only.
+model::Plan outline_of(model::Plan plan) {
+  plan.parallelism.zero_stage = plan.parallelism.shard_group = 0;
+  plan.software.erase(std::string(model::rules_key));
+  return plan;
+}
+
 std::int64_t half(std::int64_t layers, std::int64_t stages) {
   const std::int64_t longest = (layers + stages - 1) / stages;
   return longest < 2 ? 0 : (longest + 1) / 2;
@@ -27,7 +35,10 @@ std::int64_t half(std::int64_t layers, std::int64_t stages) {
 
 Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(inputs, breadth), base_(inputs.plan) {
   base_.search = {};
-  base_.places.clear();
+  std::erase_if(base_.places,
+                [](const auto& place) { return place.first != "routing.imbalance"; });  // forced if stated
+  if (choices_.recompute.empty()) return;
+  if (base_.recompute.policy == "selective" && base_.recompute.operators.empty()) base_.recompute.policy = "none";
   model::Plan plan = base_;
   plan.schedule.layers_per_stage = {};
   for (const std::int64_t tensor : choices_.tensor)
@@ -56,12 +67,11 @@ void Space::add_branches(model::Plan plan) {
     Branch branch{degrees, size, {}, choices_.communication_sms(degrees.expert)};
     for (const std::int64_t ranks : choices_.pipeline(degrees.tensor, degrees.context)) {
       plan.parallelism.pipeline = ranks;
-      model::Plan probe = plan;
+      model::Plan probe = outline_of(plan);
       probe.schedule.kind = any_schedule;
       probe.schedule.virtual_stages = 1;
-      probe.parallelism.zero_stage = probe.parallelism.shard_group = 0;
       if (!valid(probe, inputs_.architecture)) continue;
-      for (const std::string& kind : choices_.schedule(ranks)) {
+      for (const std::string& kind : choices_.schedule(ranks, degrees.expert)) {
         std::vector<std::int64_t> stages;  // schedules with two chunks per rank take 1 for 2
         for (const std::int64_t chunks : choices_.virtual_stages(ranks)) {
           plan.schedule.kind = kind;
@@ -77,8 +87,8 @@ void Space::add_branches(model::Plan plan) {
   }
 }
 
-// Returns nullptr where no pipeline is valid. Pipelines are shared by schedule, ranks and micro-batches, and with ZeRO
-// shard groups by all degrees.
+// Returns nullptr where no pipeline is valid. Pipelines are shared by schedule, ranks and micro-batches, with rules of
+// software by whether experts lie on several ranks, and with ZeRO shard groups by all degrees.
 const Pipeline* Space::pipeline(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
   const auto kind = model::find_schedule(plan.schedule.kind);
@@ -89,21 +99,43 @@ const Pipeline* Space::pipeline(const model::Plan& plan) {
                                    plan.batch.global_batch_size / (replicas * plan.batch.micro_batch_size)};
   if (degrees.shard_group > 0)
     for (const model::Degree& degree : model::parallel_degrees) key.push_back(degrees.*degree.value);
+  if (plan.software.contains(std::string(model::rules_key))) key.push_back(degrees.expert > 1);
   const auto [entry, fresh] = known_.try_emplace(std::move(key), nullptr);
   if (!fresh) return entry->second;
-  model::Plan probe = plan;
-  probe.parallelism.zero_stage = probe.parallelism.shard_group = 0;
+  const model::Plan probe = outline_of(plan);
   const auto layout = model::make_layout(probe, inputs_.architecture);
   if (!layout) return nullptr;
   Pipeline found{*kind,
                  layout->schedule,
                  plan.schedule.virtual_stages,
                  layout->stages,
-                 zero_stages(plan),
+                 {},
                  choices_.splits(layout->stages, [&] { return costs(probe, *layout); }),
                  half(inputs_.architecture.layers, layout->stages)};
+  keep_valid(plan, found);
   if (found.zero_stages.empty() || found.splits.empty()) return nullptr;
   return entry->second = &pipelines_.emplace_back(std::move(found));
+}
+
+void Space::keep_valid(model::Plan plan, Pipeline& pipeline) const {
+  choices_.recompute.front().apply(plan, pipeline.half_of_a_stage);
+  const auto divide = [&plan](const Split& split) {
+    plan.schedule.layers_per_stage = {.counts = split.layers, .even = split.layers.empty()};
+  };
+  const std::int64_t group = std::exchange(plan.parallelism.shard_group, 0);
+  plan.parallelism.zero_stage = 0;
+  std::erase_if(pipeline.splits, [&](const Split& split) {
+    divide(split);
+    return !valid(plan, inputs_.architecture);
+  });
+  if (pipeline.splits.empty()) return;
+  divide(pipeline.splits.front());
+  plan.parallelism.shard_group = group;
+  pipeline.zero_stages = zero_stages(plan);
+  if (pipeline.zero_stages.empty()) return;
+  plan.parallelism.zero_stage = pipeline.zero_stages.front();
+  plan.recompute.policy = "full";
+  pipeline.whole_layers = valid(plan, inputs_.architecture);
 }
 
 const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, const model::Layout& layout) {
@@ -117,9 +149,16 @@ const model::Result<model::SplitCosts>& Space::costs(const model::Plan& plan, co
 
 std::vector<std::int64_t> Space::zero_stages(model::Plan plan) const {
   std::vector<std::int64_t> allowed;
-  for (const std::int64_t stage : choices_.zero_stage) {
+  const auto allows = [&](std::int64_t stage) {
     plan.parallelism.zero_stage = stage;
-    if (valid(plan, inputs_.architecture)) allowed.push_back(stage);
+    return valid(plan, inputs_.architecture);
+  };
+  // A stage that the software refuses with this pipeline stands for the next one that it runs, as in Choices.
+  for (std::int64_t stage : choices_.zero_stage) {
+    constexpr std::int64_t last = 3;
+    const bool searched = inputs_.plan.search.zero_stage.empty();
+    while (searched && stage < last && !allows(stage)) ++stage;
+    if (allows(stage) && std::ranges::find(allowed, stage) == allowed.end()) allowed.push_back(stage);
   }
   return allowed;
 }

@@ -28,6 +28,7 @@ struct Pipeline {
   std::vector<std::int64_t> zero_stages;
   std::vector<Split> splits;
   std::int64_t half_of_a_stage = 0;  // layers; 0: stages are too short to be halved
+  bool whole_layers = true;          // the software computes whole layers again with this schedule
 };
 
 // Plans that share all degrees but the pipeline, and the micro-batch size.
@@ -55,7 +56,7 @@ class Space {
   const Choices& choices() const { return choices_; }
   // Returns whether a pipeline allows a recomputation: `half` needs stages of two layers.
   static bool allows(const Pipeline& pipeline, const Recomputation& recompute) {
-    return !recompute.half || pipeline.half_of_a_stage > 0;
+    return (!recompute.half || pipeline.half_of_a_stage > 0) && (recompute.policy != "full" || pipeline.whole_layers);
   }
   std::uint64_t size(const Branch& branch) const;
   std::uint64_t size() const;
@@ -71,6 +72,8 @@ class Space {
   void add_degrees(model::Plan plan, std::size_t next);
   void add_branches(model::Plan plan);
   const Pipeline* pipeline(const model::Plan& plan);
+  // Leaves the splits, ZeRO stages and recomputations with which the pipeline of the plan is valid.
+  void keep_valid(model::Plan plan, Pipeline& pipeline) const;
   std::vector<std::int64_t> zero_stages(model::Plan plan) const;
   // Returns split_costs(), which plans with the same degrees but the pipeline share.
   const model::Result<model::SplitCosts>& costs(const model::Plan& plan, const model::Layout& layout);

@@ -28,7 +28,7 @@ model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Pred
   point.device = inputs.cluster.device.name;
   point.profile = inputs.profile.name();
   point.stack = inputs.profile.stack();
-  point.peak_bytes = estimate.peak_bytes;
+  point.peak_bytes = estimate.peak.bytes;
   point.capacity_bytes = inputs.cluster.device.memory.value();
   if (!estimate.fits) {
     const auto memory = TRY(predictor.memory(plan));

@@ -270,6 +270,33 @@ TEST(Megatron, TheOverlapOfTensorParallelismComesBack) {
   EXPECT_EQ(keys_of(back->plan), keys_of(plan));
 }
 
+// What Megatron refuses a script without: groups of micro-batches that are no multiple of the ranks, checkpoints of its
+// FSDP, losses that a graph of the whole iteration does not read back.
+TEST(Megatron, AScriptHasWhatMegatronRequires) {
+  Plan plan;
+  plan.model.config = "model";
+  plan.cluster = {.topology = "h100-dgx", .gpus = 16};
+  plan.parallelism.pipeline = 4;
+  plan.batch = {.sequence_length = 4096, .micro_batch_size = 1, .global_batch_size = 20};
+  plan.schedule.kind = "interleaved";
+  plan.schedule.virtual_stages = 2;
+  plan.stack.dispatcher = "alltoall";
+  const ModelShape moe = shape_in(shipped("examples/models/mixtral-8x7b.json"));
+  const auto script = [&] { return export_script(plan, moe).value().script; };
+  EXPECT_THAT(script(), testing::HasSubstr("--microbatch-group-size-per-virtual-pipeline-stage 5\n"));
+  EXPECT_THAT(script(), testing::HasSubstr("--moe-grouped-gemm\n"));
+  const auto back = import_script(script(), "s.sh", {.config = "model"});
+  ASSERT_TRUE(back) << to_string(back.error());
+  for (const Note& note : back->notes) EXPECT_EQ(note.text.find("microbatch-group"), std::string::npos);
+  plan.batch.global_batch_size = 16;
+  EXPECT_THAT(script(), testing::Not(testing::HasSubstr("microbatch-group")));
+  plan.parallelism.zero_stage = 3;
+  plan.parallelism.pipeline = plan.schedule.virtual_stages = 1;
+  plan.stack.graphs = {"full_iteration"};
+  EXPECT_THAT(script(), testing::HasSubstr("--ckpt-format fsdp_dtensor\n"));
+  EXPECT_THAT(script(), testing::HasSubstr("--no-check-for-nan-in-loss-and-grad\n"));
+}
+
 TEST(Megatron, AScriptThatIsNoUtf8IsRefused) {
   const auto read = import_script("python a.py\n--save \xff\n", "s.sh", {});
   ASSERT_FALSE(read);

@@ -33,7 +33,7 @@ TEST_P(Stacks, SaysWhatItIs) {
 }
 
 TEST_P(Stacks, AppliesToAPlan) {
-  auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {}).value();
+  auto plan = model::load_plan(shipped("examples/llama-3-8b-64xh800.toml"), {"recompute.policy=selective"}).value();
   const auto applied = model::apply_stack(stack_, plan);
   ASSERT_TRUE(applied) << to_string(applied.error());
   for (const model::PlanSetting& setting : stack_.settings) EXPECT_TRUE(plan.places.contains(setting.key));

@@ -107,7 +107,7 @@ Covered compare(Inputs inputs, std::uint32_t seed, int plans, Fidelity fidelity 
     const PlanLimits limits = predictor.limits(inputs.plan, fidelity, found.time_s).value();
     EXPECT_NEAR(limits.bound_s, *whole->result.bound_s, relative_rounding * limits.bound_s) << describe(inputs.plan);
     // The peaks by schedule, compared with its memory op by op.
-    EXPECT_NEAR(estimate->peak_bytes, whole->result.memory.peak_bytes,
+    EXPECT_NEAR(estimate->peak.bytes, whole->result.memory.peak_bytes,
                 relative_rounding * whole->result.memory.peak_bytes)
         << describe(inputs.plan);
     EXPECT_EQ(estimate->fits, whole->result.memory.fits);

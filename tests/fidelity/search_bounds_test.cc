@@ -85,10 +85,10 @@ TEST_P(SearchBounds, StatesAreNeverMoreThanThePeak) {
     if (plans++ % 5 != 0) return;
     const std::vector<double> floors = floor.bytes(plan, *point.pipeline);
     const auto split = static_cast<std::size_t>(point.split - point.pipeline->splits.data());
-    const double peak = predictor.peak_bytes(plan).value();
+    const double peak = predictor.peak(plan).value().bytes;
     EXPECT_LE(floors[split], peak * above_rounding) << describe(plan);
     EXPECT_GT(floors[split], 0.01 * peak) << describe(plan);
-    EXPECT_EQ(peak, predictor.closed_form(plan)->peak_bytes);
+    EXPECT_EQ(peak, predictor.closed_form(plan)->peak.bytes);
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -55,6 +56,32 @@ TEST_P(Searches, CutsLeaveTheSameListAsTryingEverything) {
     }
     EXPECT_TRUE(cut.best[i].estimate.fits);
   }
+}
+
+// What is left of measured peaks leaves the fastest plan at the edge.
+TEST_P(Searches, RanksWhatFitsSurelyAndListsFasterPlansApart) {
+  SearchOptions options;
+  options.top = 5;
+  const SearchResult plain = found(small_.inputs, options);
+  EXPECT_TRUE(plain.edge.empty());
+  Inputs inputs = small_.inputs;
+  const double least = plain.best.front().estimate.peak.least_bytes * (1 - 1e-6);
+  inputs.memory_left = Left{.location = std::log(inputs.cluster.device.memory.value() / least)};
+  const SearchResult cut = found(inputs, options);
+  EXPECT_EQ(removed(cut) + cut.evaluated, cut.space);
+  for (const Candidate& sure : cut.best) EXPECT_LE(sure.estimate.peak.least_bytes, least);
+  ASSERT_FALSE(cut.edge.empty());
+  EXPECT_EQ(model::to_toml(cut.edge.front().plan), model::to_toml(plain.best.front().plan));
+  for (const Candidate& edge : cut.edge) {
+    EXPECT_GT(edge.estimate.peak.least_bytes, least);
+    EXPECT_TRUE(edge.estimate.fits);
+  }
+  options.exhaustive = true;
+  const SearchResult all = found(inputs, options);
+  const std::size_t rows = std::min(options.top, all.best.size());
+  ASSERT_GE(cut.best.size(), rows);
+  for (std::size_t i = 0; i < rows; ++i)
+    EXPECT_EQ(model::to_toml(cut.best[i].plan), model::to_toml(all.best[i].plan)) << i;
 }
 
 TEST_P(Searches, ThreadsChangeNothing) {
@@ -123,7 +150,7 @@ TEST_P(Searches, TheSpaceIsWhatTheLayoutAllows) {
           for (const std::int64_t expert : experts)
             for (const std::int64_t size : choices.micro_batch_size)
               for (const std::int64_t zero : choices.zero_stage)
-                for (const std::string& kind : choices.schedule(pipeline))
+                for (const std::string& kind : choices.schedule(pipeline, expert))
                   for (const std::int64_t chunks : choices.virtual_stages(pipeline)) {
                     const bool vee = kind == "zb-v" || kind == "dualpipev";  // always two chunks
                     if (vee && chunks == 2) continue;

@@ -19,7 +19,9 @@ model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::Step
       TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = row.peak}));
   RowRanges ranges;
   if (row.measured_s) ranges.step = {interval.time_s, *row.measured_s};
-  if (row.measured_bytes) ranges.memory = {interval.peak_bytes, *row.measured_bytes};
+  // A full device shows its capacity, whatever more an allocator would hold.
+  const double most = row.peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
+  if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(most), *row.measured_bytes};
   ranges.fits_probability = interval.fits_probability;
   ranges.ran = row.ran;
   const auto count = static_cast<double>(draws.time_ratio.size());

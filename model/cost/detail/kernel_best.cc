@@ -40,7 +40,7 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
 }
 
 double KernelCost::best(const Graph& graph, const Operator& op) const {
-  if (within_gemm(op)) return 0;
+  if (op.fused) return 0;
   double best = form_at_best(graph, op);
   if (measured_.empty()) return best;
   const bool gemm = is_gemm(operator_class(graph, op));

@@ -197,8 +197,7 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       fusion_[i].scaled = own("current.launches");
     }
   }
-  fused_experts_ = software.fused_experts;
-  experts_apart_ = !fused_experts_ && reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
+  experts_apart_ = !software.fused_experts && reader.find("kernel.experts_apart").value_or(Constant{}).value > 0;
 }
 
 void KernelCost::read_memory_classes(ConstantReader& reader) {

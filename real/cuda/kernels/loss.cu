@@ -62,6 +62,7 @@ __global__ void token_losses_kernel(TensorView any_logits, Labels labels, float*
     losses[row] = labels.carry_loss(row) ? logarithm - label_logit(logits, labels, row) : 0.0f;
   }
   if (logarithms.data == nullptr) return;
+  __syncthreads();  // logarithms may lie over the logits, of which the first thread has read the label's
   for_columns(logits.columns, [&](std::int64_t column) {
     Vec8 values = load_vec8(logits, row, column);
 #pragma unroll

@@ -60,10 +60,14 @@ void cross_entropy(const Call& call) {
       if (call.outs() == 3) row(call.out(2), t) = row(logits, t) - log_sum_exp.data()[t];
     }
   });
+  // Logarithms may lie over the logits.
+  const auto log_probability = [&](Index t) {
+    const Index column = label_column(call, logits, labels, t);
+    return call.outs() == 3 ? row(call.out(2), t)(column) : row(logits, t)(column) - log_sum_exp.data()[t];
+  };
   double total = 0;
   for (Index t = 0; t < logits.rows(); ++t)
-    if (carries_loss(a, labels, t))
-      total += log_sum_exp.data()[t] - row(logits, t)(label_column(call, logits, labels, t));
+    if (carries_loss(a, labels, t)) total -= log_probability(t);
   const Index count = std::max<Index>(1, labeled_tokens(a, labels));
   call.out(0).data()[0] = static_cast<float>(a.weight * total / static_cast<double>(count));
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/base/text.h"
+#include "model/result/middle.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/interval_report.h"
@@ -68,8 +69,7 @@ TitledTable amounts_table(const CampaignReport& report) {
 
 TitledTable time_table(const CampaignReport& report) {
   const sim::CampaignTime& time = report.answer.result.mean;
-  TitledTable table{
-      "Where the time goes (mean of all campaigns, at the predicted step)", "part | >days | >share", {}, ""};
+  TitledTable table{"Where the time goes (mean of all campaigns, at the middle step)", "part | >days | >share", {}, ""};
   const std::pair<const char*, double> parts[] = {
       {"steps that count", time.useful_s}, {"steps done again", time.lost_s},
       {"checkpoints", time.checkpoint_s},  {"until a failure is found", time.detect_s},
@@ -231,7 +231,7 @@ std::string phases_sentence(const CampaignReport& report) {
 std::string run_sentence(const CampaignReport& report) {
   const auto& run = report.answer.run;
   if (!run) return "";
-  std::string text = fmt::format("At the predicted step and a goodput of {}: {} days, {} GPU-hours",
+  std::string text = fmt::format("At the middle step and a goodput of {}: {} days, {} GPU-hours",
                                  fixed(run->goodput, 3), fixed(run->days, 1), grouped(run->gpu_hours));
   if (run->cost_usd) text += fmt::format(", ${}", grouped(*run->cost_usd));
   text += ".";
@@ -293,7 +293,7 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
 std::string campaign_text(const CampaignReport& report, Style style) {
   std::string out =
       bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)), style);
-  out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(report.step.step.time_s),
+  out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(model::middle_step(report.step).time_s),
                      constants_words(report.step));
   if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
   for (const TitledTable& table : campaign_tables(report)) out += section(table, style);

@@ -55,7 +55,7 @@ std::string tenths_bars(const IntervalScore& all) {
 }
 
 std::string memory_scores(const IntervalScores& scores) {
-  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias | >fits, Brier");
+  Table table("set | >rows | >in P10-P90 | >half-width | >mean absolute | >bias");
   bool any = false;
   for (const auto& [name, ranges] : scores.scores) {
     const IntervalScore& score = ranges.memory;
@@ -63,11 +63,25 @@ std::string memory_scores(const IntervalScores& scores) {
     any = true;
     table.add({name, fmt::format("{}", score.rows), fmt::format("{:.0f}%", score.coverage * 100),
                fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
-               fmt::format("{:+.1f}%", score.middle.bias * 100), fmt::format("{:.3f}", ranges.fits_brier)});
+               fmt::format("{:+.1f}%", score.middle.bias * 100)});
+  }
+  return any ? paragraph("The same of memory:") + table.to_string() : "";
+}
+
+std::string fit_verdicts(const IntervalScores& scores) {
+  Table table("set | >rows | >fit | >wrong | >do not fit | >wrong | >Brier");
+  bool any = false;
+  for (const auto& [name, ranges] : scores.scores) {
+    const calibrate::FitVerdicts& fits = ranges.fits;
+    if (fits.rows == 0) continue;
+    any = true;
+    table.add({name, fmt::format("{}", fits.rows), fmt::format("{}", fits.fit), fmt::format("{}", fits.fit_wrong),
+               fmt::format("{}", fits.unfit), fmt::format("{}", fits.unfit_wrong), fmt::format("{:.3f}", fits.brier)});
   }
   return any ? paragraph(
-                   "The same of memory, and the mean square of the probability that a plan fits less whether it "
-                   "did (1 or 0):") +
+                   "Rows that ran or ended for lack of memory: how many are predicted to fit (a probability of 95 % or "
+                   "more) or not to (below 5 %), how many of each wrongly, and the mean square of the probability less "
+                   "what happened (1 or 0):") +
                    table.to_string()
              : "";
 }
@@ -120,7 +134,7 @@ BarChart::Panel panel_of(const std::string& name, const IntervalScore& score) {
 std::string interval_table(const IntervalScores& scores) {
   if (scores.scores.empty()) return "";
   return scores_table(scores) + "\n" + tenths_bars(scores.scores.back().second.step) + "\n" + memory_scores(scores) +
-         (scores.demand ? verdict(*scores.demand, scores) : "");
+         fit_verdicts(scores) + (scores.demand ? verdict(*scores.demand, scores) : "");
 }
 
 std::string interval_chart_svg(const IntervalScores& scores) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "model/result/middle.h"
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
@@ -61,37 +62,46 @@ struct Quantity {
 template <class Field>
 Quantity of_run(std::string name, Field field) {
   return {std::move(name), [field](const model::ComparisonSubject&, const StepResult& result) {
-            return result.run ? field(*result.run) : Text();
+            const auto run = model::middle_run(result);
+            return run ? field(*run) : Text();
           }};
 }
 
 std::vector<Quantity> quantities() {
   using Subject = model::ComparisonSubject;
   const auto positive = [](double value, std::string text) { return value > 0 ? Text(std::move(text)) : Text(); };
-  return {{"step time", [](const Subject&, const StepResult& r) { return Text(duration(r.step.time_s)); }},
-          {"eight of ten cases",
-           [](const Subject&, const StepResult& r) {
-             return r.interval ? Text(seconds_span(r.interval->time_s)) : Text();
-           }},
-          {"lower bound",
-           [](const Subject&, const StepResult& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }},
-          {"tokens/s per GPU",
-           [=](const Subject&, const StepResult& r) {
-             return positive(r.step.tokens_per_s_per_gpu, grouped(r.step.tokens_per_s_per_gpu));
-           }},
-          {"MFU", [=](const Subject&, const StepResult& r) { return positive(r.step.mfu, percent(r.step.mfu)); }},
-          of_run("days", [](const model::RunCost& run) { return Text(fixed(run.days, 1)); }),
-          of_run("GPU-hours", [](const model::RunCost& run) { return Text(grouped(run.gpu_hours)); }),
-          of_run("cost",
-                 [](const model::RunCost& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
-          {"peak memory",
-           [=](const Subject&, const StepResult& r) {
-             return positive(r.memory.peak_bytes, gigabytes(r.memory.peak_bytes) + " GB");
-           }},
-          {"of capacity", [=](const Subject&, const StepResult& r) {
-             const double capacity = r.memory.capacity_bytes;
-             return capacity > 0 ? positive(r.memory.peak_bytes, percent(r.memory.peak_bytes / capacity)) : Text();
-           }}};
+  return {
+      {"step time", [](const Subject&, const StepResult& r) { return Text(duration(model::middle_step(r).time_s)); }},
+      {"eight of ten cases",
+       [](const Subject&, const StepResult& r) {
+         return r.interval ? Text(seconds_span(r.interval->time_s)) : Text();
+       }},
+      {"from components",
+       [](const Subject&, const StepResult& r) { return r.interval ? Text(duration(r.step.time_s)) : Text(); }},
+      {"lower bound",
+       [](const Subject&, const StepResult& r) { return r.bound_s ? Text(duration(*r.bound_s)) : Text(); }},
+      {"tokens/s per GPU",
+       [=](const Subject&, const StepResult& r) {
+         const double rate = model::middle_step(r).tokens_per_s_per_gpu;
+         return positive(rate, grouped(rate));
+       }},
+      {"MFU",
+       [=](const Subject&, const StepResult& r) {
+         const double mfu = model::middle_step(r).mfu;
+         return positive(mfu, percent(mfu));
+       }},
+      of_run("days", [](const model::RunCost& run) { return Text(fixed(run.days, 1)); }),
+      of_run("GPU-hours", [](const model::RunCost& run) { return Text(grouped(run.gpu_hours)); }),
+      of_run("cost",
+             [](const model::RunCost& run) { return run.cost_usd ? Text("$" + grouped(*run.cost_usd)) : Text(); }),
+      {"peak memory",
+       [=](const Subject&, const StepResult& r) {
+         return positive(r.memory.peak_bytes, gigabytes(r.memory.peak_bytes) + " GB");
+       }},
+      {"of capacity", [=](const Subject&, const StepResult& r) {
+         const double capacity = r.memory.capacity_bytes;
+         return capacity > 0 ? positive(r.memory.peak_bytes, percent(r.memory.peak_bytes / capacity)) : Text();
+       }}};
 }
 
 void add_quantity(const model::ResultComparison& comparison, const Quantity& quantity, Table& table) {
@@ -105,13 +115,16 @@ void add_quantity(const model::ResultComparison& comparison, const Quantity& qua
   if (known) table.add(std::move(row));
 }
 
+double middle_s(const model::ComparisonSubject& subject) { return model::middle_step(*subject.result).time_s; }
+
 void add_changes(const model::ResultComparison& comparison, Table& table) {
   if (comparison.differences.empty()) return;
   const bool first = comparison.against == model::Against::first;
   std::vector<std::string> row(comparison.subjects.size() + 1);
   row[0] = first ? "against " + subject_letter(comparison.differences.front().from) : "against the one before";
   for (const model::ResultComparison::Difference& difference : comparison.differences)
-    row[difference.to + 1] = signed_percent(difference.waterfall.change_s() / difference.waterfall.from_s);
+    row[difference.to + 1] = signed_percent(
+        middle_s(comparison.subjects[difference.to]) / middle_s(comparison.subjects[difference.from]) - 1);
   table.add(std::move(row));
 }
 
@@ -244,7 +257,7 @@ std::string result_comparison_text(const model::ResultComparison& comparison, bo
         "The predictions rest on different profiles: part of a difference may come from what is known of the "
         "hardware.");
   const bool waterfalls = comparison.differences.size() > comparison.measured.size();
-  if (waterfalls) text += heading("Where the step times differ", {.color = color});
+  if (waterfalls) text += heading("Where the step times differ, by components", {.color = color});
   const double largest = largest_change(comparison);
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     if (model::measured_pair(comparison, difference) == nullptr) text += waterfall_text(difference, largest);

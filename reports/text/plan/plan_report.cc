@@ -64,11 +64,14 @@ std::string lead_words(const sim::PlanAnswer& answer) {
   const sim::PlanCost& cost = answer.best(0).cost;
   const auto& interval = answer.best(0).result.interval;
   if (!interval) return "";
-  std::string words = fmt::format(
-      "{}, plan 1: in eight of ten cases a step of {} ({} from its components)", option_name(answer, answer.first()),
-      span(duration(interval->time_s.p10), duration(interval->time_s.p90)), duration(cost.step_s));
-  if (const auto& days = interval->days) words += fmt::format(", {} days", span(number(days->p10), number(days->p90)));
-  if (const auto& usd = interval->cost_usd) words += fmt::format(", {} USD", span(scaled(usd->p10), scaled(usd->p90)));
+  std::string words =
+      fmt::format("{}, plan 1: a step of {}, in eight of ten cases {}", option_name(answer, answer.first()),
+                  duration(cost.step_s), span(duration(interval->time_s.p10), duration(interval->time_s.p90)));
+  if (const auto& days = interval->days)
+    words += fmt::format("; {} days ({})", number(days->p50), span(number(days->p10), number(days->p90)));
+  if (const auto& usd = interval->cost_usd)
+    words += fmt::format("; {} USD ({})", scaled(usd->p50), span(scaled(usd->p10), scaled(usd->p90)));
+  words += fmt::format("; it fits in memory with {}", chance(interval->fits_probability));
   if (answer.best_with.size() > 1)
     words += fmt::format("; {} of {} with {}", objective_words(answer.objective), answer.order.size(),
                          chance(answer.best_with.front()));

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "model/plan/layout.h"
+#include "model/result/middle.h"
 #include "reports/charts/line_chart.h"
 #include "reports/text/format.h"
 #include "reports/text/plan/plan_report.h"
@@ -57,7 +58,11 @@ std::vector<std::string> limit_cells(const sim::PlanCost& cost, const sim::Limit
   return cells;
 }
 
-std::string throughput(const sim::RankedPlan& row) { return grouped(row.result.step.tokens_per_s_per_gpu); }
+std::string throughput(const sim::RankedPlan& row) {
+  return grouped(model::middle_step(row.result).tokens_per_s_per_gpu);
+}
+
+std::string utilization(const sim::RankedPlan& row) { return percent(model::middle_step(row.result).mfu); }
 
 // Returns the degrees and settings of a plan as one cell: "t 8s, p 16, e 64, 1f1b, ZeRO 1, mb 1"; degrees of 1 and what
 // is off are left out.
@@ -109,7 +114,7 @@ std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limit
       count(plan.overlap.communication_sms),
       duration(cost.step_s),
       interval ? span(duration(interval->time_s.p10), duration(interval->time_s.p90)) : "-",
-      percent(row.result.step.mfu),
+      utilization(row),
       throughput(row),
       chance(best_with)};
   const std::vector<std::string> run = {optional_number(cost.days),
@@ -168,7 +173,7 @@ Table narrow_options(const sim::PlanAnswer& answer) {
     if (answer.has_tokens) cells.push_back(optional_number(cost.days));
     if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
     if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
-    table.add(with(std::move(cells), {percent(row.result.step.mfu), throughput(row)}));
+    table.add(with(std::move(cells), {utilization(row), throughput(row)}));
   }
   return table;
 }
@@ -194,9 +199,9 @@ Table narrow_plans(const sim::ClusterOption& option) {
   for (std::size_t i = 0; i < option.plans.size(); ++i) {
     const sim::RankedPlan& row = option.plans[i];
     const auto& interval = row.result.interval;
-    table.add({count(static_cast<std::int64_t>(i) + 1), plan_words(row), duration(row.cost.step_s),
-               percent(row.result.step.mfu), throughput(row), interval ? chance(interval->fits_probability) : "-",
-               chance(at(option.best_with, i)), i > 0 ? percent(over_first(option, i)) : ""});
+    table.add({count(static_cast<std::int64_t>(i) + 1), plan_words(row), duration(row.cost.step_s), utilization(row),
+               throughput(row), interval ? chance(interval->fits_probability) : "-", chance(at(option.best_with, i)),
+               i > 0 ? percent(over_first(option, i)) : ""});
   }
   return table;
 }
@@ -207,6 +212,23 @@ Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
     table.add(with({count(static_cast<std::int64_t>(i) + 1)},
                    wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
   return table;
+}
+
+// Returns the faster plans that may not fit, with what they would win.
+std::string edge_table(const sim::ClusterOption& option, Style style) {
+  if (option.edge.empty()) return "";
+  Table table("plan | >step | >fits with | >peak | >faster by");
+  for (const sim::RankedPlan& row : option.edge) {
+    const model::Quantiles& peak = row.result.interval->peak_bytes;
+    table.add({plan_words(row), duration(row.cost.step_s), chance(row.result.interval->fits_probability),
+               span(gigabytes(peak.p10) + " GB", gigabytes(peak.p90) + " GB"),
+               option.plans.empty() ? "" : percent(1 - row.cost.step_s / option.plans.front().cost.step_s)});
+  }
+  return heading(fmt::format("At the edge of {} GB", gigabytes(option.inputs.cluster.device.memory.value())), style) +
+         table.to_string() + "\n" +
+         paragraph(fmt::format("Faster plans that fit with less than {:.0f} % (search.min_fit) and are not ranked; "
+                               "peak: eight of ten cases. `memory` lists what would make one fit.",
+                               option.inputs.plan.search.min_fit * 100));
 }
 
 }  // namespace
@@ -234,13 +256,14 @@ std::string plans_table(const sim::PlanAnswer& answer, Style style) {
       heading("Plans on " + option_name(answer, option), style) +
       (wide ? wide_plans(option, answer.limits) : narrow_plans(option)).to_string() + "\n" +
       paragraph(fmt::format("t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
-                            "sequences of a micro-batch; SMs: of communication; +: slower than the first{}.",
+                            "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons "
+                            "below are those of the components{}.",
                             wide ? "; 10-90 % and the range of USD: eight of ten cases"
                                  : "; days, USD, memory and every degree: --wide"));
   for (std::size_t i = 1; i < option.plans.size(); ++i)
     text +=
         paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason_on_option(option.plans[i - 1], option.plans[i])));
-  return text;
+  return text + edge_table(option, style);
 }
 
 std::string plan_svg(const sim::PlanAnswer& answer) {

@@ -196,6 +196,15 @@ std::string last_rule(const sim::SearchResult& search) {
 std::string why_empty(const sim::ClusterOption& option) {
   if (option.error) return model::to_string(*option.error);
   if (!option.search.complete) return "stopped before any was found";
+  if (!option.edge.empty()) {
+    const auto likeliest = std::ranges::max_element(
+        option.edge, {}, [](const sim::RankedPlan& row) { return row.result.interval->fits_probability; });
+    return fmt::format(
+        "none that was found fits in memory with {:.0f} % or more; one fits with {} (--set "
+        "search.min_fit={:.2f} ranks it)",
+        option.inputs.plan.search.min_fit * 100, chance(likeliest->result.interval->fits_probability),
+        std::floor(likeliest->result.interval->fits_probability * 100) / 100);
+  }
   const std::string rule = last_rule(option.search);
   return rule.empty() ? "not looked at" : rule;
 }

@@ -40,8 +40,8 @@ std::string left_sentence(const PredictionInterval& interval) {
 }
 
 std::string memory_sentence(const PredictionInterval& interval) {
-  return fmt::format("{} to {} GB in eight of ten cases; it fits in {} of all.", gigabytes(interval.peak_bytes.p10),
-                     gigabytes(interval.peak_bytes.p90), percent(interval.fits_probability));
+  return fmt::format("{} to {} GB in eight of ten cases.", gigabytes(interval.peak_bytes.p10),
+                     gigabytes(interval.peak_bytes.p90));
 }
 
 std::string run_interval_table(const PredictionInterval& interval) {

@@ -30,61 +30,30 @@ std::vector<model::RankMemory> shown_ranks(const model::Memory& memory) {
   return ranks;
 }
 
-bool has_interval(const model::RankMemory& rank) { return rank.high_bytes > rank.low_bytes; }
-
-// Returns what a rank needs when its allocator has returned all that it can, which decides whether it fits.
-double least_bytes(const model::RankMemory& rank) { return has_interval(rank) ? rank.low_bytes : rank.peak_bytes; }
-
-// Returns whether an allocator fills the device, so that the peak of a plan that fits is the device.
-bool filled(const model::Memory& memory) {
-  constexpr double nearly_all = 0.999;
-  return memory.fits && memory.peak_bytes > nearly_all * memory.capacity_bytes;
-}
-
-const model::RankMemory* tightest_rank(const model::Memory& memory) {
-  const auto found = std::ranges::max_element(memory.ranks, {}, least_bytes);
-  return found == memory.ranks.end() ? nullptr : &*found;
-}
-
-const model::RankMemory* described_rank(const model::Memory& memory) {
-  return filled(memory) ? tightest_rank(memory) : model::fullest_rank(memory);
-}
-
 std::string verdict(const model::Memory& memory) {
-  const model::RankMemory* rank = described_rank(memory);
-  const bool least = rank != nullptr && filled(memory);
-  const double bytes = least ? least_bytes(*rank) : memory.peak_bytes;
-  std::string text = fmt::format("{}: {} {} GB of {} GB", memory.fits ? "Fits" : "DOES NOT FIT",
-                                 least ? "needs" : "peak", gigabytes(bytes), gigabytes(memory.capacity_bytes));
-  if (memory.capacity_bytes > 0) text += fmt::format(" ({})", percent(bytes / memory.capacity_bytes));
-  if (rank != nullptr) {
-    if (memory.fits)
-      text += fmt::format(", margin {} GB", gigabytes(memory.capacity_bytes - least_bytes(*tightest_rank(memory))));
-    text += fmt::format(", on rank {}", rank->rank);
-    if (!rank->peak_operator.empty()) text += fmt::format(" at {}", rank->peak_operator);
-    if (!rank->largest.empty()) text += fmt::format("; largest item: {}", rank->largest);
-  }
-  return text + ".";
+  const model::Fit fit = model::fit_of(memory);
+  const std::string chance = memory.fits_probability ? percent(*memory.fits_probability) : "";
+  std::string text = fit == model::Fit::fits ? "Fits" : fit == model::Fit::at_the_edge ? "AT THE EDGE" : "DOES NOT FIT";
+  if (!chance.empty()) text += fmt::format(", with {}", chance);
+  const std::string capacity = gigabytes(memory.capacity_bytes);
+  const model::RankMemory* rank = model::fullest_rank(memory);
+  if (rank == nullptr || rank->allocated_bytes == 0)
+    return fmt::format("{}: peak {} GB of {} GB.", text, gigabytes(memory.peak_bytes), capacity);
+  const std::string low = gigabytes(rank->library_bytes + rank->unused_low_bytes);
+  const std::string high = gigabytes(rank->library_bytes + rank->unused_high_bytes);
+  text +=
+      fmt::format(": rank {} needs {} GB of tensors and {} GB more, of {} GB", rank->rank,
+                  gigabytes(rank->allocated_bytes), low == high ? low : fmt::format("{} to {}", low, high), capacity);
+  if (!rank->peak_operator.empty()) text += fmt::format(", at {}", rank->peak_operator);
+  if (!rank->largest.empty()) text += fmt::format("; largest item: {}", rank->largest);
+  const double margin = memory.capacity_bytes - rank->least_bytes();
+  return text + fmt::format("; {} {} GB.", margin < 0 ? "too much:" : "margin", gigabytes(std::abs(margin)));
 }
 
-// Returns what the software of that rank states, and the interval of its peak, else what is too much; "" where neither
-// is known.
-std::string allocator(const model::Memory& memory) {
-  const model::RankMemory* rank = described_rank(memory);
-  if (rank == nullptr) return "";
-  const std::string tensors = gigabytes(rank->allocated_bytes);
-  if (has_interval(*rank))
-    return paragraph(fmt::format(
-        "Of it tensors take {} GB, which a framework prints as allocated, and its allocator holds {} GB, printed as "
-        "reserved; nvidia-smi shows all. By how much of it lies unused the peak is between {} and {} GB. The margin is "
-        "what is left with the least.",
-        tensors, gigabytes(rank->segments_bytes), gigabytes(rank->low_bytes), gigabytes(rank->high_bytes)));
-  if (memory.fits || rank->allocated_bytes == 0) return "";
-  return paragraph(
-      fmt::format("Of it tensors take {} GB, driver and libraries {} GB, and the allocator holds {} GB in "
-                  "addition.",
-                  tensors, gigabytes(rank->library_bytes), gigabytes(rank->segments_bytes - rank->allocated_bytes)));
-}
+constexpr const char* explanation =
+    "More: driver and libraries, and what the allocator holds unused, which differs between runs. A framework prints "
+    "tensors as allocated, and with what its allocator holds as reserved; nvidia-smi shows all. The margin is what is "
+    "left with the least.";
 
 std::string unused(const model::MemoryChange& change) {
   const std::string low = gigabytes(change.unused_low_bytes), high = gigabytes(change.unused_high_bytes);
@@ -94,8 +63,11 @@ std::string unused(const model::MemoryChange& change) {
 std::vector<std::string> change_row(const model::MemoryChange& change) {
   const bool fsdp = std::ranges::find(change.settings, "parallelism.zero_stage=3") != change.settings.end();
   return {fmt::format("{}{}", fmt::join(change.settings, ", "), fsdp ? "  (FSDP)" : ""),
-          change.step_ratio ? signed_percent(*change.step_ratio - 1) : "-", gigabytes(change.allocated_bytes),
-          unused(change), gigabytes(change.margin_bytes)};
+          change.step_ratio ? signed_percent(*change.step_ratio - 1) : "-",
+          gigabytes(change.allocated_bytes),
+          unused(change),
+          gigabytes(change.margin_bytes),
+          percent(change.fits_probability)};
 }
 
 constexpr std::size_t plot_width = 72, plot_height = 18;
@@ -143,13 +115,14 @@ std::string memory_summary(const model::Memory& memory, Style style) {
     table.add({fmt::format("{}", rank.rank), stage_list(rank), gigabytes(rank.parameters_bytes),
                gigabytes(rank.gradients_bytes), gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes),
                gigabytes(rank.temporary_bytes), gigabytes(rank.communication_bytes), gigabytes(rank.reserve_bytes),
-               gigabytes(rank.peak_bytes), gigabytes(memory.capacity_bytes - least_bytes(rank)), over ? "over" : ""});
+               gigabytes(rank.peak_bytes), gigabytes(memory.capacity_bytes - rank.least_bytes()), over ? "over" : ""});
   }
   out += table.to_string();
   if (ranks.size() < memory.ranks.size()) {
     out += paragraph(fmt::format("The {} fullest of {} ranks.", ranks.size(), memory.ranks.size()));
   }
-  return out + paragraph(verdict(memory)) + allocator(memory);
+  out += paragraph(verdict(memory));
+  return memory.measured ? out : out + paragraph(explanation);
 }
 
 std::string memory_advice(const model::MemoryAdvice& advice, double capacity_bytes, Style style) {
@@ -158,20 +131,22 @@ std::string memory_advice(const model::MemoryAdvice& advice, double capacity_byt
     out += paragraph(fmt::format("None of the {} changes that were tried.", advice.tried));
     if (!advice.closest) return out;
     return out +
-           paragraph(fmt::format("Closest: {}, which needs {} GB of {} GB.", fmt::join(advice.closest->settings, ", "),
+           paragraph(fmt::format("Closest: {}, which fits with {}: {} GB of {} GB.",
+                                 fmt::join(advice.closest->settings, ", "), percent(advice.closest->fits_probability),
                                  gigabytes(advice.closest->peak_bytes), gigabytes(capacity_bytes)));
   }
-  Table table("--set | >step | >tensors | >unused | >margin");
+  Table table("--set | >step | >tensors | >unused | >margin | >fits with");
   const std::size_t shown = std::min(advice.fitting.size(), most_changes);
   for (std::size_t i = 0; i < shown; ++i) table.add(change_row(advice.fitting[i]));
   out += table.to_string();
-  return out + paragraph(fmt::format("{} of the {} changes that were tried fit{}; the cheapest first. Step: its time "
-                                     "against that of the plan, by the closed form. Unused: what the allocator holds "
-                                     "in addition to tensors. Margin: what tensors, driver, libraries and the least "
-                                     "unused leave of {} GB.",
-                                     advice.fitting.size(), advice.tried,
-                                     shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : "",
-                                     gigabytes(capacity_bytes)));
+  return out +
+         paragraph(fmt::format(
+             "{} of the {} changes that were tried fit with 95 % or more{}; the cheapest first. Step: its time "
+             "against that of the plan, by the closed form. Unused: what the allocator holds "
+             "in addition to tensors. Margin: what tensors, driver, libraries and the least "
+             "unused leave of {} GB.",
+             advice.fitting.size(), advice.tried,
+             shown < advice.fitting.size() ? fmt::format(", {} are listed", shown) : "", gigabytes(capacity_bytes)));
 }
 
 LineChart memory_chart(const model::RankLevels& levels, double capacity_bytes, const std::string& model) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "model/result/middle.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/detail/cluster_report.h"
@@ -40,7 +41,7 @@ std::string title(const model::StepResult& result, const model::Plan& plan, Styl
 }
 
 std::string headline(const model::StepResult& result) {
-  const model::StepTimes& step = result.step;
+  const model::StepTimes step = model::middle_step(result);
   std::string out;
   const auto line = [&out](std::string_view name, const std::string& value, const std::string& note) {
     const std::string text = fmt::format("  {:<18}{:>12}  {}", name, value, note);
@@ -48,14 +49,14 @@ std::string headline(const model::StepResult& result) {
   };
   const std::string bound = result.bound_s ? fmt::format("lower bound {}", duration(*result.bound_s)) : "";
   line("step time", duration(step.time_s),
-       result.interval ? fmt::format("from components{}{}", bound.empty() ? "" : "; ", bound) : bound);
-  if (result.interval)
-    line("as clusters run it", duration(result.interval->time_s.p50),
-         fmt::format("middle; 8 of 10 take {}", seconds_span(result.interval->time_s)));
+       result.interval ? fmt::format("8 of 10 take {}", seconds_span(result.interval->time_s)) : bound);
   line("tokens/s", grouped(step.tokens_per_s), grouped(step.tokens_per_s_per_gpu) + " per GPU");
   line("MFU (BF16 peak)", percent(step.mfu), percent(step.mfu_causal) + " with causal attention");
   line("TFLOP/s per GPU", fixed(step.model_tflops_per_gpu, 1),
        fixed(step.model_tflops_per_gpu_causal, 1) + " with causal attention");
+  if (result.interval)
+    line("from components", duration(result.step.time_s),
+         fmt::format("divided below{}{}", bound.empty() ? "" : "; ", bound));
   const std::string left = result.interval ? left_sentence(*result.interval) : "";
   return left.empty() ? out : out + paragraph(left);
 }
@@ -189,7 +190,7 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (result.run) {
     out += heading("The whole run", style);
     if (result.interval) out += run_interval_table(*result.interval) + '\n';
-    out += run_report(*result.run);
+    out += run_report(*model::middle_run(result));
   }
   if (result.interval && !result.interval->parts.empty())
     out += heading("Where the uncertainty comes from", style) + parts_section(*result.interval);

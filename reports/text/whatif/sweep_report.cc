@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/result/middle.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
@@ -54,7 +55,9 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
   const auto seconds = [](std::optional<double> value) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
-  return {{"step", [&](std::size_t i) { return duration(points[i]->step.time_s); }},
+  const auto middle = [&points](std::size_t i) { return model::middle_step(points[i]->step, points[i]->interval); };
+  const bool drawn = std::ranges::any_of(points, [](const auto& point) { return point && point->interval; });
+  return {{drawn ? "step" : "components", [=](std::size_t i) { return duration(middle(i).time_s); }},
           {"eight of ten cases",
            [&](std::size_t i) {
              return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
@@ -70,8 +73,8 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
              const auto slowdown = result.gemm_slowdowns[i];
              return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
            }},
-          result.same_tokens ? Metric{"MFU", [&](std::size_t i) { return percent(points[i]->step.mfu); }}
-                             : Metric{"tokens/s", [&](std::size_t i) { return grouped(points[i]->step.tokens_per_s); }},
+          result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
+                             : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
           {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
           {"memory", [&](std::size_t i) { return gigabytes(points[i]->peak_bytes) + " GB"; }}};
 }

@@ -25,6 +25,9 @@ model::Profile changed_profile(const model::Profile& profile, const InputChange&
 // Returns what a draw changes.
 InputChange change_of(const Drawn& drawn, std::size_t row);
 
+// Leaves out the uncertainties that are switched off, and draws the numbers of the others.
+void draw_numbers(const IntervalOptions& options, Drawn& drawn);
+
 // Returns the draws of everything but what is left. Errors: those of Predictor::closed_form() on the plan as it is.
 model::Result<Drawn> draw(const Inputs& inputs, const IntervalOptions& options);
 

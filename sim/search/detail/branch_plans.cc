@@ -48,7 +48,7 @@ double BranchPlans::bound(std::size_t pipeline_choice, std::int64_t sms) {
 
 // Bounds the plans with one number of communication SMs.
 model::Result<void> BranchPlans::collect(std::int64_t sms, Found& found) {
-  const double limit = scope_.bounded() ? incumbents_.limit() : std::numeric_limits<double>::infinity();
+  const double limit = scope_.bounded() ? incumbents_.sure.limit() : std::numeric_limits<double>::infinity();
   pipeline_choice_bounds_.clear();
   if (scope_.bounded()) {
     if (!blocks_) blocks_.emplace(scope_.free, plan(0, sms));
@@ -81,18 +81,18 @@ bool BranchPlans::in_time(const Item& item, double limit, Found& found) {
   return false;
 }
 
-model::Result<bool> BranchPlans::in_memory(const Item& item, Found& found) {
+model::Result<std::optional<Peak>> BranchPlans::in_memory(const Item& item, Found& found) {
   auto peak = peaks_.find(item.pipeline_choice);
-  if (peak == peaks_.end()) peak = peaks_.emplace(item.pipeline_choice, worker_.predictor().peak_bytes(plan_)).first;
+  if (peak == peaks_.end()) peak = peaks_.emplace(item.pipeline_choice, worker_.predictor().peak(plan_)).first;
   if (!peak->second) {
     if (peak->second.error().kind == model::ErrorKind::input) return tl::unexpected(peak->second.error());
     found.statistics.refuse(plan_, to_string(peak->second.error()));
-    return false;
+    return std::nullopt;
   }
-  if (*peak->second <= scope_.inputs.cluster.device.memory.value()) return true;
+  if (peak->second->bytes <= scope_.inputs.cluster.device.memory.value()) return *peak->second;
   found.statistics.remove(
-      Rule::memory, 1, *peak->second, [&]() -> const auto& { return plan_; });
-  return false;
+      Rule::memory, 1, peak->second->bytes, [&]() -> const auto& { return plan_; });
+  return std::nullopt;
 }
 
 model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found& found) {
@@ -115,18 +115,18 @@ model::Result<void> BranchPlans::evaluate(const Item& item, double limit, Found&
         Rule::slots, 1, std::max(bound, limit), [&]() -> const auto& { return plan_; });
   } else {
     ++found.statistics.evaluated;
-    if (incumbents_.add(shape_of(plan_), {plan_, **estimate}))
+    if (incumbents_.add(shape_of(plan_), {plan_, **estimate}, scope_.fits_surely((**estimate).peak)))
       found.plans.push_back({item.pipeline_choice, item.sms, **estimate});
   }
   return {};
 }
 
-model::Result<Found> BranchPlans::decide(const Incumbents& before) {
+model::Result<Found> BranchPlans::decide(const FoundSoFar& before) {
   Found found;
   incumbents_ = before;
   if (pipeline_choices_.empty()) return found;
   const std::vector<std::int64_t>& shares = open_.branch->communication_sms;
-  if (scope_.bounded() && above(open_.bound, before.limit())) {
+  if (scope_.bounded() && above(open_.bound, before.sure.limit())) {
     found.statistics.remove(
         Rule::branch, pipeline_choices_.size() * shares.size(),
         open_.bound, [&]() -> const auto& { return plan(0, shares.front()); });
@@ -142,16 +142,19 @@ model::Result<Found> BranchPlans::decide(const Incumbents& before) {
     }
     plan(item.pipeline_choice, item.sms);
     const bool bounded = scope_.bounded();
-    if (bounded && above(item.bound, incumbents_.limit())) {  // and so are all later ones
+    if (bounded && above(item.bound, incumbents_.sure.limit())) {  // and so are all later ones
       found.statistics.remove(
           Rule::schedule, items_.size() - i, item.bound, [&]() -> const auto& { return plan_; });
       return found;
     }
-    const double limit = bounded ? incumbents_.limit(shape_of(plan_)) : std::numeric_limits<double>::infinity();
-    if (!in_time(item, limit, found)) continue;
-    const auto fits = TRY(in_memory(item, found));
-    if (!fits) continue;
-    TRY(evaluate(item, limit, found));
+    const auto limit = [&](bool surely) {
+      return bounded ? incumbents_.limit(shape_of(plan_), surely) : std::numeric_limits<double>::infinity();
+    };
+    if (!in_time(item, limit(true), found)) continue;
+    const auto peak = TRY(in_memory(item, found));
+    if (!peak) continue;
+    const double least = limit(scope_.fits_surely(*peak));
+    if (in_time(item, least, found)) TRY(evaluate(item, least, found));
   }
   return found;
 }

@@ -20,7 +20,7 @@ class BranchPlans {
   BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute);
 
   // Removes plans by cheap bounds first and evaluates the rest in the order of their bounds.
-  model::Result<Found> decide(const Incumbents& before);
+  model::Result<Found> decide(const FoundSoFar& before);
   // Returns a plan of those that allow the recomputation; valid until the next call.
   const model::Plan& plan(std::size_t pipeline_choice, std::int64_t sms);
 
@@ -34,9 +34,9 @@ class BranchPlans {
   const ScheduleOutline* outline(std::size_t pipeline_choice);
   model::Result<void> collect(std::int64_t sms, Found& found);
   double bound(std::size_t pipeline_choice, std::int64_t sms);
-  // These decide one plan. in_time() and in_memory() return whether it is still undecided.
+  // These decide one plan. in_time() returns whether it is still undecided, and in_memory() its peak where it is.
   bool in_time(const Item& item, double limit, Found& found);
-  model::Result<bool> in_memory(const Item& item, Found& found);
+  model::Result<std::optional<Peak>> in_memory(const Item& item, Found& found);
   model::Result<void> evaluate(const Item& item, double limit, Found& found);
 
   SearchWorker& worker_;
@@ -45,12 +45,12 @@ class BranchPlans {
   const Recomputation& recompute_;
   std::vector<PipelineChoice> pipeline_choices_;  // those that allow the recomputation
   model::Plan plan_;
-  Incumbents incumbents_{0};
+  FoundSoFar incumbents_{Incumbents(0), Incumbents(0)};
   std::optional<BranchBlocks> blocks_;
   std::map<std::int64_t, BranchBounds> bounds_;  // [communication SMs]; empty where nothing is bounded
   std::map<std::pair<std::int64_t, std::string>, StageLists> stages_;                  // [stages, split]
   std::map<std::pair<const Pipeline*, const Split*>, double> pipeline_choice_bounds_;  // for the SMs being collected
-  std::map<std::size_t, model::Result<double>> peaks_;  // [pipeline choice]; does not depend on SMs
+  std::map<std::size_t, model::Result<Peak>> peaks_;  // [pipeline choice]; does not depend on SMs
   std::vector<Item> items_;
 };
 

@@ -1,10 +1,12 @@
 #include "sim/search/detail/branch_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
+#include "sim/interval/hypercube.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
@@ -32,6 +34,14 @@ Inputs without_wiring(Inputs inputs) {
   return inputs;
 }
 
+double sure_bytes_of(const Inputs& inputs) {
+  const double capacity = inputs.cluster.device.memory.value(), least = inputs.plan.search.min_fit;
+  if (!inputs.memory_left || least <= 0) return capacity;
+  const Left& left = *inputs.memory_left;
+  return std::min(capacity,
+                  capacity / std::exp(left.location + normal_quantile(least) * std::hypot(left.common, left.own)));
+}
+
 }  // namespace
 
 SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
@@ -39,7 +49,8 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
       free(without_wiring(inputs)),
       options(wanted),
       space(inputs, wanted.breadth),
-      outlines(inputs.tables) {}
+      outlines(inputs.tables),
+      sure_bytes(sure_bytes_of(inputs)) {}
 
 SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 

@@ -1,6 +1,7 @@
 // The fastest plan found for each shape, and the limit that a plan must beat.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,6 +16,7 @@ namespace plumbline::sim {
 using Shape = std::vector<std::int64_t>;
 Shape shape_of(const model::Plan& plan);
 
+// The fastest plans of all shapes.
 class Incumbents {
  public:
   explicit Incumbents(std::size_t top) : top_(top) {}
@@ -33,6 +35,19 @@ class Incumbents {
   std::size_t top_;
   double limit_ = std::numeric_limits<double>::infinity();  // step of the `top`-th best shape
   std::map<Shape, Candidate> known_;
+};
+
+// Those that surely fit in memory, and faster ones at the edge.
+struct FoundSoFar {
+  Incumbents sure, edge;
+
+  bool add(const Shape& shape, const Candidate& candidate, bool surely) {
+    if (surely) return sure.add(shape, candidate);
+    return candidate.estimate.step.time_s < limit(shape, surely) && edge.add(shape, candidate);
+  }
+  double limit(const Shape& shape, bool surely) const {
+    return surely ? sure.limit(shape) : std::min(sure.limit(shape), edge.limit(shape));
+  }
 };
 
 }  // namespace plumbline::sim

@@ -14,9 +14,8 @@
 namespace plumbline::sim {
 namespace {
 
-// Closed forms of a plan, half as many as for a prediction by itself, since a list has many plans; and values of what
-// is not drawn through the closed form, for each of them.
-constexpr std::size_t closed_forms = 64, copies = 16;
+// Values of what is not drawn through the closed form, for each closed form.
+constexpr std::size_t copies = 16;
 
 // Returns `copies` values for each ratio: times exp(location + the sum of the parts).
 std::vector<double> with_errors(const std::vector<double>& ratios, double location, const std::vector<ErrorPart>& parts,
@@ -57,11 +56,13 @@ std::vector<ErrorPart> step_errors(const Inputs& inputs) {
 }
 
 model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::StepResult& result, PlanCost& cost) {
-  const IntervalOptions options{.draws = closed_forms, .threads = threads};
+  const IntervalOptions options{.threads = threads};
   const std::uint64_t seed = options.seed;
   auto [interval, draws] = TRY(draw_interval(inputs, result, options));
   result.interval = std::move(interval);
-  cost.time_draws = with_errors(draws.time_ratio, inputs.left ? inputs.left->location : 0, step_errors(inputs), seed);
+  const double middle = result.interval->time_s.p50 / result.step.time_s;
+  const double location = inputs.left ? inputs.left->location : 0;
+  cost.time_draws = with_errors(draws.time_ratio, location - std::log(middle), step_errors(inputs), seed);
   const std::size_t rows = cost.time_draws.size();
   // Software that needs more memory than is known needs it in all of its plans: the fuller ones fail first.
   const std::vector<double> order = uniform_column("fits with " + inputs.profile.stack(), seed, rows);
@@ -76,7 +77,7 @@ model::Result<void> draw_plan(const Inputs& inputs, unsigned threads, model::Ste
 
 model::Result<std::vector<model::IntervalPart>> drawn_parts(const Inputs& inputs, unsigned threads,
                                                             const model::StepResult& result) {
-  return TRY(interval_of(inputs, result, {.draws = closed_forms, .threads = threads})).parts;
+  return TRY(interval_of(inputs, result, {.threads = threads})).parts;
 }
 
 }  // namespace plumbline::sim

@@ -71,7 +71,18 @@ TEST(IntervalScore, OfWhetherPlansFit) {
   std::vector<RowRanges> plans(3);
   plans[0].fits_probability = plans[1].fits_probability = plans[2].fits_probability = 0.9;
   plans[0].ran = true, plans[1].ran = false;
-  EXPECT_NEAR(scores_of(plans).fits_brier, 0.41, 1e-15);
+  EXPECT_NEAR(scores_of(plans).fits.brier, 0.41, 1e-15);
+  EXPECT_EQ(scores_of(plans).fits.fit, 0u);  // not sure of either
+  plans[0].fits_probability = plans[1].fits_probability = 0.97;
+  plans.push_back({});
+  plans[3].fits_probability = 0.02;
+  plans[3].ran = true;
+  const FitVerdicts verdicts = scores_of(plans).fits;
+  EXPECT_EQ(verdicts.rows, 3u);
+  EXPECT_EQ(verdicts.fit, 2u);
+  EXPECT_EQ(verdicts.fit_wrong, 1u);
+  EXPECT_EQ(verdicts.unfit, 1u);
+  EXPECT_EQ(verdicts.unfit_wrong, 1u);
 }
 
 }  // namespace

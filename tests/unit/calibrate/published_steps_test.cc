@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "tests/support/inputs.h"
@@ -43,6 +44,14 @@ TEST_F(PublishedSteps, NameWhatTheyLack) {
   const auto steps = read({{"micro_batch", ""}, {"zero_stage", ""}, {"schedule", ""}, {"step_s", ""}});
   ASSERT_TRUE(steps) << to_string(steps.error());
   EXPECT_EQ(steps->at(0).lacking(), (std::vector<std::string>{"micro_batch", "zero_stage", "schedule", "step_s"}));
+}
+
+// What is computed again decides what a plan holds.
+TEST_F(PublishedSteps, ShowWhetherTheyFitUnlessRecomputationIsAssumed) {
+  EXPECT_EQ(read({})->at(0).ran(), true);
+  EXPECT_EQ(read({{"step_s", ""}, {"status", "out-of-memory"}})->at(0).ran(), false);
+  EXPECT_EQ(read({{"step_s", ""}})->at(0).ran(), std::nullopt);
+  EXPECT_EQ(read({{"assumed", "micro_batch+recompute"}})->at(0).ran(), std::nullopt);
 }
 
 TEST_F(PublishedSteps, LeaveDegreesOfOneOutOfTheLayout) {

@@ -135,7 +135,9 @@ TEST(HostCost, TakesLongerOnASlowerProcessor) {
 }
 
 TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
-  const Profile profile = host_profile({{"synchronizations.moe", 2}});
+  const Profile profile = host_profile({{"synchronizations.moe", 2},
+                                        {"synchronizations.fused.at_dispatch", 1},
+                                        {"synchronizations.hybridep.at_dispatch", 1}});
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   Plan plan;
   const auto waits_at = [&] {
@@ -153,13 +155,65 @@ TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
   plan.parallelism.expert = 8;
   plan.stack.dispatcher = "alltoall";
   EXPECT_THAT(waits_at(), testing::ElementsAre("router_choice"));
+  plan.stack.dispatcher = "deepep";  // of which this software states nothing
+  EXPECT_THAT(waits_at(), testing::ElementsAre("router_choice"));
   plan.stack.fused = {"permute"};
   EXPECT_THAT(waits_at(), testing::ElementsAre("dispatch"));
   plan.stack.fused.clear();
   plan.stack.dispatcher = "hybridep";
   EXPECT_THAT(waits_at(), testing::ElementsAre("dispatch"));
+  plan.parallelism.expert = 1;  // nothing is sent
+  EXPECT_THAT(waits_at(), testing::ElementsAre("router_choice"));
   plan.routing.pad_to_capacity = true;
   EXPECT_THAT(waits_at(), testing::IsEmpty());
+}
+
+TEST(HostCost, ADispatchOfAnySoftwareMayWait) {
+  const Profile profile = host_profile({{"synchronizations.moe", 1}, {"synchronizations.at_dispatch", 1}});
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  Plan plan;
+  plan.parallelism.expert = 8;
+  plan.stack.dispatcher = "alltoall";
+  const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+  EXPECT_EQ(cost.calls(block, tests::find(block, "dispatch"), 1, 1).synchronizations, 1);
+  EXPECT_EQ(cost.calls(block, tests::find(block, "router_choice"), 1, 1).synchronizations, 0);
+}
+
+TEST(HostCost, RowsOfAnAllToAllAreSortedPieceByPiece) {
+  const Profile profile = host_profile({{"view", 2}});
+  LayerContext rank = tests::deepseek_rank(Precision::bf16);
+  rank.dispatcher = Dispatcher::alltoall;
+  Plan plan;
+  plan.stack.dispatcher = "alltoall";
+  const auto views = [&](const std::string& name, Phase phase = Phase::F) {
+    const Graph block = make_block(BlockKind::moe_layer, rank);
+    const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+    return cost.calls(block, tests::find(block, name, phase), 1, 1).views;
+  };
+  // 256 experts, four on each rank: tokens, probabilities and results.
+  EXPECT_EQ(views("permute"), 3 * 256);
+  EXPECT_EQ(views("permute_grad", Phase::I), 3 * 256);
+  EXPECT_EQ(views("copy_tokens"), 0);
+  const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+  EXPECT_DOUBLE_EQ(cost.issue({.launches = 1, .forward = 1, .views = 3 * 256}), 14e-6 + 3 * 256 * 2e-6);
+  plan.parallelism.expert_tensor = 2;
+  EXPECT_EQ(views("permute"), 2 * 3 * 256);
+  plan.stack.fused = {"permute"};
+  EXPECT_EQ(views("permute"), 0);
+  plan.stack.fused.clear();
+  plan.routing.pad_to_capacity = true;
+  EXPECT_EQ(views("permute"), 0);
+  rank.dispatcher = Dispatcher::deepep;
+  plan.routing.pad_to_capacity = false;
+  EXPECT_EQ(views("permute"), 0);
+}
+
+TEST(HostCost, WhatIsAllocatedMayBeFilled) {
+  const HostCost cost = HostCost::make(host_profile({{"fills", 1.5}}), two_nodes(100), {}).value();
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  EXPECT_EQ(cost.calls(block, tests::find(block, "q_a"), 1, 1).launches, 2.5);
+  EXPECT_EQ(cost.calls(block, tests::find(block, "q_a"), 1, 0.5).launches, 1.25);
+  EXPECT_EQ(cost.calls(block, tests::find(block, "q_a"), 0, 1).launches, 0);  // computed by another's kernel
 }
 
 TEST(HostCost, StagesOfSeveralChunksDoNotWaitForMessages) {

@@ -124,6 +124,32 @@ TEST(SlotMemory, BackwardReleasesAfterTheLastReader) {
   EXPECT_EQ(slot.kept, Bytes(-1100));
 }
 
+// 32 tokens and 1,000 words: logits of 64,000 B, or 128,000 B in FP32.
+SlotMemory head_slot(bool fused, bool in_place, OpType type) {
+  LayerContext c;
+  c.architecture.hidden_size = 64;
+  c.architecture.vocabulary = 1000;
+  c.tokens = c.sequence_length = 32;
+  c.fused_loss = fused;
+  c.loss_in_place = in_place;
+  return slot_memories(tiny_program("1f1b", 1, 1, {make_block(BlockKind::head, c)}))[static_cast<std::size_t>(type)];
+}
+
+TEST(SlotMemory, ALossInPlaceOverwritesItsLogits) {
+  const SlotMemory apart = head_slot(true, false, OpType::B), over = head_slot(true, true, OpType::B);
+  EXPECT_EQ(apart.moments.front().sum() - over.moments.front().sum(), Bytes(32 * 1000 * 2));  // cross_entropy_grad
+  EXPECT_EQ(apart.kept, over.kept);
+  // With the weight gradient apart the overwritten logits stay for it as their gradient would.
+  EXPECT_EQ(head_slot(true, false, OpType::I).kept, head_slot(true, true, OpType::I).kept);
+}
+
+TEST(SlotMemory, AnUnfusedLossInPlaceOverwritesItsLogarithms) {
+  const auto last = [](bool in_place) { return head_slot(false, in_place, OpType::F).moments.back().sum(); };
+  EXPECT_EQ(last(false) - last(true), Bytes(32 * 1000 * 4));  // cross_entropy
+  const auto first = [](bool in_place) { return head_slot(false, in_place, OpType::B).moments.front().sum(); };
+  EXPECT_EQ(first(false) - first(true), Bytes(32 * 1000 * 4));  // cross_entropy_grad
+}
+
 TEST(SlotMemory, SplitBackwardKeepsWhatTheWeightGradientReads) {
   // I keeps dy and u for W. W frees x after its first operator, u and dy with the slot.
   const SlotMemory input = tiny_slot(OpType::I);
@@ -284,8 +310,27 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   EXPECT_EQ(first.peak_operator, "first of tiny in B of micro-batch 0");
   EXPECT_EQ(result.peak_bytes, 7600);
   EXPECT_EQ(fullest_rank(result)->rank, 0);
+  EXPECT_EQ(first.unused_low_bytes, 0);
+  EXPECT_EQ(first.allocated_bytes + first.library_bytes, first.peak_bytes);
   EXPECT_TRUE(result.fits);
   EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7599)).fits);
+}
+
+// Allocators fill both devices, so that what the ranks need at least decides.
+TEST(Memory, TheFullestRankIsTheOneThatDecides) {
+  Memory full;
+  full.peak_bytes = full.capacity_bytes = 80;
+  for (const double least : {70.0, 76.0}) {
+    RankMemory rank;
+    rank.rank = static_cast<std::int64_t>(full.ranks.size());
+    rank.peak_bytes = rank.high_bytes = 80;
+    rank.low_bytes = least;
+    full.ranks.push_back(rank);
+  }
+  EXPECT_EQ(fullest_rank(full)->rank, 1);
+  full.capacity_bytes = 160;
+  EXPECT_EQ(fullest_rank(full)->rank, 0);
+  EXPECT_EQ(fullest_rank(Memory{}), nullptr);
 }
 
 TEST(Memory, ReservesAreTheDevices) {
@@ -349,6 +394,10 @@ TEST(RankPeak, SoftwareAddsWhatItsConstantsState) {
   device.memory = Bytes(5000);
   peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
   EXPECT_EQ(peak.sum(), Bytes(5000));
+  // What it would hold without limit stays known.
+  EXPECT_EQ(peak.held_low, Bytes(0.1 * 1000));
+  EXPECT_EQ(peak.held_usual, Bytes(0.5 * 1000 + 150));
+  EXPECT_EQ(peak.held_high, Bytes(1000 + 150));
   device.memory = Bytes(4000);
   peak = rank_peak(tiny.plan, tiny.layout, device, holding_of_a_rank());
   EXPECT_EQ(peak.sum(), Bytes(4750));

@@ -152,6 +152,13 @@ TEST(Plan, PrintsEveryKey) {
   EXPECT_NE(text.find("gradient_bucket_bytes = 40000000.0\n"), std::string::npos);
 }
 
+TEST(Plan, PrintedPlanForcesNoBalanceThatNobodyStated) {
+  EXPECT_NE(to_toml(load(minimal_text)).find("# imbalance is not set\n"), std::string::npos);
+  const std::string stated = to_toml(load(minimal_text, {"routing.imbalance=0"}));
+  EXPECT_NE(stated.find("\nimbalance = 0.0\n"), std::string::npos);
+  EXPECT_TRUE(load(stated).places.contains("routing.imbalance"));
+}
+
 TEST(Plan, ThatServesNeedsNoBatchAndHasPoolsOfItsOwn) {
   const std::string text =
       "[model]\nconfig = \"m.json\"\n[cluster]\ntopology = \"t\"\ngpus = 8\n"

@@ -88,6 +88,8 @@ TEST(Stack, ErrorsNameTheirPlace) {
   refused(has("parallelism.zero_stage", "1"), 1, "parallelism.zero_stage", "list");
   refused(has("parallelism.zero_stage", "[]"), 1, "parallelism.zero_stage", "list");
   refused(has("schedule.kinds", "[\"1f1b\"]"), 1, "schedule.kinds", "schedule.kind");
+  refused(has("rules", "[\"whole-batchs\"]"), 1, "rules", "whole-batches");
+  refused(has("rules", "\"whole-batches\""), 1, "rules", "list");
   refused(has("cluster.gpus", "[8]"), 1, "cluster.gpus", "belongs into the plan");
   refused(has("loss.kernel", "[\"fused\"]") + has("loss.kernel", "[\"fused\"]"), 6, "loss.kernel", "twice");
   refused("[[has]]\nkey = \"loss.kernel\"\nvalue = [\"fused\"]\n", 3, "has.value", "'values'");
@@ -165,6 +167,35 @@ TEST(Stack, ReplacesAListOfTheStackThatItExtends) {
   EXPECT_TRUE(warnings(stack, {"parallelism.zero_stage=3"}).empty());
   EXPECT_EQ(warnings(stack, {"precision.gemm=fp16"}),
             std::vector<std::string>{"stack mine has no precision.gemm fp16: it has bf16"});
+}
+
+// A fork without a rule of the software that it is made from lists what it keeps, which may be none.
+TEST(Stack, HasRulesThatAForkLifts) {
+  const TemporaryDirectory folder;
+  folder.write("base.toml", has("rules", "[\"whole-batches\"]"));
+  const auto path = folder.write("fork.toml", "extends = \"base\"\n" + has("rules", "[]"));
+  Plan plan = read_plan(plan_text, "plan.toml", {}).value();
+  ASSERT_TRUE(apply_stack(load_stack((folder.path() / "base.toml").string()).value(), plan));
+  EXPECT_TRUE(software_has(plan, std::string(rules_key), "whole-batches"));
+  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), plan));
+  EXPECT_FALSE(software_has(plan, std::string(rules_key), "whole-batches"));
+  EXPECT_TRUE(software_warnings(plan).empty());
+}
+
+// What is computed again where a plan names nothing; other policies name nothing.
+TEST(Stack, NamesWhatSelectiveRecomputationIs) {
+  const TemporaryDirectory folder;
+  const auto path = folder.write("old.toml", setting("recompute.operators", "[\"core_attention\"]"));
+  const auto stack = load_stack(path.string()).value();
+  const auto operators = [&](const std::vector<std::string>& changes) {
+    Plan plan = read_plan(plan_text, "plan.toml", changes).value();
+    EXPECT_TRUE(apply_stack(stack, plan));
+    return plan.recompute.operators;
+  };
+  EXPECT_EQ(operators({"recompute.policy=selective"}), std::vector<std::string>{"core_attention"});
+  EXPECT_EQ(operators({"recompute.policy=selective", "recompute.operators=[\"mlp\"]"}),
+            std::vector<std::string>{"mlp"});
+  EXPECT_TRUE(operators({"recompute.policy=full"}).empty());
 }
 
 // Another stack of the same plan leaves nothing of the first.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -105,6 +106,8 @@ TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
   EXPECT_EQ(launches("experts_down_wgrad", {}, Phase::W), 4);
   EXPECT_EQ(launches("cast_experts_down", {}), 16);
   EXPECT_EQ(launches("cast_experts_down_weight", {}), 4);
+  c.dispatcher = Dispatcher::allgather;
+  EXPECT_EQ(launches("permute", {.dispatcher = "allgather"}), 18);
   // Rows that an all-to-all brought are sorted by chunks.
   c.dispatcher = Dispatcher::alltoall;
   EXPECT_EQ(launches("copy_tokens", {.dispatcher = "alltoall"}), 18);
@@ -384,7 +387,10 @@ TEST(UnfusedKernels, OfExpertsLimitAndBias) {
                                         number("kernel.rotary.scaled.launches", 12)};
   const KernelCost gathers = cost(eager, {.dispatcher = "allgather"}), sends = cost(eager, {.dispatcher = "deepep"}),
                    fused = cost(eager, {.dispatcher = "deepep", .fused_experts = true}), usual = cost();
-  const Graph layer = make_block(BlockKind::moe_layer, expert_rank(Precision::mxfp8));
+  LayerContext whole = expert_rank(Precision::mxfp8);
+  whole.fused_experts = true;
+  const Graph layer = make_block(BlockKind::moe_layer, expert_rank(Precision::mxfp8)),
+              fused_layer = make_block(BlockKind::moe_layer, whole);
   const Operator& bias = find(layer, "experts_down_bias");
   EXPECT_EQ(gathers.launches(layer, bias), 8 * 2);
   EXPECT_NEAR(time(sends, layer, "experts_down_bias").work / time(usual, layer, "experts_down_bias").work, 7, 1e-9);
@@ -393,13 +399,37 @@ TEST(UnfusedKernels, OfExpertsLimitAndBias) {
   EXPECT_EQ(gathers.launches(layer, find(layer, "rotary_query")), 12);
   for (const char* name : {"experts_down_bias", "experts_swiglu", "experts_swiglu_clamp", "cast_experts_down"}) {
     EXPECT_GT(time(sends, layer, name).seconds, 0) << name;
-    EXPECT_EQ(time(fused, layer, name).seconds, 0) << name;
-    EXPECT_EQ(fused.launches(layer, find(layer, name)), 0) << name;
+    EXPECT_EQ(time(fused, fused_layer, name).seconds, 0) << name;
+    EXPECT_EQ(fused.launches(fused_layer, find(fused_layer, name)), 0) << name;
   }
-  EXPECT_GT(time(fused, layer, "experts_down_bias_grad", Phase::I).seconds, 0);
+  EXPECT_GT(time(fused, fused_layer, "experts_down_bias_grad", Phase::I).seconds, 0);
   EXPECT_EQ(sends.launches(layer, find(layer, "experts_down")), 8);
-  EXPECT_EQ(fused.launches(layer, find(layer, "experts_down")), 1);
-  for (const KernelCost* one : {&gathers, &sends, &fused, &usual}) expect_sound(*one, layer);
+  EXPECT_EQ(fused.launches(fused_layer, find(fused_layer, "experts_down")), 1);
+  for (const KernelCost* one : {&gathers, &sends, &usual}) expect_sound(*one, layer);
+  expect_sound(fused, fused_layer);
+}
+
+// Of an expert's rows its kernels write the input of the activation, which the backward pass reads, both quantized
+// layouts of its output, and the output of the expert with its bias.
+TEST(UnfusedKernels, OfWholeExpertsWriteNoTensorsBetween) {
+  LayerContext c = expert_rank(Precision::mxfp8);
+  const auto within = [](const Graph& layer) {
+    std::set<std::string> names;
+    const std::vector<bool> found = within_kernels(layer);
+    for (TensorId id = 0; id < layer.tensors.size(); ++id)
+      if (found[id]) names.insert(layer.tensor(id).name);
+    return names;
+  };
+  EXPECT_TRUE(within(make_block(BlockKind::moe_layer, c)).empty());
+  c.fused_experts = true;
+  EXPECT_EQ(within(make_block(BlockKind::moe_layer, c)),
+            (std::set<std::string>{"experts_swiglu_limited", "experts_swiglu_out", "experts_down_out",
+                                   "d_experts_down_in", "d_experts_swiglu_in", "d_experts_swiglu_limited"}));
+  // What is computed again has no GEMM.
+  c.recompute = {RecomputeGroup::moe};
+  const Graph again = make_block(BlockKind::moe_layer, c);
+  EXPECT_EQ(check(again), "");
+  EXPECT_FALSE(within(again).contains("experts_swiglu_out_again"));
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ class ResultJson : public testing::Test {
 
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json),
-            (std::vector<std::string>{"plumbline", "step", "interval", "power_span_s", "bound", "cluster", "run",
-                                      "memory", "provenance", "basis", "plan", "measured"}));
+            (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound", "cluster",
+                                      "run", "memory", "provenance", "basis", "plan", "measured"}));
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);
   expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
@@ -140,7 +140,8 @@ TEST(MemoryJson, HasTheTimelineTheAdviceAndTheConstants) {
   levels.peak = {levels.ops[0]};
   model::MemoryAdvice advice;
   advice.tried = 4;
-  advice.fitting.push_back({{"recompute.policy=full"}, 50e9, "c of d in B of micro-batch 1", 40e9, 2e9, 9e9, 6e9});
+  advice.fitting.push_back(
+      {{"recompute.policy=full"}, 50e9, "c of d in B of micro-batch 1", 40e9, 2e9, 9e9, 0.97, 6e9});
   advice.fitting[0].step_ratio = 1.25;
   const model::Parameter constant{"device.reserve.context", 5e8, "B", model::Evidence::assumed, "a guess", {}};
   const OrderedJson full =
@@ -153,6 +154,7 @@ TEST(MemoryJson, HasTheTimelineTheAdviceAndTheConstants) {
   EXPECT_EQ(full["advice"]["fitting"][0]["step_ratio"], 1.25);
   EXPECT_EQ(full["advice"]["fitting"][0]["unused_high_bytes"], 9e9);
   EXPECT_EQ(full["advice"]["fitting"][0]["margin_bytes"], 6e9);
+  EXPECT_EQ(full["advice"]["fitting"][0]["fits_probability"], 0.97);
   EXPECT_TRUE(full["advice"]["closest"].is_null());
   EXPECT_EQ(full["constants"][0]["kind"], "assumed");
 }

@@ -164,5 +164,18 @@ TEST(PriceDraws, LieBetweenTheEndsAndAreSharedByKey) {
   EXPECT_NEAR(std::accumulate(factors.begin(), factors.end(), 0.0) / 1000, 7.0 / 6, 1e-3);
 }
 
+TEST(Interval, HasTheFitOfTheMemoryAlone) {
+  Inputs inputs = tests::step_inputs(tests::deepseek_plan, "h800");
+  inputs.memory_left = Left{0.02, 0.1, 0.1, ""};
+  model::StepResult result = result_of(inputs);
+  result.memory.capacity_bytes = 1.1 * result.memory.peak_bytes;
+  model::Memory memory = result.memory;
+  add_fit(inputs, memory);
+  ASSERT_TRUE(memory.fits_probability);
+  EXPECT_EQ(*memory.fits_probability, interval_of(inputs, result, {.parts = false})->fits_probability);
+  EXPECT_GT(*memory.fits_probability, 0);
+  EXPECT_LT(*memory.fits_probability, 1);
+}
+
 }  // namespace
 }  // namespace plumbline::sim

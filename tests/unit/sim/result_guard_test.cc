@@ -125,6 +125,18 @@ TEST(ProfileOfAnotherDevice, AFormatThatTheDeviceLacksIsRefused) {
         << format;
 }
 
+TEST(ProfileOfAnotherDevice, AKernelThatTheDeviceLacksIsRefused) {
+  Inputs inputs = inputs_with("h800", {"attention.kernel=flash2"});
+  inputs.cluster.device.lacks = {"cudnn", "flash2", "mxfp8"};
+  EXPECT_THAT(error_of(inputs), HasSubstr("attention.kernel: h800-sxm does not run flash2 attention"));
+  EXPECT_THAT(error_of(inputs), HasSubstr("one of fused, flash3, triton, unfused"));
+  inputs.plan.attention.kernel = "fused";
+  EXPECT_THAT(simulated(inputs).value().result.warnings,
+              testing::Contains(HasSubstr("neither FlashAttention nor cuDNN's attention")));
+  inputs.plan.precision.gemm = model::Precision::mxfp8;
+  EXPECT_THAT(error_of(inputs), HasSubstr("precision.gemm: h800-sxm multiplies nothing in mxfp8"));
+}
+
 TEST(ImpossibleConstants, FasterThanThePeakIsInfeasible) {
   Inputs inputs = inputs_with("h800");
   inputs.profile = inputs.profile.with_changes({{"gemm.*.k_time", 0.1}, {"attention.*_rate", 10}}).value();

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "model/base/text_file.h"
 #include "tests/support/costs.h"
 #include "tests/support/load_cluster.h"
 #include "tests/support/temporary_directory.h"
@@ -207,6 +209,19 @@ TEST(Topology, AliasesAreAListOfTexts) {
   const auto number = load_devices(folder.path().string());
   ASSERT_FALSE(number);
   expect_error(number.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "aliases", "a string");
+}
+
+TEST(Topology, ADeviceLacksKernelsAndFormatsByName) {
+  const TemporaryDirectory folder;
+  const std::string device = model::read_text_file(devices + "/h800-sxm.toml").value();
+  folder.write("x.toml", "lacks = [\"flash3\", \"mxfp8\"]\n" + device.substr(device.find("sms = ")));
+  const auto known = load_devices(folder.path().string());
+  ASSERT_TRUE(known) << to_string(known.error());
+  EXPECT_EQ(known->front().device.lacks, (std::vector<std::string>{"flash3", "mxfp8"}));
+  folder.write("x.toml", "lacks = [\"flash4\"]\n" + device.substr(device.find("sms = ")));
+  const auto wrong = load_devices(folder.path().string());
+  ASSERT_FALSE(wrong);
+  expect_error(wrong.error(), ErrorKind::input, (folder.path() / "x.toml").string(), 1, "lacks", "flash3");
 }
 
 TEST(Topology, UnknownDeviceNamesTheNearest) {

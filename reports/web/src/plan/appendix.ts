@@ -15,9 +15,23 @@ function layers(schedule: Json): string {
   return `${schedule.kind}${chunks}`;
 }
 
+/** The plan in the middle of its interval, by which plans are ranked. */
+const middleOf = (row: Json): Json => row.middle ?? row.step;
+
+/** Returns the faster plans that do not fit as surely as search.min_fit asks for. */
+const edgeTable = (rows: Json[]): HTMLElement =>
+  table<Json>(
+    [
+      { title: "Plan", value: (row) => `${degreeWords(row.plan)}, ${layers(row.plan.schedule)}` },
+      { title: "Step", value: (row) => middleOf(row).time_s, show: (row) => duration(middleOf(row).time_s), number: true },
+      { title: "Fits with", value: (row) => row.interval?.fits_probability, show: (row) => chance(row.interval?.fits_probability), number: true },
+    ],
+    rows,
+  );
+
 /** Returns the table of an offer's plans, the fastest first. */
 export function planTable(rows: Json[]): HTMLElement {
-  const fastest = rows[0].step.time_s;
+  const fastest = middleOf(rows[0]).time_s;
   const range = (row: Json, key: string): ReturnType<typeof rangeAround> => rangeAround(row.interval, key, row[key]);
   return table<Json>(
     [
@@ -26,10 +40,10 @@ export function planTable(rows: Json[]): HTMLElement {
       { title: "Micro-batch", value: (row) => row.plan.batch.micro_batch_size, number: true },
       { title: "ZeRO", value: (row) => row.plan.parallelism.zero_stage, number: true },
       { title: "Recompute", value: (row) => row.plan.recompute.policy },
-      { title: "Step from components", value: (row) => row.step.time_s, show: (row) => duration(row.step.time_s), number: true },
-      { title: "MFU", value: (row) => row.step.mfu, show: (row) => percent(row.step.mfu), number: true },
-      { title: "Tokens/s per GPU", value: (row) => row.step.tokens_per_s_per_gpu, show: (row) => grouped(row.step.tokens_per_s_per_gpu), number: true },
-      { title: "Slower by", value: (row) => row.step.time_s, show: (row) => (row === rows[0] ? none : signedPercent(row.step.time_s / fastest - 1)), number: true },
+      { title: "Step", value: (row) => middleOf(row).time_s, show: (row) => duration(middleOf(row).time_s), number: true },
+      { title: "MFU", value: (row) => middleOf(row).mfu, show: (row) => percent(middleOf(row).mfu), number: true },
+      { title: "Tokens/s per GPU", value: (row) => middleOf(row).tokens_per_s_per_gpu, show: (row) => grouped(middleOf(row).tokens_per_s_per_gpu), number: true },
+      { title: "Slower by", value: (row) => middleOf(row).time_s, show: (row) => (row === rows[0] ? none : signedPercent(middleOf(row).time_s / fastest - 1)), number: true },
       { title: "Days", value: (row) => row.days, show: (row) => days(range(row, "days")), number: true },
       { title: "Cost", value: (row) => row.cost_usd, show: (row) => money(range(row, "cost_usd")), number: true },
       { title: "Best with", value: (row) => row.probability_best, show: (row) => chance(row.probability_best), number: true },
@@ -75,6 +89,8 @@ function detail(offer: Offer): HTMLElement {
     if (reasons.length > 0) parts.push(fold("Why each is slower than the one above", () => h("ul", {}, ...reasons)));
     parts.push(fold("Best plan as a file", () => h("pre", {}, h("code", {}, planToml(rows[0].plan)))));
   }
+  const edge: Json[] = offer.json.edge ?? [];
+  if (edge.length > 0) parts.push(fold("Faster plans at the edge of memory", () => edgeTable(edge)));
   return h("div", {}, ...parts);
 }
 

@@ -3,6 +3,7 @@ import { h } from "../dom";
 import { days, duration, fixed, gigabytes, grouped, number, percent, scaled, span, usd, type Quantiles } from "../format";
 import { bars, intervals, type Part } from "../parts/bars";
 import { figures, type Figure } from "../parts/figures";
+import { type Fit, fitOf, fitTone } from "../parts/fit";
 import { notice, section } from "../parts/section";
 import type { Json } from "../result";
 import type { Page } from "../view";
@@ -18,6 +19,8 @@ const memoryParts: [string, string][] = [
 const within = (quantiles: Quantiles | undefined, format: (value: number) => string): string =>
   quantiles ? `eight of ten: ${span(quantiles, format)}` : "interval follows";
 
+const fitNotes: Record<Fit, string> = { fits: "of", "at the edge": "at the edge of", "does not fit": "does not fit in" };
+
 /** The figures of a step, with their interval where it is known. */
 function figuresOf(json: Json, interval: Json | null): HTMLElement {
   const { step, memory, run } = json;
@@ -26,8 +29,8 @@ function figuresOf(json: Json, interval: Json | null): HTMLElement {
     { name: "Throughput", value: `${scaled(step.tokens_per_s)} tokens/s`, note: `${grouped(step.tokens_per_s_per_gpu)} a GPU` },
     { name: "MFU", value: percent(step.mfu), note: `${number(step.model_tflops_per_gpu)} TFLOP/s a GPU` },
     {
-      name: "Memory", value: gigabytes(memory.peak_bytes), tone: memory.fits ? undefined : "bad",
-      note: `${memory.fits ? "of" : "does not fit in"} ${gigabytes(memory.capacity_bytes)}, rank ${memory.fullest_rank}`,
+      name: "Memory", value: gigabytes(memory.peak_bytes), tone: fitTone(memory),
+      note: `${fitNotes[fitOf(memory)]} ${gigabytes(memory.capacity_bytes)}, rank ${memory.fullest_rank}`,
     },
     run && { name: "Training", value: days(run.days), note: interval ? within(interval.days, days) : `${scaled(run.tokens)} tokens` },
     run?.cost_usd != null

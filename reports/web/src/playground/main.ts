@@ -8,7 +8,7 @@ import type { Failure, Shipped, Slots } from "./protocol";
 import { commandOf, fragmentOf, questionOf, stateOf } from "./state";
 
 const quiet = 350; // ms without a change, after which what takes longer is asked
-const draws = 128; // as the command's
+const draws = 64; // as the command's
 
 const failureOf = (answer: unknown): Failure | undefined => (answer as { error?: Failure }).error;
 

@@ -6,6 +6,7 @@ import { bars, type Part } from "../parts/bars";
 import { basis, kindBadge, linked } from "../parts/basis";
 import { chart } from "../parts/chart";
 import { figures } from "../parts/figures";
+import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { answer, foldedSection, section } from "../parts/section";
 import { table } from "../parts/table";
 import type { Page, View } from "../view";
@@ -61,7 +62,7 @@ function advice(memory: Json): HTMLElement | null {
   const { fitting, closest, tried } = memory.advice;
   const rows = fitting.length ? fitting : closest ? [closest] : [];
   const lead = fitting.length
-    ? `Of ${tried} changes that were tried these fit, the smallest first.`
+    ? `Of ${tried} changes that were tried these fit, the cheapest first.`
     : `None of ${tried} changes that were tried fits; this one is closest.`;
   return section(
     "What would make it fit",
@@ -116,13 +117,14 @@ export const memory: View = {
   render(result: Result, root, page) {
     const { memory: all, plan } = result.json;
     const fullest = all.stages.find((rank: Json) => rank.stage === all.fullest_rank) ?? all.stages[0];
-    const fits = all.fits ? "It fits: the" : "It does not fit: the";
+    const chanceToFit = fitWords(all);
+    const verdicts = { fits: "It fits: the", "at the edge": `At the edge: ${chanceToFit}. The`, "does not fit": "It does not fit: the" };
     root.append(
-      answer(`${fits} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}.`),
+      answer(`${verdicts[fitOf(all)]} fullest GPU, on pipeline rank ${fullest.stage}, needs `, h("b", {}, gigabytes(all.peak_bytes)), ` of its ${gigabytes(all.capacity_bytes)}.`),
       figures([
-        { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}`, tone: all.fits ? "good" : "bad" },
+        { name: "Peak", value: gigabytes(all.peak_bytes), note: `of ${gigabytes(all.capacity_bytes)}${chanceToFit ? `, ${chanceToFit}` : ""}`, tone: fitTone(all) ?? "good" },
         fullest.low_bytes < fullest.high_bytes ? { name: "Between", value: `${(fullest.low_bytes / 1e9).toFixed(1)} and ${gigabytes(fullest.high_bytes)}`, note: "by what is uncertain" } : null,
-        { name: all.fits ? "Free" : "Missing", value: gigabytes(Math.abs(fullest.free_bytes)), note: "on the fullest GPU" },
+        { name: fullest.free_bytes < 0 ? "Missing" : "Free", value: gigabytes(Math.abs(fullest.free_bytes)), note: "on the fullest GPU" },
         { name: "Largest there", value: String(fullest.largest ?? "").replace(/^.*, /, ""), note: String(fullest.largest ?? "").replace(/, .*$/, "") },
       ]),
       section("All ranks", "What each rank's GPU holds at its fullest.", rankBars(all)),

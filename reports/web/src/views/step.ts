@@ -3,6 +3,7 @@ import { h, name } from "../dom";
 import { days, duration, gigabytes, grouped, percent, scaled, span, usd } from "../format";
 import { basis, constantsTable, evidence } from "../parts/basis";
 import { figures, type Figure } from "../parts/figures";
+import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { answer, foldedSection, notice, section } from "../parts/section";
 import { speedOf } from "../parts/speed";
 import type { Json, Result } from "../result";
@@ -29,7 +30,10 @@ function sentence(json: Json): HTMLElement {
     const cost = interval?.cost_usd?.p50 ?? run.total_cost_usd;
     parts.push(...(cost ? [" and costs ", h("b", {}, usd(cost)), "."] : ["."]));
   }
-  if (memory?.stages?.length) parts.push(memory.fits ? " It fits in memory." : " It does not fit in memory.");
+  if (memory?.stages?.length) {
+    const verdicts = { fits: "It fits in memory.", "at the edge": `It is at the edge of memory: it ${fitWords(memory)}.`, "does not fit": "It does not fit in memory." };
+    parts.push(` ${verdicts[fitOf(memory)]}`);
+  }
   return answer(...parts);
 }
 
@@ -48,7 +52,7 @@ function tiles(json: Json): HTMLElement {
     { name: "MFU", value: percent(speed.mfu), note: `${ofComponents}${percent(speed.mfuCausal)} with causal attention` },
     step.bubble_s === null ? null : { name: "Bubble", value: percent(step.bubble_s / step.time_s), note: `${duration(step.bubble_s)} of rank 0` },
     memory?.stages?.length
-      ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: memory.fits ? undefined : "bad" }
+      ? { name: "Memory", value: gigabytes(memory.peak_bytes), note: `of ${gigabytes(memory.capacity_bytes)} on the fullest GPU`, tone: fitTone(memory) }
       : null,
     step.gpu_power_w ? { name: "Power per GPU", value: `${grouped(step.gpu_power_w)} W`, note: `${scaled(step.energy_j / 1e6)} MJ a step` } : null,
     run ? { name: "GPU-hours", value: scaled(interval?.gpu_hours?.p50 ?? run.total_gpu_hours), note: interval?.gpu_hours ? `${span(interval.gpu_hours, scaled)}` : null } : null,

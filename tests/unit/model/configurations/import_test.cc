@@ -457,6 +457,35 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
   EXPECT_EQ(export_torchtitan({other, model, 8}).error().kind, ErrorKind::infeasible);
 }
 
+// A split that torchtitan's own rule does not give is written by the names of its modules.
+TEST(Export, TorchtitansFileListsTheLayersOfStages) {
+  const Architecture model = llama_3_8b("").value();
+  const auto exported = [&](const std::string& text) {
+    const Plan plan = plan_of(text);
+    const auto out = export_torchtitan({plan, model, 8});
+    EXPECT_TRUE(out) << to_string(out.error());
+    const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
+    EXPECT_EQ(back.plan.schedule.layers_per_stage.counts, plan.schedule.layers_per_stage.counts) << out->text;
+    EXPECT_EQ(back.plan.schedule.virtual_stages, plan.schedule.virtual_stages);
+    return out->text;
+  };
+  const std::string interleaved =
+      "[parallelism]\npipeline = 2\nzero_stage = 1\n[schedule]\nkind = \"interleaved\"\nvirtual_stages = 2\n";
+  const std::string listed = exported(interleaved + "layers_per_stage = [8, 9, 10, 5]\n");
+  EXPECT_THAT(listed, HasSubstr("module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\""));
+  EXPECT_THAT(listed, HasSubstr("\"layers.31\", \"norm\", \"output\"]]"));
+  EXPECT_THAT(listed, HasSubstr("fsdp_reshard_after_forward = \"never\""));
+  EXPECT_THAT(listed, testing::Not(HasSubstr("# plumbline: schedule")));
+  const std::string ruled = exported(interleaved + "layers_per_stage = [8, 9, 8, 7]\n");  // 34 with both ends
+  EXPECT_THAT(ruled, HasSubstr("pipeline_parallel_layers_per_stage = 9"));
+  EXPECT_THAT(ruled, testing::Not(HasSubstr("module_fqns")));
+  expect_refusal(import("torchtitan",
+                        titan + "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_schedule = "
+                                "\"Interleaved1F1B\"\nmodule_fqns_per_model_part = [[\"layers.0\"]]\n",
+                        {"cluster.gpus=8"}),
+                 10, "do not divide over 2 ranks");
+}
+
 TEST(Export, DeepSpeedsFileHasWhatItExpresses) {
   const Architecture model = llama_3_8b("").value();
   const Plan plan = plan_of(

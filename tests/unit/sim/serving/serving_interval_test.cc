@@ -23,7 +23,7 @@ Inputs serving_inputs(const std::string& engine, const std::vector<std::string>&
   return inputs;
 }
 
-model::ServingInterval interval(const Inputs& inputs, const IntervalOptions& options = {}) {
+model::ServingInterval interval(const Inputs& inputs, const IntervalOptions& options = {.draws = serving_draws}) {
   const auto result = ServingPredictor(inputs).predict(inputs.plan);
   EXPECT_TRUE(result) << to_string(result.error());
   const auto found = serving_interval_of(inputs, *result, options);
