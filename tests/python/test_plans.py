@@ -44,7 +44,7 @@ class Plans(unittest.TestCase):
     def test_values_of_every_type(self):
         plan = plumbline.load_plan(TEN_LINES, parallelism__pipeline=2, schedule__layers_per_stage=[15, 17],
                                    overlap__gradient_reduce=False, overlap__gradient_bucket_bytes=1e6,
-                                   recompute__policy="selective", recompute__operators=["rmsnorm", "swiglu"])
+                                   recompute__policy="selective", recompute__operators=["rmsnorm", "mlp"])
         self.assertEqual(plan["schedule"]["layers_per_stage"], [15, 17])
         self.assertIs(plan["overlap"]["gradient_reduce"], False)
         self.assertEqual(plan["overlap"]["gradient_bucket_bytes"], 1e6)
