@@ -22,6 +22,7 @@ struct SearchOptions {
   std::size_t top = 5;   // this many rows are exact and in order
   unsigned threads = 0;  // of this process; 0: one per core
   Breadth breadth = Breadth::complete;
+  double sure_share = 1;  // of the bytes with which a plan counts as fitting surely, for what memory alone leaves open
   bool exhaustive = false;  // evaluates every plan that fits in memory, without bounds on time
   Tasks* tasks = &local_tasks();
   std::function<void(const SearchProgress&)> on_progress;  // one call at a time; may be empty

@@ -259,19 +259,30 @@ PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
 }
 
 Result<void> search_option(ClusterOption& option, const SearchOptions& options) {
-  auto found = search(option.inputs, options);
-  if (!found) {
-    if (found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
-    option.error = found.error();
-    return {};
-  }
-  option.search = std::move(*found);
   std::optional<Error> refusal;
-  // After a stop only a few plans are simulated, so that the user does not wait for all.
-  constexpr std::size_t when_stopped = 3;
-  const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
-  for (RankedPlan& plan : simulated_plans(option, wanted, refusal))
-    (fits_with(plan) >= option.inputs.plan.search.min_fit ? option.plans : option.edge).push_back(std::move(plan));
+  // The rows of experts and the libraries widen what is left of peaks, so that plans that the search takes for sure may
+  // not be: it looks again for smaller ones.
+  constexpr double tighter = 0.92, tightest = 0.7;
+  for (double share = 1; share > tightest; share *= tighter) {
+    SearchOptions own = options;
+    own.sure_share = share;
+    auto found = search(option.inputs, own);
+    if (!found) {
+      if (found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
+      option.error = found.error();
+      return {};
+    }
+    option.search = std::move(*found);
+    option.plans.clear();
+    option.edge.clear();
+    // After a stop only a few plans are simulated, so that the user does not wait for all.
+    constexpr std::size_t when_stopped = 3;
+    const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
+    for (RankedPlan& plan : simulated_plans(option, wanted, refusal))
+      (fits_with(plan) >= option.inputs.plan.search.min_fit ? option.plans : option.edge).push_back(std::move(plan));
+    const std::size_t sure = std::min(option.search.best.size(), options.top);
+    if (!option.search.complete || option.plans.size() >= sure) break;
+  }
   keep(option.plans, options.top);
   const auto slower = [&](const RankedPlan& plan) {
     return !option.plans.empty() && plan.cost.step_s >= option.plans.front().cost.step_s;

@@ -34,9 +34,9 @@ class Search {
   Search(const Inputs& inputs, const SearchOptions& options)
       : given_(inputs),
         scope_(inputs, options),
-        key_(fmt::format(
-            "search {:016x}",
-            model::hash_of(bytes_of(inputs) + model::to_bytes(options.top, options.breadth, options.exhaustive)))),
+        key_(fmt::format("search {:016x}",
+                         model::hash_of(bytes_of(inputs) + model::to_bytes(options.top, options.breadth,
+                                                                           options.exhaustive, options.sure_share)))),
         workers_([this] { return SearchWorker(scope_); }),
         incumbents_{Incumbents(std::max<std::size_t>(1, options.top)), Incumbents(most_at_edge)},
         total_(scope_.space.size()) {}

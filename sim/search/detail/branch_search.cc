@@ -50,7 +50,7 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
       options(wanted),
       space(inputs, wanted.breadth),
       outlines(inputs.tables),
-      sure_bytes(sure_bytes_of(inputs)) {}
+      sure_bytes(sure_bytes_of(inputs) * wanted.sure_share) {}
 
 SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 
