@@ -17,7 +17,6 @@ namespace plumbline::cli {
 
 namespace {
 
-using model::ErrorKind;
 using model::Result;
 using model::wrong_input;
 

@@ -37,7 +37,9 @@ model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
                      nullptr, topology->fabric};
   const auto residuals = calibrate::load_left_cells(data + "/residuals.csv");
   if (!residuals) return tl::unexpected(residuals.error());
-  inputs.left = calibrate::left_of(*residuals, calibrate::step_kind(inputs));
+  const calibrate::StepKind kind = calibrate::step_kind(inputs);
+  inputs.left = calibrate::left_of(*residuals, kind);
+  inputs.memory_left = calibrate::left_of(*residuals, kind, {}, calibrate::LeftOf::memory);
   return inputs;
 }
 
