@@ -99,7 +99,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   if (!ranges || !definition.intervals) return compared;
   auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
   if (!likely) return compared.error = likely.error(), compared;
-  compared.ranges = std::move(*likely);
+  compared.ranges = *likely;
   return compared;
 }
 

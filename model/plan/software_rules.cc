@@ -95,7 +95,7 @@ MayBreach interleaved_rounds(const Plan& plan, const Architecture&, const Layout
 }
 
 MayBreach expert_overlap(const Plan& plan, const Architecture& architecture, const Layout&) {
-  const auto refused = [](std::string key, std::string why, std::string hint) {
+  const auto refused = [](std::string key, const std::string& why, std::string hint) {
     return Breach{std::move(key), "overlapping the all-to-all of experts with the pipeline " + why, std::move(hint)};
   };
   constexpr const char* other = "set schedule.kind to interleaved";

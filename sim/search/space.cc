@@ -50,7 +50,7 @@ Space::Space(const Inputs& inputs, Breadth breadth) : inputs_(inputs), choices_(
 }
 
 void Space::add_degrees(model::Plan plan, std::size_t next) {
-  if (next == choices_.degrees.size()) return add_branches(plan);
+  if (next == choices_.degrees.size()) return add_branches(std::move(plan));
   for (const std::int64_t value : choices_.degrees[next].values) {
     plan.parallelism.*choices_.degrees[next].degree = value;
     add_degrees(plan, next + 1);
