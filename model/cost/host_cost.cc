@@ -62,7 +62,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.captured_ = plan.stack.graphs;
   cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
-  if (cost.graphs_) cost.synchronizations_moe_ = cost.synchronizations_slot_ = 0;
+  if (cost.graphs_) cost.synchronizations_moe_ = cost.synchronizations_clamp_ = cost.synchronizations_slot_ = 0;
   if (!waits_for_messages(plan)) cost.synchronizations_slot_ = 0;
   // Experts that are padded have the same rows whatever the routing.
   const bool padded = plan.routing.pad_to_capacity.value_or(false);
@@ -108,6 +108,7 @@ void HostCost::read_launches(ConstantReader& reader, const std::optional<double>
   graphs_ = read("host.graphs").value > 0;
   fills_ = read("host.fills").value;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
+  synchronizations_clamp_ = read("host.synchronizations.clamp").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
     issues_ = issues_ || one.index >= 0;
@@ -122,6 +123,7 @@ HostCalls& HostCalls::add(const HostCalls& other) {
   graphs += other.graphs;
   views += other.views;
   synchronizations += other.synchronizations;
+  drains += other.drains;
   return *this;
 }
 
@@ -141,6 +143,7 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
   if (op.kind == counted_at_) calls.synchronizations = share * synchronizations_moe_;
+  if (op.kind == OperatorKind::clamp) calls.drains = share * synchronizations_clamp_;
   return calls;
 }
 

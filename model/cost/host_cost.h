@@ -24,7 +24,8 @@ struct HostCalls {
   double forward_layers = 0, backward_layers = 0;
   double graphs = 0;            // CUDA graphs of parts of layers
   double views = 0;             // pieces of tensors that are split and joined in another order
-  double synchronizations = 0;  // waits for the GPU, after which the host is no longer ahead of it
+  double synchronizations = 0;  // waits for what a router chose, after which the host is no longer ahead of it
+  double drains = 0;            // waits for all that was issued before
 
   HostCalls& add(const HostCalls& other);
 };
@@ -64,7 +65,9 @@ class HostCost {
   double one_by_one(const HostCalls& calls) const;
   std::array<Share, 7> issue_shares(const HostCalls& calls) const;
   // Returns the seconds from the end of what the host waited for until the host goes on.
-  double idle(const HostCalls& calls) const { return calls.synchronizations * synchronization_.value; }
+  double idle(const HostCalls& calls) const {
+    return (calls.synchronizations + calls.drains) * synchronization_.value;
+  }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
   // Returns the CPU seconds of an optimizer step that the GPU waits for.
   double step() const { return step_.value; }
@@ -86,7 +89,7 @@ class HostCost {
   struct {
     double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
   } serving_;
-  double fills_ = 0, synchronizations_moe_ = 0, synchronizations_slot_ = 0;
+  double fills_ = 0, synchronizations_moe_ = 0, synchronizations_clamp_ = 0, synchronizations_slot_ = 0;
   double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
   bool issues_ = false, graphs_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts

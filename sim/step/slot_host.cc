@@ -117,7 +117,7 @@ class Issue {
 
   double end_of_transfer(std::size_t segment, double begin) {
     for (const HostCalls& calls : *issued_[segment].operators) {
-      wait(calls);
+      wait(calls, begin);
       now_ += host_.one_by_one(calls);
       if (calls.launches > 0) begin = std::max(begin, now_);
     }
@@ -143,15 +143,20 @@ class Issue {
       }
       now_ += needs;
       if (graph.operators[operators[k]].kind == model::OperatorKind::router) chosen_ = at;
-      wait(calls);
+      wait(calls, at);
     }
     return at;
   }
 
-  // What a router chose is there once its kernels have ended, or from before where it is not computed again.
-  void wait(const HostCalls& calls) {
-    if (calls.synchronizations > 0 && chosen_ && std::isfinite(now_))
-      now_ = std::max(now_, *chosen_) + host_.idle(calls);
+  // What a router chose is there once its kernels have ended, or from before where it is not computed again. All that
+  // was issued ends `at`.
+  void wait(const HostCalls& calls, double at) {
+    if (calls.drains > 0) return wait_until(at, calls);
+    if (calls.synchronizations > 0 && chosen_) wait_until(*chosen_, calls);
+  }
+
+  void wait_until(double at, const HostCalls& calls) {
+    if (std::isfinite(now_)) now_ = std::max(now_, at) + host_.idle(calls);
   }
 
   const model::StepProgram& program_;
@@ -239,7 +244,7 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
     if (segment.stream == Stream::compute) computing += times[i].compute[0];
   }
   const double all = std::accumulate(launches.begin(), launches.end(), 0.0), issuing = costs.host.issue(host.calls);
-  const bool waits = host.calls.synchronizations > 0;
+  const bool waits = host.calls.synchronizations + host.calls.drains > 0;
   if (all == 0 || (!waits && issuing <= computing)) return host;
   const Delay delay(slot, costs, times, std::move(launches));
   const TemplateRun alone = run_template(slot, times, costs.partition.device_sms);
