@@ -43,14 +43,15 @@ void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model
 
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
                                        std::vector<Parameter>& parameters,
-                                       const std::vector<model::ConstantChange>& changes) {
+                                       const std::vector<model::ConstantChange>& changes, const std::string& shipped) {
   const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
   if (!std::filesystem::exists(path)) {
     const std::vector<std::string> names = model::names_in_folder(folder, ".toml");
     return model::wrong_input("cluster.device", fmt::format("no device named '{}' in {}", name, folder),
                               model::known_names(name, names));
   }
-  auto file = TRY(model::read_parameter_file(path, {"name", "description"}, {"aliases", "lacks"}));
+  auto file =
+      model::joined(TRY(model::read_chain(path, shipped, {.what = "device", .list_keys = {"aliases", "lacks"}})));
   for (const model::ConstantChange& change : changes) {
     if (auto done = model::apply_change(change, model::constants_of(file)); !done) {
       Error error = done.error();
@@ -79,15 +80,15 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   if (file.number("tdp") != nullptr) known.device.tdp = taker.take("tdp", UnitDimension::watts);
   take_reserve(file, taker, known.device.reserve);
   if (auto error = taker.finish()) return tl::unexpected(*error);
+  known.aliases = file.values("aliases");
+  known.device.lacks = file.values("lacks");
   for (const auto& text : file.texts) {
-    if (text.key == "aliases") known.aliases.push_back(text.value);
     if (text.key != "lacks") continue;
     std::vector<std::string> words = model::attention_kernels();
     if (std::ranges::find(words, text.value) == words.end() && !model::parse_precision(text.value))
       return model::wrong_input_at(
-          path, text.line, "lacks", fmt::format("'{}' is neither a kernel of attention nor a format", text.value),
+          text.path, text.line, "lacks", fmt::format("'{}' is neither a kernel of attention nor a format", text.value),
           fmt::format("kernels: {}; formats: {}", fmt::join(words, ", "), model::precision_names()));
-    known.device.lacks.push_back(text.value);
   }
   return known;
 }

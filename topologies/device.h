@@ -16,11 +16,13 @@ struct KnownDevice {
   std::vector<std::string> aliases;  // names in the driver and in publications: "NVIDIA H200"
 };
 
-// Reads <folder>/<name>.toml, applies `changes` to the file's constants, and appends them to `parameters` as
-// "device.*". An unknown name is an input error with key cluster.device and the known names.
+// Reads <folder>/<name>.toml and the files that it extends, there or else in `shipped`, applies `changes` to its
+// constants, and appends them to `parameters` as "device.*". An unknown name is an input error with key cluster.device
+// and the known names.
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
                                        std::vector<model::Parameter>& parameters,
-                                       const std::vector<model::ConstantChange>& changes = {});
+                                       const std::vector<model::ConstantChange>& changes = {},
+                                       const std::string& shipped = "");
 
 // Returns every device of a folder, ordered by name.
 model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder);

@@ -26,7 +26,8 @@ using model::Parameter;
 using model::ParameterFile;
 using model::UnitDimension;
 
-const std::vector<std::string> text_keys = {"name", "description", "device", "default_profile", "node.interconnect"};
+const std::vector<std::string> text_keys = {"name",    "description",      "device", "default_profile",
+                                            "extends", "node.interconnect"};
 constexpr std::string_view device_prefix = "device.";
 
 // Replaces a constant by the plan's value, with its provenance.
@@ -55,9 +56,9 @@ std::optional<Error> check_texts(const ParameterFile& file) {
   }
   const ParameterFile::Text& interconnect = *file.text("node.interconnect");
   if (interconnect.value == "switch" || interconnect.value == "mesh") return std::nullopt;
-  return Error{ErrorKind::input, fmt::format("unknown interconnect '{}'", interconnect.value),
-               file.path,        interconnect.line,
-               interconnect.key, "use \"switch\" or \"mesh\""};
+  return Error{ErrorKind::input,  fmt::format("unknown interconnect '{}'", interconnect.value),
+               interconnect.path, interconnect.line,
+               interconnect.key,  "use \"switch\" or \"mesh\""};
 }
 
 FabricShape take_fabric(const ParameterFile& file, ParameterTaker& taker) {
@@ -163,25 +164,26 @@ Error at_its_place(Error error, const ParameterFile& file, const Variation& vari
   if (about_nics && variation.nics_per_node) error.key = "cluster.nics_per_node";
   if (error.key == "node.nic_bandwidth" && variation.nic_gbps) error.key = "cluster.nic_gbps";
   if (error.key == "fabric.oversubscription" && variation.oversubscription) error.key = "cluster.oversubscription";
-  error.file = file.path;
   const ParameterFile::Number* number = file.number(error.key);
+  error.file = number == nullptr ? file.path : number->path;
   if (number != nullptr) error.line = number->line;
   return error;
 }
 
-model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const Variation& variation,
-                                     std::vector<Parameter>& parameters) {
+model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const std::string& shipped,
+                                     const Variation& variation, std::vector<Parameter>& parameters) {
   std::vector<model::ConstantChange> changes;
   for (const model::ConstantChange& change : variation.constants) {
     if (change.name.starts_with(device_prefix))
       changes.push_back({change.name.substr(device_prefix.size()), change.value});
   }
-  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters, changes);
+  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters, changes,
+                            (std::filesystem::path(shipped) / "devices").string());
   if (device) return device;
   Error error = device.error();
   const bool from_topology = error.key == "cluster.device" && !variation.device;
   if (from_topology) {
-    error.file = file.path;
+    error.file = file.text("device")->path;
     error.line = file.text("device")->line;
     error.key = "device";
   }
@@ -206,15 +208,15 @@ Variation variation_of(const model::Plan& plan) {
 }
 
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
-                                      const Variation& variation) {
-  auto file = TRY(model::read_parameter_file(topology_path, text_keys));
+                                      const Variation& variation, const std::string& shipped) {
+  const std::string bases = shipped.empty() ? std::filesystem::path(device_folder).parent_path().string() : shipped;
+  auto file = model::joined(TRY(model::read_chain(topology_path, bases, {.what = "topology", .text_keys = text_keys})));
   if (auto error = check_texts(file)) return tl::unexpected(*error);
   TRY(change_constants(variation, file));
   Topology topology;
   model::ClusterShape& shape = topology.cluster;
   topology.description = file.text_or_empty("description");
-  shape.name = file.text_or_empty("name");
-  if (shape.name.empty()) shape.name = std::filesystem::path(topology_path).stem().string();
+  shape.name = file.name();
   shape.default_profile = file.text_or_empty("default_profile");
   ParameterTaker taker(file, "", shape.parameters);
   topology.fabric = take_fabric(file, taker);
@@ -224,7 +226,7 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   shape.parameters.resize(constants);  // prices do not affect times
   if (auto error = taker.finish()) return tl::unexpected(*error);
   vary(variation, file.text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
-  auto device = TRY(device_of(file, device_folder, variation, shape.parameters));
+  auto device = TRY(device_of(file, device_folder, bases, variation, shape.parameters));
   shape.device = device.device;
   apply(variation, topology.fabric, shape.parameters);
   const FabricShape& fabric = topology.fabric;

@@ -34,11 +34,12 @@ struct Topology {
   std::string description;
 };
 
-// Reads the topology file and its device, or the variation's, from <device_folder>/<device>.toml. Values become SI.
+// Reads the topology file, those that it extends (next to it, else in `shipped`, by default the folder around
+// device_folder) and its device, or the variation's, from <device_folder>/<device>.toml. Values become SI.
 // cluster.parameters keep the units of the files and the source of each constant; the plan's own values count as
 // assumed. Wrong files and impossible wiring are input errors with file, line and key. More GPUs than the switches can
 // connect is infeasible.
 model::Result<Topology> load_topology(const std::string& topology_path, const std::string& device_folder,
-                                      const Variation& variation);
+                                      const Variation& variation, const std::string& shipped = "");
 
 }  // namespace plumbline::topologies

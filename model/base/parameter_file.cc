@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -64,7 +65,7 @@ class Reader {
   bool read_text(const std::string& key, const toml::node& node) {
     const auto value = node.value_exact<std::string>();
     if (!value || value->empty()) return fail(key, line_of(node), "expected a string", "write it in quotes");
-    file_.texts.push_back({key, *value, line_of(node)});
+    file_.texts.push_back({key, *value, line_of(node), file_.path});
     return true;
   }
 
@@ -110,6 +111,7 @@ class Reader {
     ParameterFile::Number number;
     number.parameter.name = name;
     number.line = line_of(table);
+    number.path = file_.path;
     std::string kind;
     if (!read_value(name, table, number.parameter.value) || !read_word(name, table, "unit", number.parameter.unit) ||
         !read_word(name, table, "kind", kind) || !read_word(name, table, "source", number.parameter.source) ||
@@ -287,6 +289,24 @@ const ParameterFile::Text* ParameterFile::text(std::string_view key) const {
 std::string ParameterFile::text_or_empty(std::string_view key) const {
   const Text* found = text(key);
   return found == nullptr ? std::string() : found->value;
+}
+
+std::vector<std::string> ParameterFile::values(std::string_view key) const {
+  std::vector<std::string> values;
+  for (const Text& entry : texts)
+    if (entry.key == key) values.push_back(entry.value);
+  return values;
+}
+
+std::string ParameterFile::name() const {
+  const Text* stated = text("name");
+  return stated == nullptr ? std::filesystem::path(path).stem().string() : stated->value;
+}
+
+std::vector<Parameter> take_constants(ParameterFile file) {
+  std::vector<Parameter> constants;
+  for (ParameterFile::Number& number : file.numbers) constants.push_back(std::move(number.parameter));
+  return constants;
 }
 
 std::vector<Parameter*> constants_of(ParameterFile& file) {

@@ -16,11 +16,13 @@ struct ParameterFile {
   struct Number {
     Parameter parameter;
     int line = 0;
+    std::string path;
   };
   struct Text {  // a key with a string, or one of its strings
     std::string key;
     std::string value;
     int line = 0;
+    std::string path;
   };
 
   struct Setting {  // a table of [[setting]] or [[has]]
@@ -47,9 +49,13 @@ struct ParameterFile {
   const Text* text(std::string_view key) const;       // the first of that key
   // Returns the value of a text key, or "" when the file does not have it.
   std::string text_or_empty(std::string_view key) const;
+  std::vector<std::string> values(std::string_view key) const;  // of all texts of that key
+  // Returns what the file states as its name, else the file's own name without .toml.
+  std::string name() const;
 };
 
-// Returns pointers to the file's numbers, to change them.
+// Returns the constants of the file, in order of name; then pointers to them, to change them.
+std::vector<Parameter> take_constants(ParameterFile file);
 std::vector<Parameter*> constants_of(ParameterFile& file);
 
 enum class ParameterForm {
@@ -65,5 +71,23 @@ enum class ParameterForm {
 Result<ParameterFile> read_parameter_file(const std::string& path, const std::vector<std::string>& text_keys,
                                           const std::vector<std::string>& list_keys = {},
                                           ParameterForm form = ParameterForm::constants);
+
+// Files that extend one another.
+struct ChainKind {
+  std::string what;  // "profile", for messages
+  std::vector<std::string> text_keys = {"name", "description", "extends"};
+  std::vector<std::string> list_keys = {};
+  ParameterForm form = ParameterForm::constants;
+  Result<void> (*check)(const ParameterFile& file) = nullptr;  // refuses a file before the next one is read
+};
+
+// Reads the files from the named one to the last that it extends. With `extends = "other"` the file continues with
+// other.toml in its folder, else in `shipped` where that is given.
+Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped,
+                                              const ChainKind& kind);
+
+// Returns the first file with the numbers and texts of the others that no earlier one has. Names and descriptions are
+// only those of the first.
+ParameterFile joined(std::vector<ParameterFile> chain);
 
 }  // namespace plumbline::model

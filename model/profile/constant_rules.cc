@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <unordered_map>
+#include <utility>
 
 namespace plumbline::model {
 namespace {
@@ -197,6 +198,18 @@ Result<void> check_constant(const Parameter& constant) {
   const std::string in_unit = unit_text(*unit, constant.unit);
   return wrong_input(constant.name, fmt::format("{}{} is out of range", constant.value, in_unit),
                      fmt::format("{}: {}", (*rule)->meaning, range_text((*rule)->range, unit->factor, in_unit)));
+}
+
+Result<void> check_constants(const ParameterFile& file) {
+  for (const ParameterFile::Number& number : file.numbers) {
+    if (const auto allowed = check_constant(number.parameter); !allowed) {
+      Error error = allowed.error();
+      error.file = file.path;
+      error.line = number.line;
+      return tl::unexpected(std::move(error));
+    }
+  }
+  return {};
 }
 
 }  // namespace plumbline::model

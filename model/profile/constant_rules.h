@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/parameter_file.h"
 #include "model/base/provenance.h"
 #include "model/base/si_unit.h"
 
@@ -44,5 +45,8 @@ bool is_of_serving(std::string_view name);
 // name, without a file: an unknown name (with the nearest one), an unknown unit or one of another dimension, a value
 // out of range or not finite.
 Result<void> check_constant(const Parameter& constant);
+
+// Returns the first error of the file's constants, with file and line.
+Result<void> check_constants(const ParameterFile& file);
 
 }  // namespace plumbline::model

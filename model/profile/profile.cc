@@ -13,32 +13,18 @@
 
 #include "model/base/parameter_file.h"
 #include "model/profile/constant_rules.h"
-#include "model/profile/detail/constants_chain.h"
 
 namespace plumbline::model {
 namespace {
 
 std::string_view name_of(const Parameter& parameter) { return parameter.name; }
 
-// Returns the list of the first file that has one.
-std::vector<std::string> devices_of(const std::vector<ParameterFile>& chain) {
-  std::vector<std::string> devices;
-  for (const ParameterFile& file : chain) {
-    for (const ParameterFile::Text& text : file.texts)
-      if (text.key == "devices") devices.push_back(text.value);
-    if (!devices.empty()) break;
-  }
-  return devices;
-}
-
-// Returns the stack of the first file that names one; of a file in its folder the path.
-std::string stack_of(const std::vector<ParameterFile>& chain) {
-  for (const ParameterFile& file : chain) {
-    const std::string stack = file.text_or_empty("stack");
-    const std::filesystem::path adjacent = std::filesystem::path(file.path).parent_path() / stack;
-    if (!stack.empty()) return std::filesystem::is_regular_file(adjacent) ? adjacent.string() : stack;
-  }
-  return "";
+// Returns the stack that the profile names; of a file in the folder of the one that names it the path.
+std::string stack_of(const ParameterFile& file) {
+  const ParameterFile::Text* stack = file.text("stack");
+  if (stack == nullptr) return "";
+  const std::filesystem::path adjacent = std::filesystem::path(stack->path).parent_path() / stack->value;
+  return std::filesystem::is_regular_file(adjacent) ? adjacent.string() : stack->value;
 }
 
 // Returns the fits of all files, each without the constants that a file before it states. Errors: a constant that no
@@ -113,10 +99,12 @@ Result<Profile> load_profile(const std::string& path, const std::string& shipped
                               {.what = "profile",
                                .text_keys = {"name", "description", "extends", "stack"},
                                .list_keys = {"devices"},
-                               .form = ParameterForm::profile}));
+                               .form = ParameterForm::profile,
+                               .check = check_constants}));
   auto fits = TRY(fits_of(chain));
-  return Profile(stated_name(chain), chain.front().text_or_empty("description"), take_constants(chain),
-                 devices_of(chain), stack_of(chain), std::move(fits));
+  const ParameterFile file = joined(std::move(chain));
+  return Profile(file.name(), file.text_or_empty("description"), take_constants(file), file.values("devices"),
+                 stack_of(file), std::move(fits));
 }
 
 }  // namespace plumbline::model

@@ -4,8 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include "model/base/parameter_file.h"
 #include "model/plan/software.h"
-#include "model/profile/detail/constants_chain.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
 namespace {
@@ -30,8 +31,9 @@ Result<void> add_settings(const std::vector<ParameterFile::Setting>& own, const 
 }  // namespace
 
 Result<Stack> load_stack(const std::string& path, const std::string& shipped, const std::string& held_out) {
-  auto chain = TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack}));
-  Stack stack{stated_name(chain), chain.front().text_or_empty("description"), {}, {}, {}};
+  auto chain =
+      TRY(read_chain(path, shipped, {.what = "stack", .form = ParameterForm::stack, .check = check_constants}));
+  Stack stack{chain.front().name(), chain.front().text_or_empty("description"), {}, {}, {}};
   if (stack.name == no_stack)
     return wrong_input_at(path, 0, "name", "'none' stands for no stack", "choose another name");
   for (const ParameterFile& file : chain) {
@@ -42,7 +44,7 @@ Result<Stack> load_stack(const std::string& path, const std::string& shipped, co
     std::erase_if(file.numbers, [&](const ParameterFile::Number& number) {
       return std::ranges::find(number.parameter.rows, held_out) != number.parameter.rows.end();
     });
-  stack.parameters = take_constants(chain);
+  stack.parameters = take_constants(joined(std::move(chain)));
   for (Parameter& parameter : stack.parameters) parameter.stack = stack.name;
   return stack;
 }

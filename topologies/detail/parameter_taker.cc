@@ -46,8 +46,7 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
 double ParameterTaker::ratio(std::string_view name, double least, double most) {
   const double value = take(name, UnitDimension::count, false, false);
   if (value >= least && value <= most) return value;
-  fail(name, file_.number(name)->line, fmt::format("{} is out of range", value),
-       fmt::format("a value from {} to {} is expected", least, most));
+  fail(name, fmt::format("{} is out of range", value), fmt::format("a value from {} to {} is expected", least, most));
   return 1;
 }
 
@@ -55,17 +54,17 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
   const ParameterFile::Number* number = file_.number(name);
   taken_.emplace_back(name);
   if (number == nullptr) {
-    fail(name, 0, "required entry is missing", "write it as { value, unit, kind, source }");
+    fail(name, "required entry is missing", "write it as { value, unit, kind, source }");
     return 1;
   }
   const Parameter& parameter = number->parameter;
   const auto unit = model::si_unit(parameter.unit);
   if (!unit) {
-    fail(name, number->line, unit.error().message, unit.error().hint);
+    fail(name, unit.error().message, unit.error().hint);
     return 1;
   }
   if (unit->dimension != dimension) {
-    fail(name, number->line,
+    fail(name,
          fmt::format("unit '{}' gives {}, expected {}", parameter.unit, to_string(unit->dimension),
                      to_string(dimension)),
          "");
@@ -77,7 +76,7 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
   const bool not_a_count = whole && value != std::floor(value);
   if (!in_range || not_a_count) {
     const std::string in_unit = dimension == UnitDimension::count ? "" : " " + parameter.unit;
-    fail(name, number->line, fmt::format("{}{} is out of range", parameter.value, in_unit),
+    fail(name, fmt::format("{}{} is out of range", parameter.value, in_unit),
          in_range ? "a count is a whole number"
                   : fmt::format("a value {} up to {:.6g}{} is expected", may_be_zero ? "from 0" : "above 0",
                                 range.high / unit->factor, in_unit));
@@ -95,14 +94,20 @@ std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {
 std::optional<Error> ParameterTaker::finish() {
   for (const ParameterFile::Number& number : file_.numbers) {
     if (std::ranges::find(taken_, number.parameter.name) != taken_.end()) continue;
-    fail(number.parameter.name, number.line, "unknown entry", model::did_you_mean(number.parameter.name, taken_));
+    fail(number.parameter.name, "unknown entry", model::did_you_mean(number.parameter.name, taken_));
   }
   return error_;
 }
 
-void ParameterTaker::fail(std::string_view name, int line, std::string message, std::string hint) {
+void ParameterTaker::fail(std::string_view name, std::string message, std::string hint) {
   if (error_) return;
-  error_ = Error{ErrorKind::input, std::move(message), file_.path, line, std::string(name), std::move(hint)};
+  const ParameterFile::Number* number = file_.number(name);
+  error_ = Error{ErrorKind::input,
+                 std::move(message),
+                 number == nullptr ? file_.path : number->path,
+                 number == nullptr ? 0 : number->line,
+                 std::string(name),
+                 std::move(hint)};
 }
 
 }  // namespace plumbline::topologies

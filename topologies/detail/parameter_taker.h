@@ -1,4 +1,5 @@
-// Reads the numbers of one parameter file one by one, converts them and collects their provenance.
+// Reads the numbers of a parameter file, and of those that it extends, one by one, converts them and collects their
+// provenance.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class ParameterTaker {
 
  private:
   double take(std::string_view name, model::UnitDimension dimension, bool may_be_zero, bool whole);
-  void fail(std::string_view name, int line, std::string message, std::string hint);
+  void fail(std::string_view name, std::string message, std::string hint);
 
   const model::ParameterFile& file_;
   std::string prefix_;

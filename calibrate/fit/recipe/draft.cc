@@ -99,7 +99,8 @@ std::optional<double> Draft::si(const std::string& name) const {
 }
 
 model::Failure Draft::wrong(const std::string& key, const std::string& message, const std::string& hint) const {
-  return model::wrong_input_at(recipe_->path, step_ == nullptr ? 0 : step_->line, key, message, hint);
+  if (step_ == nullptr) return model::wrong_input_at(recipe_->path, 0, key, message, hint);
+  return model::wrong_input_at(step_->path, step_->line, key, message, hint);
 }
 
 FitMachine Draft::machine() const {

@@ -105,7 +105,7 @@ model::Result<void> take_neighbor_step(Draft& draft) {
                 fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
                             scale.how));
       draft.share(renamed(step, parameter.name), errors_of(draft, neighbor, parameter.name),
-                  parameter.relative_uncertainty, fmt::format("line {}", step.line));
+                  parameter.relative_uncertainty, fmt::format("{}:{}", step.path, step.line));
     }
     if (!any) return draft.wrong("step.constants", fmt::format("{} has no constant '{}'", neighbor.name, pattern));
   }

@@ -1,9 +1,13 @@
 #include "calibrate/fit/recipe/recipe.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <optional>
 #include <utility>
 
 #include "calibrate/toml/table_reader.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -16,8 +20,9 @@ const std::vector<std::string> fits = {
     "launch_gap",     "low_latency",   "custom_all_reduce",  "cached_attention", "decode_gemm",
     "decode_grouped", "decode_experts"};
 
-RecipeStep read_step(TableReader& table) {
+RecipeStep read_step(TableReader& table, const std::string& path) {
   RecipeStep step;
+  step.path = path;
   step.line = table.line();
   step.fit = table.optional_text("fit");
   step.neighbor = table.optional_text("neighbor");
@@ -49,11 +54,39 @@ RecipeStep read_step(TableReader& table) {
   return step;
 }
 
+model::Result<std::vector<RecipeStep>> shared_steps(const std::string& path) {
+  std::vector<RecipeStep> steps;
+  TRY(detail::read_table_file(path, [&](TableReader& file) {
+    file.optional_tables("step", [&](TableReader& table) { steps.push_back(read_step(table, path)); });
+  }));
+  return steps;
+}
+
+// Reads a table of [[step]], which is a step or names files of steps. Returns the error of such a file.
+model::Result<void> read_steps(TableReader& table, Recipe& recipe) {
+  if (!table.has("steps")) {
+    recipe.steps.push_back(read_step(table, recipe.path));
+    return {};
+  }
+  const std::filesystem::path folder = std::filesystem::path(recipe.path).parent_path() / "steps";
+  for (const std::string& name : table.texts("steps")) {
+    const std::string path = (folder / (name + ".toml")).string();
+    if (!std::filesystem::exists(path)) {
+      table.fail("steps", table.line_of("steps"), "no steps '" + name + "' in " + folder.string(),
+                 model::known_names(name, model::names_in_folder(folder.string(), ".toml")));
+      return {};
+    }
+    std::ranges::move(TRY(shared_steps(path)), std::back_inserter(recipe.steps));
+  }
+  return {};
+}
+
 }  // namespace
 
 model::Result<Recipe> load_recipe(const std::string& path) {
   Recipe recipe;
   recipe.path = path;
+  std::optional<model::Error> wrong;  // of a file of steps
   TRY(detail::read_table_file(path, [&](TableReader& file) {
     recipe.name = file.text("name");
     recipe.description = file.text("description");
@@ -64,8 +97,11 @@ model::Result<Recipe> load_recipe(const std::string& path) {
     recipe.tables = file.optional_text("tables");
     recipe.measured = file.optional_text("measured");
     recipe.stated = file.optional_text("stated");
-    file.optional_tables("step", [&](TableReader& table) { recipe.steps.push_back(read_step(table)); });
+    file.optional_tables("step", [&](TableReader& table) {
+      if (const auto read = read_steps(table, recipe); !read && !wrong) wrong = read.error();
+    });
   }));
+  if (wrong) return tl::unexpected(*wrong);
   return recipe;
 }
 

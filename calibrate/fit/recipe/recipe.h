@@ -11,6 +11,7 @@
 namespace plumbline::calibrate {
 
 struct RecipeStep {
+  std::string path;  // of the file that has it
   int line = 0;
   // The fit, from component tables or from records of `measured`: a row of the table in docs/profiles.md. Empty:
   // constants of a neighbor.
@@ -46,7 +47,9 @@ struct Recipe {
   std::vector<RecipeStep> steps;
 };
 
-// Input errors name file, line and key: unknown and missing keys, and a step that is neither fit nor neighbor.
+// Steps that several recipes have in a row are those of steps/<name>.toml next to the recipe, which names them:
+// steps = ["name", ...]. Input errors name file, line and key: unknown and missing keys, names of no such file, and a
+// step that is neither fit nor neighbor.
 model::Result<Recipe> load_recipe(const std::string& path);
 
 }  // namespace plumbline::calibrate

@@ -150,6 +150,16 @@ TEST_F(RecipeFile, UnknownKeysAndFitsAreRefusedWithTheirLine) {
   EXPECT_THAT(error_of(with("[[step]]\nkind = \"bf16\"\n")), HasSubstr("x.toml:8: step.fit: a step either fits"));
 }
 
+TEST_F(RecipeFile, NamesStepsOfOtherFiles) {
+  fs::create_directories(folder_.path() / "steps");
+  folder_.write("steps/rate.toml",
+                "[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"attention.forward_rate\"]\n");
+  folder_.write("steps/wrong.toml", "[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"gem.*\"]\n");
+  EXPECT_EQ(error_of(with("[[step]]\nsteps = [\"rate\"]\n")), "");
+  EXPECT_THAT(error_of(with("[[step]]\nsteps = [\"rate\", \"wrong\"]\n")), HasSubstr("wrong.toml:1: step.constants"));
+  EXPECT_THAT(error_of(with("[[step]]\nsteps = [\"rates\"]\n")), HasSubstr("x.toml:9: step.steps: no steps 'rates'"));
+}
+
 TEST_F(RecipeFile, MissingDataAreRefusedWithTheirPlace) {
   EXPECT_THAT(error_of(with("", "h101")), HasSubstr("no device named 'h101'"));
   EXPECT_THAT(error_of(with("[[step]]\nfit = \"tray\"\nkernel = \"k\"\nformat = \"bf16\"\n")), HasSubstr("nvl72.csv"));

@@ -87,6 +87,28 @@ TEST(Topology, ANetworkMayStateItsFactors) {
   expect_error(wrong.error(), ErrorKind::input, file, 20, "network.exchange_rate", "out of range");
 }
 
+TEST(Topology, AFileContinuesWithTheOneThatItExtends) {
+  const TemporaryDirectory folder;
+  const std::string base = folder.write("base.toml", small);
+  const std::string file =
+      folder.write("own.toml", "extends = \"base\"\n[latency]\n" +
+                                   std::string(R"(node = { value = 7, unit = "us", kind = "assumed", source = "s" })"));
+  const auto own = load_topology(file, devices, with_gpus(8));
+  ASSERT_TRUE(own) << to_string(own.error());
+  EXPECT_EQ(own->cluster.name, "own");
+  EXPECT_DOUBLE_EQ(own->fabric.node_latency, 7e-6);
+  EXPECT_DOUBLE_EQ(own->fabric.nic_latency, 1e-6);
+  folder.write("base.toml", replaced(small, "value = 400", "value = -400"));
+  const auto wrong = load_topology(file, devices, with_gpus(8));
+  ASSERT_FALSE(wrong);
+  expect_error(wrong.error(), ErrorKind::input, base, 8, "node.nic_bandwidth", "out of range");
+  // What the folder does not have is shipped.
+  folder.write("own.toml", "extends = \"h800-rail-fat-tree\"\n");
+  EXPECT_EQ(load_topology(file, devices, with_gpus(8))->cluster.default_profile, "h800");
+  folder.write("own.toml", "extends = \"h800-rail\"\n");
+  expect_error(load_topology(file, devices, {}).error(), ErrorKind::input, file, 1, "extends", "no topology");
+}
+
 TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
   const auto key_of = [](const std::string& name, double value) {
     Variation variation = with_gpus(2048);
@@ -213,7 +235,7 @@ TEST(Topology, AliasesAreAListOfTexts) {
 
 TEST(Topology, ADeviceLacksKernelsAndFormatsByName) {
   const TemporaryDirectory folder;
-  const std::string device = model::read_text_file(devices + "/h800-sxm.toml").value();
+  const std::string device = model::read_text_file(devices + "/host-core.toml").value();
   folder.write("x.toml", "lacks = [\"flash3\", \"mxfp8\"]\n" + device.substr(device.find("sms = ")));
   const auto known = load_devices(folder.path().string());
   ASSERT_TRUE(known) << to_string(known.error());

@@ -1,15 +1,12 @@
-#include "model/profile/detail/constants_chain.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <utility>
 
+#include "model/base/parameter_file.h"
 #include "model/base/text_file.h"
-#include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
 namespace {
@@ -36,18 +33,6 @@ Error no_base(const ParameterFile& file, const std::string& base, const std::fil
       did_you_mean(base, names, "give the name without .toml"));
 }
 
-Result<void> check_constants(const ParameterFile& file) {
-  for (const ParameterFile::Number& number : file.numbers) {
-    if (const auto allowed = check_constant(number.parameter); !allowed) {
-      Error error = allowed.error();
-      error.file = file.path;
-      error.line = number.line;
-      return tl::unexpected(std::move(error));
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std::string& shipped,
@@ -55,7 +40,7 @@ Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std
   std::vector<ParameterFile> chain;
   for (std::string next = path; !next.empty();) {
     auto file = TRY(read_parameter_file(next, kind.text_keys, kind.list_keys, kind.form));
-    TRY(check_constants(file));
+    if (kind.check != nullptr) TRY(kind.check(file));
     chain.push_back(std::move(file));
     const std::string base = chain.back().text_or_empty("extends");
     if (base.empty()) break;
@@ -68,22 +53,18 @@ Result<std::vector<ParameterFile>> read_chain(const std::string& path, const std
   return chain;
 }
 
-std::vector<Parameter> take_constants(std::vector<ParameterFile>& chain) {
-  std::map<std::string, Parameter> merged;
-  for (ParameterFile& file : chain) {
-    for (ParameterFile::Number& number : file.numbers) {
-      const std::string name = number.parameter.name;
-      merged.try_emplace(name, std::move(number.parameter));
-    }
+ParameterFile joined(std::vector<ParameterFile> chain) {
+  ParameterFile file = std::move(chain.front());
+  for (std::size_t i = 1; i < chain.size(); ++i) {
+    for (ParameterFile::Number& number : chain[i].numbers)
+      if (file.number(number.parameter.name) == nullptr) file.numbers.push_back(std::move(number));
+    std::erase_if(chain[i].texts, [&](const ParameterFile::Text& text) {
+      return text.key == "name" || text.key == "description" || file.text(text.key) != nullptr;
+    });
+    std::ranges::move(chain[i].texts, std::back_inserter(file.texts));
   }
-  std::vector<Parameter> parameters;
-  for (auto& [name, parameter] : merged) parameters.push_back(std::move(parameter));
-  return parameters;
-}
-
-std::string stated_name(const std::vector<ParameterFile>& chain) {
-  const std::string name = chain.front().text_or_empty("name");
-  return name.empty() ? std::filesystem::path(chain.front().path).stem().string() : name;
+  std::ranges::sort(file.numbers, {}, [](const ParameterFile::Number& number) { return number.parameter.name; });
+  return file;
 }
 
 }  // namespace plumbline::model
