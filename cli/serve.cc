@@ -13,6 +13,7 @@
 #include "cli/outputs.h"
 #include "cli/verb.h"
 #include "reports/text/serving/serving_report.h"
+#include "sim/analysis/assumed.h"
 #include "sim/interval/interval.h"
 #include "sim/serving/serving.h"
 
@@ -58,7 +59,9 @@ model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const mod
 model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
                                                        const std::optional<sim::IntervalOptions>& interval) {
   auto result = TRY(sim::predict_serving(inputs));
-  if (interval) result.interval = TRY(sim::serving_interval_of(inputs, result, *interval));
+  if (!interval) return result;
+  result.interval = TRY(sim::serving_interval_of(inputs, result, *interval));
+  result.assumed = TRY(sim::assumed_of_deployment(inputs, result.concurrency));
   return result;
 }
 

@@ -27,6 +27,7 @@
 #include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
+#include "sim/analysis/assumed.h"
 #include "sim/cluster/cluster_step.h"
 #include "sim/interval/step_spread.h"
 
@@ -172,6 +173,7 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   if (interval && request.fidelity == sim::Fidelity::cluster)
     interval->without.insert({"jitter and slow ranks", "slowest GPU"});
   TRY(sim::add_spread(inputs, simulation.result, interval));
+  if (request.with_assumed) simulation.result.assumed = TRY(sim::assumed_of_step(inputs));
   if (request.measured)
     simulation.result.measured = TRY(sim::measured_step(inputs, simulation.result, *request.measured));
   return simulation;
@@ -201,8 +203,11 @@ model::Result<int> run(const SimulateArguments& arguments) {
   if (inputs.fabric) TRY(topologies::check_domain(*inputs.fabric, inputs.plan));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
   const auto record = TRY(recording(arguments, inputs, fidelity));
-  const auto simulation = TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels,
-                                                    !arguments.no_interval, arguments.interval, measured}));
+  const bool shown =
+      !arguments.outputs.to_stdout() || arguments.outputs.given("--json") || arguments.outputs.given("--html");
+  const auto simulation =
+      TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
+                                arguments.interval, measured, shown && !arguments.no_interval}));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
   const auto comparisons = published(arguments, inputs, simulation.result);
   TRY(write_files(arguments.outputs, inputs, simulation, comparisons));

@@ -34,7 +34,7 @@ struct SweepArguments {
   std::string fidelity = "step";
   sim::SweepLimits limits;
   Outputs outputs;
-  bool tornado = false, intervals = false;
+  bool tornado = false, intervals = false, no_intervals = false;
   std::string solve, target;  // KEY, and METRIC=VALUE
   std::string resume;
 };
@@ -97,8 +97,8 @@ Result<void> check(const SweepArguments& arguments) {
   if (solving == arguments.target.empty())
     return wrong_input(solving ? "--for" : "--solve", "--solve KEY and --for METRIC=VALUE belong together",
                        "for example --solve cluster.nic_gbps --for step.time_s=15");
-  if ((arguments.tornado || solving) && arguments.intervals)
-    return wrong_input("--interval", "is for sweeps", "leave it out");
+  if ((arguments.tornado || solving) && (arguments.intervals || arguments.no_intervals))
+    return wrong_input(arguments.intervals ? "--interval" : "--no-interval", "is for sweeps", "leave it out");
   if (solving && arguments.outputs.given("--svg"))
     return wrong_input("--svg", "a solution has no picture", "take --json");
   if (solving && arguments.over.size() > 1)
@@ -127,10 +127,20 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
   }
 }
 
+// Draws take a millisecond or two, and some twenty where ranks of experts wait for each other.
+bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid) {
+  constexpr std::size_t most_points = 200, most_with_experts = 20;
+  if (arguments.intervals || arguments.no_intervals) return arguments.intervals;
+  const auto inputs = changed_inputs(arguments)(grid.changes(0));
+  const bool experts = inputs && inputs->architecture.experts.routed_experts > 0;
+  return grid.size() <= (experts ? most_with_experts : most_points);
+}
+
 Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, sim::Tasks& tasks) {
   auto grid = TRY(read_grid(arguments));
   const Interrupt interrupt;
-  const auto result = TRY(with_progress(fidelity, arguments.intervals, tasks, [&](sim::SweepOptions options) {
+  const bool intervals = draws_intervals(arguments, grid);
+  const auto result = TRY(with_progress(fidelity, intervals, tasks, [&](sim::SweepOptions options) {
     options.stopped = [&] { return interrupt.requested(); };
     return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
   }));
@@ -213,7 +223,12 @@ void add_sweep(CLI::App& root, int& exit_code, const World& world) {
   add_repeatable(*verb, "--over", arguments->over, "KEY=RANGE, a key to sweep (repeatable: every combination)");
   verb->add_flag("--tornado", arguments->tornado,
                  "Which input moves step time and cost most: each --over alone, or without them the usual inputs");
-  verb->add_flag("--interval", arguments->intervals, "The interval of each point: P10, P50 and P90 of its step time");
+  verb->add_flag(
+      "--interval", arguments->intervals,
+      "The middle and the interval of each point, however many there are: without it of at most 200, or 20 of a "
+      "model with experts");
+  verb->add_flag("--no-interval", arguments->no_intervals, "Predict one number only, what the components add up to")
+      ->excludes("--interval");
   verb->add_option("--solve", arguments->solve, "KEY: for which value of it the target of --for is reached");
   verb->add_option("--for", arguments->target, "METRIC=VALUE, the target: step.time_s=15, run.cost_usd=4e6");
   verb->add_option("--fidelity", arguments->fidelity, "closed-form | step")->capture_default_str();

@@ -11,6 +11,7 @@
 #include "model/base/provenance.h"
 #include "model/economics/ownership.h"
 #include "model/economics/prices.h"
+#include "model/result/assumed_key.h"
 #include "model/result/cluster_spread.h"
 #include "model/result/measured_step.h"
 #include "model/result/prediction_interval.h"
@@ -140,6 +141,7 @@ struct StepResult {
   std::string stack;  // of the software; empty: none
   std::string device;
   std::vector<std::string> warnings;  // sentences about inputs that do not belong together
+  std::vector<AssumedKey> assumed;    // those that the plan leaves open and that move the step, where it was asked for
   StepTimes step;
   std::optional<double> bound_s;                      // proven lower bound
   std::string bound_by;                               // the resource that is busy so long: "compute", "NIC (...)", ...

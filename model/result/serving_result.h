@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/provenance.h"
+#include "model/result/assumed_key.h"
 #include "model/result/prediction_interval.h"
 
 namespace plumbline::model {
@@ -82,6 +83,7 @@ struct ServingResult {
   std::optional<ServingInterval> interval;
   std::vector<Parameter> constants;  // that the answer rests on
   std::vector<std::string> notes;    // sentences: what is a bound, what the engine leaves out
+  std::vector<AssumedKey> assumed;   // those that the plan leaves open and that move the time per output token
 };
 
 }  // namespace plumbline::model

@@ -32,7 +32,7 @@ std::vector<const sim::SweepLine*> drawn_lines(const sim::SweepResult& result) {
   for (const sim::SweepLine& line : result.lines) lines.push_back(&line);
   if (lines.size() <= most_lines) return lines;
   const auto speed = [&](const sim::SweepLine* line) {
-    return line->best ? result.points[line->points[*line->best]]->step.tokens_per_s : 0;
+    return line->best ? middle_step(*result.points[line->points[*line->best]]).tokens_per_s : 0;
   };
   std::ranges::stable_sort(lines, std::ranges::greater(), speed);
   lines.resize(most_lines);
@@ -67,7 +67,7 @@ void add_findings(const sim::SweepResult& result, const std::vector<const sim::S
     const auto x_at = [&](std::size_t position) { return *result.grid.value(line->points[position], axis).number; };
     chart.bands.push_back(
         {x_at(line->plateau.first), x_at(line->plateau.last), result.grid.line_name(line->points.front())});
-    const double seconds = result.points[*result.best]->step.time_s;
+    const double seconds = middle_step(*result.points[*result.best]).time_s;
     chart.marks.push_back({x_at(*line->best), seconds,
                            fmt::format("best: {}, {}", result.grid.value(*result.best, axis).text, duration(seconds))});
   }
@@ -79,7 +79,9 @@ std::string sweep_svg(const sim::SweepResult& result) {
   const sim::SweepAxis& axis = result.grid.axes()[*result.grid.numeric_axis()];
   const std::vector<const sim::SweepLine*> lines = drawn_lines(result);
   const auto& points = result.points;
-  const auto step = [&](std::size_t i) { return points[i] ? std::optional(points[i]->step.time_s) : std::nullopt; };
+  const auto step = [&](std::size_t i) {
+    return points[i] ? std::optional(middle_step(*points[i]).time_s) : std::nullopt;
+  };
   const auto exposed = [&](std::size_t i) { return points[i] ? sim::exposed_seconds(points[i]->step) : std::nullopt; };
   const auto slowdown = [&](std::size_t i) { return result.gemm_slowdowns[i]; };
   LineChart chart;

@@ -151,6 +151,19 @@ Json measured_of(const model::StepResult& result) {
           {"memory", memory}};
 }
 
+Json assumed_of(const std::vector<model::AssumedKey>& assumed) {
+  Json keys = Json::array();
+  for (const model::AssumedKey& one : assumed)
+    keys.push_back({{"key", one.key},
+                    {"name", one.name},
+                    {"value", text_or_null<Json>(one.value)},
+                    {"given_by", text_or_null<Json>(one.given_by)},
+                    {"other", one.other},
+                    {"set", one.setting},
+                    {"time_ratio", one.ratio}});
+  return keys;
+}
+
 Json price_of(const model::Known<model::HourlyPrice>& known) {
   if (!known.value) return {{"usd_per_gpu_hour", nullptr}, {"missing", known.missing}};
   const model::HourlyPrice& price = *known.value;
@@ -377,6 +390,7 @@ Json result_of(const model::StepResult& result, const model::Plan& plan) {
 std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   Json json = result_of(result, plan);
   json["measured"] = measured_of(result);
+  json["assumed"] = assumed_of(result.assumed);
   return document("simulate", json);
 }
 
@@ -393,6 +407,8 @@ std::string plan_json(const model::Plan& plan) { return text_of_json(plan_of(pla
 std::string step_json(const model::StepTimes& step) { return text_of_json(step_of(step)); }
 
 std::string middle_json(const model::StepResult& result) { return text_of_json(middle_of(result)); }
+
+std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of_json(assumed_of(assumed)); }
 
 std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
   return text_of_json(interval_of(interval));

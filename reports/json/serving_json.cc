@@ -115,7 +115,8 @@ std::string serving_json(const ServingReport& report) {
                                  {{"profile", inputs.profile.name()},
                                   {"stack", text_or_null<Json>(inputs.profile.stack())},
                                   {"device", inputs.cluster.device.name}}},
-                                {"plan", Json::parse(plan_json(inputs.plan))}});
+                                {"plan", Json::parse(plan_json(inputs.plan))},
+                                {"assumed", Json::parse(assumed_json(report.result.assumed))}});
 }
 
 }  // namespace plumbline::reports

@@ -50,6 +50,7 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                    {"profile", point->profile},
                    {"stack", text_or_null<Json>(point->stack)},
                    {"device", point->device}};
+  if (point->interval) json["middle"] = Json::parse(middle_json(sim::step_result(*point, result.fidelity)));
   return json;
 }
 
@@ -77,9 +78,11 @@ Json line_of(const sim::SweepResult& result, const sim::SweepLine& line) {
 
 Json optimum_of(const sim::SweepResult& result) {
   if (!result.best) return nullptr;
+  const sim::SweepPoint& best = *result.points[*result.best];
   return {{"point", *result.best},
           {"values", values_of(result, *result.best)},
-          {"time_s", result.points[*result.best]->step.time_s}};
+          {"time_s", best.step.time_s},
+          {"middle_s", best.interval ? Json(best.interval->time_s.p50) : Json(nullptr)}};
 }
 
 Json setting_of(const sim::TornadoRow& row, std::size_t index) {

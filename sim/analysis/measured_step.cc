@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/plan/alternative.h"
 #include "model/plan/layout.h"
-#include "model/plan/plan_change.h"
 #include "model/program/plan_context.h"
 #include "sim/predict/predictor.h"
 
@@ -27,25 +27,6 @@ constexpr std::size_t most_causes = 3;
 constexpr double least_effect = 0.005;  // of the step: smaller causes explain nothing
 // nvidia-smi counts memory that no program gets, so that its figure may exceed the usable capacity.
 constexpr double counted_memory = 1.05;
-
-// A key of a plan that a run may have had otherwise, unnoticed.
-struct Otherwise {
-  std::string_view name, setting;
-};
-constexpr Otherwise otherwise[] = {
-    {"gradients reduced after the last slot", "overlap.gradient_reduce=false"},
-    {"gradients reduced during the slots", "overlap.gradient_reduce=true"},
-    {"parameters gathered after the step", "overlap.parameter_gather=false"},
-    {"parameters gathered during the slots", "overlap.parameter_gather=true"},
-    {"tensor-parallel collectives without overlap", "overlap.tensor=false"},
-    {"tensor-parallel collectives overlapped", "overlap.tensor=true"},
-    {"dispatch and combine without overlap", "stack.dispatch_overlap=false"},
-    {"dispatch and combine overlapped", "stack.dispatch_overlap=true"},
-    {"whole layers recomputed", "recompute.policy=full"},
-    {"nothing recomputed", "recompute.policy=none"},
-    {"no CUDA graphs", "stack.graphs=none"},
-    {"the whole step in CUDA graphs", "stack.graphs=full"},
-};
 
 double distance(double time_s, double expected_s) { return std::abs(std::log(time_s / expected_s)); }
 
@@ -102,11 +83,13 @@ class Causes {
     add(part.source, std::pow(end / predicted_.p50, std::sqrt(part.share)), part.measurement);
   }
 
-  void add(std::string name, double ratio, std::string remedy) {
-    if ((slower_ ? ratio - 1 : 1 - ratio) < least_effect) return;
+  // Returns whether it moves the prediction that way at all.
+  bool add(std::string name, double ratio, std::string remedy) {
+    if ((slower_ ? ratio - 1 : 1 - ratio) < least_effect) return false;
     const double time_s = predicted_.p50 * ratio;
     const bool reaches = slower_ ? time_s >= measured_s_ : time_s <= measured_s_;
     causes_.push_back({std::move(name), time_s, reaches, std::move(remedy)});
+    return true;
   }
 
   // Returns those that reach the measured step, or where none does, those that come closest.
@@ -127,15 +110,18 @@ class Causes {
   std::vector<MeasuredCause> causes_;
 };
 
-// Adds the closed forms of plans with one key otherwise. A plan that cannot be explains nothing.
+// Adds the closed forms of plans with one key otherwise, of each key the likeliest value that moves the step that way.
+// A plan that cannot be explains nothing.
 model::Result<void> add_otherwise(const Inputs& inputs, Causes& causes) {
   Predictor predictor(inputs);
   const PlanEstimate stated = TRY(predictor.closed_form(inputs.plan));
-  for (const auto& [name, setting] : otherwise) {
-    model::Plan plan = inputs.plan;
-    if (!model::change_plan({std::string(setting)}, plan)) continue;
-    if (const auto changed = predictor.closed_form(plan))
-      causes.add(std::string(name), changed->step.time_s / stated.step.time_s, fmt::format("--set {}", setting));
+  std::string_view explained;
+  for (const model::UsualChange& change : model::usual_changes(inputs.plan)) {
+    if (change.key == explained) continue;
+    const auto changed = predictor.closed_form(change.plan);
+    if (changed && causes.add(fmt::format("{} {}", change.name, change.value),
+                              changed->step.time_s / stated.step.time_s, fmt::format("--set {}", change.setting)))
+      explained = change.key;
   }
   return {};
 }

@@ -108,7 +108,7 @@ class Pool {
     auto found = TRY(predictors_->with(
         inputs, [&](Predictor& predictor) { return point_of(inputs, options_.fidelity, predictor); }));
     if (options_.intervals)
-      found.interval = TRY(interval_of(inputs, step_result(found, options_.fidelity), {.threads = 1}));
+      found.interval = TRY(interval_of(inputs, step_result(found, options_.fidelity), {.threads = 1, .parts = false}));
     return found;
   }
 
@@ -133,6 +133,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   result.device = point.device;
   result.step = point.step;
   result.bound_s = point.bound_s;
+  result.interval = point.interval;
   result.run = point.run;
   result.memory.peak_bytes = point.peak_bytes;
   result.memory.capacity_bytes = point.capacity_bytes;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/result/middle.h"
 #include "model/result/result.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
@@ -30,6 +31,9 @@ struct SweepPoint {
   std::optional<model::PredictionInterval> interval;  // where it was asked for
 };
 
+// Returns the step in the middle of its interval (model/result/middle.h), by which points are compared.
+inline model::StepTimes middle_step(const SweepPoint& point) { return model::middle_step(point.step, point.interval); }
+
 // Returns the result from which metrics of a point are read.
 model::StepResult step_result(const SweepPoint& point, Fidelity fidelity);
 
@@ -41,8 +45,8 @@ using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std:
 
 struct SweepOptions {
   Fidelity fidelity = Fidelity::step;
-  bool intervals = false;
-  unsigned threads = 0;  // of this process; 0: one per core
+  bool intervals = false;  // of the points, without parts
+  unsigned threads = 0;    // of this process; 0: one per core
   // Called after each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;
   Tasks* tasks = &local_tasks();  // each point is a task

@@ -39,7 +39,7 @@ using Point = model::Result<SweepPoint>;
 // Returns seconds per token, so that points with different batches are comparable.
 std::optional<double> cost(const Point& point) {
   if (!feasible(point) || point->step.tokens_per_s <= 0) return std::nullopt;
-  return 1 / point->step.tokens_per_s;
+  return 1 / middle_step(*point).tokens_per_s;
 }
 
 template <class Quantity>
@@ -156,6 +156,10 @@ std::string reason(const Point& point) {
 }
 
 std::optional<double> exposed_share(const Point& point) { return point ? exposed_share(point->step) : std::nullopt; }
+
+bool has_intervals(const SweepResult& result) {
+  return std::ranges::any_of(result.points, [](const Point& point) { return point && point->interval.has_value(); });
+}
 
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<Point> points) {
   SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true, true};

@@ -67,11 +67,15 @@ struct SweepResult {
   std::vector<model::Result<SweepPoint>> points;
   std::vector<std::optional<double>> gemm_slowdowns;  // per point
   std::vector<SweepLine> lines;
-  std::optional<std::size_t> best;  // the feasible point with the most tokens/s; nothing when there is none
-  model::Plan plan;                 // of the best point, or of the first without one
-  bool complete = true;             // false: stopped before every point was simulated
-  bool same_tokens = true;          // a step of every point trains on as many tokens
+  // The feasible point with the most tokens/s in the middle of its interval; nothing when there is none.
+  std::optional<std::size_t> best;
+  model::Plan plan;         // of the best point, or of the first without one
+  bool complete = true;     // false: stopped before every point was simulated
+  bool same_tokens = true;  // a step of every point trains on as many tokens
 };
+
+// Returns whether the points have intervals: not, where nothing was simulated.
+bool has_intervals(const SweepResult& result);
 
 // Returns the findings of the points; everything but `plan` and `complete`.
 SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,9 @@ std::string word_of(const T& value) {
 }
 inline std::string word_of(const std::string& value) { return value; }
 inline std::string word_of(Precision value) { return std::string(to_string(value)); }
+inline std::string word_of(const std::vector<std::string>& values) {
+  return values.empty() ? "none" : fmt::format("{}", fmt::join(values, ", "));
+}
 template <class T>
 std::string word_of(const std::optional<T>& value) {
   return value ? word_of(*value) : "";

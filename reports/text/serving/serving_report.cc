@@ -54,10 +54,13 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
 std::vector<std::string> serving_head(const ServingReport& report) {
   const model::Plan& plan = report.inputs.plan;
   const model::Plan::Inference& keys = plan.inference;
-  return {fmt::format("Serving {} on {}", model_name(plan), hardware(plan, report.inputs.cluster.device.name)),
-          fmt::format("engine {}, weights {}, KV cache {}; {}", keys.engine, model::to_string(keys.weights),
-                      keys.kv_cache, lengths(keys)),
-          fmt::format("profile {}", report.inputs.profile.name())};
+  std::vector<std::string> head = {
+      fmt::format("Serving {} on {}", model_name(plan), hardware(plan, report.inputs.cluster.device.name)),
+      fmt::format("engine {}, weights {}, KV cache {}; {}", keys.engine, model::to_string(keys.weights), keys.kv_cache,
+                  lengths(keys)),
+      fmt::format("profile {}", report.inputs.profile.name())};
+  if (!report.result.assumed.empty()) head.push_back(fmt::format("{} of TPOT", assumed_words(report.result.assumed)));
+  return head;
 }
 
 std::string serving_text(const ServingReport& report, Style style) {

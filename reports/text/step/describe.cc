@@ -104,6 +104,14 @@ std::string routing(const model::Plan& plan) {
              : "routing with forced balance assumed; natural routing takes longer (routing.imbalance)";
 }
 
+std::string assumed_words(const std::vector<model::AssumedKey>& assumed) {
+  std::string text;
+  for (const model::AssumedKey& one : assumed)
+    text += fmt::format("{} {}{}{} ({}: {})", text.empty() ? "assumed:" : ",", one.name, one.value.empty() ? "" : " ",
+                        one.value, one.other, signed_percent(one.ratio - 1));
+  return text;
+}
+
 std::string stage_list(const model::RankMemory& rank) { return fmt::format("{}", fmt::join(rank.stages, ", ")); }
 
 std::vector<EvidenceShare> evidence_shares(const std::vector<model::ProvenanceEntry>& provenance) {

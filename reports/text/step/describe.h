@@ -17,8 +17,11 @@ using model::model_name;
 std::string_view describe(model::OpType type);                             // "forward", "overlapped pair", ...
 std::string hardware(const model::Plan& plan, const std::string& device);  // "2,048 H800 (h800-...)"
 std::string constants_words(const model::StepResult& result);              // "profile h800, stack deepseek-v3"
-std::string parallelism(const model::Plan& plan);       // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
-std::string routing(const model::Plan& plan);           // "routing balanced by force (assumed: ...)"
+std::string parallelism(const model::Plan& plan);  // "dualpipe, pipeline 16, expert 64, data 128, ZeRO-1, fp8"
+std::string routing(const model::Plan& plan);      // "routing balanced by force (assumed: ...)"
+// Returns "assumed: dispatcher alltoall (hybridep: -31.2 %)": what the plan leaves open, its other usual value, and by
+// how much that moves the time; empty where nothing does.
+std::string assumed_words(const std::vector<model::AssumedKey>& assumed);
 std::string stage_list(const model::RankMemory& rank);  // "3, 12"
 
 // The part of a predicted step that depends on one kind of evidence.

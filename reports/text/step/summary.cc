@@ -35,6 +35,8 @@ std::string title(const model::StepResult& result, const model::Plan& plan, Styl
   for (const std::string& line : wrap(basis, terminal_width)) out += line + '\n';
   if (plan.parallelism.expert > 1)
     for (const std::string& line : wrap(routing(plan), terminal_width)) out += line + '\n';
+  if (!result.assumed.empty())
+    for (const std::string& line : wrap(assumed_words(result.assumed), terminal_width)) out += line + '\n';
   for (const std::string& sentence : result.warnings)
     for (const std::string& line : wrap(fmt::format("warning: {}", sentence), terminal_width)) out += line + '\n';
   return out + '\n';

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "model/result/middle.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
@@ -40,7 +39,7 @@ std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
   if (points.size() <= most_rows) return points;
   std::erase_if(points, [&](std::size_t point) { return !sim::feasible(result.points[point]); });
   std::ranges::stable_sort(points, std::ranges::greater(),
-                           [&](std::size_t point) { return result.points[point]->step.tokens_per_s; });
+                           [&](std::size_t point) { return middle_step(*result.points[point]).tokens_per_s; });
   points.resize(std::min(points.size(), best_rows));
   return points;
 }
@@ -55,28 +54,28 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
   const auto seconds = [](std::optional<double> value) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
-  const auto middle = [&points](std::size_t i) { return model::middle_step(points[i]->step, points[i]->interval); };
-  const bool drawn = std::ranges::any_of(points, [](const auto& point) { return point && point->interval; });
-  return {{drawn ? "step" : "components", [=](std::size_t i) { return duration(middle(i).time_s); }},
-          {"eight of ten cases",
-           [&](std::size_t i) {
-             return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
-           }},
-          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
-          {"of pairs",
-           [&](std::size_t i) {
-             const auto share = sim::exposed_share(points[i]);
-             return share ? std::optional(percent(*share)) : std::nullopt;
-           }},
-          {"GEMM",
-           [&](std::size_t i) {
-             const auto slowdown = result.gemm_slowdowns[i];
-             return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
-           }},
-          result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
-                             : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
-          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
-          {"memory", [&](std::size_t i) { return gigabytes(points[i]->peak_bytes) + " GB"; }}};
+  const auto middle = [&points](std::size_t i) { return middle_step(*points[i]); };
+  return {
+      {sim::has_intervals(result) ? "step" : "components", [=](std::size_t i) { return duration(middle(i).time_s); }},
+      {"eight of ten cases",
+       [&](std::size_t i) {
+         return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
+       }},
+      {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
+      {"of pairs",
+       [&](std::size_t i) {
+         const auto share = sim::exposed_share(points[i]);
+         return share ? std::optional(percent(*share)) : std::nullopt;
+       }},
+      {"GEMM",
+       [&](std::size_t i) {
+         const auto slowdown = result.gemm_slowdowns[i];
+         return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
+       }},
+      result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
+                         : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
+      {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
+      {"memory", [&](std::size_t i) { return gigabytes(points[i]->peak_bytes) + " GB"; }}};
 }
 
 std::string remark(const sim::SweepResult& result, std::size_t point) {
@@ -173,9 +172,9 @@ std::string line_sentence(const sim::SweepResult& result, const sim::SweepLine& 
   if (!text.empty()) text += ": ";
   if (!line.best) return text + "no point is feasible.";
   const sim::SweepPoint& best = *result.points[line.points[*line.best]];
-  text +=
-      fmt::format("best at {} {} with {}, plateau {}", result.grid.short_name(*result.grid.numeric_axis()),
-                  value_at(result, line, *line.best), duration(best.step.time_s), interval(result, line, line.plateau));
+  text += fmt::format("best at {} {} with {}, plateau {}", result.grid.short_name(*result.grid.numeric_axis()),
+                      value_at(result, line, *line.best), duration(middle_step(best).time_s),
+                      interval(result, line, line.plateau));
   return text + hidden_words(result, line) + ".";
 }
 
@@ -183,7 +182,9 @@ std::string findings(const sim::SweepResult& result) {
   std::string text = "\n";
   if (!result.best) return text + paragraph("No point is feasible.");
   text += paragraph(fmt::format("Best: {}, a step of {}.", place(result, *result.best),
-                                duration(result.points[*result.best]->step.time_s)));
+                                duration(middle_step(*result.points[*result.best]).time_s)));
+  if (!sim::has_intervals(result))
+    text += paragraph("Steps are what their components add up to; --interval shows them as clusters run them.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return text;
@@ -222,8 +223,7 @@ std::string sweep_csv(const sim::SweepResult& result) {
   out +=
       "feasible,best,step_time_s,exposed_communication_s,exposed_communication_share,gemm_s,gemm_slowdown,tokens_per_s,"
       "mfu,mfu_causal,bubble_s,optimizer_s,peak_memory_bytes,memory_capacity_bytes,reason";
-  const bool intervals =
-      std::ranges::any_of(result.points, [](const auto& point) { return point && point->interval.has_value(); });
+  const bool intervals = sim::has_intervals(result);
   out += intervals ? ",step_time_p10_s,step_time_p50_s,step_time_p90_s\n" : "\n";
   const auto number = [](std::optional<double> value) { return value ? fmt::format("{}", *value) : std::string(); };
   for (std::size_t i = 0; i < result.points.size(); ++i) {

@@ -36,7 +36,7 @@ class ResultJson : public testing::Test {
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json),
             (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound", "cluster",
-                                      "run", "memory", "provenance", "basis", "plan", "measured"}));
+                                      "run", "memory", "provenance", "basis", "plan", "measured", "assumed"}));
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);
   expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",

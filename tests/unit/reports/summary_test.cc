@@ -57,6 +57,19 @@ TEST(Summary, HasWhatTheStepLosesAgainstItsBound) {
   EXPECT_EQ(text.find("launch gaps  "), text.rfind("launch gaps  ")) << "only in the breakdown";
 }
 
+TEST(Summary, HasWhatIsAssumedOfTheSoftwareInItsHead) {
+  auto result = support::example_result();
+  EXPECT_EQ(summary(result, support::example_plan()).find("assumed: "), std::string::npos);
+  result.assumed = {
+      {"stack.dispatcher", "dispatcher", "alltoall", "hybridep", "stack.dispatcher=hybridep", "", 0.69},
+      {"stack.dispatch_overlap", "overlap of dispatch", "", "off", "stack.dispatch_overlap=false", "", 1.2}};
+  const std::string text = summary(result, support::example_plan());
+  expect_fits_80_columns(text);
+  EXPECT_NE(text.find("\nassumed: dispatcher alltoall (hybridep: -31.0 %), overlap of dispatch (off:\n+20.0 %)\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(Summary, LeadsWithTheInterval) {
   auto result = support::example_result();
   result.interval = support::example_interval();

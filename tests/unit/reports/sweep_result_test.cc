@@ -77,6 +77,30 @@ TEST(SweepResult, JsonHoldsPointsOptimumAndPlateau) {
   EXPECT_TRUE(json.contains("plan"));
 }
 
+// The components of the second take longer, but clusters run it faster.
+TEST(SweepResult, PointsAreComparedByTheirMiddle) {
+  SweepPoint first = point_of(10, 0), second = point_of(11, 0);
+  first.interval = model::PredictionInterval{.time_s = {11, 12, 13}};
+  second.interval = model::PredictionInterval{.time_s = {10.5, 11.5, 13}};
+  const SweepResult result = result_of({"o.sms=1,2"}, {first, second});
+  EXPECT_EQ(result.best, 1u);
+  const std::string text = reports::sweep_text(result, false);
+  EXPECT_TRUE(has(text, "Best: sms 2, a step of 11.50 s.")) << text;
+  EXPECT_TRUE(has(text, "12.00 s")) << text;
+  EXPECT_FALSE(has(text, "components")) << text;
+  const auto json = nlohmann::json::parse(reports::sweep_json(result));
+  EXPECT_EQ(json["points"][0]["middle"]["time_s"], 12.0);
+  EXPECT_EQ(json["points"][0]["step"]["time_s"], 10.0);
+  EXPECT_EQ(json["optimum"]["middle_s"], 11.5);
+  EXPECT_EQ(json["optimum"]["time_s"], 11.0);
+}
+
+TEST(SweepResult, WithoutIntervalsItIsSaidWhatTheStepsAre) {
+  const SweepResult result = along_one_key();
+  EXPECT_TRUE(has(unwrapped(reports::sweep_text(result, false)), "--interval shows them as clusters run them."));
+  EXPECT_TRUE(nlohmann::json::parse(reports::sweep_json(result))["optimum"]["middle_s"].is_null());
+}
+
 TEST(SweepResult, CsvHasARowPerPointWithAllFields) {
   const std::string csv = reports::sweep_csv(along_one_key());
   EXPECT_TRUE(csv.starts_with("o.sms,feasible,best,step_time_s,")) << csv;
