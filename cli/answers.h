@@ -33,6 +33,7 @@ struct StepRequest {
   bool with_interval = true;
   sim::IntervalOptions interval = {};             // its seed is also that of the first fleet
   std::optional<sim::Measurement> measured = {};  // which is held against the interval
+  bool with_assumed = true;                       // what the plan leaves open of the software
 };
 // Simulates a step with its interval. One call at a time may use SimGrid (sim/network/simgrid_loop.h).
 model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request);
@@ -46,7 +47,8 @@ struct MemoryAnswer {
 model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optional<std::int64_t> rank = std::nullopt);
 std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs);
 
-// Predicts a deployment; the inputs are those of Purpose::serving. Without options it has no interval.
+// Predicts a deployment; the inputs are those of Purpose::serving. Without options it has no interval, and nothing that
+// it assumes.
 model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
                                                        const std::optional<sim::IntervalOptions>& interval);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -97,6 +98,20 @@ model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name
   return find_shipped(kind, path_or_name);
 }
 
+model::Result<std::string> whole_name(const std::string& text, std::initializer_list<Shipped> kinds) {
+  if (text.empty() || is_file(text)) return text;
+  std::vector<std::string> found;
+  for (const Shipped kind : kinds) {
+    if (find_shipped(kind, text)) return text;
+    for (const std::string& name : TRY(shipped_names(kind)))
+      if (name.starts_with(text)) found.push_back(name);
+  }
+  if (found.size() > 1)
+    return wrong_input("", fmt::format("several shipped names begin with '{}'", text),
+                       fmt::format("one of {}", fmt::join(found, ", ")));
+  return found.empty() ? text : found.front();
+}
+
 model::Result<std::vector<std::string>> shipped_names(Shipped kind) {
   const Collection& collection = collection_of(kind);
   return data_folder().map([&](const std::string& root) { return collection.names(root); });
@@ -121,7 +136,9 @@ model::Result<std::string> resolve_model(const std::string& plan_file, const std
   // An absolute config stays as it is: joining an absolute path drops the part before it.
   const fs::path adjacent = fs::path(plan_file).parent_path() / config;
   if (is_file(adjacent)) return adjacent.lexically_normal().string();
-  auto found = find_shipped(Shipped::model, config);
+  auto found = whole_name(config, {Shipped::model}).and_then([](const std::string& name) {
+    return find_shipped(Shipped::model, name);
+  });
   if (found || plan_file.empty()) return found;
   model::Error error = found.error();
   error.file = plan_file;

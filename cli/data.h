@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ enum class Shipped {
 // and the list of them.
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in = "");
 
+// Returns the name of the only shipped file of these kinds whose name begins with the text; else the text, which may be
+// a file, a whole name, or neither. A text with which several names begin is an input error that lists them.
+model::Result<std::string> whole_name(const std::string& text, std::initializer_list<Shipped> kinds);
+
 // Returns the names of the shipped files of a kind.
 model::Result<std::vector<std::string>> shipped_names(Shipped kind);
 
@@ -55,7 +60,8 @@ model::Result<std::string> kernel_classes_file(const std::string& path);
 model::Result<std::vector<std::string>> shipped_case_files();
 
 // Returns the path of a plan's `config`: searched in the folder of the plan's file, then in the shipped data, then as
-// the name of a shipped model. Without a plan (empty `plan_file`) the first folder is the working directory.
+// the name of a shipped model or the beginning of one (whole_name()). Without a plan (empty `plan_file`) the first
+// folder is the working directory.
 model::Result<std::string> resolve_model(const std::string& plan_file, const std::string& config);
 
 // Returns the folder of device files for a topology: devices/ in its folder when there is one, else the shipped one.

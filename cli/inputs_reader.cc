@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -131,9 +132,9 @@ Result<model::Stack> find_stack(const std::string& path_or_name, const std::stri
 }
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
-  return resolve(Shipped::plan, path_or_name).and_then([&](const std::string& path) {
-    return model::load_plan(path, overrides);
-  });
+  const auto name = TRY(whole_name(path_or_name, {Shipped::plan}));
+  const auto path = TRY(resolve(Shipped::plan, name));
+  return model::load_plan(path, overrides);
 }
 
 Result<calibrate::Reliability> find_reliability(const std::string& path_or_name, const std::string& named_in) {
@@ -142,9 +143,10 @@ Result<calibrate::Reliability> find_reliability(const std::string& path_or_name,
 }
 
 Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
-  const auto path = TRY(resolve(Shipped::topology, path_or_name));
+  const auto name = TRY(whole_name(path_or_name, {Shipped::topology}));
+  const auto path = TRY(resolve(Shipped::topology, name));
   const auto devices = TRY(resolve_device_folder(path));
-  return topologies::load_topology(path, devices, variation);
+  return topologies::load_topology(path, devices, variation, TRY(data_folder()) + "/topologies");
 }
 
 Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides) {
@@ -232,7 +234,12 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
                                        const std::optional<std::string>& profile_name) {
   std::vector<std::string> of_plan_keys = overrides;
   const auto changes = TRY(take_constant_changes(of_plan_keys));
-  const auto plan = TRY(find_plan(plan_name, of_plan_keys));
+  const auto name = TRY(plan_names_.find(plan_name, [&] {
+    auto whole = whole_name(plan_name, {Shipped::plan});
+    if (whole && *whole != plan_name) fmt::print(stderr, "note: '{}' is the plan {}\n", plan_name, *whole);
+    return whole;
+  }));
+  const auto plan = TRY(find_plan(name, of_plan_keys));
   return of_plan(plan, profile_name, changes);
 }
 
@@ -290,6 +297,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
   TRY(add_background(plan));
+  plan.cluster.topology = TRY(whole_name(plan.cluster.topology, {Shipped::topology}));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));

@@ -40,10 +40,11 @@ model::Result<model::Stack> find_stack(const std::string& path_or_name, const st
 model::Result<calibrate::Reliability> find_reliability(const std::string& path_or_name,
                                                        const std::string& named_in = "");
 
-// Loads a plan by path or by the name of a shipped one, with overrides of its own keys.
+// Loads a plan by path, by the name of a shipped one or its beginning, with overrides of its own keys.
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
 
-// Loads a topology by path or by the name of a shipped one, with the devices of its folder or the shipped ones.
+// Loads a topology by path, by the name of a shipped one or its beginning, with the devices of its folder or the
+// shipped ones.
 model::Result<topologies::Topology> find_topology(const std::string& path_or_name,
                                                   const topologies::Variation& variation);
 
@@ -64,10 +65,11 @@ class InputsReader {
   InputsReader() = default;
   explicit InputsReader(Purpose purpose) : purpose_(purpose) {}
 
-  // Resolves and reads plan, model, cluster, profile and stack. `profile` overrides the plan's choice. The stack is the
-  // plan's, else the profile's: the plan has its settings, the profile its constants. An override is
-  // KEY=VALUE with a key of the plan, or with a constant: profile.NAME=VALUE or topology.NAME=VALUE
-  // (model/profile/constant_change.h; names as `show profile` and `show topology` print them).
+  // Resolves and reads plan, model, cluster, profile and stack; a name of a plan that is not given in full is noted on
+  // stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the plan has its
+  // settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a constant:
+  // profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
+  // `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
   // Gives the inputs the campaign of their plan (sim/campaign/campaign.h), and returns the rates that it rests on:
@@ -97,6 +99,7 @@ class InputsReader {
                                                   const std::vector<model::ConstantChange>& changes);
 
   Purpose purpose_ = Purpose::training;
+  model::Memo<std::string, model::Result<std::string>> plan_names_;  // whole ones, by what was given
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation

@@ -73,7 +73,7 @@ class Engine {
     return run([&]() -> Result<std::string> {
       cli::StepRequest request{.fidelity = TRY(sim::parse_fidelity(fidelity)), .seeds = seeds};
       if (measured) request.measured = TRY(sim::parse_measurement(*measured, measured_memory));
-      request.with_interval = interval;
+      request.with_interval = request.with_assumed = interval;
       request.interval = {.draws = draws, .seed = seed};
       InputsReader reader;
       const auto inputs = TRY(load_inputs(reader, input));
@@ -120,11 +120,13 @@ class Engine {
   }
 
   std::string plan(const py::object& subject, const std::vector<std::int64_t>& gpus, const Names& clusters,
-                   const std::string& objective, const std::string& deadline, const std::string& budget,
-                   const std::string& tokens, std::size_t top, bool complete, unsigned threads, const py::object& set) {
+                   const Names& offers, const std::string& objective, const std::string& deadline,
+                   const std::string& budget, const std::string& tokens, std::size_t top, bool complete,
+                   unsigned threads, const py::object& set) {
     cli::SearchRequest request;
     request.gpus = gpus;
     request.clusters = clusters;
+    request.offers = offers;
     request.objective = objective;
     request.deadline = deadline;
     request.budget = budget;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/answers.h"
 #include "cli/plan/plan_verb.h"
 #include "cli/progress.h"
 #include "cli/tasks/spread.h"
@@ -107,6 +108,13 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
     return TRY(reader.add_campaign(inputs)).name;
   };
   TRY(sim::find_risks(answer, add_campaign, tasks));
+  const auto load_plan = TRY(plan_loader(request, reader, Purpose::training));
+  const auto simulated = [](const sim::Inputs& inputs) {
+    return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
+      return std::move(simulation.result);
+    });
+  };
+  TRY(sim::find_fewest_gpus(answer, add_campaign, load_plan, simulated, tasks));
   return answer;
 }
 
@@ -119,7 +127,7 @@ Result<void> write_files(const SearchArguments& arguments, const sim::PlanAnswer
                                {"--html", [&] { return arguments.outputs.page(reports::plan_json(answer)); }}});
   if (!written || answer.order.empty()) return written;
   Result<std::string> best;
-  if (arguments.outputs.given("-o")) best = plan_file(answer.best(0).plan);
+  if (arguments.outputs.given("-o")) best = plan_file(answer.best(answer.recommended).plan);
   if (!best) return tl::unexpected(best.error());
   return arguments.outputs.write({{"--svg", [&] { return reports::plan_svg(answer); }}, {"-o", [&] { return *best; }}});
 }
@@ -170,6 +178,9 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
           "NAME[@GPUS][:PROFILE][,...]: shipped topologies or files, with size and profile if not the usual ones; "
           "default: the plan's")
       ->delimiter(',');
+  add_repeatable(*verb, "--offer", arguments->offers,
+                 "CLUSTER:GPUS[@USD_PER_GPU_HOUR]: a cluster of a size that is offered, and for what (repeatable; "
+                 "instead of --cluster and --gpus)");
   verb->add_option("--tokens", arguments->tokens, "Tokens of the training: 5T, 14.8T, 300B; default: the plan's");
   verb->add_option(
           "--objective", arguments->objective,
@@ -197,6 +208,8 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
   verb->footer(
       "Ctrl-C prints the best found so far (exit code 130).\n"
       "Examples:\n"
+      "  plumbline plan qwen3-235b --offer h200-hgx:512@2.60 --offer h100-dgx:1024@1.95 --tokens 5T --deadline 90d "
+      "--budget 2e6\n"
       "  plumbline plan deepseek-v3 --gpus 2048 --cluster h800-rail-fat-tree,h100-dgx,h200-hgx\n"
       "  plumbline plan llama-3-70b --tokens 5T --cluster h200-hgx@512,h100-dgx@1024\n"
       "  plumbline plan llama-3-405b --gpus 8192,16384 --cluster h100-dgx:h100-torch --objective cost --deadline 70d\n"

@@ -10,6 +10,7 @@
 #include "cli/data.h"
 #include "model/plan/software.h"
 #include "model/schedule/schedule.h"
+#include "sim/search/cluster_choice.h"
 
 namespace plumbline::cli {
 namespace {
@@ -18,16 +19,38 @@ using model::ErrorKind;
 using model::Result;
 using model::wrong_input;
 
+Result<std::vector<sim::ClusterChoice>> choices_of(const SearchRequest& request) {
+  return sim::cluster_choices(request.clusters, request.gpus, request.offers);
+}
+
+// Returns the whole name of the choice's cluster, or its file; empty: that of the plan.
+Result<std::string> cluster_name(const sim::ClusterChoice& choice) {
+  if (choice.cluster.empty()) return std::string();
+  auto name = whole_name(choice.cluster, {Shipped::topology});
+  const auto found = name.and_then([](const std::string& whole) { return resolve(Shipped::topology, whole); });
+  if (found) return name;
+  model::Error error = found.error();
+  error.key = choice.offered ? "--offer" : "--cluster";
+  return tl::unexpected(error);
+}
+
 // Refuses a key that an option of this verb sets.
 Result<void> check_overrides(const SearchRequest& request, const std::vector<sim::ClusterChoice>& choices) {
   const bool sizes = std::ranges::any_of(choices, [](const sim::ClusterChoice& choice) { return choice.gpus > 0; });
   const bool profiles =
       std::ranges::any_of(choices, [](const sim::ClusterChoice& choice) { return !choice.profile.empty(); });
+  const bool clusters =
+      std::ranges::any_of(choices, [](const sim::ClusterChoice& choice) { return !choice.cluster.empty(); });
+  const bool prices = std::ranges::any_of(
+      choices, [](const sim::ClusterChoice& choice) { return choice.usd_per_gpu_hour.has_value(); });
   for (const std::string& change : request.plan.overrides) {
     const auto twice = [&](std::string_view key, bool given) { return given && change.starts_with(key); };
-    if (twice("cluster.gpus=", sizes) || twice("cluster.topology=", !request.clusters.empty()) ||
-        twice("cluster.profile=", profiles))
-      return wrong_input("--set", fmt::format("'{}' is also given by --gpus or --cluster", change), "give it once");
+    if (twice("cluster.gpus=", sizes) || twice("cluster.topology=", clusters) || twice("cluster.profile=", profiles))
+      return wrong_input("--set", fmt::format("'{}' is also given by --gpus, --cluster or --offer", change),
+                         "give it once");
+    if (twice("run.price_usd_per_gpu_hour=", prices) || twice("run.ownership=", prices))
+      return wrong_input("--set", fmt::format("'{}' and an offer's price exclude each other", change),
+                         "leave out one of them: an offer without a price is --offer CLUSTER:GPUS");
     if (twice("run.tokens=", !request.tokens.empty()))
       return wrong_input("--set", fmt::format("'{}' is also given by --tokens", change), "give it once");
   }
@@ -38,13 +61,28 @@ Result<void> check_overrides(const SearchRequest& request, const std::vector<sim
 
 Result<sim::Recipe> find_recipe(const SearchRequest& request) {
   std::vector<std::int64_t> sizes;
-  for (const sim::ClusterChoice& choice : TRY(sim::cluster_choices(request.clusters, request.gpus)))
+  for (const sim::ClusterChoice& choice : TRY(choices_of(request)))
     if (choice.gpus > 0) sizes.push_back(choice.gpus);
-  return find_recipe(request.plan.plan, sizes);
+  const std::string& wanted = request.plan.plan;
+  const auto name = TRY(whole_name(wanted, {Shipped::model, Shipped::plan}));
+  auto recipe = TRY(find_recipe(name, sizes));
+  if (name != wanted) recipe.stated.insert(recipe.stated.begin(), fmt::format("'{}' is {}", wanted, name));
+  return recipe;
+}
+
+Result<sim::LoadInputs> plan_loader(const SearchRequest& request, InputsReader& reader, Purpose purpose) {
+  std::vector<std::string> overrides = request.plan.overrides;
+  const auto changes = TRY(take_constant_changes(overrides));
+  return [&reader, changes, purpose, any = request.any_software](model::Plan plan) {
+    if (purpose == Purpose::serving) plan.inference.given = true;
+    auto read = reader.of_plan(plan, std::nullopt, changes);
+    if (read && any) read->plan.software.erase(std::string(model::rules_key));
+    return read;
+  };
 }
 
 Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
-  const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
+  const auto choices = TRY(choices_of(request));
   TRY(check_overrides(request, choices));
   std::vector<std::string> overrides = request.plan.overrides;
   if (request.any_software) {
@@ -62,21 +100,18 @@ Result<std::vector<std::string>> overrides_of(const SearchRequest& request) {
 Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                      Purpose purpose) {
   std::vector<std::string> overrides = TRY(overrides_of(request));
-  const auto choices = TRY(sim::cluster_choices(request.clusters, request.gpus));
-  const auto changes = TRY(take_constant_changes(overrides));
+  TRY(take_constant_changes(overrides));
   InputsReader reader(purpose);
-  const auto inputs = [&](model::Plan plan) {
-    if (purpose == Purpose::serving) plan.inference.given = true;
-    auto read = reader.of_plan(plan, std::nullopt, changes);
-    if (read && request.any_software) read->plan.software.erase(std::string(model::rules_key));
-    return read;
-  };
+  const auto inputs = TRY(plan_loader(request, reader, purpose));
   std::vector<sim::ClusterOption> options;
-  for (const sim::ClusterChoice& choice : choices) {
+  for (sim::ClusterChoice choice : TRY(choices_of(request))) {
+    const std::string given = choice.cluster;
+    choice.cluster = TRY(cluster_name(choice));
     auto option = sim::load_option(recipe, choice, overrides, inputs);
     if (!option && option.error().kind == ErrorKind::input) return tl::unexpected(option.error());
     options.push_back(option ? std::move(*option) : sim::ClusterOption{choice.cluster, choice.gpus});
     if (!option) options.back().error = option.error();
+    if (choice.cluster != given) options.back().notes.push_back(fmt::format("given as '{}'", given));
   }
   return options;
 }

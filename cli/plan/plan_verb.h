@@ -23,7 +23,7 @@ namespace plumbline::cli {
 struct SearchRequest {
   PlanArguments plan;
   std::vector<std::int64_t> gpus;
-  std::vector<std::string> clusters;
+  std::vector<std::string> clusters, offers;
   std::string objective = "time", deadline, budget, tokens;
   std::size_t top = 5;
   unsigned threads = 0;
@@ -35,15 +35,19 @@ struct SearchArguments : SearchRequest {
   Outputs outputs;
 };
 
-// Returns the recipe of the request's subject.
+// Returns the recipe of the request's subject; where its name is not given in full, that is one of its statements.
 model::Result<sim::Recipe> find_recipe(const SearchRequest& request);
+
+// Returns how the request reads the inputs of plans: with its changes of constants, and without the rules of software
+// that it sets aside. The reader must outlive it.
+model::Result<sim::LoadInputs> plan_loader(const SearchRequest& request, InputsReader& reader, Purpose purpose);
 
 // Returns the keys that the request gives: those of --set, and run.tokens by --tokens. A key that is given twice is an
 // input error.
 model::Result<std::vector<std::string>> overrides_of(const SearchRequest& request);
 
-// Returns each cluster of each size. A cluster that cannot be wired with that size stays an option with its error.
-// Errors: also those of overrides_of().
+// Returns each cluster of each size, and each offer. A cluster that cannot be wired with that size stays an option with
+// its error. A name that is not given in full is a note of the option. Errors: also those of overrides_of().
 model::Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& request, const sim::Recipe& recipe,
                                                             Purpose purpose);
 

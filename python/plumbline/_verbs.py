@@ -99,18 +99,20 @@ def _numbers(value: Union[None, int, Iterable[int]]) -> List[int]:
 
 
 def plan(model: PlanLike, *, gpus: Union[None, int, Iterable[int]] = None,
-         cluster: Union[None, str, Iterable[str]] = None, objective: str = "time", deadline: str = "",
-         budget: str = "", tokens: str = "", top: int = 10, complete: bool = False, threads: int = 0,
-         set: Optional[Mapping[str, Any]] = None, **keys: Any) -> PlanAnswer:
+         cluster: Union[None, str, Iterable[str]] = None, offer: Union[None, str, Iterable[str]] = None,
+         objective: str = "time", deadline: str = "", budget: str = "", tokens: str = "", top: int = 10,
+         complete: bool = False, threads: int = 0, set: Optional[Mapping[str, Any]] = None,
+         **keys: Any) -> PlanAnswer:
     """Finds the best plans of a model on clusters, as `plumbline plan` does; Ctrl-C returns no answer.
 
     model: a shipped model, a config.json, or a plan to search around.
-    cluster: names, each with @GPUS and :PROFILE if it has its own; gpus: sizes of the others. tokens: of the training,
-    "5T". objective: time, cost or gpu-hours; throughput, latency or tokens-per-dollar find deployments that serve.
+    cluster: names, each with @GPUS and :PROFILE if it has its own; gpus: sizes of the others. offer: instead of both,
+    "h200-hgx:512@2.60", with USD per GPU-hour. tokens: of the training, "5T". objective: time, cost or gpu-hours;
+    throughput, latency or tokens-per-dollar find deployments that serve.
     """
     subject = plan_argument(model)
-    text = _engine.plan(subject, _numbers(gpus), _names(cluster), objective, deadline, budget, tokens, top, complete,
-                        threads, changes(set, keys))
+    text = _engine.plan(subject, _numbers(gpus), _names(cluster), _names(offer), objective, deadline, budget, tokens,
+                        top, complete, threads, changes(set, keys))
     named = isinstance(subject, dict) or os.path.isfile(os.fspath(subject))
     return PlanAnswer(text, _file_of(subject) if named and not str(subject).endswith(".json") else "<plan>")
 

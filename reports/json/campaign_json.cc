@@ -36,20 +36,6 @@ Json failures_of_campaign(const sim::CampaignAnswer& answer) {
   return json;
 }
 
-Json finish_of_campaign(const std::optional<sim::FinishBy>& finish) {
-  if (!finish) return nullptr;
-  Json tried = Json::array();
-  for (const sim::CampaignOnGpus& on : finish->tried) {
-    const bool ran = on.reason.empty();
-    tried.push_back({{"gpus", on.gpus},
-                     {"step_s", ran ? Json(on.step_s) : Json(nullptr)},
-                     {"days", ran ? quantile_object<Json>(on.days) : Json(nullptr)},
-                     {"in_time", ran ? Json(on.in_time) : Json(nullptr)},
-                     {"reason", text_or_null<Json>(on.reason)}});
-  }
-  return {{"days", finish->days}, {"gpus", finish->gpus ? Json(*finish->gpus) : Json(nullptr)}, {"tried", tried}};
-}
-
 Json checkpoint_of_campaign(const CampaignReport& report) {
   const sim::CheckpointPolicy& policy = report.answer.input.checkpoint;
   const sim::CampaignResult& result = report.answer.result;
@@ -97,7 +83,7 @@ Json body_of_campaign(const CampaignReport& report) {
           {"checkpoint", checkpoint_of_campaign(report)},
           {"spare_nodes", answer.input.spare_nodes},
           {"spares", points_of_campaign(answer.spares, "spare_nodes")},
-          {"finish_by", finish_of_campaign(answer.finish)},
+          {"finish_by", finish_object<Json>(answer.finish)},
           {"start", report.start ? Json(model::date_text(*report.start)) : Json(nullptr)},
           {"phases", phases},
           {"seeds", answer.input.seeds},

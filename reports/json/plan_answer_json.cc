@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "reports/json/detail/campaign_parts.h"
 #include "reports/json/detail/rows_csv.h"
@@ -140,7 +141,8 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                  {"complete", option.search.complete},
                  {"removed", removed_of(option.search)}}},
                {"plans", std::move(plans)},
-               {"edge", std::move(edge)}};
+               {"edge", std::move(edge)},
+               {"finish_by", finish_object<Json>(option.finish)}};
   if (!place) {
     json["no_plan_because"] = why_empty(option);
     return json;
@@ -163,6 +165,14 @@ Json cluster_options_of(const sim::PlanAnswer& answer) {
   for (const std::size_t i : answer.empty)
     cluster_options.push_back(cluster_option_of(answer, answer.options[i], std::nullopt));
   return cluster_options;
+}
+
+// Returns the option to take, null where none has a plan.
+Json recommendation_of(const sim::PlanAnswer& answer) {
+  if (answer.order.empty()) return nullptr;
+  return {{"rank", answer.recommended + 1},
+          {"within_limits", sim::within(answer.best(answer.recommended).cost, answer.limits)},
+          {"words", recommendation(answer)}};
 }
 
 // Returns the ranks of the contenders other than the most probable: on its cluster with its profile, or on others.
@@ -218,7 +228,8 @@ std::string plan_json(const sim::PlanAnswer& answer) {
                          {"verdict", verdict_of(answer)},
                          {"sites", cluster_options_of(answer)},
                          {"flips", break_evens_of(answer)},
-                         {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))}});
+                         {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))},
+                         {"recommendation", recommendation_of(answer)}});
 }
 
 std::string plan_csv(const sim::PlanAnswer& answer) {
@@ -226,13 +237,16 @@ std::string plan_csv(const sim::PlanAnswer& answer) {
   for (const Json& site : cluster_options_of(answer)) {
     Json head = Json::object();
     for (const char* key : {"cluster", "gpus", "profile", "stack", "no_plan_because"}) head[key] = site[key];
-    if (site["plans"].empty()) rows.push_back(head);
-    for (std::size_t place = 0; place < site["plans"].size(); ++place) {
-      Json& row = rows.emplace_back(head);
-      row["cluster_rank"] = site["rank"];
-      row["plan_rank"] = place + 1;
-      row.update(site["plans"][place]);
-      row["plan"] = searched_keys(row["plan"]);
+    if (site["plans"].empty() && site["edge"].empty()) rows.push_back(head);
+    for (const char* list : {"plans", "edge"}) {
+      for (std::size_t place = 0; place < site[list].size(); ++place) {
+        Json& row = rows.emplace_back(head);
+        row["cluster_rank"] = site["rank"];
+        row["plan_rank"] = list == std::string_view("edge") ? Json(nullptr) : Json(place + 1);
+        row.update(site[list][place]);
+        row["plan"] = searched_keys(row["plan"]);
+        row["finish_by"] = {{"gpus", site["finish_by"].is_null() ? Json(nullptr) : site["finish_by"]["gpus"]}};
+      }
     }
   }
   return csv_of_rows(rows);

@@ -1,10 +1,8 @@
 #include "sim/search/cluster_option.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <memory>
 #include <ranges>
@@ -30,9 +28,7 @@ using model::ErrorKind;
 using model::Precision;
 using model::Result;
 
-bool same_choice(const ClusterChoice& a, const ClusterChoice& b) {
-  return a.cluster == b.cluster && a.profile == b.profile && a.gpus == b.gpus;
-}
+constexpr const char* price_key = "run.price_usd_per_gpu_hour";
 
 // Returns the recipe's plan for this cluster. Keys from options of the command line have the place "--set".
 Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
@@ -41,6 +37,10 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
   if (!choice.cluster.empty()) changes.push_back("cluster.topology=" + model::toml_string(choice.cluster));
   if (choice.gpus > 0) changes.push_back(fmt::format("cluster.gpus={}", choice.gpus));
   if (!choice.profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(choice.profile));
+  if (choice.usd_per_gpu_hour) {
+    changes.push_back(fmt::format("{}={}", price_key, *choice.usd_per_gpu_hour));
+    changes.emplace_back("run.ownership=rent");
+  }
   changes.insert(changes.end(), overrides.begin(), overrides.end());
   auto plan = model::read_plan(recipe.text, recipe.path, changes);
   if (plan) return plan;
@@ -49,7 +49,7 @@ Result<model::Plan> plan_of(const Recipe& recipe, const ClusterChoice& choice,
     if (error.key == key && error.line == 0 && !given) error = Error{ErrorKind::input, what, "", 0, option, hint};
   };
   missing("cluster.topology", !choice.cluster.empty(), "--cluster", "no cluster is named",
-          "give --cluster NAME[,NAME...]");
+          "give --cluster NAME[,NAME...], or --offer NAME:GPUS@USD_PER_GPU_HOUR");
   missing("cluster.gpus", choice.gpus > 0, "--gpus", "no number of GPUs is given", "give --gpus N[,N...]");
   return tl::unexpected(error);
 }
@@ -78,9 +78,9 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
 }
 
 model::Error placed(model::Error error, const ClusterChoice& choice) {
-  if (error.key == "cluster.gpus" && choice.gpus > 0) error.file = "--gpus";
+  if (error.key == "cluster.gpus" && choice.gpus > 0) error.file = choice.offered ? "--offer" : "--gpus";
   const bool cluster = error.key == "cluster.topology" || error.key == "cluster.profile";
-  if (cluster && !choice.cluster.empty()) error.file = "--cluster";
+  if (cluster && !choice.cluster.empty()) error.file = choice.offered ? "--offer" : "--cluster";
   return error;
 }
 
@@ -169,61 +169,7 @@ void keep(std::vector<RankedPlan>& plans, std::size_t most) {
   if (plans.size() > most) plans.erase(plans.begin() + static_cast<std::ptrdiff_t>(most), plans.end());
 }
 
-// Parses NAME[@GPUS][:PROFILE]; gpus is 0 where no size is named.
-Result<ClusterChoice> choice_of(const std::string& text) {
-  const auto refuse = [&] {
-    return model::wrong_input("--cluster", fmt::format("'{}' is not NAME[@GPUS][:PROFILE]", text),
-                              "for example --cluster h800-rail-fat-tree,h100-dgx@1024:h100-torch");
-  };
-  ClusterChoice choice;
-  const std::size_t colon = text.rfind(':');
-  choice.cluster = text.substr(0, colon);
-  if (colon != std::string::npos) choice.profile = text.substr(colon + 1);
-  if (colon != std::string::npos && choice.profile.empty()) return refuse();
-  const std::size_t at = choice.cluster.rfind('@');
-  const bool sized = at != std::string::npos && choice.cluster.find('/', at) == std::string::npos;
-  if (sized) {
-    const std::string size = choice.cluster.substr(at + 1);
-    const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), choice.gpus);
-    if (error != std::errc() || end != size.data() + size.size() || choice.gpus < 1) return refuse();
-    choice.cluster.resize(at);
-  }
-  if (choice.cluster.empty()) return refuse();
-  return choice;
-}
-
-// Returns the sizes of a cluster: its own, or all of `gpus`.
-Result<std::vector<std::int64_t>> sizes_of(const ClusterChoice& choice, const std::vector<std::int64_t>& gpus) {
-  if (choice.gpus == 0) return gpus.empty() ? std::vector<std::int64_t>{0} : gpus;
-  if (!gpus.empty() && std::ranges::find(gpus, choice.gpus) == gpus.end())
-    return model::wrong_input(
-        "--cluster", fmt::format("{}@{} contradicts --gpus {}", choice.cluster, choice.gpus, fmt::join(gpus, ",")),
-        "leave --gpus out, or give it that size too");
-  return std::vector{choice.gpus};
-}
-
 }  // namespace
-
-Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
-                                                   const std::vector<std::int64_t>& gpus) {
-  std::vector<ClusterChoice> choices;
-  for (const std::int64_t size : gpus)
-    if (size < 1)
-      return model::wrong_input("--gpus", fmt::format("{} GPUs train nothing", size),
-                                "give numbers from 1 on: --gpus 1024,2048");
-  std::vector<ClusterChoice> named;
-  for (const std::string& text : clusters) named.push_back(TRY(choice_of(text)));
-  if (named.empty()) named.emplace_back();
-  for (ClusterChoice choice : named) {
-    for (const std::int64_t size : TRY(sizes_of(choice, gpus))) {
-      choice.gpus = size;
-      const bool fresh =
-          std::ranges::none_of(choices, [&](const ClusterChoice& known) { return same_choice(known, choice); });
-      if (fresh) choices.push_back(choice);
-    }
-  }
-  return choices;
-}
 
 Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& choice,
                                   const std::vector<std::string>& overrides, const LoadInputs& load) {
@@ -241,6 +187,7 @@ Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoice& cho
   option.inputs.tables = std::make_shared<ScheduleTables>();
   option.cluster = option.inputs.cluster.name;
   option.gpus = plan->cluster.gpus;
+  option.offered_usd = choice.usd_per_gpu_hour;
   return option;
 }
 
@@ -304,7 +251,10 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
 model::Known<model::HourlyPrice> price_of(const ClusterOption& option) {
   const model::Plan& plan = option.inputs.plan;
   const bool owned = plan.run.ownership == "purchase";
-  return owned ? model::purchase_price(plan, option.inputs.cluster) : model::rent_price(plan, option.inputs.cluster);
+  auto price =
+      owned ? model::purchase_price(plan, option.inputs.cluster) : model::rent_price(plan, option.inputs.cluster);
+  if (option.offered_usd && price.value) price.value->source = "offered";
+  return price;
 }
 
 bool asked(const model::Plan& plan, const char* key) {
@@ -328,7 +278,7 @@ std::vector<std::string> forget_cluster(model::Plan& plan) {
   forget("cluster.placement", plan.cluster.placement);
   forget("cluster.domain_gpus", plan.cluster.domain_gpus);
   forget("cluster.host_speed", plan.cluster.host_speed);
-  forget("run.price_usd_per_gpu_hour", plan.run.price_usd_per_gpu_hour);
+  forget(price_key, plan.run.price_usd_per_gpu_hour);
   return forgotten;
 }
 

@@ -12,25 +12,15 @@
 #include "model/economics/ownership.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
+#include "sim/goodput/campaign_answer.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/campaign_risk.h"
+#include "sim/search/cluster_choice.h"
 #include "sim/search/ranking.h"
 #include "sim/search/recipe.h"
 #include "sim/search/search.h"
 
 namespace plumbline::sim {
-
-// A cluster to search. An empty cluster and 0 GPUs mean those of the plan.
-struct ClusterChoice {
-  std::string cluster;  // name of a topology, or a file
-  std::string profile;  // cost profile; empty: the cluster's own
-  std::int64_t gpus = 0;
-};
-
-// Returns every cluster with every number of GPUs, clusters first, each choice once. A cluster may name its own size
-// and its cost profile: "h100-dgx@1024:h100-torch". Such a size must be among `gpus`, where there are any.
-model::Result<std::vector<ClusterChoice>> cluster_choices(const std::vector<std::string>& clusters,
-                                                          const std::vector<std::int64_t>& gpus);
 
 struct RankedPlan {
   model::Plan plan;
@@ -42,14 +32,16 @@ struct RankedPlan {
 struct ClusterOption {
   std::string cluster;
   std::int64_t gpus = 0;
-  Inputs inputs;                   // its plan gives what is not searched
-  std::vector<std::string> notes;  // changes made for this cluster, and warnings of its predictions
+  std::optional<double> offered_usd;  // price of a GPU-hour that was offered
+  Inputs inputs;                      // its plan gives what is not searched
+  std::vector<std::string> notes;     // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
   SearchResult search;
   std::vector<RankedPlan> plans;     // those that fit with search.min_fit, fastest first
   std::vector<RankedPlan> edge;      // faster ones that fit with less, but at least with hardly_fits, fastest first
   std::vector<double> best_with;     // probabilities_best() of the plans
   std::optional<CampaignRisk> risk;  // of the first plan, where it has tokens and rates of failures are known
+  std::optional<FinishBy> finish;    // of the first plan with a risk, where there is a deadline
 };
 
 // Reads the model, topology and profile that a plan names.

@@ -1,6 +1,7 @@
 #include "sim/search/plan_answer.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sim/search/campaign_risk.h"
@@ -41,6 +42,25 @@ std::vector<BreakEven> break_evens_among(const PlanAnswer& answer, const Alterna
   return break_evens(winner, alternatives, same, options);
 }
 
+// Returns by what factor a plan exceeds its worst limit; infinite where days or USD are not known.
+double over_limits(const PlanCost& cost, const Limits& limits) {
+  const auto over = [](const std::optional<double>& value, const std::optional<double>& limit) {
+    constexpr double unknown_amount = std::numeric_limits<double>::infinity();
+    return !limit ? 0 : value ? *value / *limit : unknown_amount;
+  };
+  return std::max(over(cost.days, limits.days), over(cost.usd, limits.usd));
+}
+
+std::size_t recommended_place(const PlanAnswer& answer) {
+  if (answer.order.empty() || answer.verdict.winner || within(answer.best(0).cost, answer.limits))
+    return answer.verdict.winner.value_or(0);
+  const auto over = [&](std::size_t place) { return over_limits(answer.best(place).cost, answer.limits); };
+  std::size_t nearest = 0;
+  for (std::size_t place = 1; place < answer.order.size(); ++place)
+    if (over(place) < over(nearest)) nearest = place;
+  return nearest;
+}
+
 }  // namespace
 
 void rank(PlanAnswer& answer) {
@@ -66,6 +86,7 @@ void rank(PlanAnswer& answer) {
     if (!best.empty()) answer.best_with.push_back(best[i]);
   }
   answer.verdict = verdict(answer.best_with);
+  answer.recommended = recommended_place(answer);
 }
 
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped) {
@@ -111,6 +132,32 @@ model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campai
     if (!rates) return tl::unexpected(rates.error());
     option.risk = TRY(campaign_risk(inputs, best.result, best.cost, tasks));
     option.risk->rates = *rates;
+  }
+  return {};
+}
+
+model::Result<void> find_fewest_gpus(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
+                                     const PredictStep& predict, Tasks& tasks) {
+  if (!answer.limits.days) return {};
+  CampaignOptions options;
+  options.finish_days = answer.limits.days;
+  options.tasks = &tasks;
+  for (const std::size_t place : answer.order) {
+    ClusterOption& option = answer.options[place];
+    if (!option.risk) continue;
+    const RankedPlan& best = option.plans.front();
+    const auto on_gpus = [&](std::int64_t gpus) -> model::Result<Inputs> {
+      model::Plan plan = best.plan;
+      plan.cluster.gpus = gpus;
+      auto inputs = TRY(load(plan));
+      TRY(add_campaign(inputs));
+      return inputs;
+    };
+    Inputs inputs = inputs_of(option, best);
+    TRY(add_campaign(inputs));
+    auto found = campaign_answer(inputs, best.result, options, predict, on_gpus);
+    if (!found && found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
+    if (found) option.finish = std::move(found->finish);
   }
   return {};
 }

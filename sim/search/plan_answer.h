@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/goodput/campaign_answer.h"
 #include "sim/search/break_even.h"
 #include "sim/search/cluster_option.h"
 #include "sim/search/ranking.h"
@@ -37,13 +38,16 @@ struct PlanAnswer {
   std::vector<std::optional<bool>> dominated;  // in the order of `order`
   std::vector<double> best_with;               // probabilities_best(), in the order of `order`
   Verdict verdict;                             // of `best_with`: its positions are those of `order`
+  // The position in `order` of the option to take: the winner, else the first; where nothing is within the limits, that
+  // which exceeds its worst one the least.
+  std::size_t recommended = 0;
   std::vector<BreakEvenSection> break_evens;
 
   const ClusterOption& first() const { return options[order.front()]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
 };
 
-// Fills order, empty, dominated, best_with and verdict, and `best_with` of each option.
+// Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option.
 void rank(PlanAnswer& answer);
 
 // Fills answer.break_evens: the first option's best plan against its next plans, and against the next options. Requires
@@ -59,5 +63,11 @@ using AddCampaign = std::function<model::Result<std::string>(Inputs& inputs)>;
 // Fills the risk of each option with a plan that has tokens. A cluster without known rates of failures has none.
 // Requires a ranked answer. Errors: input errors of the campaign's keys, and those of run_campaign().
 model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campaign, Tasks& tasks);
+
+// Fills the fewest GPUs of each option with a risk whose campaigns end by the deadline, with the degrees of its first
+// plan, as campaign_answer() finds them; none where that cannot be asked. `load` reads the plan on other GPUs. Errors:
+// as of find_risks().
+model::Result<void> find_fewest_gpus(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
+                                     const PredictStep& predict, Tasks& tasks);
 
 }  // namespace plumbline::sim

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "model/result/prediction_interval.h"
+#include "reports/json/document.h"
 #include "sim/campaign/campaign_data.h"
+#include "sim/goodput/campaign_answer.h"
 
 namespace plumbline::reports {
 
@@ -19,6 +22,22 @@ Json quantile_object(const model::Quantiles& quantiles, double factor = 1) {
   return {{"p10", finite_or_null<Json>(quantiles.p10 * factor)},
           {"p50", finite_or_null<Json>(quantiles.p50 * factor)},
           {"p90", finite_or_null<Json>(quantiles.p90 * factor)}};
+}
+
+// Returns the fewest GPUs by a date and the numbers that were tried; null where nobody asked.
+template <class Json>
+Json finish_object(const std::optional<sim::FinishBy>& finish) {
+  if (!finish) return nullptr;
+  Json tried = Json::array();
+  for (const sim::CampaignOnGpus& on : finish->tried) {
+    const bool ran = on.reason.empty();
+    tried.push_back({{"gpus", on.gpus},
+                     {"step_s", ran ? Json(on.step_s) : Json(nullptr)},
+                     {"days", ran ? quantile_object<Json>(on.days) : Json(nullptr)},
+                     {"in_time", ran ? Json(on.in_time) : Json(nullptr)},
+                     {"reason", text_or_null<Json>(on.reason)}});
+  }
+  return {{"days", finish->days}, {"gpus", finish->gpus ? Json(*finish->gpus) : Json(nullptr)}, {"tried", tried}};
 }
 
 template <class Json>

@@ -59,31 +59,6 @@ std::string choice_words(const sim::PlanAnswer& answer) {
   return fmt::format("{}", fmt::join(sentences, " "));
 }
 
-// Returns the interval of the first plan and the probabilities of its limits.
-std::string lead_words(const sim::PlanAnswer& answer) {
-  const sim::PlanCost& cost = answer.best(0).cost;
-  const auto& interval = answer.best(0).result.interval;
-  if (!interval) return "";
-  std::string words =
-      fmt::format("{}, plan 1: a step of {}, in eight of ten cases {}", option_name(answer, answer.first()),
-                  duration(cost.step_s), span(duration(interval->time_s.p10), duration(interval->time_s.p90)));
-  if (const auto& days = interval->days)
-    words += fmt::format("; {} days ({})", number(days->p50), span(number(days->p10), number(days->p90)));
-  if (const auto& usd = interval->cost_usd)
-    words += fmt::format("; {} USD ({})", scaled(usd->p50), span(scaled(usd->p10), scaled(usd->p90)));
-  words += fmt::format("; it fits in memory with {}", chance(interval->fits_probability));
-  if (answer.best_with.size() > 1)
-    words += fmt::format("; {} of {} with {}", objective_words(answer.objective), answer.order.size(),
-                         chance(answer.best_with.front()));
-  const auto add = [&](const char* name, const sim::Limits& limits) {
-    if (limits.any())
-      words += fmt::format("; the {} holds with {}", name, chance(sim::probability_within(cost, limits)));
-  };
-  add("deadline", {.days = answer.limits.days});
-  add("budget", {.usd = answer.limits.usd});
-  return words + ".";
-}
-
 std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Choice", style) + paragraph(choice_words(answer));
   const std::string& stack = answer.first().inputs.profile.stack();
@@ -138,42 +113,29 @@ std::string notes_text(const sim::PlanAnswer& answer, Style style) {
 constexpr std::size_t most_rules = 6;  // per option
 
 std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
-  const bool money = answer.objective == sim::Objective::cost;
-  const char* unit = money ? "USD" : answer.objective == sim::Objective::time ? "days" : "GPU-hours";
-  const char* of_step = answer.objective == sim::Objective::time ? "seconds of a step" : "GPU-seconds of a step";
-  const sim::Limits& limits = answer.limits;
-  Table table(columns_of(fmt::format("> | cluster | >{} | >10-90 % | >+- | >best with | {}{}>measured",
-                                     answer.has_tokens ? unit : of_step, limits.days ? ">in time with | " : "",
-                                     limits.usd ? ">in budget with | " : "")));
-  const auto text = [&](double value) { return money ? scaled(value) : number(value); };
-  std::string families;
-  for (std::size_t i = 0; i < answer.order.size(); ++i) {
-    const sim::ClusterOption& option = answer.options[answer.order[i]];
-    const auto value = sim::measure(answer.best(i).cost, answer.objective);
-    const auto range = objective_interval(answer.best(i), answer.objective);
-    std::vector<std::string> cells = {fmt::format("{}", i + 1),
-                                      option_name(answer, option),
-                                      value ? text(*value) : "-",
-                                      range ? span(text(range->p10), text(range->p90)) : "-",
-                                      range ? percent(range->half_width()) : "-",
-                                      answer.best_with.empty() ? "-" : chance(answer.best_with[i])};
-    const sim::PlanCost& cost = answer.best(i).cost;
-    if (limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = limits.days})));
-    if (limits.usd) cells.push_back(chance(sim::probability_within(cost, {.usd = limits.usd})));
-    cells.push_back(percent(measured_share(answer.best(i).result)));
-    table.add(std::move(cells));
-    families +=
-        paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(answer, option), family_words(answer.best(i).result)));
-  }
-  return heading("How sure", style) + table.to_string() + "\n" +
-         paragraph(fmt::format(
-             "10-90 %: eight of ten cases; +-: half of that over its middle; best with: the share of draws in which it "
-             "is the best of all that are within the limits and fit; from {:.0f} % on it is called so. Errors that "
-             "plans share are drawn once for all of them. measured: share of the step that rests on measured, fitted "
-             "or "
-             "published constants. By family, with their shares of the step:",
-             sim::sure_enough * 100)) +
-         families;
+  std::string text =
+      heading("How sure", style) +
+      paragraph(fmt::format(
+          "Ranges are eight of ten cases. Best with: the share of draws in which it is the best of all that are within "
+          "the limits and fit; from {:.0f} % on it is called so. Errors that plans share are drawn once for all of "
+          "them. "
+          "Measured: the share of the step that rests on measured, fitted or published constants, by family with their "
+          "shares of the step:",
+          sim::sure_enough * 100));
+  for (std::size_t i = 0; i < answer.order.size(); ++i)
+    text += paragraph(fmt::format("{}. {}: {}.", i + 1, option_name(answer, answer.options[answer.order[i]]),
+                                  family_words(answer.best(i).result)));
+  return text;
+}
+
+std::string price_words(const sim::ClusterOption& option) {
+  const auto price = sim::price_of(option);
+  if (!price.value) return fmt::format("{}: no price known: {}.", option.cluster, price.missing);
+  const std::string usd = fixed(price.value->value, 2);
+  if (option.offered_usd) return fmt::format("{}: {} USD, offered.", option.cluster, usd);
+  return fmt::format("{}: {} USD ({} to {}), {}, {}: {}.", option.cluster, usd, fixed(price.value->low, 2),
+                     fixed(price.value->high, 2), option.inputs.plan.run.ownership, model::to_string(price.value->kind),
+                     price.value->source);
 }
 
 std::string prices_text(const sim::PlanAnswer& answer, Style style) {
@@ -181,12 +143,7 @@ std::string prices_text(const sim::PlanAnswer& answer, Style style) {
   std::vector<std::string> listed;
   for (const std::size_t i : answer.order) {
     const sim::ClusterOption& option = answer.options[i];
-    const auto price = sim::price_of(option);
-    const std::string words = price.value ? fmt::format("{}: {} USD ({} to {}), {}, {}: {}.", option.cluster,
-                                                        fixed(price.value->value, 2), fixed(price.value->low, 2),
-                                                        fixed(price.value->high, 2), option.inputs.plan.run.ownership,
-                                                        model::to_string(price.value->kind), price.value->source)
-                                          : fmt::format("{}: no price known: {}.", option.cluster, price.missing);
+    const std::string words = price_words(option);
     if (std::ranges::find(listed, words) != listed.end()) continue;
     listed.push_back(words);
     text += paragraph(words);
@@ -228,11 +185,10 @@ std::string plan_text(const sim::PlanAnswer& answer, bool color) {
       text += paragraph(fmt::format("{}: no plan: {}.", option_name(answer, option), why_empty(option)));
     return text + search_text(answer, style) + notes_text(answer, style);
   }
-  if (const std::string lead = lead_words(answer); !lead.empty()) text += paragraph(lead);
-  if (answer.options.size() > 1) text += options_table(answer, style);
-  return text + plans_table(answer, style) + verdict_text(answer, style) + break_evens_text(answer, style) +
-         certainty_text(answer, style) + prices_text(answer, style) + search_text(answer, style) +
-         notes_text(answer, style);
+  for (const std::string& sentence : recommendation(answer)) text += paragraph(sentence);
+  return text + options_table(answer, style) + plans_table(answer, style) + verdict_text(answer, style) +
+         break_evens_text(answer, style) + certainty_text(answer, style) + prices_text(answer, style) +
+         search_text(answer, style) + notes_text(answer, style);
 }
 
 }  // namespace plumbline::reports

@@ -1,6 +1,7 @@
 // The output of `plumbline plan`.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,15 +16,25 @@ std::string plan_json(const sim::PlanAnswer& answer);
 std::string plan_csv(const sim::PlanAnswer& answer);  // a row for each plan; for a cluster without one, why
 std::string plan_svg(const sim::PlanAnswer& answer);  // days against USD; needs an option with both
 
-// Tables, each followed by why every row ranks below the one above. They need a ranked answer with a plan.
+// Tables, each followed by why every row ranks below the one above. They need a ranked answer with a plan. Below that
+// of the cluster options stands what of each does not fit into 80 columns.
 std::string options_table(const sim::PlanAnswer& answer, Style style);
 std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the first option, and those at its edge
 
 std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 GPUs"
 
-// Returns the same with the cost profile, "h100-dgx, 2,048 GPUs by h100-torch", where another option of the answer has
-// that cluster and size.
+// Returns the same with the cost profile, "h100-dgx, 2,048 GPUs by h100-torch", or with the offered price, where
+// another option of the answer has that cluster and size with another one.
 std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption& option);
+// Returns the degrees and settings of a plan as one cell: "t 8s, p 16, e 64, 1f1b, ZeRO 1, mb 1"; degrees of 1 and what
+// is off are left out.
+std::string plan_words(const sim::RankedPlan& row);
+// Returns the offer to take in sentences: with which plan, what it takes and how sure that is; by what the next best
+// loses; what would overturn the choice. Where nothing meets the limits it is the nearest one, with what it lacks.
+// Needs a ranked answer with a plan.
+std::vector<std::string> recommendation(const sim::PlanAnswer& answer);
+// Returns what the best plan at a place of the ranking takes, by its steps and with failures, in one paragraph.
+std::string option_words(const sim::PlanAnswer& answer, std::size_t place);
 // Returns the interval of what the objective measures (sim::measure()).
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective);
 std::string chance(std::optional<double> probability);  // "46 %", "> 99 %", "-"

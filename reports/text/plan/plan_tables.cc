@@ -64,8 +64,8 @@ std::string throughput(const sim::RankedPlan& row) {
 
 std::string utilization(const sim::RankedPlan& row) { return percent(model::middle_step(row.result).mfu); }
 
-// Returns the degrees and settings of a plan as one cell: "t 8s, p 16, e 64, 1f1b, ZeRO 1, mb 1"; degrees of 1 and what
-// is off are left out.
+}  // namespace
+
 std::string plan_words(const sim::RankedPlan& row) {
   const model::Plan& plan = row.plan;
   const auto& degrees = plan.parallelism;
@@ -87,11 +87,13 @@ std::string plan_words(const sim::RankedPlan& row) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+namespace {
+
 std::vector<Column> wide_columns(const sim::Limits& limits) {
   return columns_of(
       fmt::format(">t | >c | >p | >e | >data | schedule | >ZeRO | >mb | recompute | >SMs | >step | >10-90 % | >MFU | "
                   ">tokens/s/GPU | >best with | {}{}>days | >GPU-hours | >USD | >memory | >fits with | >+ | >twins",
-                  limits.days ? ">deadline holds with | " : "", limits.usd ? ">budget holds with | " : ""));
+                  limits.days ? ">in time with | " : "", limits.usd ? ">in budget with | " : ""));
 }
 
 std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limits& limits,
@@ -158,34 +160,49 @@ double over_best(const sim::PlanAnswer& answer, std::size_t place) {
   return best && value ? *value / *best - 1 : 0;
 }
 
-// One block of 80 columns: what is ranked by, what it takes and what it yields.
+// One block of 80 columns: what is ranked by, what it takes and what it yields; option_words() has the rest.
 Table narrow_options(const sim::PlanAnswer& answer) {
   const bool hours = answer.objective == sim::Objective::gpu_hours;
   const std::string run = !answer.has_tokens ? ">step" : hours ? ">days | >GPU-hours" : ">days | >USD";
-  Table table(columns_of("> | cluster | profile | >GPUs | " + run + " | >MFU | >tokens /s/GPU"));
+  Table table(columns_of(fmt::format("> | cluster | >GPUs | {} | >MFU | >tokens /s/GPU{} | >fits with", run,
+                                     answer.limits.days ? " | >in time with" : "")));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
     const sim::PlanCost& cost = row.cost;
-    std::vector<std::string> cells = {count(static_cast<std::int64_t>(i) + 1), option.cluster,
-                                      option.inputs.profile.name(), count(option.gpus)};
+    std::vector<std::string> cells = {count(static_cast<std::int64_t>(i) + 1), option.cluster, count(option.gpus)};
     if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
     if (answer.has_tokens) cells.push_back(optional_number(cost.days));
     if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
     if (answer.has_tokens && !hours) cells.push_back(cost.usd ? scaled(*cost.usd) : "-");
-    table.add(with(std::move(cells), {utilization(row), throughput(row)}));
+    cells.insert(cells.end(), {utilization(row), throughput(row)});
+    if (answer.limits.days) cells.push_back(chance(sim::probability_within(cost, {.days = answer.limits.days})));
+    cells.push_back(row.result.interval ? chance(row.result.interval->fits_probability) : "-");
+    table.add(std::move(cells));
   }
   return table;
 }
 
+// Returns what failures make of the training, and the fewest GPUs that end by the deadline.
+std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
+  const auto& risk = option.risk;
+  const bool ends = option.finish && option.finish->gpus;
+  return {risk ? number(risk->result.hours_between_failures) : "-", risk && risk->days ? number(risk->days->p50) : "-",
+          risk && risk->usd ? scaled(risk->usd->p50) : "-", ends ? count(*option.finish->gpus) : "-"};
+}
+
 Table wide_options(const sim::PlanAnswer& answer) {
-  Table table(with(columns_of("> | cluster | profile | >measured | >GPUs"), wide_columns(answer.limits)));
+  Table table(
+      with(with(columns_of("> | cluster | profile | >measured | >GPUs"), wide_columns(answer.limits)),
+           columns_of(">hours to a failure | >days with failures | >USD with failures | >fewest GPUs in time")));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
-    table.add(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
-                    percent(measured_share(row.result)), count(option.gpus)},
-                   wide_cells(row, answer.limits, at(answer.best_with, i), over_best(answer, i))));
+    const auto cells = wide_cells(row, answer.limits, at(answer.best_with, i), over_best(answer, i));
+    table.add(with(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
+                         percent(measured_share(row.result)), count(option.gpus)},
+                        cells),
+                   failure_cells(option)));
   }
   return table;
 }
@@ -238,7 +255,9 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Clusters, each with its best plan", style) +
                      (wide ? wide_options(answer) : narrow_options(answer)).to_string() + "\n" +
                      remark_sentence(answer);
-  for (std::size_t i = 1; i < answer.order.size(); ++i) {
+  for (std::size_t i = 0; i < answer.order.size(); ++i) {
+    if (!wide) text += paragraph(fmt::format("{}. {}", i + 1, option_words(answer, i)));
+    if (i == 0) continue;
     const sim::ClusterOption& above = answer.options[answer.order[i - 1]];
     const std::string reason = reason_between(above, answer.options[answer.order[i]], answer.objective);
     text += paragraph(fmt::format("{} against {}: {}.", i + 1, i, reason));
@@ -256,8 +275,8 @@ std::string plans_table(const sim::PlanAnswer& answer, Style style) {
       heading("Plans on " + option_name(answer, option), style) +
       (wide ? wide_plans(option, answer.limits) : narrow_plans(option)).to_string() + "\n" +
       paragraph(fmt::format("t tensor (s: with sequence parallelism), c context, p pipeline, e expert degree; mb: "
-                            "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons "
-                            "below are those of the components{}.",
+                            "sequences of a micro-batch; SMs: of communication; +: slower than the first. Reasons are "
+                            "seconds of the components, and what the middle has beyond them{}.",
                             wide ? "; 10-90 % and the range of USD: eight of ten cases"
                                  : "; days, USD, memory and every degree: --wide"));
   for (std::size_t i = 1; i < option.plans.size(); ++i)

@@ -67,6 +67,16 @@ std::string family_of_constant(std::string_view constant) {
   return found == families.end() ? other_constants : std::string(found->name);
 }
 
+// Returns why a step takes longer in the middle: by changes of its components, and of what the middle has beyond them,
+// so that the reasons add up to the difference by which plans are ordered.
+std::string step_reasons(const sim::RankedPlan& above, const sim::RankedPlan& row) {
+  model::Waterfall parts = model::waterfall(above.result.step, row.result.step);
+  parts.rows.push_back({"beyond the components", above.cost.step_s - parts.from_s, row.cost.step_s - parts.to_s});
+  parts.from_s = above.cost.step_s;
+  parts.to_s = row.cost.step_s;
+  return model::main_reasons(parts);
+}
+
 bool rests_on_measurement(model::Evidence kind) {
   return kind != model::Evidence::datasheet && kind != model::Evidence::assumed;
 }
@@ -81,8 +91,16 @@ std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption&
   const auto alike = [&](const sim::ClusterOption& other) {
     return other.cluster == option.cluster && other.gpus == option.gpus;
   };
-  const std::string name = option_name(option);
-  return std::ranges::count_if(answer.options, alike) > 1 ? name + " by " + option.inputs.profile.name() : name;
+  const auto differs = [&](auto field) {
+    return std::ranges::any_of(
+        answer.options, [&](const sim::ClusterOption& other) { return alike(other) && field(other) != field(option); });
+  };
+  std::string name = option_name(option);
+  if (differs([](const sim::ClusterOption& other) { return other.inputs.profile.name(); }))
+    name += " by " + option.inputs.profile.name();
+  if (option.offered_usd && differs([](const sim::ClusterOption& other) { return other.offered_usd; }))
+    name += fmt::format(" at {} USD", fixed(*option.offered_usd, 2));
+  return name;
 }
 
 std::optional<model::Quantiles> objective_interval(const sim::RankedPlan& row, sim::Objective objective) {
@@ -166,7 +184,7 @@ std::string family_words(const model::StepResult& result) {
 }
 
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row) {
-  const std::string why = model::main_reasons(model::waterfall(above.result.step, row.result.step));
+  const std::string why = step_reasons(above, row);
   const std::string slower = signed_percent(row.cost.step_s / above.cost.step_s - 1);
   const auto surely = sim::probability_better(above.cost, row.cost, sim::Objective::time);
   return fmt::format("{}{}: {}", slower, surely ? fmt::format(", worse with {}", chance(surely)) : "",
@@ -180,7 +198,7 @@ std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOp
   const auto now = sim::price_of(option).value, then = sim::price_of(above).value;
   if (objective == sim::Objective::cost && now && then)
     add_difference(parts, "price", now->value, then->value, "USD a GPU-hour");
-  const std::string why = model::main_reasons(model::waterfall(first.result.step, row.result.step));
+  const std::string why = step_reasons(first, row);
   if (!why.empty()) parts.push_back("step: " + why);
   return fmt::format("{}", fmt::join(parts, "; "));
 }

@@ -120,6 +120,14 @@ TEST(PlanAnswer, ReasonsHaveTheirProbability) {
   EXPECT_THAT(reports::reason_on_option(rows[0], undrawn), HasSubstr("+0.5 %: "));
 }
 
+// By its components the second is 0.1 s faster, in the middle 0.2 s slower: 0.3 s are beyond the components.
+TEST(PlanAnswer, ReasonsAddUpToTheDifferenceOfTheMiddles) {
+  const RankedPlan above = row(8, 40, 5e6, "far");
+  RankedPlan slower = row(8.2, 41, 5e6, "far");
+  slower.result.step.time_s = 7.9;
+  EXPECT_THAT(reports::reason_on_option(above, slower), HasSubstr(": beyond the components +0.30 s ("));
+}
+
 TEST(PlanAnswer, ProbabilitiesAndIntervalsInWords) {
   EXPECT_EQ(reports::chance(0.456), "46 %");
   EXPECT_EQ(reports::chance(0.001), "< 1 %");
@@ -138,14 +146,66 @@ TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
   rank(answer);
   EXPECT_FALSE(answer.verdict.winner);
   const std::string text = reports::plan_text(answer, false);
-  for (const char* part : {"far, 2,048 GPUs, plan 1: a step of", "the shortest time of 2 with",
-                           "the deadline holds with", "No winner: nothing has the shortest time with 80 % or more",
-                           "in other draws nothing is within", "deadline holds with", "best with"})
+  for (const char* part :
+       {"Recommended is far, 2,048 GPUs with ", "8.000 s a step", "in time with", "the best with",
+        "No winner: nothing has the shortest time with 80 % or more", "in other draws nothing is within", "best with"})
     EXPECT_THAT(words_of(text), HasSubstr(part)) << text;
   const json verdict = json::parse(reports::plan_json(answer))["verdict"];
   EXPECT_EQ(verdict["winner"], nullptr);
   EXPECT_EQ(verdict["indistinguishable"], json({2}));
   EXPECT_EQ(verdict["ties"], json::array());
+}
+
+// 50 over 40 days is 25 % longer, 4 M over 5 M USD 20 % cheaper.
+TEST(PlanAnswer, RecommendsTheWinnerWithTheNextBestAndWhatOverturnsIt) {
+  PlanAnswer answer = example_answer();
+  answer.options[2].finish = FinishBy{.days = 60, .tried = {}, .gpus = 1024};
+  rank(answer);
+  answer.break_evens.push_back({true,
+                                {1},
+                                {{BreakEvenQuantity::gemm_rate, 0.25, 0, std::nullopt},
+                                 {BreakEvenQuantity::nic_bandwidth, 0.5, 0, std::nullopt},
+                                 {BreakEvenQuantity::price, std::nullopt, 0, std::nullopt}}});
+  const std::string plan = reports::plan_words(answer.best(0));
+  EXPECT_THAT(reports::recommendation(answer),
+              ElementsAre(testing::StartsWith("Recommended is far, 2,048 GPUs with " + plan +
+                                              ": 40.00 days (35.20-45.60), 5.000 M USD (4.400-5.700 M) by its steps "
+                                              "alone, fits in memory with > 99 %, the best with "),
+                          testing::MatchesRegex("Next is near, 2,048 GPUs: 25.0 % longer, 20.0 % cheaper, the best "
+                                                "with . %[.]"),
+                          "The smallest change that overturns this: NIC bandwidth x0.50, then near, 2,048 GPUs.",
+                          "Fewest GPUs with these degrees that end within 60.00 days in nine of ten cases: 1,024."));
+  const json object = json::parse(reports::plan_json(answer));
+  EXPECT_EQ(object["recommendation"]["rank"], 1);
+  EXPECT_EQ(object["recommendation"]["within_limits"], true);
+  EXPECT_EQ(object["recommendation"]["words"].size(), 4u);
+  EXPECT_EQ(object["sites"][0]["finish_by"]["gpus"], 1024);
+  EXPECT_EQ(object["sites"][1]["finish_by"], nullptr);
+}
+
+// "far" exceeds the budget by 5 / 3.9 - 1 = 28.2 %; "near" the deadline by 50 / 44 - 1 = 13.6 % and the budget by 4
+// / 3.9
+// - 1 = 2.6 %.
+TEST(PlanAnswer, RecommendsTheNearestWhereNothingMeetsTheLimits) {
+  PlanAnswer answer = example_answer();
+  answer.limits = {.days = 44, .usd = 3.9e6};
+  rank(answer);
+  EXPECT_THAT(answer.order, ElementsAre(2, 0));
+  EXPECT_EQ(answer.recommended, 1u);
+  const std::string first = reports::recommendation(answer).front();
+  EXPECT_THAT(first, testing::StartsWith("Nothing meets the limits; nearest is near, 2,048 GPUs with "));
+  EXPECT_THAT(first, HasSubstr(" By its steps it is 13.6 % longer than the deadline, 2.6 % above the budget."));
+  EXPECT_THAT(reports::recommendation(answer)[1], HasSubstr(": 20.0 % shorter, 25.0 % dearer, over the limits"));
+}
+
+TEST(PlanAnswer, OffersOfOneClusterAndSizeAreNamedByTheirPrice) {
+  PlanAnswer answer = example_answer();
+  answer.options.push_back(answer.options[0]);
+  answer.options[0].offered_usd = 2.6;
+  answer.options[3].offered_usd = 1.95;
+  EXPECT_EQ(reports::option_name(answer, answer.options[0]), "near, 2,048 GPUs at 2.60 USD");
+  EXPECT_EQ(reports::option_name(answer, answer.options[3]), "near, 2,048 GPUs at 1.95 USD");
+  EXPECT_EQ(reports::option_name(answer, answer.options[2]), "far, 2,048 GPUs");
 }
 
 TEST(PlanAnswer, TextNamesClusterOptionsPlansAndTheChoice) {
@@ -175,6 +235,7 @@ TEST(PlanAnswer, EachTableIsOneBlockOfEightyColumns) {
   answer.options[0].cluster = "h800-rail-fat-tree";
   answer.options[0].inputs.profile = model::Profile("h800-datasheet", "", {});
   answer.options[0].gpus = 16384;
+  answer.limits.days = 2000;
   rank(answer);
   for (const std::string& table : {reports::options_table(answer, {}), reports::plans_table(answer, {})}) {
     EXPECT_EQ(count_of(table, "MFU"), 1u) << table;
@@ -248,6 +309,14 @@ TEST(PlanAnswer, Json) {
   EXPECT_EQ(object["flips"][1]["factor"], nullptr);
   EXPECT_EQ(object["flips"][1]["then_better"], nullptr);
   EXPECT_EQ(object["plan"]["cluster"]["gpus"], 2048);
+}
+
+TEST(PlanAnswer, CsvHasARowForPlansAtTheEdge) {
+  PlanAnswer answer = example_answer();
+  answer.options[2].edge = {row(7.5, 37.5, 4.7e6, "far")};
+  rank(answer);
+  // The header, two plans and one at the edge of "far", the plan of "near", the reason of "empty".
+  EXPECT_EQ(count_of(reports::plan_csv(answer), "\n"), 6u);
 }
 
 TEST(PlanAnswer, PictureHasTheFrontAsRings) {

@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "sim/search/cluster_option.h"
+#include <string>
+#include <utility>
+
+#include "sim/search/cluster_choice.h"
+#include "sim/search/ranking.h"
 
 namespace plumbline::sim {
 namespace {
@@ -93,6 +97,47 @@ TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
   ASSERT_EQ(choices.size(), 1u);
   EXPECT_EQ(choices[0].cluster, "");
   EXPECT_EQ(choices[0].gpus, 0);
+}
+
+TEST(PlanQuestion, AnOfferHasItsSizeAndItsPrice) {
+  const auto choices = cluster_choices({}, {}, {"a:512@2.60", "some:place/b.toml:1024", "a:512@2"}).value();
+  ASSERT_EQ(choices.size(), 3u);
+  EXPECT_EQ(choices[0].cluster, "a");
+  EXPECT_EQ(choices[0].gpus, 512);
+  EXPECT_EQ(choices[0].usd_per_gpu_hour, 2.6);
+  EXPECT_TRUE(choices[0].offered);
+  EXPECT_EQ(choices[1].cluster, "some:place/b.toml");
+  EXPECT_EQ(choices[1].gpus, 1024);
+  EXPECT_FALSE(choices[1].usd_per_gpu_hour);
+  EXPECT_EQ(choices[2].usd_per_gpu_hour, 2);
+}
+
+TEST(PlanQuestion, AWrongOfferIsNamedWithWhatItLacks) {
+  const std::pair<const char*, const char*> wrong[] = {{"h200-hgx", "it names no number of GPUs"},
+                                                       {"h200-hgx@512", "it names no number of GPUs"},
+                                                       {":512@2.60", "it names no cluster"},
+                                                       {"h200-hgx:@2.60", "'' is no number of GPUs"},
+                                                       {"h200-hgx:h200@2.60", "'h200' is no number of"},
+                                                       {"h200-hgx:0@2.60", "'0' is no number of GPUs"},
+                                                       {"h200-hgx:512@", "'' is no price above 0"},
+                                                       {"h200-hgx:512@-1", "'-1' is no price above 0"},
+                                                       {"h200-hgx:512@2,60", "'2,60' is no price above 0"},
+                                                       {"h200-hgx:512@nan", "'nan' is no price above 0"},
+                                                       {"h200-hgx:512@$2", "'$2' is no price above 0"}};
+  for (const auto& [text, why] : wrong) {
+    const auto parsed = cluster_choices({}, {}, {text});
+    ASSERT_FALSE(parsed) << text;
+    EXPECT_EQ(parsed.error().key, "--offer");
+    EXPECT_NE(parsed.error().message.find(why), std::string::npos) << parsed.error().message;
+    EXPECT_NE(parsed.error().hint.find("--offer h200-hgx:512@2.60"), std::string::npos);
+  }
+}
+
+TEST(PlanQuestion, OffersTakeThePlaceOfClustersAndSizes) {
+  for (const auto& parsed : {cluster_choices({"a"}, {}, {"a:512"}), cluster_choices({}, {512}, {"a:512"})}) {
+    ASSERT_FALSE(parsed);
+    EXPECT_EQ(parsed.error().key, "--offer");
+  }
 }
 
 TEST(PlanQuestion, InvalidClusterOptions) {

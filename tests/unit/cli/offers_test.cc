@@ -1,0 +1,91 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "cli/data.h"
+#include "cli/plan/plan_verb.h"
+
+namespace plumbline::cli {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+SearchRequest offered(std::vector<std::string> offers) {
+  SearchRequest request;
+  request.plan.plan = "llama-3-8b";
+  request.offers = std::move(offers);
+  return request;
+}
+
+model::Result<std::vector<sim::ClusterOption>> options_of(const SearchRequest& request) {
+  const auto recipe = find_recipe(request);
+  if (!recipe) return tl::unexpected(recipe.error());
+  return load_options(request, *recipe, Purpose::training);
+}
+
+TEST(Offers, AreClustersWithTheirPrice) {
+  const auto options = options_of(offered({"h200:16@2.60", "h100-dgx:8"}));
+  ASSERT_TRUE(options) << to_string(options.error());
+  ASSERT_EQ(options->size(), 2u);
+  const sim::ClusterOption& first = options->front();
+  EXPECT_EQ(first.cluster, "h200-hgx");
+  EXPECT_EQ(first.gpus, 16);
+  EXPECT_EQ(first.inputs.plan.cluster.topology, "h200-hgx");
+  EXPECT_THAT(first.notes, Contains("given as 'h200'"));
+  const auto price = sim::price_of(first).value;
+  ASSERT_TRUE(price);
+  EXPECT_EQ(price->value, 2.6);
+  EXPECT_EQ(price->low, 2.6);
+  EXPECT_EQ(price->high, 2.6);
+  EXPECT_EQ(price->source, "offered");
+  EXPECT_FALSE(options->back().offered_usd);
+  EXPECT_NE(sim::price_of(options->back()).value->source, "offered");
+}
+
+TEST(Offers, NameAnUnknownCluster) {
+  const auto unknown = options_of(offered({"h200-hxg:512@2.60"}));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().key, "--offer");
+  EXPECT_THAT(unknown.error().message, HasSubstr("'h200-hxg'"));
+  EXPECT_THAT(unknown.error().hint, HasSubstr("did you mean 'h200-hgx'?"));
+}
+
+TEST(Offers, ExcludeKeysThatTheyGive) {
+  for (const char* change : {"run.price_usd_per_gpu_hour=2", "run.ownership=purchase", "cluster.gpus=8"}) {
+    SearchRequest request = offered({"h200-hgx:16@2.60"});
+    request.plan.overrides = {change};
+    const auto twice = options_of(request);
+    ASSERT_FALSE(twice) << change;
+    EXPECT_EQ(twice.error().key, "--set");
+    EXPECT_THAT(twice.error().message, HasSubstr(change));
+  }
+}
+
+TEST(WholeNames, AreThoseThatAloneBeginWithTheText) {
+  EXPECT_EQ(whole_name("h200", {Shipped::topology}).value(), "h200-hgx");
+  EXPECT_EQ(whole_name("qwen3-235b", {Shipped::model, Shipped::plan}).value(), "qwen3-235b-a22b");
+  EXPECT_EQ(whole_name("llama-3-405b", {Shipped::model, Shipped::plan}).value(), "llama-3-405b");
+  EXPECT_EQ(whole_name("h200-hxg", {Shipped::topology}).value(), "h200-hxg");
+  EXPECT_EQ(whole_name("", {Shipped::topology}).value(), "");
+  const auto several = whole_name("h800", {Shipped::topology});
+  ASSERT_FALSE(several);
+  EXPECT_THAT(several.error().message, HasSubstr("'h800'"));
+  EXPECT_EQ(several.error().hint, "one of h800-multi-rail, h800-rail-fat-tree");
+}
+
+TEST(WholeNames, StandForTheirBeginnings) {
+  SearchRequest request = offered({"h200-hgx:16"});
+  request.plan.plan = "qwen3-235b";
+  const auto recipe = find_recipe(request);
+  ASSERT_TRUE(recipe) << to_string(recipe.error());
+  EXPECT_EQ(recipe->name, "qwen3-235b-a22b");
+  EXPECT_THAT(recipe->stated, Contains("'qwen3-235b' is qwen3-235b-a22b"));
+  EXPECT_EQ(find_topology("h200", {})->cluster.name, "h200-hgx");
+  EXPECT_TRUE(resolve_model("", "qwen3-235b"));
+}
+
+}  // namespace
+}  // namespace plumbline::cli
