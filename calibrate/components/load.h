@@ -21,6 +21,9 @@ model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, cons
 model::Result<std::vector<GroupedGemmRow>> load_grouped_gemm_rows(const std::string& path);
 model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path, const DensePeaks& peaks = {});
 model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& path, const DensePeaks& peaks = {});
+// A row whose kernel computes what no window or mask shows is no error, however slow it is.
+model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(const std::string& path,
+                                                                              const DensePeaks& peaks = {});
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path, const DensePeaks& peaks = {});
 // Reads decode_attention.csv and decode_mla.csv.
 model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const std::string& path,

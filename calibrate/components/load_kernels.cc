@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "calibrate/components/detail/component_table.h"
 #include "calibrate/components/load.h"
 #include "calibrate/components/rows.h"
@@ -58,6 +60,49 @@ model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& 
   };
   return components::read_rows<AttentionRow>(
       path, {"software", "batch", "tokens", "heads", "kv_heads", "dim", "time_us"}, read);
+}
+
+double TrainingAttentionRow::keys_per_query() const {
+  const double length = real(keys), seen = window > 0 ? std::min(length, real(window)) : length;
+  return mask == "causal" ? seen - seen * seen / (2 * length) : seen;
+}
+
+model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(const std::string& path,
+                                                                              const DensePeaks& peaks) {
+  const auto read = [&](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
+    const CsvTable& csv = table.csv();
+    TrainingAttentionRow attention;
+    attention.software = TRY(table.name(row, "software"));
+    attention.format = TRY(table.one_of(row, "format", {"bf16", "fp8", "mxfp8"}));
+    attention.backward = TRY(table.one_of(row, "pass", {"forward", "backward"})) == "backward";
+    attention.deterministic = TRY(table.one_of(row, "sums", {"any_order", "deterministic"})) == "deterministic";
+    attention.mask = TRY(table.one_of(row, "mask", {"causal", "full"}));
+    attention.batch = TRY(csv.whole(row, "batch"));
+    attention.heads = TRY(csv.whole(row, "heads"));
+    attention.kv_heads = TRY(csv.whole(row, "kv_heads"));
+    attention.qk_dim = TRY(csv.whole(row, "qk_dim"));
+    attention.v_dim = TRY(csv.whole(row, "v_dim"));
+    attention.queries = TRY(csv.whole(row, "queries"));
+    attention.keys = TRY(csv.whole(row, "keys"));
+    if (csv.text(row, "window") != "none") attention.window = TRY(csv.whole(row, "window"));
+    attention.seconds = TRY(table.seconds(row, "time_us"));
+    if (attention.heads % attention.kv_heads != 0)
+      return tl::unexpected(csv.error(row, "kv_heads", fmt::format("{} heads are no multiple of it", attention.heads)));
+    TRY(table.first(row, {"software", "format", "pass", "sums", "mask", "window", "batch", "heads", "kv_heads",
+                          "qk_dim", "v_dim", "queries", "keys"}));
+    const double dims = attention.backward ? 3 * real(attention.qk_dim) + 2 * real(attention.v_dim)
+                                           : real(attention.qk_dim + attention.v_dim);
+    const double pairs = real(attention.batch * attention.heads) * real(attention.queries) * attention.keys_per_query();
+    const std::string format = attention.format == "mxfp8" ? "fp8" : attention.format;
+    TRY(table.within(peaks, row, "time_us", format, 2 * dims * pairs, attention.seconds));
+    rows.push_back(std::move(attention));
+    return {};
+  };
+  return components::read_rows<TrainingAttentionRow>(
+      path,
+      {"software", "format", "pass", "sums", "mask", "window", "batch", "heads", "kv_heads", "qk_dim", "v_dim",
+       "queries", "keys", "time_us"},
+      read);
 }
 
 model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path, const DensePeaks& peaks) {

@@ -117,6 +117,7 @@ model::Result<std::size_t> check_component_table(const std::string& path) {
   if (name == "gemm" || name == "decode_gemm") return load_gemm_rows(path).map(size);
   if (name == "gemm_held") return load_held_gemm_rows(path).map(size);
   if (name == "attention") return load_attention_rows(path).map(size);
+  if (name == "attention_training") return load_training_attention_rows(path).map(size);
   if (name == "mla") return load_mla_rows(path).map(size);
   if (name == "decode_attention" || name == "decode_mla") return load_cached_attention_rows(path).map(size);
   if (name == "decode_grouped") return load_grouped_gemm_rows(path).map(size);
@@ -126,9 +127,9 @@ model::Result<std::size_t> check_component_table(const std::string& path) {
   if (name == "nvl72") return load_tray_exchange_rows(path).map(size);
   return model::wrong_input_at(
       path, 0, "", fmt::format("no component table is named '{}'", name),
-      model::known_names(
-          name, {"gemm", "decode_gemm", "decode_grouped", "gemm_held", "attention", "mla", "decode_attention",
-                 "decode_mla", "experts", "decode_experts", "collectives", "custom_all_reduce", "exchange", "nvl72"}));
+      model::known_names(name, {"gemm", "decode_gemm", "decode_grouped", "gemm_held", "attention", "attention_training",
+                                "mla", "decode_attention", "decode_mla", "experts", "decode_experts", "collectives",
+                                "custom_all_reduce", "exchange", "nvl72"}));
 }
 
 }  // namespace plumbline::calibrate

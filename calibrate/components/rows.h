@@ -37,6 +37,18 @@ struct AttentionRow {
   double seconds = 0;
 };
 
+// One direction of attention as training runs it, without a cache: ten launches in a row. `mask` is "causal" or "full";
+// a `window` of 0 is none. A deterministic backward adds up the gradients of queries in a fixed order.
+struct TrainingAttentionRow {
+  std::string software, format, mask;
+  bool backward = false, deterministic = false;
+  std::int64_t batch = 0, heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0, queries = 0, keys = 0, window = 0;
+  double seconds = 0;
+
+  // Returns the keys that a query sees, on average.
+  double keys_per_query() const;
+};
+
 // Multi-head latent attention, forward, with DeepSeek-V3's dimensions: the core alone (192 of queries and keys, 128 of
 // values) or the block with its projections. The format of a core is that of keys and values (bf16, fp8); that of a
 // block names attention, cache and GEMMs: "bf16/fp8/nvfp4".

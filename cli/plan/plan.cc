@@ -107,14 +107,13 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
     return TRY(reader.add_campaign(inputs)).name;
   };
-  TRY(sim::find_risks(answer, add_campaign, tasks));
   const auto load_plan = TRY(plan_loader(request, reader, Purpose::training));
   const auto simulated = [](const sim::Inputs& inputs) {
     return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
       return std::move(simulation.result);
     });
   };
-  TRY(sim::find_fewest_gpus(answer, add_campaign, load_plan, simulated, tasks));
+  TRY(sim::find_campaigns(answer, add_campaign, load_plan, simulated, tasks));
   return answer;
 }
 

@@ -41,6 +41,10 @@ void read_nemo_precision(Draft& draft) {
   if (bridge.find("fp8") != std::string::npos || bridge.find("nvfp4") != std::string::npos) gemm = quantized(bridge);
   if (bridge.find("fp8_delayed") != std::string::npos) draft.set("precision.scaling", "delayed", origin);
   set_precision(draft, gemm, origin);
+  for (const std::string section : {"precision.", "mixed_precision.", "model."})
+    if (is_quantized(gemm) && draft.flag(section + "fp8_dot_product_attention").value_or(false))
+      draft.set("precision.attention", gemm == Precision::mxfp8 ? "mxfp8" : "fp8",
+                section == "model." ? "model.fp8_dot_product_attention" : section + "fp8_dot_product_attention");
   // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
   const bool decides =
       !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");

@@ -421,17 +421,32 @@ KernelTime KernelCost::inference_gemm(const Graph& graph, const Operator& op, co
   return result;
 }
 
-const KernelCost::AttentionKind& KernelCost::attention_kind(const Operator& op, const AttentionWork& work) const {
-  const auto kernel = static_cast<std::size_t>(std::get<AttentionAttributes>(op.attributes).kernel);
-  return attention_[kernel][work.backward ? 1 : 0];
+const KernelCost::AttentionKind& KernelCost::attention_kind(const Graph& graph, const Operator& op,
+                                                            bool backward) const {
+  const std::size_t direction = backward ? 1 : 0;
+  const DataType query = graph.tensor(op.reads[direction]).type;
+  if (query == DataType::fp8) return attention_[attention_.size() - 2][direction];
+  if (query == DataType::mxfp8) return attention_.back()[direction];
+  return attention_[static_cast<std::size_t>(std::get<AttentionAttributes>(op.attributes).kernel)][direction];
+}
+
+std::pair<AttentionWork, const KernelCost::AttentionKind*> KernelCost::attention_at_work(const Graph& graph,
+                                                                                         const Operator& op) const {
+  const AttentionWork work = attention_work(graph, op, true);
+  const AttentionKind& kind = attention_kind(graph, op, work.backward);
+  return {kind.skips_window ? work : without_window(op, work), &kind};
+}
+
+bool KernelCost::has_attention(Precision precision) const {
+  return (precision == Precision::mxfp8 ? attention_.back() : attention_[attention_.size() - 2])[0].rate.index >= 0;
 }
 
 // The kernel is not persistent: one block per query tile fills an SM, so the rate is proportional to the free SMs. The
 // backward constants include the auxiliary kernels (row sums of dO and O, conversion of the query gradient). A ring
 // runs one kernel for each rank's keys and merges the results.
 KernelTime KernelCost::attention(const Graph& graph, const Operator& op, const Conditions& conditions) const {
-  const AttentionWork work = attention_work(graph, op, true);
-  const AttentionKind& kind = attention_kind(op, work);
+  const auto [work, constants] = attention_at_work(graph, op);
+  const AttentionKind& kind = *constants;
   const auto ranks = static_cast<double>(ring_ranks(op));
   const auto free = static_cast<double>(occupancy(conditions).free);
   const AttentionSeconds parts = ranks > 1 ? ring_parts(kind.form, work, ranks, attention_sms_, free)

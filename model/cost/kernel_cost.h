@@ -57,6 +57,7 @@ class KernelCost {
   // Returns whether the profile has what GEMMs of that format cost. FP8 per tensor and MXFP8 take the constants of
   // block-scaled FP8 where they have none; formats of four bits are known by their own constants only.
   bool has_gemm(Precision precision) const;
+  bool has_attention(Precision precision) const;  // of fp8_tensor and mxfp8
 
   // Returns a lower bound of the seconds: the operator's work at the highest rate of its class for any shape and
   // conditions, without launch gaps. GEMMs run at gemm.<kind>.k_time on every SM, without ramps, waves, partial tiles,
@@ -93,6 +94,7 @@ class KernelCost {
   struct AttentionKind {
     AttentionConstants form;  // on the SMs that the rate is stated for
     Constant rate, pair_time, row_time, tail, kv_bandwidth;
+    bool skips_window = true;  // whether it computes only what a window shows
   };
   struct CachedAttentionKind {  // attention over caches of one format, latent or grouped-query
     CachedAttentionConstants form;
@@ -150,7 +152,9 @@ class KernelCost {
   void read_small_gemms(ConstantReader& reader, std::string_view name, GemmKind& kind) const;
   void read_attention(ConstantReader& reader);
   AttentionKind read_attention(ConstantReader& reader, const std::string& kernel, std::string_view direction) const;
-  const AttentionKind& attention_kind(const Operator& op, const AttentionWork& work) const;
+  const AttentionKind& attention_kind(const Graph& graph, const Operator& op, bool backward) const;
+  // Returns the work of an attention as its kernel does it, and the constants of that kernel.
+  std::pair<AttentionWork, const AttentionKind*> attention_at_work(const Graph& graph, const Operator& op) const;
   const CachedAttentionKind& cached_attention_kind(const Graph& graph, const Operator& op) const;
   void read_cached_attention(ConstantReader& reader);
   void read_fusion(ConstantReader& reader, const SoftwareKernels& software);
@@ -162,7 +166,7 @@ class KernelCost {
 
   std::array<std::array<GemmKind, 2>, 7> gemms_;  // by GemmFormat and whether it is a weight gradient
   // By AttentionKernel up to triton; forward, backward.
-  std::array<std::array<AttentionKind, 2>, 5> attention_;
+  std::array<std::array<AttentionKind, 2>, 7> attention_;               // by AttentionKernel; then in FP8 and in MXFP8
   std::array<std::array<CachedAttentionKind, 2>, 2> cached_attention_;  // grouped, latent; 16 bits, fewer
   double attention_sms_ = 0;  // SMs that the rates of attention are stated for
   Constant gemm_output_bandwidth_, accumulation_bytes_;

@@ -97,6 +97,14 @@ AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal
           .element_bytes = bytes_per_element(k.type)};
 }
 
+AttentionWork without_window(const Operator& op, AttentionWork work) {
+  AttentionAttributes whole = std::get<AttentionAttributes>(op.attributes);
+  whole.window = 0;
+  work.pairs_per_query = keys_per_query(whole, true);
+  work.longest = work.keys;
+  return work;
+}
+
 CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op, bool causal) {
   const auto& a = std::get<CachedAttentionAttributes>(op.attributes);
   const auto queries = static_cast<double>(a.new_tokens);

@@ -20,6 +20,9 @@ GemmShape gemm_shape(const Graph& graph, const Operator& op, double row_scale);
 // `causal` only those up to the query, on average S/2 or w - w^2/(2S).
 AttentionWork attention_work(const Graph& graph, const Operator& op, bool causal);
 
+// Returns the work of a kernel that computes what the window hides.
+AttentionWork without_window(const Operator& op, AttentionWork work);
+
 // Returns the shape of a cached_attention; when `causal` a query sees the keys up to it only.
 CachedAttentionWork cached_attention_work(const Graph& graph, const Operator& op, bool causal);
 

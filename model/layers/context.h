@@ -45,7 +45,8 @@ struct InferencePass {
 struct LayerContext {
   Architecture architecture;
   Precision gemm = Precision::bf16;
-  std::optional<Precision> experts;  // of their GEMMs in training; default: gemm
+  std::optional<Precision> experts;           // of their GEMMs in training; default: gemm
+  std::optional<Precision> attention_format;  // of attention's GEMMs in training; default: as they are
   Precision dispatch = Precision::bf16;
   Precision combine = Precision::bf16;
   DataType gradients = DataType::fp32;  // format of parameter gradients
@@ -133,16 +134,17 @@ struct LayerContext {
 // does not compile until it is visited.
 template <class Visitor>
 void visit_context(const LayerContext& context, Visitor&& visit) {
-  const auto& [architecture, gemm, experts, dispatch, combine, gradients, recompute, attention, delayed_scaling,
-               weights_cast_once, quantized_weights, fused_loss, loss_in_place, fused_experts, tokens, sequence_length,
-               tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
+  const auto& [architecture, gemm, experts, attention_format, dispatch, combine, gradients, recompute, attention,
+               delayed_scaling, weights_cast_once, quantized_weights, fused_loss, loss_in_place, fused_experts, tokens,
+               sequence_length, tensor, sequence, context_ranks, ring, expert_parallel, expert_tensor, groups_per_token,
                shares_embedding, prediction_apart, distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows,
                even_rows, redundant_experts, document_tokens, inference] = context;
   const auto each = [&](const auto&... fields) { (visit(fields), ...); };
-  each(gemm, experts, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once, quantized_weights,
-       fused_loss, loss_in_place, fused_experts, tokens, sequence_length, tensor, sequence, context_ranks, ring,
-       expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart, distinct_ranks_per_token,
-       dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens, recompute.size());
+  each(gemm, experts, attention_format, dispatch, combine, gradients, attention, delayed_scaling, weights_cast_once,
+       quantized_weights, fused_loss, loss_in_place, fused_experts, tokens, sequence_length, tensor, sequence,
+       context_ranks, ring, expert_parallel, expert_tensor, groups_per_token, shares_embedding, prediction_apart,
+       distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens,
+       recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
        inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.cache_rows);
   for (const RecomputeGroup group : recompute) visit(group);

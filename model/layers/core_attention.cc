@@ -1,6 +1,7 @@
 #include "model/layers/core_attention.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,21 +13,55 @@ namespace {
 
 using enum OperatorKind;
 
-TensorId fused(GraphBuilder& b, TensorId q, TensorId k, TensorId v, const AttentionAttributes& attributes) {
-  const Dimension tokens = b.shape(q)[0];
+// A tensor as the GEMMs of attention read it; in MXFP8 also with scales along the tokens, where the backward pass
+// multiplies along them.
+struct Operand {
+  TensorId rows;
+  std::optional<TensorId> columns;
+};
+
+// Casts the tensor if attention has a format; `both`: in both directions, where scales have one.
+Operand attention_operand(GraphBuilder& b, const std::optional<OperandFormat>& format, const std::string& name,
+                          TensorId x, bool both) {
+  if (!format) return {x, std::nullopt};
+  const DataType type = activation_type(format->precision);
+  Operand operand{b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type), std::nullopt};
+  std::vector<TensorId> written = {operand.rows};
+  if (both && format->precision == Precision::mxfp8) {
+    operand.columns = b.activation(name + "_t", {b.shape(x)[1], b.shape(x)[0]}, type);
+    written.push_back(*operand.columns);
+  }
+  const bool finds = format->precision == Precision::fp8_tensor && !format->delayed_scaling;
+  b.emit(cast, "cast_" + name, {x}, written, CastAttributes{.finds_scale = finds});
+  return operand;
+}
+
+TensorId fused(GraphBuilder& b, const LayerContext& c, TensorId query, TensorId key, TensorId value,
+               const AttentionAttributes& attributes) {
+  const Dimension tokens = b.shape(query)[0];
+  const DataType written = b.tensor(query).type;
   b.group(RecomputeGroup::core_attention);
-  const TensorId o =
-      b.activation("attention_out", {tokens, {attributes.query_heads * attributes.value_dim}}, b.tensor(q).type);
+  std::optional<OperandFormat> format;
+  if (c.attention_format && !c.inference) format = c.training_operands(*c.attention_format);
+  const Operand q_as = attention_operand(b, format, "attention_query", query, true);
+  const Operand k_as = attention_operand(b, format, "attention_key", key, true);
+  const Operand v_as = attention_operand(b, format, "attention_value", value, false);
+  const TensorId q = q_as.rows, k = k_as.rows, v = v_as.rows;
+  const TensorId o = b.activation("attention_out", {tokens, {attributes.query_heads * attributes.value_dim}}, written);
   const TensorId lse = b.activation("log_sum_exp", {tokens, {attributes.query_heads}}, DataType::fp32);
   b.emit(attention, "attention", {q, k, v}, {o, lse}, attributes);
-  b.on_backward([&b, q, k, v, o, lse, attributes] {
+  b.on_backward([&b, format, query, key, value, q_as, k_as, q, k, v, o, lse, attributes] {
     std::vector<TensorId> gradients;
-    for (TensorId id : {q, k, v})
+    for (TensorId id : {query, key, value})
       gradients.push_back(b.activation("d_attention_" + b.tensor(id).name, b.shape(id), b.activation_gradient_type()));
-    b.emit(attention_grad, "attention_grad", {b.gradient(o), q, k, v, b.kept(o), lse}, gradients, attributes);
-    b.add_gradient(q, gradients[0]);
-    b.add_gradient(k, gradients[1]);
-    b.add_gradient(v, gradients[2]);
+    const Operand d_out = attention_operand(b, format, "d_attention", b.gradient(o), true);
+    std::vector<TensorId> reads = {d_out.rows, q, k, v, b.kept(o), lse};
+    for (const Operand& operand : {q_as, k_as, d_out})
+      if (operand.columns) reads.push_back(*operand.columns);
+    b.emit(attention_grad, "attention_grad", reads, gradients, attributes);
+    b.add_gradient(query, gradients[0]);
+    b.add_gradient(key, gradients[1]);
+    b.add_gradient(value, gradients[2]);
   });
   return o;
 }
@@ -96,7 +131,7 @@ TensorId unfused(GraphBuilder& b, TensorId q, TensorId k, TensorId v, const Atte
 
 TensorId core_attention(GraphBuilder& b, const LayerContext& c, TensorId q, TensorId k, TensorId v,
                         const AttentionAttributes& attributes) {
-  return c.fused_attention() ? fused(b, q, k, v, attributes) : unfused(b, q, k, v, attributes);
+  return c.fused_attention() ? fused(b, c, q, k, v, attributes) : unfused(b, q, k, v, attributes);
 }
 
 }  // namespace plumbline::model

@@ -131,6 +131,7 @@ struct Plan {
     std::string weight_cast = "micro_batch";
     std::optional<Precision> experts;
     std::string parameters = "bf16";
+    std::string attention = "bf16";  // See model/layers/core_attention.h.
   } precision;
   struct {
     bool gradient_clipping = true;

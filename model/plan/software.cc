@@ -40,6 +40,11 @@ std::vector<std::string> software_warnings(const Plan& plan) {
   return warnings;
 }
 
+std::optional<Precision> attention_format(const Plan& plan) {
+  if (plan.precision.attention == "bf16") return std::nullopt;
+  return plan.precision.attention == "mxfp8" ? Precision::mxfp8 : Precision::fp8_tensor;
+}
+
 bool fuses_experts(const Plan& plan) {
   const Precision experts = plan.precision.experts.value_or(plan.precision.gemm);
   return (experts == Precision::mxfp8 || experts == Precision::nvfp4) &&

@@ -2,6 +2,7 @@
 // plan with another one is predicted with a warning. It lists the rules, too, by which the software refuses layouts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,8 @@ std::vector<std::string> software_warnings(const Plan& plan);
 // Returns whether the software computes whole experts in the kernels of their GEMMs. Transformer Engine's kernels are
 // those of MXFP8 and NVFP4 (transformer_engine/pytorch/ops/fused).
 bool fuses_experts(const Plan& plan);
+
+// Returns the format of the operands of attention's GEMMs; nullopt where they stay in 16 bits.
+std::optional<Precision> attention_format(const Plan& plan);
 
 }  // namespace plumbline::model

@@ -65,6 +65,7 @@ LayerContext plan_degrees(const Plan& plan, const MixtureOfExperts& experts, con
   c.shares_embedding = layout.embedding_with_head;
   c.prediction_apart = prediction_stage(layout) + 1 < layout.stages;
   c.attention = attention_kernel(plan.attention.kernel);
+  c.attention_format = attention_format(plan);
   c.delayed_scaling = plan.precision.scaling == "delayed";
   c.quantized_weights = plan.precision.parameters == "fp8";
   // A gathered parameter is gone before the next micro-batch, and so is its copy.

@@ -59,7 +59,7 @@ Json body_of_campaign(const CampaignReport& report) {
   const sim::CampaignAnswer& answer = report.answer;
   const sim::CampaignResult& result = answer.result;
   const double hours = 24 * static_cast<double>(answer.input.gpus);
-  const auto* price = answer.run && answer.run->price().value ? &*answer.run->price().value : nullptr;
+  const auto usd = answer.usd();
   Json phases = Json::array();
   for (const sim::CampaignPhase& phase : answer.input.phases)
     phases.push_back({{"name", phase.name},
@@ -70,7 +70,7 @@ Json body_of_campaign(const CampaignReport& report) {
   for (const double days : result.days_of_seed) seeds.push_back(finite_or_null<Json>(days));
   return {{"days", quantile_object<Json>(answer.days)},
           {"gpu_hours", quantile_object<Json>(answer.days, hours)},
-          {"cost_usd", price != nullptr ? quantile_object<Json>(answer.days, hours * price->value) : Json(nullptr)},
+          {"cost_usd", usd ? quantile_object<Json>(*usd) : Json(nullptr)},
           {"goodput", quantile_object<Json>(result.goodput)},
           {"mean_goodput", result.mean_goodput},
           {"interruptions", quantile_object<Json>(result.interruptions)},

@@ -8,7 +8,6 @@
 #include "reports/quantities.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/break_even.h"
-#include "sim/search/campaign_risk.h"
 
 namespace plumbline::reports {
 namespace {
@@ -19,8 +18,9 @@ Json ends_of(const std::optional<model::Quantiles>& range) {
   return range ? Json{{"low", range->p10}, {"high", range->p90}} : Json(nullptr);
 }
 
-Json probability_of(const sim::PlanCost& cost, const sim::Limits& limits) {
-  return limits.any() ? value_or_null<Json>(sim::probability_within(cost, limits)) : Json(nullptr);
+// `training`: the cost of a plan, or its campaign.
+Json probability_of(const auto& training, const sim::Limits& limits) {
+  return limits.any() ? value_or_null<Json>(sim::probability_within(training, limits)) : Json(nullptr);
 }
 
 // Adds the probabilities of a candidate, null where there are no draws or no limit.
@@ -84,16 +84,15 @@ Json price_json(const sim::ClusterOption& option) {
   return json;
 }
 
-Json risk_of(const std::optional<sim::CampaignRisk>& risk, const sim::Limits& limits) {
-  if (!risk) return nullptr;
-  const sim::CampaignResult& campaign = risk->result;
-  const auto quantiles = [](const std::optional<model::Quantiles>& found) {
-    return found ? quantile_object<Json>(*found) : Json(nullptr);
-  };
-  return {{"days", quantiles(risk->days)},
-          {"cost_usd", quantiles(risk->usd)},
-          {"probability_deadline", probability_of(risk->cost, {.days = limits.days})},
-          {"probability_budget", probability_of(risk->cost, {.usd = limits.usd})},
+Json training_of(const sim::ClusterOption& option, const sim::Limits& limits) {
+  if (!option.campaign) return nullptr;
+  const sim::CampaignAnswer& training = *option.campaign;
+  const sim::CampaignResult& campaign = training.result;
+  const auto usd = training.usd();
+  return {{"days", training.run ? quantile_object<Json>(training.days) : Json(nullptr)},
+          {"cost_usd", usd ? quantile_object<Json>(*usd) : Json(nullptr)},
+          {"probability_deadline", probability_of(training, {.days = limits.days})},
+          {"probability_budget", probability_of(training, {.usd = limits.usd})},
           {"goodput", quantile_object<Json>(campaign.goodput)},
           {"mean_goodput", campaign.mean_goodput},
           {"interruptions", quantile_object<Json>(campaign.interruptions)},
@@ -102,9 +101,9 @@ Json risk_of(const std::optional<sim::CampaignRisk>& risk, const sim::Limits& li
           {"hours_between_failures", finite_or_null<Json>(campaign.hours_between_failures)},
           {"mean_time_s", time_of_campaign<Json>(campaign.mean)},
           {"checkpoint_interval_s", finite_or_null<Json>(campaign.checkpoint_interval_s)},
-          {"spare_nodes", risk->input.spare_nodes},
-          {"reliability", risk->rates},
-          {"seeds", risk->input.seeds}};
+          {"spare_nodes", training.input.spare_nodes},
+          {"reliability", option.rates},
+          {"seeds", training.input.seeds}};
 }
 
 // Returns the object of an option; `place` is its rank in the order, nullopt for an option without a plan.
@@ -142,7 +141,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                  {"removed", removed_of(option.search)}}},
                {"plans", std::move(plans)},
                {"edge", std::move(edge)},
-               {"finish_by", finish_object<Json>(option.finish)}};
+               {"finish_by", option.campaign ? finish_object<Json>(option.campaign->finish) : Json(nullptr)}};
   if (!place) {
     json["no_plan_because"] = why_empty(option);
     return json;
@@ -152,7 +151,7 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
   if (*place > 0) json["reason"] = reason_between(answer.options[answer.order[*place - 1]], option, answer.objective);
   json["measured_share"] = measured_share(option.plans.front().result);
   json["measured_by_family"] = families_of(option.plans.front().result);
-  json["campaign"] = risk_of(option.risk, answer.limits);
+  json["campaign"] = training_of(option, answer.limits);
   json["interval"] = ends_of(objective_interval(option.plans.front(), answer.objective));
   add_probabilities(json, option.plans.front().cost, answer.limits, answer.best_with, *place);
   return json;

@@ -21,6 +21,7 @@ using model::Result;
 
 constexpr double hours_per_day = 24, seconds_per_day = 86400;
 constexpr double in_nine_of_ten = 0.9;
+constexpr auto quantile_parts = {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90};
 
 // Returns the share of campaigns that take at most so many days, where the step's factor varies by itself.
 double share_within(const CampaignResult& result, const model::Quantiles& factor, double days) {
@@ -166,7 +167,7 @@ Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answ
   CampaignInput input = answer.input;
   input.checkpoint.interval_s = best;
   const Variations variations(input, options, answer.step_factor);
-  if (std::isfinite(result.hours_between_failures)) {
+  if (options.intervals && std::isfinite(result.hours_between_failures)) {
     const std::pair<const char*, double> intervals[] = {
         {"half of it", best / 2},
         {answer.input.checkpoint.interval_s > 0 ? "given" : "best", best},
@@ -299,6 +300,21 @@ class GpuSearch {
 
 }  // namespace
 
+double CampaignAnswer::share_within(double most_days) const {
+  return sim::share_within(result, step_factor, most_days);
+}
+
+double CampaignAnswer::share_within_usd(double most) const {
+  return usd_per_day ? sim::share_within(result, usd_factor, most / *usd_per_day) : 0;
+}
+
+std::optional<model::Quantiles> CampaignAnswer::usd() const {
+  if (!usd_per_day) return std::nullopt;
+  model::Quantiles usd = days_of(result, usd_factor);
+  for (const auto part : quantile_parts) usd.*part *= *usd_per_day;
+  return usd;
+}
+
 Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepResult& step,
                                        const CampaignOptions& options, const PredictStep& predict,
                                        const InputsOnGpus& on_gpus) {
@@ -309,15 +325,20 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
   answer.input.phases = TRY(phases_of(inputs, step.step.time_s, answer.longer, predict));
   answer.input.seeds = options.seeds;
   answer.input.seed = options.seed;
-  if (step.interval) {
-    const model::Quantiles& times = step.interval->time_s;
-    for (const auto part : {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90})
-      answer.step_factor.*part = times.*part / middle_s;
-  }
+  if (step.interval)
+    for (const auto part : quantile_parts) answer.step_factor.*part = step.interval->time_s.*part / middle_s;
+  answer.usd_factor = answer.step_factor;
   answer.result = TRY(run_campaign(answer.input, *options.tasks));
   if (options.on_campaign) options.on_campaign();
   answer.days = days_of(answer.result, answer.step_factor);
   answer.run = cost_of(inputs, step, answer);
+  if (answer.run && answer.run->price().value) {
+    const double daily = hours_per_day * static_cast<double>(answer.input.gpus) * answer.run->price().value->value;
+    answer.usd_per_day = daily;
+    if (step.interval && step.interval->days && step.interval->cost_usd)
+      for (const auto part : quantile_parts)
+        answer.usd_factor.*part *= (*step.interval->cost_usd).*part / ((*step.interval->days).*part * daily);
+  }
   if (answer.result.finished > 0) TRY(add_variations(options, answer));
   if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer).run());
   return answer;

@@ -50,11 +50,23 @@ struct CampaignAnswer {
   std::optional<model::RunCost> run;  // at the mean goodput; nothing where it never finishes
   std::vector<CampaignPoint> intervals, spares;
   std::optional<FinishBy> finish;
+
+  // Of its GPUs at the value of the price; nothing without a price, or where it never finishes.
+  std::optional<double> usd_per_day;
+  // The step's factor with that of the price over its value, by quantiles of what the steps alone cost.
+  model::Quantiles usd_factor = {1, 1, 1};
+
+  // Returns the share of trainings that take at most so many days, over all seeds and the step's factor.
+  double share_within(double most_days) const;
+  // Returns the same of so many USD; 0 without a price.
+  double share_within_usd(double most) const;
+  std::optional<model::Quantiles> usd() const;  // nothing without a price
 };
 
 struct CampaignOptions {
   std::int64_t seeds = 200;
   std::uint64_t seed = 1;
+  bool intervals = true;                        // compares intervals between checkpoints
   std::vector<std::int64_t> spares;             // numbers of spare nodes to compare
   std::optional<double> finish_days;            // searches the fewest GPUs that need no more
   std::function<void()> on_campaign = nullptr;  // called after each campaign; may be empty

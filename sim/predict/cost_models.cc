@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "model/cost/operator_class.h"
+#include "model/plan/software.h"
 #include "model/program/plan_context.h"
 #include "model/program/routing.h"
 #include "sim/network/group_links.h"
@@ -148,6 +149,25 @@ model::Result<void> check_attention(const model::Plan& plan, const model::Device
                         fmt::format("one of {}", fmt::join(names, ", "))));
 }
 
+// Refuses a format of attention that the device, the plan's kernel or the profile lacks. Only cuDNN's kernels have one.
+model::Result<void> check_attention_format(const model::Plan& plan, const model::Device& device,
+                                           const model::Profile& profile, const model::KernelCost& kernels) {
+  const auto format = model::attention_format(plan);
+  if (!format) return {};
+  const std::string& word = plan.precision.attention;
+  const auto refuse = [&](const std::string& message, const std::string& hint) {
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::infeasible, "precision.attention", message, hint));
+  };
+  if (!has_format(device, *format)) return refuse(fmt::format("{} lacks {}", device.name, word), formats_of(device));
+  if (plan.attention.kernel != "fused" && plan.attention.kernel != "cudnn")
+    return refuse(fmt::format("{} attention reads 16 bits", plan.attention.kernel),
+                  "set it to bf16, or attention.kernel to cudnn or fused");
+  if (!kernels.has_attention(*format))
+    return refuse(fmt::format("profile '{}' has no attention.{}.forward_rate", profile.name(), word),
+                  "set it to bf16, or use a profile that has it");
+  return {};
+}
+
 // Returns the formats of GEMMs, each with its key.
 std::vector<std::pair<std::string, model::Precision>> formats_of_gemms(const Inputs& inputs) {
   const auto& precision = inputs.plan.precision;
@@ -239,6 +259,7 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
                             fmt::format("profile '{0}' says nothing about GEMMs in {1}: it has no gemm.{1}.k_time",
                                         inputs.profile.name(), to_string(precision)),
                             "use a profile that has it, or another format"));
+  TRY(check_attention_format(inputs.plan, device, inputs.profile, kernels));
   const model::Result<model::CommunicationCost> communication =
       model::CommunicationCost::make(profile, inputs.cluster, expert_group(inputs), exchange_kernels(inputs.plan));
   if (!communication) {

@@ -33,7 +33,8 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
           plan.cluster.host_speed, plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
-          plan.parallelism.pipeline > 1, plan.routing.pad_to_capacity, plan.offload.activations > 0);
+          plan.precision.attention, plan.parallelism.pipeline > 1, plan.routing.pad_to_capacity,
+          plan.offload.activations > 0);
   if (!wired) return;
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
   for (const auto& [ranks, stride, two_directions] : collective_groups(plan, layout))
@@ -54,9 +55,9 @@ void add_sharding(const model::Plan& plan, const model::Layout& layout, PlanKey&
   add_parallelism(plan, key);
   add_overlap(plan, key);
   const auto& [gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling,
-               weight_cast, experts, parameters] = plan.precision;
+               weight_cast, experts, parameters, attention] = plan.precision;
   key.add(gemm, dispatch, combine, gradients, master_weights, optimizer_moments, gradient_reduce, scaling, weight_cast,
-          experts, parameters);
+          experts, parameters, attention);
   key.add(plan.cluster.gpus, plan.optimizer.gradient_clipping, plan.optimizer.ema, plan.optimizer.gradient_copy,
           plan.offload.optimizer, layout.two_directions);
 }

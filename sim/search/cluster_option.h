@@ -14,7 +14,6 @@
 #include "model/result/result.h"
 #include "sim/goodput/campaign_answer.h"
 #include "sim/predict/simulate.h"
-#include "sim/search/campaign_risk.h"
 #include "sim/search/cluster_choice.h"
 #include "sim/search/ranking.h"
 #include "sim/search/recipe.h"
@@ -37,11 +36,11 @@ struct ClusterOption {
   std::vector<std::string> notes;     // changes made for this cluster, and warnings of its predictions
   std::optional<model::Error> error;
   SearchResult search;
-  std::vector<RankedPlan> plans;     // those that fit with search.min_fit, fastest first
-  std::vector<RankedPlan> edge;      // faster ones that fit with less, but at least with hardly_fits, fastest first
-  std::vector<double> best_with;     // probabilities_best() of the plans
-  std::optional<CampaignRisk> risk;  // of the first plan, where it has tokens and rates of failures are known
-  std::optional<FinishBy> finish;    // of the first plan with a risk, where there is a deadline
+  std::vector<RankedPlan> plans;  // those that fit with search.min_fit, fastest first
+  std::vector<RankedPlan> edge;   // faster ones that fit with less, but at least with hardly_fits, fastest first
+  std::vector<double> best_with;  // probabilities_best() of the plans
+  std::optional<CampaignAnswer> campaign;  // of the first plan, where it has tokens and rates of failures are known
+  std::string rates;                       // of its failures: the name of what they rest on
 };
 
 // Reads the model, topology and profile that a plan names.

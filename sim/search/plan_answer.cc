@@ -4,7 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "sim/search/campaign_risk.h"
 #include "sim/search/detail/plan_draws.h"
 
 namespace plumbline::sim {
@@ -121,45 +120,37 @@ model::Result<void> find_parts(PlanAnswer& answer, unsigned threads) {
   return {};
 }
 
-model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campaign, Tasks& tasks) {
+model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
+                                   const PredictStep& predict, Tasks& tasks) {
+  const CampaignOptions options{.intervals = false, .spares = {}, .finish_days = answer.limits.days, .tasks = &tasks};
   for (const std::size_t place : answer.order) {
     ClusterOption& option = answer.options[place];
     const RankedPlan& best = option.plans.front();
     if (!best.result.run) continue;
     Inputs inputs = inputs_of(option, best);
-    const auto rates = add_campaign(inputs);
+    auto rates = add_campaign(inputs);
     if (!rates && rates.error().kind == model::ErrorKind::infeasible) continue;
-    if (!rates) return tl::unexpected(rates.error());
-    option.risk = TRY(campaign_risk(inputs, best.result, best.cost, tasks));
-    option.risk->rates = *rates;
+    option.rates = TRY(std::move(rates));
+    const auto on_gpus = [&](std::int64_t gpus) -> model::Result<Inputs> {
+      model::Plan plan = best.plan;
+      plan.cluster.gpus = gpus;
+      auto other = TRY(load(plan));
+      TRY(add_campaign(other));
+      return other;
+    };
+    auto campaign = campaign_answer(inputs, best.result, options, predict, on_gpus);
+    if (!campaign && campaign.error().kind == model::ErrorKind::infeasible)
+      option.notes.push_back("its training with failures cannot be predicted: " + campaign.error().message);
+    else
+      option.campaign = TRY(std::move(campaign));
   }
   return {};
 }
 
-model::Result<void> find_fewest_gpus(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
-                                     const PredictStep& predict, Tasks& tasks) {
-  if (!answer.limits.days) return {};
-  CampaignOptions options;
-  options.finish_days = answer.limits.days;
-  options.tasks = &tasks;
-  for (const std::size_t place : answer.order) {
-    ClusterOption& option = answer.options[place];
-    if (!option.risk) continue;
-    const RankedPlan& best = option.plans.front();
-    const auto on_gpus = [&](std::int64_t gpus) -> model::Result<Inputs> {
-      model::Plan plan = best.plan;
-      plan.cluster.gpus = gpus;
-      auto inputs = TRY(load(plan));
-      TRY(add_campaign(inputs));
-      return inputs;
-    };
-    Inputs inputs = inputs_of(option, best);
-    TRY(add_campaign(inputs));
-    auto found = campaign_answer(inputs, best.result, options, predict, on_gpus);
-    if (!found && found.error().kind == model::ErrorKind::input) return tl::unexpected(found.error());
-    if (found) option.finish = std::move(found->finish);
-  }
-  return {};
+std::optional<double> probability_within(const CampaignAnswer& campaign, const Limits& limits) {
+  if (!campaign.run || (limits.usd && !campaign.usd_per_day)) return std::nullopt;
+  const double in_time = limits.days ? campaign.share_within(*limits.days) : 1;
+  return limits.usd ? std::min(in_time, campaign.share_within_usd(*limits.usd)) : in_time;
 }
 
 }  // namespace plumbline::sim

@@ -60,14 +60,15 @@ model::Result<void> find_parts(PlanAnswer& answer, unsigned threads);
 
 // Gives inputs the campaign of their plan, and returns the name of the rates of failures that it rests on.
 using AddCampaign = std::function<model::Result<std::string>(Inputs& inputs)>;
-// Fills the risk of each option with a plan that has tokens. A cluster without known rates of failures has none.
-// Requires a ranked answer. Errors: input errors of the campaign's keys, and those of run_campaign().
-model::Result<void> find_risks(PlanAnswer& answer, const AddCampaign& add_campaign, Tasks& tasks);
+// Fills the campaign of each option with a plan that has tokens: that of `campaign` for its first plan, with the fewest
+// GPUs of the same degrees where there is a deadline. `load` reads the plan on other GPUs. A cluster without known
+// rates of failures has none, and one whose phases cannot be predicted gets a note. Requires a ranked answer. Errors:
+// input errors of the campaign's keys.
+model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
+                                   const PredictStep& predict, Tasks& tasks);
 
-// Fills the fewest GPUs of each option with a risk whose campaigns end by the deadline, with the degrees of its first
-// plan, as campaign_answer() finds them; none where that cannot be asked. `load` reads the plan on other GPUs. Errors:
-// as of find_risks().
-model::Result<void> find_fewest_gpus(PlanAnswer& answer, const AddCampaign& add_campaign, const LoadInputs& load,
-                                     const PredictStep& predict, Tasks& tasks);
+// Returns the share of trainings with failures that are within the limits, of two the smaller share; nothing where none
+// ends, or the price of a budget is not known.
+std::optional<double> probability_within(const CampaignAnswer& campaign, const Limits& limits);
 
 }  // namespace plumbline::sim

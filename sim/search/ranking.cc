@@ -153,11 +153,14 @@ std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidat
 }
 
 std::optional<double> probability_within(const PlanCost& cost, const Limits& limits) {
-  const std::size_t draws = cost.time_draws.size();
-  if (draws == 0) return std::nullopt;
-  std::size_t held = 0;
-  for (std::size_t i = 0; i < draws; ++i) held += within(cost, limits, i) ? 1 : 0;
-  return static_cast<double>(held) / static_cast<double>(draws);
+  std::size_t held = 0, fitting = 0;
+  for (std::size_t i = 0; i < cost.time_draws.size(); ++i) {
+    if (!std::isfinite(cost.time_draws[i])) continue;
+    ++fitting;
+    held += within(cost, limits, i) ? 1 : 0;
+  }
+  if (fitting == 0) return std::nullopt;
+  return static_cast<double>(held) / static_cast<double>(fitting);
 }
 
 std::vector<double> probabilities_best(const std::vector<PlanCost>& candidates, Objective objective,

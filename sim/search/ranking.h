@@ -62,7 +62,8 @@ std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objecti
 // is not known.
 std::vector<std::optional<bool>> dominated(const std::vector<PlanCost>& candidates);
 
-// Returns the share of the draws in which the plan fits and the limits hold; nothing without draws.
+// Returns the share, of the draws in which the plan fits in memory, in which the limits hold; nothing where it never
+// fits, or without draws. With what probability it fits is an answer of its own, so that no draw is lost twice.
 std::optional<double> probability_within(const PlanCost& cost, const Limits& limits);
 
 // Returns the share of the draws in which each candidate is the best of those that are within the limits and fit. The

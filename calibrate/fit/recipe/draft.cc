@@ -107,12 +107,16 @@ FitMachine Draft::machine() const {
   return {device_, si("network.nvlink_line_rate").value_or(0), si("network.nic_line_rate").value_or(0)};
 }
 
+const std::string& Draft::tables() const {
+  return step_ == nullptr || step_->tables.empty() ? recipe_->tables : step_->tables;
+}
+
 std::string Draft::table(const std::string& name) const {
-  return (std::filesystem::path(inputs_->components) / recipe_->tables / (name + ".csv")).string();
+  return (std::filesystem::path(inputs_->components) / tables() / (name + ".csv")).string();
 }
 
 std::string Draft::cited(const std::string& name) const {
-  return fmt::format("calibrate/published/components/{}/{}.csv", recipe_->tables, name);
+  return fmt::format("calibrate/published/components/{}/{}.csv", tables(), name);
 }
 
 model::Result<const Measurements*> Draft::measured() {

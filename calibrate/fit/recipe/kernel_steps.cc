@@ -195,6 +195,82 @@ model::Result<void> fit_attention_step(Draft& draft) {
   return {};
 }
 
+namespace {
+
+// Sets a constant to the value of another that an earlier step gave, whose error it shares.
+model::Result<void> set_as(Draft& draft, const std::string& name, const std::string& of) {
+  const auto own = draft.constants();
+  const auto found = std::ranges::find(own, of, &model::Parameter::name);
+  if (found == own.end())
+    return draft.wrong("step.fit", fmt::format("{} is not known yet", of), "fit attention before attention_training");
+  draft.set(name, si_value(*found), found->unit, found->relative_uncertainty, Evidence::assumed, "as " + of);
+  draft.share(name, draft.errors_of(of), found->relative_uncertainty, name);
+  return {};
+}
+
+// Fits one direction of the step's kernel: what its rows determine, on top of the forward that serving measures.
+model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAttentionRow> rows, bool backward) {
+  const RecipeStep& step = draft.step();
+  std::erase_if(rows, [&](const TrainingAttentionRow& row) { return row.backward != backward; });
+  const std::string kernel = step.kernel.empty() ? "attention." : fmt::format("attention.{}.", step.kernel);
+  const std::string direction = backward ? "backward" : "forward", start = kernel + direction;
+  for (const char* const what : {".pair_time", ".tail"})
+    if (backward || !step.kernel.empty()) TRY(set_as(draft, start + what, fmt::format("attention.forward{}", what)));
+  const model::AttentionConstants known = {.pair_time = draft.si(start + ".pair_time").value_or(0),
+                                           .tail = draft.si(start + ".tail").value_or(0),
+                                           .kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0)};
+  TrainingAttentionFit fit = fit_training_attention(rows, draft.machine(), known, step.times.value_or(1));
+  if (fit.rate == 0)
+    return draft.wrong("step.software", fmt::format("{} has no causal {} row of 50 ms and less",
+                                                    draft.cited("attention_training"), direction));
+  const std::string how = fmt::format("fitted to two thirds of {} causal rows {} of 50 ms and less, {} ({}){}",
+                                      fit.rows, direction, versions(rows), draft.cited("attention_training"),
+                                      step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
+  const Evidence kind = step.tables.empty() ? Evidence::fitted : Evidence::assumed;
+  draft.set(start + "_rate", fit.rate, "TFLOP/s", fit.rate_deviation, kind, how + "; of the GEMMs alone");
+  draft.set(start + ".row_time", fit.row_time, "ps", fit.row_deviation, kind, how);
+  std::vector<std::string> fitted = {start + "_rate", start + ".row_time"};
+  std::vector<double> deviations = {fit.rate_deviation, fit.row_deviation};
+  if (fit.pair_deviation > 0) {
+    draft.set(start + ".pair_time", fit.pair_time, "fs", fit.pair_deviation, kind, how);
+    fitted.push_back(start + ".pair_time");
+    deviations.push_back(fit.pair_deviation);
+  }
+  draft.correlate(fitted, deviations, fit.correlation);
+  if (!fit.skips_window) {
+    model::Parameter flag{.name = start + ".skips_window", .value = 0, .unit = "1", .kind = kind};
+    flag.source =
+        fmt::format("in a window its time grows as the square of the length ({})", draft.cited("attention_training"));
+    draft.set(std::move(flag));
+  }
+  fit.held_out.table = fmt::format("{} {} {}", versions(rows), rows.front().format, direction);
+  // The rows of a kernel may give the profile's own constants too; those of another GPU are no test of this profile.
+  if (step.tables.empty() && std::ranges::count(draft.held_out, fit.held_out.table, &HeldOut::table) == 0)
+    draft.held_out.push_back(std::move(fit.held_out));
+  return {};
+}
+
+}  // namespace
+
+// Without a kernel the constants are those of the profile's own; `op` is the direction, without it both.
+model::Result<void> fit_training_attention_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto all = TRY(load_training_attention_rows(draft.table("attention_training")));
+  std::vector<TrainingAttentionRow> rows;
+  for (const std::string& software : step.software)
+    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
+  const std::string format = step.format.empty() ? "bf16" : step.format;
+  std::erase_if(rows, [&](const TrainingAttentionRow& row) { return row.format != format; });
+  if (rows.empty())
+    return draft.wrong("step.software",
+                       fmt::format("{} has no such {} row", draft.cited("attention_training"), format));
+  if (!step.kernel.empty())
+    TRY(set_as(draft, fmt::format("attention.{}.kv_bandwidth", step.kernel), "attention.kv_bandwidth"));
+  if (step.op != "backward") TRY(fit_training_direction(draft, rows, false));
+  if (step.op != "forward") TRY(fit_training_direction(draft, rows, true));
+  return {};
+}
+
 model::Result<void> fit_cached_attention_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const std::string table = step.kind.starts_with("latent") ? "decode_mla" : "decode_attention";

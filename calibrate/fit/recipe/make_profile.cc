@@ -16,12 +16,13 @@ struct StepKind {
   model::Result<void> (*run)(Draft& draft);
 };
 
-constexpr std::array<StepKind, 17> step_kinds = {{{"gemm", fit_gemm_step},
+constexpr std::array<StepKind, 18> step_kinds = {{{"gemm", fit_gemm_step},
                                                   {"decode_gemm", fit_small_gemm_step},
                                                   {"decode_grouped", fit_small_grouped_step},
                                                   {"decode_experts", fit_small_experts_step},
                                                   {"experts", fit_expert_step},
                                                   {"attention", fit_attention_step},
+                                                  {"attention_training", fit_training_attention_step},
                                                   {"collectives", fit_collective_step},
                                                   {"exchange", fit_exchange_step},
                                                   {"tray", fit_tray_step},

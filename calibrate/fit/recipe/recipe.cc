@@ -15,10 +15,10 @@ namespace {
 using detail::TableReader;
 
 const std::vector<std::string> fits = {
-    "gemm",           "experts",       "attention",          "collectives",      "exchange",
-    "tray",           "power",         "attention_backward", "weight_gradient",  "memory",
-    "launch_gap",     "low_latency",   "custom_all_reduce",  "cached_attention", "decode_gemm",
-    "decode_grouped", "decode_experts"};
+    "gemm",           "experts",        "attention",          "collectives",      "exchange",
+    "tray",           "power",          "attention_backward", "weight_gradient",  "memory",
+    "launch_gap",     "low_latency",    "custom_all_reduce",  "cached_attention", "decode_gemm",
+    "decode_grouped", "decode_experts", "attention_training"};
 
 RecipeStep read_step(TableReader& table, const std::string& path) {
   RecipeStep step;
@@ -31,6 +31,7 @@ RecipeStep read_step(TableReader& table, const std::string& path) {
   step.software = table.optional_texts("software");
   step.kernel = table.optional_text("kernel");
   step.op = table.optional_text("op");
+  step.tables = table.optional_text("tables");
   step.constant = table.optional_text("constant");
   step.quantizes = table.flag("quantizes", true);
   step.uses_nvlink = table.flag("uses_nvlink", true);

@@ -19,7 +19,8 @@ struct RecipeStep {
   std::string kind;                   // of GEMMs in the profile: "fp8_tensor" of gemm.fp8_tensor.k_time
   std::string format;                 // of rows
   std::vector<std::string> software;  // of rows, how their software begins; the first gives a GEMM's shape
-  std::string kernel, op, constant;   // of rows; of records; what they give
+  std::string kernel, op, constant;   // of rows; of records, or "forward" and "backward"; what they give
+  std::string tables;                 // folder of component tables of another GPU; empty: the recipe's
   bool quantizes = true;     // whether times of quantized formats hold the quantizing kernel; decode_gemm: and gaps
   bool uses_nvlink = true;   // whether low-latency kernels do so within a node
   bool switch_sums = false;  // whether the switch of a node sums
@@ -29,7 +30,7 @@ struct RecipeStep {
   // the constants that another recipe states.
   std::string neighbor;
   std::vector<std::string> constants, by, over;
-  std::optional<double> times;  // one more factor
+  std::optional<double> times;  // one more factor; attention_training: on measured times
   std::string rename, to;       // the beginning of the constants' names, and what stands in its place
   bool same = false;            // unscaled and of the same kernels or links: kind and uncertainty stay
   std::string because;          // ends the source

@@ -37,6 +37,9 @@ constexpr Repository repositories[] = {
      "MIT (LICENSE-MIT-aiter), Copyright (c) Advanced Micro Devices, Inc. All rights reserved.",
      "each time is of the best kernel that a search found, of two searches the better one, without quantizing",
      Merge::least},
+    {"NVIDIA/cudnn-frontend@", "NVIDIA/cudnn-frontend", "",
+     "Apache-2.0 (LICENSE-Apache-2.0), Copyright (c) 2020-2026 NVIDIA CORPORATION & AFFILIATES. All rights reserved.",
+     "times are by the profiler, of ten launches in a row", Merge::median},
 };
 
 // Where rows come from: "ai-dynamo/aiconfigurator @095f58a5", and the path in it.
@@ -73,7 +76,7 @@ model::Result<Origin> origin_of(const CsvTable& csv, std::size_t row, const std:
     return Origin{&repository, revision, std::string(repository.folder) + rest};
   }
   model::Error error = csv.error(row, "source", fmt::format("'{}' is of no repository whose license is known", source));
-  error.hint = "known beginnings: aic:, ROCm/aiter@";
+  error.hint = "known beginnings: aic:, ROCm/aiter@, NVIDIA/cudnn-frontend@";
   return tl::unexpected(std::move(error));
 }
 

@@ -20,8 +20,8 @@ double KernelCost::gemm_at_best(const Graph& graph, const Operator& op, const Ge
 }
 
 double KernelCost::attention_at_best(const Graph& graph, const Operator& op) const {
-  const AttentionWork work = attention_work(graph, op, true);
-  AttentionConstants form = attention_kind(op, work).form;
+  const auto [work, constants] = attention_at_work(graph, op);
+  AttentionConstants form = constants->form;
   form.dim_block = 1;
   const AttentionSeconds parts = attention_parts(form, work, attention_sms_, static_cast<double>(device_sms_));
   const double factor = 1 / sustained_clock_;

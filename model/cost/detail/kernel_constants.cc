@@ -138,12 +138,17 @@ void KernelCost::read_gemms(ConstantReader& reader) {
   }
 }
 
-// A kernel of which the profile has no rate runs as the one that it was measured with.
+// A kernel of which the profile has no rate runs as the one that it was measured with; in a format of which it has
+// none, not at all.
 void KernelCost::read_attention(ConstantReader& reader) {
   attention_sms_ = reader.require("attention.reference_sms").value;
   for (std::size_t i = 0; i < attention_.size(); ++i) {
-    const std::string name = i == 0 ? "" : fmt::format("{}.", to_string(static_cast<AttentionKernel>(i)));
-    attention_[i] = attention_[0];
+    const std::size_t formats = attention_.size() - i;  // from this one on
+    const std::string name = i == 0         ? ""
+                             : formats == 2 ? "fp8."
+                             : formats == 1 ? "mxfp8."
+                                            : fmt::format("{}.", to_string(static_cast<AttentionKernel>(i)));
+    if (formats > 2) attention_[i] = attention_[0];
     if (i == 0 || reader.find(fmt::format("attention.{}forward_rate", name)))
       attention_[i] = {read_attention(reader, name, "forward"), read_attention(reader, name, "backward")};
   }
@@ -159,7 +164,8 @@ KernelCost::AttentionKind KernelCost::read_attention(ConstantReader& reader, con
                      .pair_time = optional("pair_time"),
                      .row_time = optional("row_time"),
                      .tail = optional("tail"),
-                     .kv_bandwidth = own("kv_bandwidth").value_or(Constant{})};
+                     .kv_bandwidth = own("kv_bandwidth").value_or(Constant{}),
+                     .skips_window = optional("skips_window").index < 0 || optional("skips_window").value > 0};
   kind.form = {kind.rate.value, kind.pair_time.value,    kind.row_time.value,
                kind.tail.value, kind.kv_bandwidth.value, own("dim_block").value_or(Constant{-1, 1}).value};
   return kind;

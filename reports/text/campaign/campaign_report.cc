@@ -47,9 +47,7 @@ Row quantile_row(const std::string& name, const model::Quantiles& quantiles, con
 TitledTable amounts_table(const CampaignReport& report) {
   const sim::CampaignAnswer& answer = report.answer;
   const model::Quantiles& days = answer.days;
-  const auto each = [&](double factor) {
-    return model::Quantiles{days.p10 * factor, days.p50 * factor, days.p90 * factor};
-  };
+  const double hours = gpu_hours_per_day(report);
   const auto whole = [](double value) { return std::isfinite(value) ? grouped(value) : std::string("never"); };
   TitledTable table{"", "The whole training | >p10 | >middle | >p90", {}, ""};
   table.rows.push_back(quantile_row("days", days, days_text));
@@ -58,10 +56,9 @@ TitledTable amounts_table(const CampaignReport& report) {
       return std::isfinite(value) ? model::date_text(*report.start + static_cast<std::int64_t>(std::ceil(value)))
                                   : std::string("never");
     }));
-  table.rows.push_back(quantile_row("GPU-hours", each(gpu_hours_per_day(report)), whole));
-  if (const auto usd = price(report))
-    table.rows.push_back(
-        quantile_row("cost", each(gpu_hours_per_day(report) * *usd), [&](double value) { return "$" + whole(value); }));
+  table.rows.push_back(quantile_row("GPU-hours", {days.p10 * hours, days.p50 * hours, days.p90 * hours}, whole));
+  if (const auto usd = answer.usd())
+    table.rows.push_back(quantile_row("cost", *usd, [&](double value) { return "$" + whole(value); }));
   table.rows.push_back(quantile_row("goodput", answer.result.goodput, [](double value) { return fixed(value, 3); }));
   table.rows.push_back(quantile_row("interruptions", answer.result.interruptions, grouped));
   return table;

@@ -23,15 +23,16 @@ std::string days_and_usd(const std::optional<model::Quantiles>& days, const std:
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// Returns "in time with 97 %, in budget with 44 %", of the limits that there are.
-std::string limits_words(const sim::PlanCost& cost, const sim::Limits& limits) {
+// Returns "in time with 97 %, in budget with 44 %", of the limits that there are. `training`: the cost of a plan, or
+// its campaign.
+std::string limits_words(const auto& training, const sim::Limits& limits) {
   std::vector<std::string> words;
-  if (limits.days) words.push_back("in time with " + chance(sim::probability_within(cost, {.days = limits.days})));
-  if (limits.usd) words.push_back("in budget with " + chance(sim::probability_within(cost, {.usd = limits.usd})));
+  if (limits.days) words.push_back("in time with " + chance(sim::probability_within(training, {.days = limits.days})));
+  if (limits.usd) words.push_back("in budget with " + chance(sim::probability_within(training, {.usd = limits.usd})));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-bool ends_with_failures(const sim::ClusterOption& option) { return option.risk && option.risk->days; }
+bool ends_with_failures(const sim::ClusterOption& option) { return option.campaign && option.campaign->run; }
 
 // Returns what the best plan of an option takes with failures, else by its steps alone, and how probably it keeps the
 // limits.
@@ -41,12 +42,12 @@ std::string takes_words(const sim::ClusterOption& option, const sim::Limits& lim
   const bool failing = ends_with_failures(option);
   std::vector<std::string> words;
   if (failing)
-    words.push_back(days_and_usd(option.risk->days, option.risk->usd) + " with failures");
+    words.push_back(days_and_usd(option.campaign->days, option.campaign->usd()) + " with failures");
   else if (interval && interval->days)
     words.push_back(days_and_usd(interval->days, interval->cost_usd) + " by its steps alone");
   else
     words.push_back("a step of " + duration(row.cost.step_s));
-  if (limits.any()) words.push_back(limits_words(failing ? option.risk->cost : row.cost, limits));
+  if (limits.any()) words.push_back(failing ? limits_words(*option.campaign, limits) : limits_words(row.cost, limits));
   if (interval) words.push_back("fits in memory with " + chance(interval->fits_probability));
   return fmt::format("{}", fmt::join(words, ", "));
 }
@@ -119,20 +120,21 @@ std::string overturn_sentence(const sim::PlanAnswer& answer) {
 
 // Returns the fewest GPUs that end by the deadline; "" where it was not asked for.
 std::string fewest_words(const sim::ClusterOption& option) {
-  if (!option.finish) return "";
-  const std::string by = fmt::format("within {} days in nine of ten cases", number(option.finish->days));
-  return option.finish->gpus ? fmt::format("Fewest GPUs with these degrees that end {}: {}", by,
-                                           grouped(static_cast<double>(*option.finish->gpus)))
-                             : "No number of GPUs that was tried ends " + by;
+  if (!option.campaign || !option.campaign->finish) return "";
+  const sim::FinishBy& finish = *option.campaign->finish;
+  const std::string by = fmt::format("within {} days in nine of ten cases", number(finish.days));
+  return finish.gpus ? fmt::format("Fewest GPUs with these degrees that end {}: {}", by,
+                                   grouped(static_cast<double>(*finish.gpus)))
+                     : "No number of GPUs that was tried ends " + by;
 }
 
 std::string failures_words(const sim::ClusterOption& option, const sim::Limits& limits) {
-  if (!option.risk) return "";
-  const sim::CampaignResult& campaign = option.risk->result;
+  if (!option.campaign) return "";
+  const sim::CampaignResult& campaign = option.campaign->result;
   if (!ends_with_failures(option))
     return campaign.never.empty() ? "" : fmt::format("With failures it never ends, because {}", campaign.never);
-  std::string words = days_and_usd(option.risk->days, option.risk->usd);
-  if (limits.any()) words += ", " + limits_words(option.risk->cost, limits);
+  std::string words = days_and_usd(option.campaign->days, option.campaign->usd());
+  if (limits.any()) words += ", " + limits_words(*option.campaign, limits);
   return fmt::format("With failures, one every {} h: {}", number(campaign.hours_between_failures), words);
 }
 

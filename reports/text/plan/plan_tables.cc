@@ -185,10 +185,12 @@ Table narrow_options(const sim::PlanAnswer& answer) {
 
 // Returns what failures make of the training, and the fewest GPUs that end by the deadline.
 std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
-  const auto& risk = option.risk;
-  const bool ends = option.finish && option.finish->gpus;
-  return {risk ? number(risk->result.hours_between_failures) : "-", risk && risk->days ? number(risk->days->p50) : "-",
-          risk && risk->usd ? scaled(risk->usd->p50) : "-", ends ? count(*option.finish->gpus) : "-"};
+  if (!option.campaign) return {"-", "-", "-", "-"};
+  const sim::CampaignAnswer& training = *option.campaign;
+  const auto usd = training.usd();
+  const bool in_time = training.finish && training.finish->gpus;
+  return {number(training.result.hours_between_failures), training.run ? number(training.days.p50) : "-",
+          usd ? scaled(usd->p50) : "-", in_time ? count(*training.finish->gpus) : "-"};
 }
 
 Table wide_options(const sim::PlanAnswer& answer) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/plan/software.h"
 #include "model/profile/device_profile.h"
 
 namespace plumbline::sim {
@@ -35,7 +36,9 @@ bool peak_is_open(const Predicted& predicted) {
 
 double highest_peak(const Predicted& predicted) {
   const model::Device& device = predicted.inputs.cluster.device;
-  return std::max(device.bf16_peak.value(), model::peak(device, predicted.plan.precision.gemm));
+  const auto attention = model::attention_format(predicted.plan);
+  const double of_attention = attention ? model::peak(device, *attention) : 0;
+  return std::max({device.bf16_peak.value(), model::peak(device, predicted.plan.precision.gemm), of_attention});
 }
 
 bool is_below(double seconds, double limit) { return seconds < limit * (1 - rounding); }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -176,6 +177,52 @@ TEST(ComponentFit, AttentionGivesBackItsConstants) {
   EXPECT_NEAR(fit.constants.row_time / 250e-12, 1, 0.02);
   EXPECT_NEAR(fit.constants.tail / 0.5, 1, 0.05);
   EXPECT_LT(fit.rate_deviation, 0.01);
+}
+
+// Rows of one kernel with large grids, with and without a window; those above 50 ms, without a mask or with sums in a
+// fixed order are slower and not looked at.
+TEST(ComponentFit, TrainingAttentionGivesBackItsRateAndRows) {
+  const model::AttentionConstants known{
+      .rate = 580e12, .pair_time = 150e-15, .row_time = 600e-12, .tail = 0.5, .kv_bandwidth = 4e12};
+  std::vector<TrainingAttentionRow> rows;
+  for (const bool backward : {false, true})
+    for (const std::int64_t dim : {64, 128, 192})
+      for (const std::int64_t tokens : {2048, 4096, 8192, 16384, 65536})
+        for (const std::int64_t window : {0, 128, 1024}) {
+          TrainingAttentionRow row{"cudnn 9", "bf16", "causal", backward, false,  2,     64,
+                                   8,         dim,    128,      tokens,   tokens, window};
+          const auto length = static_cast<double>(tokens);
+          row.seconds = attention_seconds(known,
+                                          {.batch_heads = 128,
+                                           .kv_heads_batch = 16,
+                                           .queries = length,
+                                           .pairs_per_query = row.keys_per_query(),
+                                           .qk_dim = static_cast<double>(dim),
+                                           .v_dim = 128,
+                                           .backward = backward,
+                                           .longest = static_cast<double>(window)},
+                                          132, 132);
+          if (row.seconds > 0.05) row.seconds *= 1.2;
+          if (backward) rows.push_back(row);
+          row.seconds *= 2;
+          row.deterministic = true;
+          rows.push_back(row);
+          row.deterministic = false;
+          row.mask = "full";
+          rows.push_back(row);
+        }
+  const TrainingAttentionFit fit = fit_training_attention(rows, machine(), known);
+  EXPECT_NEAR(fit.rate / 580e12, 1, 1e-3);
+  EXPECT_NEAR(fit.row_time / 600e-12, 1, 1e-3);
+  EXPECT_GT(fit.held_out.errors.size(), 5U);
+  EXPECT_LT(*std::ranges::max_element(fit.held_out.errors), 1e-3);
+  // A GPU of which every time is longer by a tenth, but for what is known.
+  const TrainingAttentionFit slower = fit_training_attention(rows, machine(), known, 1.1);
+  EXPECT_LT(slower.rate, 560e12);
+  EXPECT_GT(slower.row_time, 640e-12);
+  rows.resize(1);
+  rows.front().mask = "full";
+  EXPECT_EQ(fit_training_attention(rows, machine(), known).rate, 0);
 }
 
 // Two softwares that differ in start and bandwidth; the profile has their geometric means, half the spread is their

@@ -135,6 +135,35 @@ TEST_F(ComponentImport, AttentionIsThinnedAlongTheBatch) {
   EXPECT_THAT(files[0].text, HasSubstr("# left out: 1, another, slower kernel (flashinfer)"));
 }
 
+// Versions of cuDNN are whole numbers of five digits, times are in milliseconds.
+TEST_F(ComponentImport, TrainingAttentionNamesPassMaskAndWindow) {
+  const std::string header =
+      "gpu,source,config_name,model_name,backend,data_type,attn_mask,batch_size,q_seqlen,kv_seqlen,num_q_heads,"
+      "num_kv_heads,head_dim_qk,head_dim_vo,profile_pass,deterministic_bwd,time_ms,sliding_window_size,success,"
+      "skipped,cudnn_backend_version\n";
+  const auto row = [](const std::string& backend, const std::string& shape, const std::string& rest) {
+    return "A100 80GB PCIe,NVIDIA/cudnn-frontend@e4 b/a.csv,m,m," + backend + "," + shape + "," + rest + ",92700.000\n";
+  };
+  const auto files =
+      imported(header + row("cudnn", "bfloat16,top_left,2,2048,2048,64,8,128,128", "bwd,False,0.410,,True,False") +
+               row("cudnn", "bfloat16,no_mask,2,2048,2048,64,8,128,128", "bwd,True,0.705,,True,False") +
+               row("cudnn", "mxfp8,top_left,2,2048,2048,128,128,64,64", "fwd,False,0.104,128,True,False") +
+               row("flash_attention_4", "bfloat16,top_left,2,2048,2048,64,8,192,128", "fwd,False,0.131,,True,False") +
+               row("cudnn_oss", "bfloat16,top_left,2,2048,2048,64,8,128,128", "fwd,False,0.154,,True,False") +
+               row("cudnn", "fp8,top_left,2,2048,2048,64,8,128,128", "fwd,False,,,False,True"));
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].path, "a100/attention_training.csv");
+  EXPECT_EQ(rows_of(files[0]),
+            "software,format,pass,sums,mask,window,batch,heads,kv_heads,qk_dim,v_dim,queries,keys,time_us\n"
+            "cudnn 9.27.0,bf16,backward,any_order,causal,none,2,64,8,128,128,2048,2048,410\n"
+            "cudnn 9.27.0,bf16,backward,deterministic,full,none,2,64,8,128,128,2048,2048,705\n"
+            "cudnn 9.27.0,mxfp8,forward,any_order,causal,128,2,128,128,64,64,2048,2048,104\n"
+            "flash_attention_4,bf16,forward,any_order,causal,none,2,64,8,192,128,2048,2048,131\n");
+  EXPECT_THAT(files[0].text, HasSubstr("# source: NVIDIA/cudnn-frontend @e4, b/a.csv\n# license: Apache-2.0"));
+  EXPECT_THAT(files[0].text, HasSubstr("# left out: 1, cuDNN's open engines"));
+  EXPECT_THAT(files[0].text, HasSubstr("# left out: 1, kernels that did not run"));
+}
+
 TEST_F(ComponentImport, LatentAttentionIsCoreOrBlock) {
   const std::string header =
       "gpu,source,software,kernel,op,dtype,kv_cache_dtype,gemm_dtype,batch,seq,heads,time_us,tflops,power_w,"

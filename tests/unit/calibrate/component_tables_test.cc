@@ -70,6 +70,36 @@ TEST_F(ComponentTables, HeldGemmsHaveTimeAndPower) {
     expect_refused(write("gemm_held", 1, header + "a,bf16,700,64,32," + cell + "\n"), 4, "512", "MICROSECONDS;WATTS");
 }
 
+TEST_F(ComponentTables, TrainingAttentionHasPassMaskAndWindow) {
+  const std::string header =
+      "software,format,pass,sums,mask,window,batch,heads,kv_heads,qk_dim,v_dim,queries,keys,time_us\n";
+  const std::string shape = ",2,64,8,192,128,4096,4096,900\n";
+  const auto rows = load_training_attention_rows(write("attention_training", 3,
+                                                       header + "a 1,bf16,forward,any_order,causal,none" + shape +
+                                                           "a 1,bf16,backward,any_order,causal,128" + shape +
+                                                           "a 1,mxfp8,backward,deterministic,full,none" + shape));
+  ASSERT_TRUE(rows) << to_string(rows.error());
+  ASSERT_EQ(rows->size(), 3u);
+  EXPECT_FALSE(rows->at(0).backward);
+  EXPECT_EQ(rows->at(0).window, 0);
+  EXPECT_EQ(rows->at(0).keys_per_query(), 2048);
+  EXPECT_DOUBLE_EQ(rows->at(0).seconds, 900e-6);
+  EXPECT_TRUE(rows->at(1).backward);
+  EXPECT_EQ(rows->at(1).keys_per_query(), 128 - 128.0 * 128 / 8192);  // the first queries see fewer
+  EXPECT_TRUE(rows->at(2).deterministic);
+  EXPECT_EQ(rows->at(2).keys_per_query(), 4096);
+  const auto refused = [&](const std::string& start, const std::string& column, const std::string& text) {
+    expect_refused(write("attention_training", 1, header + start + shape), 4, column, text);
+  };
+  refused("a,fp4,forward,any_order,causal,none", "format", "'fp4'");
+  refused("a,bf16,both,any_order,causal,none", "pass", "'both'");
+  refused("a,bf16,forward,any_order,causal,0", "window", "0");
+  // 2 * 64 heads of 4096 x 2048 pairs are 6.9e11 FLOPs forward, in 900 us 763 TFLOP/s.
+  const std::string fast = write("attention_training", 1, header + "a,bf16,forward,any_order,causal,none" + shape);
+  EXPECT_TRUE(load_training_attention_rows(fast, {.bf16 = 800e12}));
+  EXPECT_FALSE(load_training_attention_rows(fast, {.bf16 = 700e12}));
+}
+
 TEST_F(ComponentTables, AnExchangeIsTwoTimes) {
   const std::string header = "software,mode,nodes,gpus,tokens,hidden,top_k,experts,sms,dispatch_us,combine_us\n";
   const auto rows = load_exchange_rows(write("exchange", 2, header + "a,normal,2,16,4096,7168,8,256,20,500,900\n"));
@@ -184,7 +214,8 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
   EXPECT_EQ(times["decode_attention"], 3704u + 287u + 293u);
   EXPECT_EQ(times["decode_mla"], 1360u + 89u + 41u);
   EXPECT_EQ(times["gemm_held"], 11808u);  // all of the source's
-  EXPECT_EQ(times.size(), 14u);
+  EXPECT_EQ(times["attention_training"], 119u + 187u + 2 * 300u);
+  EXPECT_EQ(times.size(), 15u);
   EXPECT_LT(bytes, 3'000'000u);
 }
 
@@ -211,6 +242,7 @@ TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
     check("decode_experts", load_expert_rows);
     check("gemm_held", load_held_gemm_rows);
     check("attention", load_attention_rows);
+    check("attention_training", load_training_attention_rows);
     check("mla", load_mla_rows);
     check("experts", load_expert_rows);
     check("decode_attention", load_cached_attention_rows);

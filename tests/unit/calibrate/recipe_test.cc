@@ -175,6 +175,25 @@ TEST_F(RecipeFile, MissingDataAreRefusedWithTheirPlace) {
               HasSubstr("has no record of sort that moves 64 MB"));
 }
 
+// The constants of another GPU's table are assumed, whatever their fit.
+TEST_F(RecipeFile, AttentionOfTrainingMayBeOfAnotherGpusTable) {
+  const std::string step = "[[step]]\nfit = \"attention_training\"\nsoftware = [\"cudnn\"]\n";
+  EXPECT_THAT(error_of(with(step)), HasSubstr("attention_training.csv"));  // the H100 has none
+  EXPECT_THAT(error_of(with(step + "tables = \"h200\"\nop = \"backward\"\n")),
+              HasSubstr("x.toml:8: step.fit: attention.forward.pair_time is not known yet"));
+  const std::string forward = "[[step]]\nfit = \"attention\"\n";
+  ASSERT_EQ(error_of(with(forward + step + "tables = \"h200\"\nop = \"backward\"\n")), "");
+  EXPECT_THAT(error_of(with(forward + step + "tables = \"h200\"\nformat = \"mxfp8\"\n")),
+              HasSubstr("has no such mxfp8 row"));
+  ProfileMaker maker(own_folders());
+  error_of(with(forward + step + "tables = \"h200\"\nop = \"backward\"\n"));
+  const auto& constants = (*maker.make("x"))->constants;
+  const auto rate = std::ranges::find(constants, "attention.backward_rate", &model::Parameter::name);
+  ASSERT_NE(rate, constants.end());
+  EXPECT_EQ(rate->kind, model::Evidence::assumed);
+  EXPECT_THAT(rate->source, HasSubstr("components/h200/attention_training.csv"));
+}
+
 TEST_F(RecipeFile, NeighborsScaleByFiguresOfTheDevices) {
   ASSERT_EQ(error_of(with("[[step]]\nneighbor = \"generic-datasheet\"\nconstants = [\"attention.forward_rate\"]\n"
                           "by = [\"device.memory_bandwidth\"]\nover = [\"device.sms\"]\nuncertainty = 0.3\n",

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/cost/kernel_cost.h"
@@ -139,6 +140,34 @@ TEST(UnfusedKernels, AttentionTakesTheConstantsOfItsKernel) {
   // A kernel without constants runs as the one that the profile was measured with.
   EXPECT_EQ(attention(AttentionKernel::flash3, "attention", Phase::F),
             attention(AttentionKernel::fused, "attention", Phase::F));
+}
+
+// Queries, keys and the result's gradient are cast along both of their directions, values along one. The backward
+// kernel computes what the window of 128 tokens hides.
+TEST(UnfusedKernels, AttentionInMxfp8ReadsCastsAndHasItsConstants) {
+  LayerContext c = rank();
+  const KernelCost own = cost({number("attention.mxfp8.forward_rate", 400, "TFLOP/s"),
+                               number("attention.mxfp8.backward_rate", 200, "TFLOP/s"),
+                               number("attention.mxfp8.backward.skips_window", 0)});
+  EXPECT_TRUE(own.has_attention(Precision::mxfp8));
+  EXPECT_FALSE(own.has_attention(Precision::fp8_tensor));
+  c.attention_format = Precision::mxfp8;
+  Graph layer = make_block(BlockKind::dense_layer, c);
+  for (Operator& op : layer.operators)
+    if (auto* attributes = std::get_if<AttentionAttributes>(&op.attributes)) attributes->window = 128;
+  const Operator& forward = find(layer, "attention");
+  EXPECT_EQ(layer.tensor(forward.reads[0]).type, DataType::mxfp8);
+  EXPECT_EQ(layer.tensor(forward.writes[0]).type, DataType::bf16);
+  EXPECT_EQ(find(layer, "cast_attention_query").writes.size(), 2u);
+  EXPECT_EQ(find(layer, "cast_attention_value").writes.size(), 1u);
+  EXPECT_EQ(find(layer, "cast_d_attention", Phase::I).writes.size(), 2u);
+  const double rows = 4096.0 * 8, share = 112.0 / 132, seen = 128 - 128.0 * 128 / 4096;
+  EXPECT_NEAR(time(own, layer, "attention").work, rows * share * seen * 2 * 128 / 400e12, 1e-9);
+  EXPECT_NEAR(time(own, layer, "attention_grad", Phase::I).work, rows * share * 1024 * 2 * 320 / 200e12, 1e-9);
+  c.attention_format = Precision::fp8_tensor;
+  const Graph whole = make_block(BlockKind::dense_layer, c);
+  EXPECT_EQ(find(whole, "cast_attention_query").writes.size(), 1u);
+  EXPECT_TRUE(std::get<CastAttributes>(find(whole, "cast_attention_query").attributes).finds_scale);
 }
 
 TEST(UnfusedKernels, RowsThatAreNotAlignedSlowGemmsDown) {

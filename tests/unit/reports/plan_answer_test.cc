@@ -159,7 +159,7 @@ TEST(PlanAnswer, NoWinnerIsNamedWithItsProbability) {
 // 50 over 40 days is 25 % longer, 4 M over 5 M USD 20 % cheaper.
 TEST(PlanAnswer, RecommendsTheWinnerWithTheNextBestAndWhatOverturnsIt) {
   PlanAnswer answer = example_answer();
-  answer.options[2].finish = FinishBy{.days = 60, .tried = {}, .gpus = 1024};
+  answer.options[2].campaign.emplace().finish = FinishBy{.days = 60, .tried = {}, .gpus = 1024};
   rank(answer);
   answer.break_evens.push_back({true,
                                 {1},

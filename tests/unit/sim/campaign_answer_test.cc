@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "sim/campaign/predicted_run.h"
+#include "sim/search/plan_answer.h"
 #include "tests/support/campaign_inputs.h"
 #include "tests/support/step_inputs.h"
 
@@ -85,6 +86,53 @@ TEST(CampaignAnswer, TheIntervalOfTheStepWidensTheDays) {
   EXPECT_NEAR(answer.days.p50 / answer.result.days.p50, 1, 0.01);
   EXPECT_NEAR(answer.days.p10 / answer.result.days.p50, 9.0 / 11, 0.01);
   EXPECT_NEAR(answer.days.p90 / answer.result.days.p50, 14.0 / 11, 0.02);
+  // Eight of ten trainings lie between the quantiles of days, and a day of 64 GPUs costs 24 * 64 * 2 USD.
+  EXPECT_NEAR(answer.share_within(answer.days.p10), 0.1, 1e-9);
+  EXPECT_NEAR(answer.share_within(answer.days.p90), 0.9, 1e-9);
+  EXPECT_DOUBLE_EQ(answer.usd()->p90, answer.days.p90 * 24 * 64 * 2);
+  EXPECT_NEAR(answer.share_within_usd(answer.usd()->p10), 0.1, 1e-9);
+  EXPECT_NEAR(*probability_within(answer, {.days = answer.days.p90}), 0.9, 1e-9);
+  EXPECT_NEAR(*probability_within(answer, {.days = answer.days.p90, .usd = answer.usd()->p10}), 0.1, 1e-9);
+}
+
+// Returns the option of a search, with a deadline, whose first plan has these inputs.
+ClusterOption searched(const Inputs& inputs, double deadline) {
+  PlanAnswer answer;
+  answer.limits.days = deadline;
+  ClusterOption& option = answer.options.emplace_back();
+  option.inputs = inputs;
+  option.plans.push_back({inputs.plan, *step_on_gpus(inputs), {}, 0});
+  option.plans.front().result.run.emplace();
+  rank(answer);
+  const auto add_campaign = [&](Inputs& made) -> model::Result<std::string> {
+    CampaignInput campaign = *inputs.campaign;
+    campaign.gpus = made.plan.cluster.gpus;
+    made.campaign = std::make_shared<const CampaignInput>(campaign);
+    return "rates";
+  };
+  const auto load = [&](const model::Plan& plan) -> model::Result<Inputs> {
+    Inputs loaded = inputs;
+    loaded.plan = plan;
+    return loaded;
+  };
+  EXPECT_TRUE(find_campaigns(answer, add_campaign, load, step_on_gpus, local_tasks()));
+  return answer.options.front();
+}
+
+TEST(CampaignAnswer, IsThatOfASearchedPlan) {
+  const Inputs inputs = failing_inputs({}, 20 * tests::day_s);
+  const CampaignAnswer alone = answer_of(inputs, {}).value();
+  const double middle = alone.days.p50;
+  const ClusterOption option = searched(inputs, middle);
+  ASSERT_TRUE(option.campaign);
+  EXPECT_EQ(option.campaign->days, alone.days);
+  const auto own = std::ranges::find(option.campaign->finish->tried, 64, &CampaignOnGpus::gpus);
+  EXPECT_EQ(own->in_time, probability_within(alone, {.days = middle}));
+  EXPECT_GT(own->in_time, 0);
+  EXPECT_LT(own->in_time, 1);
+  EXPECT_EQ(option.rates, "rates");
+  EXPECT_TRUE(option.campaign->intervals.empty());
+  EXPECT_EQ(alone.intervals.size(), 5u);
 }
 
 TEST(CampaignAnswer, PredictsEachPhase) {
@@ -177,6 +225,8 @@ TEST(CampaignAnswer, SaysWhyItNeverFinishes) {
   EXPECT_EQ(answer.result.finished, 0);
   EXPECT_FALSE(answer.result.never.empty());
   EXPECT_FALSE(answer.run);
+  EXPECT_FALSE(answer.usd());
+  EXPECT_FALSE(probability_within(answer, {.days = 1e6}));
   EXPECT_TRUE(answer.intervals.empty());
 }
 

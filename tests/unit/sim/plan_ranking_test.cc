@@ -145,7 +145,13 @@ TEST(PlanRanking, TheBestOfADrawIsWithinTheLimitsAndFits) {
   EXPECT_FALSE(probability_within(cost(10, 4), {.days = 13}));
   first.time_draws[0] = std::numeric_limits<double>::infinity();  // it does not fit
   EXPECT_THAT(best({}), ElementsAre(0.25, 0.75));
-  EXPECT_EQ(probability_within(first, {.days = 13}), 0.5);
+}
+
+// It fits in three draws, of 10, 12 and 14 days.
+TEST(PlanRanking, ALimitHoldsInTheDrawsInWhichThePlanFits) {
+  const double never = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(probability_within(drawn(cost(10, 4), {never, 1, 1.2, 1.4}), {.days = 13}), 2.0 / 3);
+  EXPECT_FALSE(probability_within(drawn(cost(10, 4), {never, never}), {.days = 13}));
 }
 
 TEST(PlanRanking, OfTwoPlansTheOneThatFitsIsBetter) {

@@ -137,6 +137,16 @@ TEST(ProfileOfAnotherDevice, AKernelThatTheDeviceLacksIsRefused) {
   EXPECT_THAT(error_of(inputs), HasSubstr("precision.gemm: h800-sxm multiplies nothing in mxfp8"));
 }
 
+TEST(ProfileOfAnotherDevice, AFormatOfAttentionThatNothingHasIsRefused) {
+  EXPECT_THAT(error_of(inputs_with("h800", {"precision.attention=fp8"})),
+              HasSubstr("precision.attention: profile 'h800' has no attention.fp8.forward_rate"));
+  EXPECT_THAT(error_of(inputs_with("h800", {"precision.attention=fp8", "attention.kernel=flash2"})),
+              HasSubstr("precision.attention: flash2 attention reads 16 bits"));
+  EXPECT_THAT(error_of(inputs_with("h800", {"cluster.device=v100-sxm", "cluster.gpus=512", "precision.gemm=fp16",
+                                            "precision.dispatch=fp16", "precision.attention=fp8"})),
+              HasSubstr("precision.attention: v100-sxm lacks fp8"));
+}
+
 TEST(ImpossibleConstants, FasterThanThePeakIsInfeasible) {
   Inputs inputs = inputs_with("h800");
   inputs.profile = inputs.profile.with_changes({{"gemm.*.k_time", 0.1}, {"attention.*_rate", 10}}).value();

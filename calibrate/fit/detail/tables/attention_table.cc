@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
+#include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
 
 namespace plumbline::calibrate {
@@ -31,6 +33,14 @@ model::AttentionWork attention_work(const AttentionRow& row) {
           .pairs_per_query = tokens / 2,
           .qk_dim = dim,
           .v_dim = dim};
+}
+
+// Returns the time at the peak, or at the bandwidth of the memory; backward reads and writes twice as much.
+double roofline_seconds(const model::AttentionWork& w, const model::Device& device, double peak) {
+  const double dims = w.backward ? 3 * w.qk_dim + 2 * w.v_dim : w.qk_dim + w.v_dim;
+  const double flops = w.batch_heads * w.queries * w.pairs_per_query * 2 * dims;
+  const double bytes = w.element_bytes * w.queries * (w.qk_dim + w.v_dim) * (w.batch_heads + w.kv_heads_batch);
+  return std::max(flops / peak, (w.backward ? 2 : 1) * bytes / device.memory_bandwidth.value());
 }
 
 // All softwares of a table. A rate factor of each, where asked for, shows their spread.
@@ -87,12 +97,8 @@ class AttentionForm {
 
   VectorXd roofline(const model::Device& device) const {
     VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const model::AttentionWork& w = works_[static_cast<std::size_t>(i)];
-      const double flops = w.batch_heads * w.queries * w.pairs_per_query * 2 * (w.qk_dim + w.v_dim);
-      const double bytes = 2 * w.queries * (w.qk_dim + w.v_dim) * (w.batch_heads + w.kv_heads_batch);
-      seconds[i] = std::max(flops / device.bf16_peak.value(), bytes / device.memory_bandwidth.value());
-    }
+    for (Index i = 0; i < seconds.size(); ++i)
+      seconds[i] = roofline_seconds(works_[static_cast<std::size_t>(i)], device, device.bf16_peak.value());
     return seconds;
   }
 
@@ -122,6 +128,33 @@ double half_spread(const AttentionForm& form, const VectorXd& seconds, const Vec
   const LogFit fit = log_fit(relative, seconds, x, {});
   const VectorXd factors = fit.values.tail(softwares - 1).array().log();
   return (std::max(0.0, factors.maxCoeff()) - std::min(0.0, factors.minCoeff())) / 2;
+}
+
+model::AttentionWork training_work(TrainingAttentionRow row, bool skips_window) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  if (!skips_window) row.window = 0;
+  return {.batch_heads = real(row.batch * row.heads),
+          .kv_heads_batch = real(row.batch * row.kv_heads),
+          .queries = real(row.queries),
+          .pairs_per_query = row.keys_per_query(),
+          .qk_dim = real(row.qk_dim),
+          .v_dim = real(row.v_dim),
+          .backward = row.backward,
+          .keys = real(row.keys),
+          .longest = row.window > 0 ? real(std::min(row.window, row.keys)) : 0,
+          .element_bytes = operand_bytes(row.format)};
+}
+
+// Returns whether rows in a window take less than three times as long at twice the length, in the median.
+bool skip_windows(const std::vector<TrainingAttentionRow>& rows) {
+  std::vector<double> growth;
+  for (const TrainingAttentionRow& row : rows)
+    for (const TrainingAttentionRow& longer : rows)
+      if (row.window > 0 && longer.window == row.window && longer.heads == row.heads && longer.qk_dim == row.qk_dim &&
+          longer.keys == 2 * row.keys && longer.batch == row.batch)
+        growth.push_back(longer.seconds / row.seconds);
+  constexpr double middle = 0.5, between = 3;  // 2 and 4
+  return growth.empty() || quantile(growth, middle) < between;
 }
 
 }  // namespace
@@ -154,6 +187,59 @@ AttentionTableFit fit_attention_table(const std::vector<AttentionRow>& rows, con
   const AttentionForm all(rows, softwares, machine, pair_share);
   add_errors(all(solution.values), all.roofline(machine.device), seconds_of(rows), held,
              marked(rows, [](const AttentionRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
+  return fit;
+}
+
+TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionRow>& rows, const FitMachine& machine,
+                                            const AttentionConstants& known, double times, double longest) {
+  std::vector<TrainingAttentionRow> used;
+  std::ranges::copy_if(rows, std::back_inserter(used), [&](const TrainingAttentionRow& row) {
+    return row.mask == "causal" && !row.deterministic && row.seconds <= longest;
+  });
+  std::vector<bool> held;
+  for (const TrainingAttentionRow& row : used)
+    held.push_back(is_held_out(fmt::format("{}-{}-{}-{}-{}-{}-{}-{}-{}", row.batch, row.heads, row.kv_heads, row.qk_dim,
+                                           row.v_dim, row.queries, row.keys, row.mask, row.window)));
+  TrainingAttentionFit fit;
+  fit.rows = used.size();
+  const auto training = selected(used, held, false);
+  if (training.empty()) return fit;
+  const auto sms = static_cast<double>(machine.device.sms);
+  const bool fits_pairs = used.front().format != "bf16";
+  fit.skips_window = skip_windows(used);
+  const auto seconds_by = [&](const std::vector<TrainingAttentionRow>& of, const VectorXd& x) {
+    AttentionConstants c = known;
+    c.rate = 2 / x[0];
+    c.row_time = x[1];
+    if (fits_pairs) c.pair_time = x[2];
+    VectorXd seconds(static_cast<Index>(of.size()));
+    for (Index i = 0; i < seconds.size(); ++i)
+      seconds[i] = attention_seconds(c, training_work(of[static_cast<std::size_t>(i)], fit.skips_window), sms, sms);
+    return seconds;
+  };
+  constexpr double dim = 1, row = 5e5;  // from the peak, in seconds times FLOP/s
+  const double peak = datasheet_peak(machine.device, used.front().format);
+  VectorXd start(fits_pairs ? 3 : 2);
+  start.head(2) = Eigen::Vector2d(dim, row) / peak;
+  if (fits_pairs) start[2] = known.pair_time;
+  const LogFit solution =
+      log_fit([&](const VectorXd& x) { return seconds_by(training, x); }, seconds_of(training) * times, start, {});
+  fit.rate = 2 / solution.values[0];
+  fit.row_time = solution.values[1];
+  fit.pair_time = fits_pairs ? solution.values[2] : known.pair_time;
+  fit.rate_deviation = solution.uncertainty[0];
+  fit.row_deviation = solution.uncertainty[1];
+  if (fits_pairs) fit.pair_deviation = solution.uncertainty[2];
+  fit.correlation =
+      fits_pairs ? correlation_of(solution, {0, 1, 2}, {-1, 1, 1}) : correlation_of(solution, {0, 1}, {-1, 1});
+  VectorXd roofline(static_cast<Index>(used.size()));
+  for (Index i = 0; i < roofline.size(); ++i) {
+    const TrainingAttentionRow& each = used[static_cast<std::size_t>(i)];
+    roofline[i] = roofline_seconds(training_work(each, true), machine.device, peak);
+  }
+  fit.held_out.family = fits_pairs ? "quantized attention training" : "attention training";
+  add_errors(seconds_by(used, solution.values), roofline, seconds_of(used) * times, held,
+             marked(used, [](const TrainingAttentionRow& r) { return r.queries >= training_tokens; }), fit.held_out);
   return fit;
 }
 

@@ -251,12 +251,13 @@ double operand_bytes(const std::string& format) {
   if (format == "fp8_block") return 1 + 4.0 / 128;  // an FP32 scale per 128 elements
   if (format == "nvfp4") return 0.5 + 1.0 / 16;     // an FP8 scale per 16 elements
   if (format == "mxfp4") return 0.5 + 1.0 / 32;     // a scale of one byte per 32 elements
+  if (format == "mxfp8") return 1 + 1.0 / 32;
   return 2;
 }
 
 double datasheet_peak(const model::Device& device, const std::string& format) {
   if (format == "bf16") return device.bf16_peak.value();
-  if (format == "fp8" || format == "fp8_block") return device.fp8_peak.value();
+  if (format == "fp8" || format == "fp8_block" || format == "mxfp8") return device.fp8_peak.value();
   const double stated = device.nvfp4_peak.value();
   constexpr double usual = 2;  // over FP8, for a device file that does not state it
   return stated > 0 ? stated : usual * device.fp8_peak.value();

@@ -52,7 +52,7 @@ class Draft {
   const RecipeInputs& inputs() const { return *inputs_; }
   // Datasheet figures; link rates as the constants made so far state them.
   FitMachine machine() const;
-  // Returns the path of a component table of the recipe, and how sources name it.
+  // Returns the path of a component table of the step, or else of the recipe, and how sources name it.
   std::string table(const std::string& name) const;
   std::string cited(const std::string& name) const;
   // Reads the recipe's own records once.
@@ -68,6 +68,8 @@ class Draft {
   std::vector<std::string> notes;  // sentences: what differs between sources
 
  private:
+  const std::string& tables() const;  // the folder of the step's tables, or else of the recipe's
+
   const Recipe* recipe_ = nullptr;
   const RecipeInputs* inputs_ = nullptr;
   const RecipeStep* step_ = nullptr;
@@ -104,6 +106,7 @@ model::Result<void> fit_small_gemm_step(Draft& draft);
 model::Result<void> fit_small_grouped_step(Draft& draft);
 model::Result<void> fit_small_experts_step(Draft& draft);
 model::Result<void> fit_attention_step(Draft& draft);
+model::Result<void> fit_training_attention_step(Draft& draft);
 model::Result<void> fit_cached_attention_step(Draft& draft);
 model::Result<void> fit_collective_step(Draft& draft);
 model::Result<void> fit_exchange_step(Draft& draft);

@@ -49,13 +49,14 @@ class Reader {
   }
 
   std::string format_of(std::string_view column) {
-    static constexpr std::array<std::pair<std::string_view, std::string_view>, 9> names = {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 10> names = {
         {{"bfloat16", "bf16"},
          {"bf16", "bf16"},
          {"fp8", "fp8"},
          {"fp8_block", "fp8_block"},
          {"nvfp4", "nvfp4"},
          {"mxfp4", "mxfp4"},
+         {"mxfp8", "mxfp8"},
          // of aiter's tuned tables
          {"fp8 blockscale", "fp8_block"},
          {"int8/fp8 a8w8", "fp8"},
@@ -111,6 +112,26 @@ model::Result<Record> attention(const CsvTable& csv, std::size_t index) {
   Reader row(csv, index);
   row.leave_out(row.is("kernel", "flashinfer"), "another, slower kernel (flashinfer) of the same software");
   return row.key_of("software").wholes({"batch", "seq", "heads", "kv_heads", "head_dim"}).value("time_us").finish();
+}
+
+// The original states cuDNN as 92700.000 (9.27.0), other libraries without their version. A window cannot be 0.
+model::Result<Record> training_attention(const CsvTable& csv, std::size_t index) {
+  constexpr double us_per_ms = 1000;
+  constexpr std::int64_t of_major = 10000, of_minor = 100;
+  Reader row(csv, index);
+  row.leave_out(row.text("skipped") == "True" || row.text("success") != "True", "kernels that did not run");
+  row.leave_out(row.is("backend", "cudnn_oss"), "cuDNN's open engines (cudnn_oss), which no framework takes");
+  std::string software = row.text("backend");
+  if (software == "cudnn") {
+    const std::int64_t version = csv.whole(index, "cudnn_backend_version").value_or(0);
+    software += fmt::format(" {}.{}.{}", version / of_major, version % of_major / of_minor, version % of_minor);
+  }
+  const std::string& window = row.text("sliding_window_size");
+  row.key(software).format("data_type").key(row.is("profile_pass", "bwd") ? "backward" : "forward");
+  row.key(row.is("deterministic_bwd", "True") ? "deterministic" : "any_order");
+  row.key(row.is("attn_mask", "no_mask") ? "full" : "causal").key(window.empty() ? "none" : window);
+  row.wholes({"batch_size", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_vo", "q_seqlen", "kv_seqlen"});
+  return row.value("time_ms", us_per_ms).finish();
 }
 
 model::Result<Record> mla(const CsvTable& csv, std::size_t index) {
@@ -209,6 +230,17 @@ const std::vector<Layout>& layouts() {
        "batch",
        5,
        &attention},
+      {"attention_training.csv",
+       "Attention of training, forward and backward by themselves",
+       {"gpu", "source", "backend", "cudnn_backend_version", "data_type", "attn_mask", "sliding_window_size",
+        "profile_pass", "deterministic_bwd", "batch_size", "num_q_heads", "num_kv_heads", "head_dim_qk", "head_dim_vo",
+        "q_seqlen", "kv_seqlen", "time_ms", "success", "skipped"},
+       {"software", "format", "pass", "sums", "mask", "window", "batch", "heads", "kv_heads", "qk_dim", "v_dim",
+        "queries", "keys"},
+       {"time_us"},
+       "",
+       7,
+       &training_attention},
       {"mla.csv",
        "Multi-head latent attention, forward, in bursts: core, or block with its projections",
        {"gpu", "source", "software", "kernel", "op", "dtype", "kv_cache_dtype", "gemm_dtype", "batch", "seq", "heads",
