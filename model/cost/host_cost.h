@@ -65,9 +65,7 @@ class HostCost {
   double one_by_one(const HostCalls& calls) const;
   std::array<Share, 7> issue_shares(const HostCalls& calls) const;
   // Returns the seconds from the end of what the host waited for until the host goes on.
-  double idle(const HostCalls& calls) const {
-    return (calls.synchronizations + calls.drains) * synchronization_.value;
-  }
+  double idle(const HostCalls& calls) const { return (calls.synchronizations + calls.drains) * synchronization_.value; }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
   // Returns the CPU seconds of an optimizer step that the GPU waits for.
   double step() const { return step_.value; }
