@@ -78,7 +78,8 @@ class Reader {
  private:
   void fail(std::string_view column, std::string message) { fail(csv_.error(row_, column, std::move(message))); }
   void fail(model::Error error) {
-    if (!failed_) error_ = std::move(error);
+    if (failed_ || !record_.left_out.empty()) return;  // a row that is left out may lack values
+    error_ = std::move(error);
     failed_ = true;
   }
 
