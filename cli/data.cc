@@ -108,7 +108,7 @@ model::Result<std::string> whole_name(const std::string& text, std::initializer_
   }
   if (found.size() > 1)
     return wrong_input("", fmt::format("several shipped names begin with '{}'", text),
-                       fmt::format("one of {}", fmt::join(found, ", ")));
+                       fmt::format("give one of them in full: {}", fmt::join(found, ", ")));
   return found.empty() ? text : found.front();
 }
 

@@ -297,7 +297,9 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
   TRY(add_background(plan));
-  plan.cluster.topology = TRY(whole_name(plan.cluster.topology, {Shipped::topology}));
+  plan.cluster.topology = TRY(whole_name(plan.cluster.topology, {Shipped::topology}).map_error([&](const Error& error) {
+    return model::plan_error(plan, error.kind, "cluster.topology", error.message, error.hint);
+  }));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, config));
   const auto topology = TRY(topology_of(plan, changes.topology));

@@ -128,10 +128,10 @@ void print_warnings(const std::vector<Result<sim::SweepPoint>>& points) {
 }
 
 // Draws take a millisecond or two, and some twenty where ranks of experts wait for each other.
-bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid) {
+bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid, const sim::ChangedInputs& changed) {
   constexpr std::size_t most_points = 200, most_with_experts = 20;
   if (arguments.intervals || arguments.no_intervals) return arguments.intervals;
-  const auto inputs = changed_inputs(arguments)(grid.changes(0));
+  const auto inputs = changed(grid.changes(0));
   const bool experts = inputs && inputs->architecture.experts.routed_experts > 0;
   return grid.size() <= (experts ? most_with_experts : most_points);
 }
@@ -139,10 +139,11 @@ bool draws_intervals(const SweepArguments& arguments, const sim::SweepGrid& grid
 Result<int> run_sweep(const SweepArguments& arguments, sim::Fidelity fidelity, sim::Tasks& tasks) {
   auto grid = TRY(read_grid(arguments));
   const Interrupt interrupt;
-  const bool intervals = draws_intervals(arguments, grid);
+  const sim::ChangedInputs changed = changed_inputs(arguments);
+  const bool intervals = draws_intervals(arguments, grid, changed);
   const auto result = TRY(with_progress(fidelity, intervals, tasks, [&](sim::SweepOptions options) {
     options.stopped = [&] { return interrupt.requested(); };
-    return sim::sweep(std::move(grid), changed_inputs(arguments), arguments.limits, options);
+    return sim::sweep(std::move(grid), changed, arguments.limits, options);
   }));
   TRY(arguments.outputs.write({{"--json", [&] { return reports::sweep_json(result); }},
                                {"--csv", [&] { return reports::sweep_csv(result); }},

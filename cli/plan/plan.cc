@@ -107,13 +107,18 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
     return TRY(reader.add_campaign(inputs)).name;
   };
-  const auto load_plan = TRY(plan_loader(request, reader, Purpose::training));
+  // As a campaign reads the plan that -o writes: what was searched is stated, so that no stack sets it otherwise.
+  const auto load_stated =
+      [load = TRY(plan_loader(request, reader, Purpose::training))](const model::Plan& plan) -> Result<sim::Inputs> {
+    const auto text = TRY(plan_file(plan));
+    return load(TRY(model::read_plan(text, plan.file, {})));
+  };
   const auto simulated = [](const sim::Inputs& inputs) {
     return predict_step(inputs, {.with_interval = false, .with_assumed = false}).map([](sim::Simulation simulation) {
       return std::move(simulation.result);
     });
   };
-  TRY(sim::find_campaigns(answer, add_campaign, load_plan, simulated, tasks));
+  TRY(sim::find_campaigns(answer, add_campaign, load_stated, simulated, tasks));
   return answer;
 }
 
@@ -177,9 +182,10 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
           "NAME[@GPUS][:PROFILE][,...]: shipped topologies or files, with size and profile if not the usual ones; "
           "default: the plan's")
       ->delimiter(',');
-  add_repeatable(*verb, "--offer", arguments->offers,
-                 "CLUSTER:GPUS[@USD_PER_GPU_HOUR]: a cluster of a size that is offered, and for what (repeatable; "
-                 "instead of --cluster and --gpus)");
+  add_repeatable(
+      *verb, "--offer", arguments->offers,
+      "CLUSTER:GPUS[@USD_PER_GPU_HOUR[:PROFILE]]: a cluster of a size that is offered, and for what (repeatable; "
+      "instead of --cluster and --gpus)");
   verb->add_option("--tokens", arguments->tokens, "Tokens of the training: 5T, 14.8T, 300B; default: the plan's");
   verb->add_option(
           "--objective", arguments->objective,

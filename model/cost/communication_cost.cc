@@ -376,10 +376,12 @@ double CommunicationCost::ring_attention(const Graph& graph, const Operator& op,
   const auto& attributes = std::get<AttentionAttributes>(op.attributes);
   if (attributes.ring_ranks == 1) return seconds;
   const bool forward = op.kind == OperatorKind::attention;
-  const std::size_t key = forward ? 1 : 2;
-  const Bytes piece = graph.tensor(op.reads[key]).bytes() + graph.tensor(op.reads[key + 1]).bytes();
+  const auto bytes = [&graph](TensorId id) { return graph.tensor(id).bytes(); };
+  // Backward, with keys and values go their gradients, which may have another format.
+  const Bytes piece = forward ? bytes(op.reads[1]) + bytes(op.reads[2])
+                              : bytes(op.reads[2]) + bytes(op.reads[3]) + bytes(op.writes[1]) + bytes(op.writes[2]);
   const CollectiveGroup group = group_of(attributes.ring_ranks, attributes.ring_stride);
-  const double transfer = seconds_of({Collective::send_recv, group, piece * (forward ? 1.0 : 2.0)});
+  const double transfer = seconds_of({Collective::send_recv, group, piece});
   const auto pieces = static_cast<double>(attributes.ring_ranks);
   return seconds / pieces + (pieces - 1) * std::max(seconds / pieces, transfer);
 }

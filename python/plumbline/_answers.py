@@ -358,8 +358,8 @@ class PlanAnswer(Answer):
     @property
     def best(self) -> Plan:
         """The best plan. Without any, InfeasibleError says why."""
-        if plans := self.plans:
-            return plans[0]
+        if recommended := self._data.get("plan"):
+            return Plan(recommended, self._file)
         reasons = "; ".join(f"{site['cluster']}: {site.get('no_plan_because') or site.get('reason')}"
                             for site in self._sites())
         raise InfeasibleError(f"no plan: {reasons}", reasons)

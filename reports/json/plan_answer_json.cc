@@ -170,7 +170,7 @@ Json cluster_options_of(const sim::PlanAnswer& answer) {
 Json recommendation_of(const sim::PlanAnswer& answer) {
   if (answer.order.empty()) return nullptr;
   return {{"rank", answer.recommended + 1},
-          {"within_limits", sim::within(answer.best(answer.recommended).cost, answer.limits)},
+          {"within_limits", sim::within(answer.taken(answer.recommended), answer.limits)},
           {"words", recommendation(answer)}};
 }
 
@@ -214,21 +214,22 @@ Json break_evens_of(const sim::PlanAnswer& answer) {
 }  // namespace
 
 std::string plan_json(const sim::PlanAnswer& answer) {
-  return document<Json>("plan",
-                        {{"question",
-                          {{"subject", answer.name},
-                           {"objective", to_string(answer.objective)},
-                           {"deadline_days", value_or_null<Json>(answer.limits.days)},
-                           {"budget_usd", value_or_null<Json>(answer.limits.usd)},
-                           {"assumptions", answer.assumptions},
-                           {"overrides", answer.overrides}}},
-                         {"complete", answer.complete},
-                         {"every_value", answer.every_value},
-                         {"verdict", verdict_of(answer)},
-                         {"sites", cluster_options_of(answer)},
-                         {"flips", break_evens_of(answer)},
-                         {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(0).plan))},
-                         {"recommendation", recommendation_of(answer)}});
+  return document<Json>(
+      "plan",
+      {{"question",
+        {{"subject", answer.name},
+         {"objective", to_string(answer.objective)},
+         {"deadline_days", value_or_null<Json>(answer.limits.days)},
+         {"budget_usd", value_or_null<Json>(answer.limits.usd)},
+         {"assumptions", answer.assumptions},
+         {"overrides", answer.overrides}}},
+       {"complete", answer.complete},
+       {"every_value", answer.every_value},
+       {"verdict", verdict_of(answer)},
+       {"sites", cluster_options_of(answer)},
+       {"flips", break_evens_of(answer)},
+       {"plan", answer.order.empty() ? Json(nullptr) : Json::parse(plan_json(answer.best(answer.recommended).plan))},
+       {"recommendation", recommendation_of(answer)}});
 }
 
 std::string plan_csv(const sim::PlanAnswer& answer) {

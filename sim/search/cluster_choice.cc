@@ -41,28 +41,32 @@ Result<ClusterChoice> choice_of(const std::string& text) {
   return choice;
 }
 
-// Parses CLUSTER:GPUS[@USD_PER_GPU_HOUR].
+// Parses CLUSTER:GPUS[@USD_PER_GPU_HOUR[:PROFILE]].
 Result<ClusterChoice> offer_of(const std::string& text) {
   const auto refuse = [&](const std::string& why) {
-    return model::wrong_input(
-        "--offer", fmt::format("'{}' is not CLUSTER:GPUS[@USD_PER_GPU_HOUR]: {}", text, why),
-        "for example --offer h200-hgx:512@2.60; with another cost profile it is --cluster h200-hgx@512:PROFILE "
-        "--set run.price_usd_per_gpu_hour=2.60");
+    return model::wrong_input("--offer",
+                              fmt::format("'{}' is not CLUSTER:GPUS[@USD_PER_GPU_HOUR[:PROFILE]]: {}", text, why),
+                              "for example --offer h200-hgx:512@2.60, or h100-dgx:1024@1.95:h100-torch");
   };
-  const std::size_t colon = text.rfind(':');
+  const std::size_t at = text.rfind('@');
+  const std::string place = text.substr(0, at);
+  const std::size_t colon = place.rfind(':');
   if (colon == std::string::npos) return refuse("it names no number of GPUs");
   if (colon == 0) return refuse("it names no cluster");
-  const std::string amounts = text.substr(colon + 1);
-  const std::size_t at = amounts.find('@');
-  const std::string size = amounts.substr(0, at);
+  const std::string size = place.substr(colon + 1);
   const auto gpus = model::parse_number<std::int64_t>(size);
   if (!gpus || *gpus < 1) return refuse(fmt::format("'{}' is no number of GPUs", size));
-  ClusterChoice choice{text.substr(0, colon), "", *gpus, true, {}};
+  ClusterChoice choice{place.substr(0, colon), "", *gpus, true, {}};
   if (at == std::string::npos) return choice;
-  const std::string price = amounts.substr(at + 1);
+  const std::string terms = text.substr(at + 1);
+  const std::size_t second = terms.find(':');
+  const std::string price = terms.substr(0, second);
   choice.usd_per_gpu_hour = model::parse_number<double>(price);
   if (!choice.usd_per_gpu_hour || !std::isfinite(*choice.usd_per_gpu_hour) || *choice.usd_per_gpu_hour <= 0)
     return refuse(fmt::format("'{}' is no price above 0 of a GPU-hour", price));
+  if (second == std::string::npos) return choice;
+  choice.profile = terms.substr(second + 1);
+  if (choice.profile.empty()) return refuse("it names no profile after its price");
   return choice;
 }
 

@@ -75,6 +75,16 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
   replace("precision.dispatch", inputs.plan.precision.dispatch);
   replace("precision.combine", inputs.plan.precision.combine);
   if (inputs.plan.inference.given) replace("inference.weights", inputs.plan.inference.weights);
+  std::string& attention = inputs.plan.precision.attention;
+  const auto format = model::attention_format(inputs.plan);
+  if (!format || asked(inputs.plan, "precision.attention")) return;
+  const bool known = std::ranges::any_of(inputs.profile.parameters(), [&](const model::Parameter& parameter) {
+    return parameter.name == fmt::format("attention.{}.forward_rate", attention);
+  });
+  if (known && model::has_format(device, *format)) return;
+  notes.push_back(fmt::format("precision.attention is bf16: {} of {}", attention,
+                              known ? "the device has no" : "the profile has no"));
+  attention = "bf16";
 }
 
 model::Error placed(model::Error error, const ClusterChoice& choice) {

@@ -51,16 +51,28 @@ double over_limits(const PlanCost& cost, const Limits& limits) {
 }
 
 std::size_t recommended_place(const PlanAnswer& answer) {
-  if (answer.order.empty() || answer.verdict.winner || within(answer.best(0).cost, answer.limits))
-    return answer.verdict.winner.value_or(0);
-  const auto over = [&](std::size_t place) { return over_limits(answer.best(place).cost, answer.limits); };
-  std::size_t nearest = 0;
-  for (std::size_t place = 1; place < answer.order.size(); ++place)
+  const std::size_t likeliest = answer.verdict.winner.value_or(0);
+  if (answer.order.empty() || within(answer.taken(likeliest), answer.limits)) return likeliest;
+  const auto over = [&](std::size_t place) { return over_limits(answer.taken(place), answer.limits); };
+  std::size_t nearest = likeliest;
+  for (std::size_t place = 0; place < answer.order.size(); ++place) {
+    if (within(answer.taken(place), answer.limits)) return place;
     if (over(place) < over(nearest)) nearest = place;
+  }
   return nearest;
 }
 
 }  // namespace
+
+PlanCost PlanAnswer::taken(std::size_t place) const {
+  PlanCost cost = best(place).cost;
+  const auto& campaign = options[order[place]].campaign;
+  if (!campaign || !campaign->run) return cost;
+  cost.days = campaign->days.p50;
+  const auto usd = campaign->usd();
+  if (usd) cost.usd = usd->p50;
+  return cost;
+}
 
 void rank(PlanAnswer& answer) {
   std::vector<PlanCost> candidates;
@@ -144,6 +156,7 @@ model::Result<void> find_campaigns(PlanAnswer& answer, const AddCampaign& add_ca
     else
       option.campaign = TRY(std::move(campaign));
   }
+  answer.recommended = recommended_place(answer);
   return {};
 }
 

@@ -38,13 +38,15 @@ struct PlanAnswer {
   std::vector<std::optional<bool>> dominated;  // in the order of `order`
   std::vector<double> best_with;               // probabilities_best(), in the order of `order`
   Verdict verdict;                             // of `best_with`: its positions are those of `order`
-  // The position in `order` of the option to take: the winner, else the first; where nothing is within the limits, that
-  // which exceeds its worst one the least.
+  // The position in `order` of the option to take, by what it takes with failures where these are predicted: the
+  // winner, else the first; where it is not within the limits, the first that is, else that which exceeds its worst one
+  // the least.
   std::size_t recommended = 0;
   std::vector<BreakEvenSection> break_evens;
 
   const ClusterOption& first() const { return options[order.front()]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
+  PlanCost taken(std::size_t place) const;  // of the best plan, in the middle, with failures where they are predicted
 };
 
 // Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option.

@@ -149,7 +149,7 @@ class Issue {
   }
 
   // What a router chose is there once its kernels have ended, or from before where it is not computed again. All that
-  // was issued ends `at`.
+  // was issued on the stream ends `at`.
   void wait(const HostCalls& calls, double at) {
     if (calls.drains > 0) return wait_until(at, calls);
     if (calls.synchronizations > 0 && chosen_) wait_until(*chosen_, calls);

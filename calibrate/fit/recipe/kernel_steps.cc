@@ -238,9 +238,12 @@ model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAtt
   }
   draft.correlate(fitted, deviations, fit.correlation);
   if (!fit.skips_window) {
-    model::Parameter flag{.name = start + ".skips_window", .value = 0, .unit = "1", .kind = kind};
-    flag.source =
-        fmt::format("in a window its time grows as the square of the length ({})", draft.cited("attention_training"));
+    const bool seen = std::ranges::any_of(rows, [](const TrainingAttentionRow& row) { return row.window > 0; });
+    model::Parameter flag{
+        .name = start + ".skips_window", .value = 0, .unit = "1", .kind = seen ? kind : Evidence::assumed};
+    flag.source = seen ? fmt::format("in a window its time grows as the square of the length ({})",
+                                     draft.cited("attention_training"))
+                       : "no rows in a window; on Blackwell its time grows as the square of the length";
     draft.set(std::move(flag));
   }
   fit.held_out.table = fmt::format("{} {} {}", versions(rows), rows.front().format, direction);

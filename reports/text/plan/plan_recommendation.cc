@@ -68,9 +68,10 @@ std::string excess_words(const sim::PlanCost& cost, const sim::Limits& limits) {
 std::string choice_sentence(const sim::PlanAnswer& answer) {
   const sim::ClusterOption& option = answer.options[answer.order[answer.recommended]];
   const sim::RankedPlan& row = option.plans.front();
-  const bool met = sim::within(row.cost, answer.limits);
+  const sim::PlanCost taken = answer.taken(answer.recommended);
+  const bool met = sim::within(taken, answer.limits);
   const char* lead = met ? "Recommended is" : "Nothing meets the limits; nearest is";
-  const std::string missing = met ? "" : fmt::format(" By its steps it is {}.", excess_words(row.cost, answer.limits));
+  const std::string missing = met ? "" : fmt::format(" It is {}.", excess_words(taken, answer.limits));
   const bool alone = answer.order.size() == 1 || answer.best_with.empty();
   const std::string sure = alone ? "" : ", the best with " + chance(answer.best_with[answer.recommended]);
   return fmt::format("{} {} with {}: {}{}.{}", lead, option_name(answer, option), plan_words(row),
@@ -158,7 +159,8 @@ std::string option_words(const sim::PlanAnswer& answer, std::size_t place) {
                            : "a step of " + duration(row.cost.step_s));
   if (interval && interval->days) words.push_back(days_and_usd(interval->days, interval->cost_usd));
   if (in_line.any()) words.push_back(limits_words(row.cost, in_line));
-  if (!answer.best_with.empty()) words.push_back("best with " + chance(answer.best_with[place]));
+  if (answer.order.size() > 1 && !answer.best_with.empty())
+    words.push_back("best with " + chance(answer.best_with[place]));
   words.push_back(percent(measured_share(row.result)) + " measured");
   std::string text = fmt::format("{}.", fmt::join(words, "; "));
   for (const std::string& sentence : {failures_words(option, answer.limits), fewest_words(option)})

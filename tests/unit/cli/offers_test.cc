@@ -73,7 +73,7 @@ TEST(WholeNames, AreThoseThatAloneBeginWithTheText) {
   const auto several = whole_name("h800", {Shipped::topology});
   ASSERT_FALSE(several);
   EXPECT_THAT(several.error().message, HasSubstr("'h800'"));
-  EXPECT_EQ(several.error().hint, "one of h800-multi-rail, h800-rail-fat-tree");
+  EXPECT_EQ(several.error().hint, "give one of them in full: h800-multi-rail, h800-rail-fat-tree");
 }
 
 TEST(WholeNames, StandForTheirBeginnings) {

@@ -194,7 +194,7 @@ TEST(PlanAnswer, RecommendsTheNearestWhereNothingMeetsTheLimits) {
   EXPECT_EQ(answer.recommended, 1u);
   const std::string first = reports::recommendation(answer).front();
   EXPECT_THAT(first, testing::StartsWith("Nothing meets the limits; nearest is near, 2,048 GPUs with "));
-  EXPECT_THAT(first, HasSubstr(" By its steps it is 13.6 % longer than the deadline, 2.6 % above the budget."));
+  EXPECT_THAT(first, HasSubstr(" It is 13.6 % longer than the deadline, 2.6 % above the budget."));
   EXPECT_THAT(reports::recommendation(answer)[1], HasSubstr(": 20.0 % shorter, 25.0 % dearer, over the limits"));
 }
 

@@ -39,6 +39,7 @@ TEST(AssumedSoftware, MovesTheStepAsAPlanThatStatesIt) {
 
 TEST(AssumedSoftware, IsWhatMovesTheStepMostFirst) {
   const auto keys = assumed_of_step(tests::step_inputs(tests::llama_plan, "h800")).value();
+  ASSERT_GE(keys.size(), 2u);
   for (std::size_t i = 0; i < keys.size(); ++i) {
     EXPECT_GT(std::abs(keys[i].ratio - 1), 0.05) << keys[i].key;
     if (i > 0) {

@@ -100,8 +100,9 @@ TEST(PlanQuestion, WhatIsNotGivenIsThePlans) {
 }
 
 TEST(PlanQuestion, AnOfferHasItsSizeAndItsPrice) {
-  const auto choices = cluster_choices({}, {}, {"a:512@2.60", "some:place/b.toml:1024", "a:512@2"}).value();
-  ASSERT_EQ(choices.size(), 3u);
+  const auto choices =
+      cluster_choices({}, {}, {"a:512@2.60", "some:place/b.toml:1024", "a:512@2", "a:512@2:own"}).value();
+  ASSERT_EQ(choices.size(), 4u);
   EXPECT_EQ(choices[0].cluster, "a");
   EXPECT_EQ(choices[0].gpus, 512);
   EXPECT_EQ(choices[0].usd_per_gpu_hour, 2.6);
@@ -110,6 +111,8 @@ TEST(PlanQuestion, AnOfferHasItsSizeAndItsPrice) {
   EXPECT_EQ(choices[1].gpus, 1024);
   EXPECT_FALSE(choices[1].usd_per_gpu_hour);
   EXPECT_EQ(choices[2].usd_per_gpu_hour, 2);
+  EXPECT_EQ(choices[3].usd_per_gpu_hour, 2);
+  EXPECT_EQ(choices[3].profile, "own");
 }
 
 TEST(PlanQuestion, AWrongOfferIsNamedWithWhatItLacks) {
@@ -123,7 +126,8 @@ TEST(PlanQuestion, AWrongOfferIsNamedWithWhatItLacks) {
                                                        {"h200-hgx:512@-1", "'-1' is no price above 0"},
                                                        {"h200-hgx:512@2,60", "'2,60' is no price above 0"},
                                                        {"h200-hgx:512@nan", "'nan' is no price above 0"},
-                                                       {"h200-hgx:512@$2", "'$2' is no price above 0"}};
+                                                       {"h200-hgx:512@$2", "'$2' is no price above 0"},
+                                                       {"h200-hgx:512@2:", "it names no profile"}};
   for (const auto& [text, why] : wrong) {
     const auto parsed = cluster_choices({}, {}, {text});
     ASSERT_FALSE(parsed) << text;
