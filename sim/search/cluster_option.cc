@@ -82,8 +82,8 @@ void avoid_lacking_formats(Inputs& inputs, std::vector<std::string>& notes) {
     return parameter.name == fmt::format("attention.{}.forward_rate", attention);
   });
   if (known && model::has_format(device, *format)) return;
-  notes.push_back(fmt::format("precision.attention is bf16: {} of {}", attention,
-                              known ? "the device has no" : "the profile has no"));
+  notes.push_back(fmt::format("precision.attention is bf16: {} has no {}",
+                              known ? device.name : "profile " + inputs.profile.name(), attention));
   attention = "bf16";
 }
 

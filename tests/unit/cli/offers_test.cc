@@ -45,6 +45,21 @@ TEST(Offers, AreClustersWithTheirPrice) {
   EXPECT_NE(sim::price_of(options->back()).value->source, "offered");
 }
 
+TEST(Offers, AttentionIsInSixteenBitsWhereItsFormatIsNotKnown) {
+  const SearchRequest request = offered({"h800-rail-fat-tree:16", "a100-dgx:16"});
+  auto recipe = find_recipe(request);
+  ASSERT_TRUE(recipe) << to_string(recipe.error());
+  recipe->text = "precision.attention = \"fp8\"\n" + recipe->text;
+  const auto options = load_options(request, *recipe, Purpose::training);
+  ASSERT_TRUE(options) << to_string(options.error());
+  ASSERT_EQ(options->size(), 2u);
+  for (const sim::ClusterOption& option : *options) {
+    EXPECT_EQ(option.inputs.plan.precision.attention, "bf16");
+    const std::string& profile = option.inputs.profile.name();
+    EXPECT_THAT(option.notes, Contains("precision.attention is bf16: profile " + profile + " has no fp8"));
+  }
+}
+
 TEST(Offers, NameAnUnknownCluster) {
   const auto unknown = options_of(offered({"h200-hxg:512@2.60"}));
   ASSERT_FALSE(unknown);
