@@ -200,7 +200,7 @@ Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::st
       return tl::unexpected(
           model::plan_error(plan, stack.error().kind, key, stack.error().message, stack.error().hint));
     if (!stack) return tl::unexpected(stack.error());
-    TRY(model::apply_stack(*stack, plan));
+    TRY(model::apply_stack(*stack, profile, plan));
     if (!given || purpose_ == Purpose::serving) plan.stack.name = named;  // a file of the profile's, too
     profile = model::with_stack(profile, *stack);
   }

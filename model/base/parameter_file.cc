@@ -18,7 +18,7 @@ namespace plumbline::model {
 namespace {
 
 const std::vector<std::string> entry_keys = {"value", "unit", "kind", "source", "uncertainty", "low", "high"};
-const std::vector<std::string> setting_keys = {"key", "value", "kind", "source"};
+const std::vector<std::string> setting_keys = {"key", "value", "kind", "source", "needs"};
 const std::vector<std::string> has_keys = {"key", "values", "kind", "source"};
 const std::vector<std::string> fit_keys = {"constants", "correlation"};
 
@@ -212,6 +212,7 @@ class Reader {
     std::ostringstream text;
     value->visit([&text](const auto& alternative) { text << alternative; });
     made.value = text.str();
+    if (table.contains("needs") && !read_word(name, table, "needs", made.needs, hint)) return false;
     all.push_back(std::move(made));
     return true;
   }

@@ -31,6 +31,7 @@ struct ParameterFile {
     Evidence kind = Evidence::assumed;
     std::string source;
     int line = 0;
+    std::string needs;  // of [[setting]]: a constant; empty where there is none
   };
 
   struct Fit {  // a table of [[fit]]
@@ -61,7 +62,7 @@ std::vector<Parameter*> constants_of(ParameterFile& file);
 enum class ParameterForm {
   constants,
   profile,  // there may be tables [[fit]] of constants and correlation (model/base/constant_fit.h)
-  stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind and source
+  stack  // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind, source and needs
          // and tables [[has]] of key, values, kind and source
 };
 

@@ -273,6 +273,7 @@ struct PlanSetting {
   Evidence kind = Evidence::assumed;
   std::string source;
   Plan::Place place;
+  std::string needs;  // the constant of a profile without which a setting does not hold; empty: none
 };
 
 // Makes an error about a key of the plan, located where the key was given (else at the plan's file).

@@ -21,8 +21,13 @@ Result<void> add_settings(const std::vector<ParameterFile::Setting>& own, const 
     const auto at = static_cast<std::size_t>(known - all.begin());
     if (known != all.end() && at >= earlier)
       return wrong_input_at(file, setting.line, setting.key, "is there twice", "remove one");
-    PlanSetting made{setting.key, setting.value, setting.kind, setting.source, {file, setting.line, "stack " + stack}};
+    PlanSetting made{setting.key,  setting.value, setting.kind, setting.source, {file, setting.line, "stack " + stack},
+                     setting.needs};
     TRY(check(made));
+    if (!made.needs.empty())
+      TRY(find_constant_rules(made.needs).map_error([&](const Error& error) {
+        return wrong_input_at(file, setting.line, "setting.needs", error.message, error.hint).value();
+      }));
     if (known == all.end()) all.push_back(std::move(made));
   }
   return {};
@@ -49,14 +54,17 @@ Result<Stack> load_stack(const std::string& path, const std::string& shipped, co
   return stack;
 }
 
-Result<void> apply_stack(const Stack& stack, Plan& plan) {
+Result<void> apply_stack(const Stack& stack, const Profile& profile, Plan& plan) {
   if (!plan.stack.name) {
     plan.places["stack.name"] = {"", 0, "the profile's"};
     plan.stack.name = stack.name;
   }
   plan.software.clear();
   for (const PlanSetting& list : stack.has) plan.software[list.key] = {stack.name, TRY(listed_values(list))};
-  return apply_settings(stack.settings, plan);
+  std::vector<PlanSetting> settings = stack.settings;
+  std::erase_if(settings,
+                [&](const PlanSetting& setting) { return !setting.needs.empty() && !profile.find(setting.needs); });
+  return apply_settings(settings, plan);
 }
 
 Profile with_stack(const Profile& profile, const Stack& stack) {

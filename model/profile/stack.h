@@ -23,15 +23,16 @@ struct Stack {
 };
 
 // Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, entries as those of a profile
-// (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind and source, and tables
-// `[[has]]` with the values that a key may have. A key that no stack may set, a value that the plan would refuse and a
+// (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind, source and, where
+// they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the values that a key may have. A key that no stack may set, a value that the plan would refuse and a
 // key that is set or listed twice are input errors with file and line.
 // Constants that rest on the steps of the set `held_out` are left out: those of the stack that is extended stand
 // instead.
 Result<Stack> load_stack(const std::string& path, const std::string& shipped = "", const std::string& held_out = "");
 
-// Gives the plan the settings that it does not state, what the software has, and the stack's name where it names none.
-Result<void> apply_stack(const Stack& stack, Plan& plan);
+// Gives the plan the settings that it does not state and whose constant the profile has, what the software has, and the
+// stack's name where it names none.
+Result<void> apply_stack(const Stack& stack, const Profile& profile, Plan& plan);
 
 // Returns the profile with the constants of the stack, which replace those of the same name.
 Profile with_stack(const Profile& profile, const Stack& stack);

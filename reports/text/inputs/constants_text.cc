@@ -87,8 +87,8 @@ std::string settings_text(const std::string& heading, const std::string& columns
   Sources sources;
   Table table(columns);
   for (const model::PlanSetting& setting : settings)
-    table.add({setting.key, setting.value, std::string(model::to_string(setting.kind)),
-               fmt::format("[{}]", sources.number_of(setting.source))});
+    table.add({setting.key, setting.needs.empty() ? setting.value : setting.value + ", given " + setting.needs,
+               std::string(model::to_string(setting.kind)), fmt::format("[{}]", sources.number_of(setting.source))});
   return '\n' + heading + '\n' + table.to_string() + '\n' + sources.to_string();
 }
 

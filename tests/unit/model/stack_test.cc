@@ -116,7 +116,7 @@ TEST(Stack, SetsWhatThePlanDoesNotGive) {
                                    setting("overlap.gradient_reduce", "false"));
   const auto stack = load_stack(path.string()).value();
   Plan plan = read_plan(plan_text, "plan.toml", {"overlap.gradient_reduce=true"}).value();
-  ASSERT_TRUE(apply_stack(stack, plan));
+  ASSERT_TRUE(apply_stack(stack, {}, plan));
   EXPECT_EQ(plan.attention.kernel, "unfused");
   EXPECT_EQ(plan.loss.kernel, "fused");
   EXPECT_TRUE(plan.overlap.gradient_reduce);
@@ -129,10 +129,28 @@ TEST(Stack, SetsWhatThePlanDoesNotGive) {
   EXPECT_EQ(again->attention.kernel, "unfused");
 }
 
+// A library of kernels that a device lacks is one that its profile has no constants of.
+TEST(Stack, SetsOnlyWhatTheProfileHasTheConstantFor) {
+  const TemporaryDirectory folder;
+  const std::string needs = "needs = \"attention.cudnn.forward_rate\"\n";
+  const auto stack =
+      load_stack(folder.write("new.toml", setting("attention.kernel", "\"cudnn\"") + needs).string()).value();
+  const Parameter rate{.name = "attention.cudnn.forward_rate"};
+  Plan with = read_plan(plan_text, "plan.toml", {}).value(), without = with;
+  ASSERT_TRUE(apply_stack(stack, Profile("p", "", {rate}), with));
+  EXPECT_EQ(with.attention.kernel, "cudnn");
+  ASSERT_TRUE(apply_stack(stack, {}, without));
+  EXPECT_EQ(without.attention.kernel, "fused");
+  const auto wrong = folder.write(
+      "wrong.toml", setting("attention.kernel", "\"cudnn\"") + "needs = \"attention.cudn.forward_rate\"\n");
+  expect_error(load_stack(wrong.string()).error(), ErrorKind::input, wrong.string(), 1, "setting.needs",
+               "attention.cudnn.forward_rate");
+}
+
 // Returns the sentences about a plan with these changes and the software of a stack.
 std::vector<std::string> warnings(const Stack& stack, const std::vector<std::string>& changes) {
   Plan plan = read_plan(plan_text, "plan.toml", changes).value();
-  EXPECT_TRUE(apply_stack(stack, plan));
+  EXPECT_TRUE(apply_stack(stack, {}, plan));
   return software_warnings(plan);
 }
 
@@ -175,9 +193,9 @@ TEST(Stack, HasRulesThatAForkLifts) {
   folder.write("base.toml", has("rules", "[\"whole-batches\"]"));
   const auto path = folder.write("fork.toml", "extends = \"base\"\n" + has("rules", "[]"));
   Plan plan = read_plan(plan_text, "plan.toml", {}).value();
-  ASSERT_TRUE(apply_stack(load_stack((folder.path() / "base.toml").string()).value(), plan));
+  ASSERT_TRUE(apply_stack(load_stack((folder.path() / "base.toml").string()).value(), {}, plan));
   EXPECT_TRUE(software_has(plan, std::string(rules_key), "whole-batches"));
-  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), plan));
+  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), {}, plan));
   EXPECT_FALSE(software_has(plan, std::string(rules_key), "whole-batches"));
   EXPECT_TRUE(software_warnings(plan).empty());
 }
@@ -189,7 +207,7 @@ TEST(Stack, NamesWhatSelectiveRecomputationIs) {
   const auto stack = load_stack(path.string()).value();
   const auto operators = [&](const std::vector<std::string>& changes) {
     Plan plan = read_plan(plan_text, "plan.toml", changes).value();
-    EXPECT_TRUE(apply_stack(stack, plan));
+    EXPECT_TRUE(apply_stack(stack, {}, plan));
     return plan.recompute.operators;
   };
   EXPECT_EQ(operators({"recompute.policy=selective"}), std::vector<std::string>{"core_attention"});
@@ -203,11 +221,11 @@ TEST(Stack, ListsHoldForThePlanUntilTheNextStack) {
   const TemporaryDirectory folder;
   const auto path = folder.write("old.toml", has("precision.gemm", "[\"bf16\"]"));
   Plan plan = read_plan(plan_text, "plan.toml", {}).value();
-  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), plan));
+  ASSERT_TRUE(apply_stack(load_stack(path.string()).value(), {}, plan));
   EXPECT_TRUE(software_has(plan, "precision.gemm", "bf16"));
   EXPECT_FALSE(software_has(plan, "precision.gemm", "fp8"));
   EXPECT_TRUE(software_has(plan, "schedule.kind", "dualpipe"));
-  ASSERT_TRUE(apply_stack({}, plan));
+  ASSERT_TRUE(apply_stack({}, {}, plan));
   EXPECT_TRUE(software_has(plan, "precision.gemm", "fp8"));
 }
 
