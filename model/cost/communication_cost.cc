@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -46,6 +47,11 @@ class SmConstants {
         other_(fmt::format("{}{}.", prefix_of(family), fallback)) {}
 
   Constant rank_rate() { return reader_.require_either(own_ + "rank_rate", other_ + "rank_rate"); }
+  // Returns the rate of links that only this family reaches, which holds whatever stays on a GPU.
+  std::optional<Constant> nvlink_rate() {
+    const auto own = reader_.find(own_ + "nvlink_rate");
+    return own ? own : reader_.find(other_ + "nvlink_rate");
+  }
   ExchangeConstants read() {
     return {.start = value("start"),
             .start_exponent = value("start_exponent"),
@@ -101,14 +107,19 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   if (kernels.family != default_family && !profile.find(prefix_of(kernels.family) + "dispatch.rank_rate"))
     return tl::unexpected(unknown_kernels(profile, "overlap.communication_kernels", kernels.family, "exchange.",
                                           ".dispatch.rank_rate", {std::string(default_family)}));
+  const NvlinkRates nvlink = nvlink_rates(reader, group.expert_parallel * group.stride);
   const auto direction = [&](std::string_view name, std::string_view fallback) {
-    Direction found;
+    Direction found{.nvlink = nvlink.nvlink};
     found.alone = reader.require(fmt::format("exchange.{}.nic_rate", name));
     found.overlapped = reader.require(fmt::format("exchange.{}.nic_rate_beside_compute", name));
+    found.others.local_rate = nvlink.local.value;
     if (!needs_sms) return found;
     SmConstants constants(reader, kernels.family, name, fallback);
     found.rank_rate = constants.rank_rate();
     found.others = constants.read();
+    const auto own = constants.nvlink_rate();
+    if (own) found.nvlink = *own;
+    found.others.local_rate = own ? 0 : nvlink.local.value;
     return found;
   };
   CommunicationCost cost;
@@ -116,8 +127,6 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.cached_dispatch_ = direction("cached_dispatch", "dispatch");
   cost.combine_ = direction("combine", "combine");
   cost.weighted_combine_ = direction("weighted_combine", "combine");
-  const NvlinkRates nvlink = nvlink_rates(reader, group.expert_parallel * group.stride);
-  cost.all_to_all_nvlink_ = nvlink.nvlink;
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
@@ -135,12 +144,11 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.nic_rate_.value *= nic_scale * network.collective_rate;
   cost.latency_.value *= network.collective_latency;
-  cost.all_to_all_nvlink_.value *= nvlink_scale;
   for (Direction* d : {&cost.dispatch_, &cost.cached_dispatch_, &cost.combine_, &cost.weighted_combine_}) {
     d->alone.value *= exchange_scale;
     d->overlapped.value *= exchange_scale;
-    d->others.nvlink_rate = cost.all_to_all_nvlink_.value;
-    d->others.local_rate = nvlink.local.value;
+    d->nvlink.value *= nvlink_scale;
+    d->others.nvlink_rate = d->nvlink.value;
   }
   cost.nvlink_rate_.value *= nvlink_scale;
   cost.network_ = network;
@@ -159,10 +167,14 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.collectives_ = collectives;
   cost.communication_sms_ = kernels.sms;
   cost.chosen_sms_ = kernels.sms > 0;
-  if (needs_sms && kernels.sms == 0)
-    cost.communication_sms_ = is_collective(kernels.dispatcher)
-                                  ? std::min(cost.collective_sms(), cluster.device.sms / 2)
-                                  : cost.saturation(group, cluster.device.sms);
+  if (needs_sms && kernels.sms == 0) {
+    const bool hybrid = kernels.dispatcher == Dispatcher::hybridep;
+    const auto stated = reader.find(hybrid ? "exchange.hybridep.sms" : "exchange.deepep.sms");
+    const std::int64_t wanted = is_collective(kernels.dispatcher) ? cost.collective_sms()
+                                : stated                          ? std::llround(stated->value)
+                                                                  : cost.saturation(group);
+    cost.communication_sms_ = std::min(wanted, cluster.device.sms / 2);
+  }
   return cost;
 }
 
@@ -201,13 +213,13 @@ Result<void> CommunicationCost::read_low_latency(const Profile& profile, const s
                     fmt::format("choose kernels that use NICs, or at most {} ranks", ranks_per_node_));
 }
 
-std::int64_t CommunicationCost::saturation(const Group& group, std::int64_t device_sms) const {
+std::int64_t CommunicationCost::saturation(const Group& group) const {
   std::int64_t sms = 0;
   for (const auto& [direction, bytes] :
        {std::pair(&dispatch_, group.dispatched_bytes), std::pair(&cached_dispatch_, group.dispatched_bytes),
         std::pair(&combine_, group.combined_bytes), std::pair(&weighted_combine_, group.combined_bytes)})
     sms = std::max(sms, exchange_saturation(direction->with(direction->alone), work(1, bytes)));
-  return std::min(sms, device_sms / 2);
+  return sms;
 }
 
 ExchangeWork CommunicationCost::work(double tokens, double token_bytes) const {
@@ -293,7 +305,7 @@ AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Ope
   time.overlapped = overlapped.seconds();
   const bool on_network = overlapped.network > overlapped.node;
   const bool by_sms = on_network ? overlapped.sms_limit_network : overlapped.sms_limit_node;
-  const Constant& link = on_network ? by.overlapped : all_to_all_nvlink_;
+  const Constant& link = on_network ? by.overlapped : by.nvlink;
   time.share = {(by_sms ? by.rank_rate : link).index, time.overlapped};
   time.notify = notify_.value;
   if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;

@@ -48,8 +48,8 @@ class CommunicationCost {
   struct Kernels {  // the kernels that move the tokens
     // deepep-v1 has the constants exchange.<direction>.*, another family exchange.<family>.<direction>.*.
     std::string_view family = "deepep-v1";
-    // 0: the fewest with which they do not limit (exchange_saturation()), at most half of the device's; none where the
-    // profile states that no SMs move the bytes
+    // 0: as many as the software stack gives them, else the fewest with which they do not limit
+    // (exchange_saturation()), at most half of the device's; none where the profile states that no SMs move the bytes
     std::int64_t sms = 0;
     // The collectives of NCCL (alltoall, allgather) hold the SMs of its channels where `sms` is 0.
     Dispatcher dispatcher = Dispatcher::deepep;
@@ -120,6 +120,7 @@ class CommunicationCost {
   struct Direction {             // dispatch, combine, and those of the backward pass
     Constant alone, overlapped;  // rates of a NIC
     Constant rank_rate;          // of an SM
+    Constant nvlink;             // rate of the links within an NVLink domain
     ExchangeConstants others;    // all but the NIC's rate
 
     ExchangeConstants with(const Constant& nic_rate) const;
@@ -146,14 +147,14 @@ class CommunicationCost {
                                 double nvlink_scale);
   const Direction& direction(OperatorKind kind) const;
   ExchangeWork work(double tokens, double token_bytes) const;
-  std::int64_t saturation(const Group& group, std::int64_t device_sms) const;
+  std::int64_t saturation(const Group& group) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 
   MeasuredOperators measured_;
   Direction dispatch_, cached_dispatch_, combine_, weighted_combine_;
   LowLatency low_latency_dispatch_, low_latency_combine_;
   bool once_per_rank_ = false;  // tokens of low-latency kernels
-  Constant all_to_all_nvlink_, notify_, layout_, host_round_trip_;
+  Constant notify_, layout_, host_round_trip_;
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride

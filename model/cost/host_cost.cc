@@ -58,7 +58,7 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   HostCost cost;
   cost.link_efficiency_ = reader.require("host.link_efficiency");
   cost.memory_bandwidth_ = reader.require("host.memory_bandwidth");
-  cost.read_launches(reader, plan.cluster.host_speed);
+  cost.read_launches(reader, plan);
   cost.captured_ = plan.stack.graphs;
   cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
@@ -85,9 +85,9 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   return cost;
 }
 
-void HostCost::read_launches(ConstantReader& reader, const std::optional<double>& stated_speed) {
+void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   const auto read = [&](std::string_view name) { return reader.find(name).value_or(Constant{}); };
-  const double speed = stated_speed.value_or(reader.find("host.speed").value_or(Constant{.value = 1}).value);
+  const double speed = plan.cluster.host_speed.value_or(reader.find("host.speed").value_or(Constant{.value = 1}).value);
   const auto timed = [&](std::string_view name) {
     Constant constant = read(name);
     constant.value /= speed;
@@ -99,6 +99,8 @@ void HostCost::read_launches(ConstantReader& reader, const std::optional<double>
   forward_layer_ = timed("host.layer.forward");
   backward_layer_ = timed("host.layer.backward");
   view_ = timed("host.view");
+  const bool quantized = is_quantized(plan.precision.experts.value_or(plan.precision.gemm));
+  expert_ = timed(quantized ? "host.quantized_expert" : "host.expert");
   synchronization_ = timed("host.synchronization");
   step_ = timed("host.step");
   serving_ = {read("serving.step").value, read("serving.request").value, read("serving.host_step").value,
@@ -122,6 +124,7 @@ HostCalls& HostCalls::add(const HostCalls& other) {
   backward_layers += other.backward_layers;
   graphs += other.graphs;
   views += other.views;
+  experts += other.experts;
   synchronizations += other.synchronizations;
   drains += other.drains;
   return *this;
@@ -143,6 +146,8 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   const bool forward = op.phase == Phase::F || op.recomputed;
   (forward ? calls.forward : calls.backward) = share;
   if (op.kind == counted_at_) calls.synchronizations = share * synchronizations_moe_;
+  if (op.kind == OperatorKind::grouped_matmul)
+    calls.experts = share * static_cast<double>(gemm_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::clamp) calls.drains = share * synchronizations_clamp_;
   return calls;
 }
@@ -171,18 +176,19 @@ HostCalls HostCost::layer_calls(bool forward) const {
 
 bool HostCost::captures(std::string_view scope) const { return std::ranges::find(captured_, scope) != captured_.end(); }
 
-std::array<Share, 7> HostCost::issue_shares(const HostCalls& calls) const {
+std::array<Share, 8> HostCost::issue_shares(const HostCalls& calls) const {
   if (graphs_) return {Share{graph_launch_.index, graph_launch_.value}};
   return shares_one_by_one(calls);
 }
 
-std::array<Share, 7> HostCost::shares_one_by_one(const HostCalls& calls) const {
+std::array<Share, 8> HostCost::shares_one_by_one(const HostCalls& calls) const {
   return {Share{launch_.index, calls.launches * launch_.value},
           Share{forward_.index, calls.forward * forward_.value},
           Share{backward_.index, calls.backward * backward_.value},
           Share{forward_layer_.index, calls.forward_layers * forward_layer_.value},
           Share{backward_layer_.index, calls.backward_layers * backward_layer_.value},
           Share{view_.index, calls.views * view_.value},
+          Share{expert_.index, calls.experts * expert_.value},
           Share{graph_launch_.index, calls.graphs * graph_launch_.value}};
 }
 

@@ -24,6 +24,7 @@ struct HostCalls {
   double forward_layers = 0, backward_layers = 0;
   double graphs = 0;            // CUDA graphs of parts of layers
   double views = 0;             // pieces of tensors that are split and joined in another order
+  double experts = 0;           // of grouped GEMMs
   double synchronizations = 0;  // waits for what a router chose, after which the host is no longer ahead of it
   double drains = 0;            // waits for all that was issued before
 
@@ -63,7 +64,7 @@ class HostCost {
   double issue(const HostCalls& calls) const { return graphs_ ? graph_launch_.value : one_by_one(calls); }
   // Returns the same without graphs.
   double one_by_one(const HostCalls& calls) const;
-  std::array<Share, 7> issue_shares(const HostCalls& calls) const;
+  std::array<Share, 8> issue_shares(const HostCalls& calls) const;
   // Returns the seconds from the end of what the host waited for until the host goes on.
   double idle(const HostCalls& calls) const { return (calls.synchronizations + calls.drains) * synchronization_.value; }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
@@ -76,14 +77,15 @@ class HostCost {
   double serving_step(double device, double launches, double requests) const;
 
  private:
-  void read_launches(ConstantReader& reader, const std::optional<double>& stated_speed);
+  void read_launches(ConstantReader& reader, const Plan& plan);
   bool captures(std::string_view scope) const;
   // Returns the pieces that the operator splits and joins.
   double views(const Operator& op) const;
-  std::array<Share, 7> shares_one_by_one(const HostCalls& calls) const;
+  std::array<Share, 8> shares_one_by_one(const HostCalls& calls) const;
 
   // Absent constants are 0.
-  Constant launch_, forward_, backward_, forward_layer_, backward_layer_, view_, graph_launch_, synchronization_, step_;
+  Constant launch_, forward_, backward_, forward_layer_, backward_layer_, view_, expert_;
+  Constant graph_launch_, synchronization_, step_;
   struct {
     double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
   } serving_;

@@ -201,7 +201,9 @@ struct ExpertGemm {
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
 };
 
-// Returns x in the format of the operands, cast if it has another: the rows of so many experts.
+// Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales are
+// there before, one kernel casts for all of them (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/extensions/
+// cast.cpp @006b3360, multi_tensor_quantize_impl).
 TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
                    const OperandFormat& format, std::int64_t experts) {
   const DataType type = activation_type(format.precision);
@@ -209,7 +211,8 @@ TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& 
   const TensorId result = b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type);
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
   b.emit(cast, cast_name, {x}, {result},
-         CastAttributes{.finds_scale = whole && !format.delayed_scaling && !b.forward_only(), .experts = experts});
+         CastAttributes{.finds_scale = whole && !format.delayed_scaling && !b.forward_only(),
+                        .experts = format.delayed_scaling ? 1 : experts});
   return result;
 }
 
@@ -271,7 +274,7 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
     const DataType type = activation_type(format.precision);
     factor = b.constant(copy + "_" + std::string(quantized_name(type)), b.shape(p.weight), type);
   } else if (scaled) {
-    factor = quantized(b, copy, "cast_" + copy, p.weight, format, 1);
+    factor = quantized(b, copy, "cast_" + copy, p.weight, format, c.experts_per_rank());
   }
   if (scaled) operand = quantized(b, p.name + "_in", "cast_" + p.name, p.x, format, c.experts_per_rank());
   p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, scaled ? DataType::bf16 : b.tensor(p.x).type);

@@ -208,6 +208,24 @@ TEST(HostCost, RowsOfAnAllToAllAreSortedPieceByPiece) {
   EXPECT_EQ(views("permute"), 0);
 }
 
+// Four experts on each rank, whose attributes, splits and gradients are Python's and autograd's one by one.
+TEST(HostCost, GroupedGemmsAskForEachExpert) {
+  const Profile profile = host_profile({{"expert", 3}, {"quantized_expert", 5}});
+  const auto seconds = [&](const std::string& name, Phase phase, Precision experts) {
+    Plan plan;
+    plan.precision.experts = experts;
+    const HostCost cost = HostCost::make(profile, two_nodes(100), plan).value();
+    const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(experts));
+    const HostCalls calls = cost.calls(block, tests::find(block, name, phase), 0.5, 1);
+    return cost.one_by_one({.experts = calls.experts});
+  };
+  EXPECT_DOUBLE_EQ(seconds("experts_down", Phase::F, Precision::bf16), 4 * 3e-6);
+  EXPECT_DOUBLE_EQ(seconds("experts_down_dgrad", Phase::I, Precision::bf16), 4 * 3e-6);
+  EXPECT_DOUBLE_EQ(seconds("experts_down_wgrad", Phase::W, Precision::bf16), 4 * 3e-6);
+  EXPECT_DOUBLE_EQ(seconds("experts_gate_up", Phase::F, Precision::fp8), 4 * 5e-6);
+  EXPECT_EQ(seconds("q_a", Phase::F, Precision::bf16), 0);
+}
+
 TEST(HostCost, WhatIsAllocatedMayBeFilled) {
   const HostCost cost = HostCost::make(host_profile({{"fills", 1.5}}), two_nodes(100), {}).value();
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
