@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -63,6 +62,18 @@ model::Result<std::vector<RecipeStep>> shared_steps(const std::string& path) {
   return steps;
 }
 
+// Reads what a table that names files of steps states for each of them, in place of what the file states.
+void read_instead(TableReader& table, RecipeStep& step) {
+  const auto text = [&](const char* key, std::string& value) {
+    if (table.has(key)) value = table.text(key);
+  };
+  if (!step.neighbor.empty()) text("neighbor", step.neighbor);
+  text("tables", step.tables);
+  text("because", step.because);
+  if (const auto times = table.optional_positive("times")) step.times = times;
+  if (const auto uncertainty = table.optional_positive("uncertainty")) step.uncertainty = uncertainty;
+}
+
 // Reads a table of [[step]], which is a step or names files of steps. Returns the error of such a file.
 model::Result<void> read_steps(TableReader& table, Recipe& recipe) {
   if (!table.has("steps")) {
@@ -77,7 +88,10 @@ model::Result<void> read_steps(TableReader& table, Recipe& recipe) {
                  model::known_names(name, model::names_in_folder(folder.string(), ".toml")));
       return {};
     }
-    std::ranges::move(TRY(shared_steps(path)), std::back_inserter(recipe.steps));
+    for (RecipeStep& step : TRY(shared_steps(path))) {
+      read_instead(table, step);
+      recipe.steps.push_back(std::move(step));
+    }
   }
   return {};
 }

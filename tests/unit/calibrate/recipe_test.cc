@@ -160,6 +160,23 @@ TEST_F(RecipeFile, NamesStepsOfOtherFiles) {
   EXPECT_THAT(error_of(with("[[step]]\nsteps = [\"rates\"]\n")), HasSubstr("x.toml:9: step.steps: no steps 'rates'"));
 }
 
+TEST_F(RecipeFile, StatesWhatStepsOfAnotherFileLeaveOpen) {
+  fs::create_directories(folder_.path() / "steps");
+  folder_.write("steps/rate.toml",
+                "[[step]]\nneighbor = \"h99\"\nconstants = [\"attention.forward_rate\"]\nuncertainty = 0.1\n");
+  folder_.write("steps/gap.toml", "[[step]]\nfit = \"launch_gap\"\n");
+  const std::string settings = "neighbor = \"generic-datasheet\"\ntimes = 2\nuncertainty = 0.3\nbecause = \"so\"\n";
+  ASSERT_EQ(error_of(with("[[step]]\nsteps = [\"rate\"]\n" + settings)), "");
+  ProfileMaker maker(own_folders());
+  const model::Parameter rate = (*maker.make("x"))->constants.at(0);
+  EXPECT_EQ(rate.value, 2 * 593);
+  EXPECT_EQ(rate.relative_uncertainty, 0.3);
+  EXPECT_THAT(rate.source, HasSubstr("as generic-datasheet (593 TFLOP/s, assumed)"));
+  EXPECT_THAT(rate.source, testing::EndsWith("; so"));
+  EXPECT_THAT(error_of(with("[[step]]\nsteps = [\"gap\"]\n" + settings)),
+              HasSubstr("x.toml:10: step.neighbor: unknown key"));
+}
+
 TEST_F(RecipeFile, MissingDataAreRefusedWithTheirPlace) {
   EXPECT_THAT(error_of(with("", "h101")), HasSubstr("no device named 'h101'"));
   EXPECT_THAT(error_of(with("[[step]]\nfit = \"tray\"\nkernel = \"k\"\nformat = \"bf16\"\n")), HasSubstr("nvl72.csv"));
