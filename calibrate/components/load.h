@@ -1,6 +1,6 @@
 // Reads the component tables, calibrate/published/components/<gpu>/<table>.csv. Errors name file, line and column: a
 // missing column, a number that is not finite and above 0, a shape that occurs twice, an unknown format, a GPU in the
-// file's heading that is not the folder's, another number of rows than the heading states, and a rate above the peak.
+// file's heading that is not the folder's, and another number of rows than the heading states.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,15 @@
 
 namespace plumbline::calibrate {
 
-// Dense peaks of the GPU in FLOP/s. A row faster than 1.05 times the peak of its format is refused; 0 checks nothing.
-struct DensePeaks {
-  double bf16 = 0, fp8 = 0, fp4 = 0;
-};
-
-model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path, const DensePeaks& peaks = {});
+model::Result<std::vector<GemmRow>> load_gemm_rows(const std::string& path);
 model::Result<std::vector<GroupedGemmRow>> load_grouped_gemm_rows(const std::string& path);
-model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path, const DensePeaks& peaks = {});
-model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& path, const DensePeaks& peaks = {});
-// A row whose kernel computes what no window or mask shows is no error, however slow it is.
-model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(const std::string& path,
-                                                                              const DensePeaks& peaks = {});
-model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path, const DensePeaks& peaks = {});
+model::Result<std::vector<HeldGemmRow>> load_held_gemm_rows(const std::string& path);
+model::Result<std::vector<AttentionRow>> load_attention_rows(const std::string& path);
+model::Result<std::vector<TrainingAttentionRow>> load_training_attention_rows(const std::string& path);
+model::Result<std::vector<MlaRow>> load_mla_rows(const std::string& path);
 // Reads decode_attention.csv and decode_mla.csv.
-model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const std::string& path,
-                                                                          const DensePeaks& peaks = {});
-model::Result<std::vector<ExpertRow>> load_expert_rows(const std::string& path, const DensePeaks& peaks = {});
+model::Result<std::vector<CachedAttentionRow>> load_cached_attention_rows(const std::string& path);
+model::Result<std::vector<ExpertRow>> load_expert_rows(const std::string& path);
 model::Result<std::vector<CollectiveRow>> load_collective_rows(const std::string& path);
 model::Result<std::vector<ExchangeRow>> load_exchange_rows(const std::string& path);
 // Reads the low-latency rows of deepep.csv: software is the library, its version and the hardware.

@@ -9,62 +9,49 @@
 namespace plumbline::calibrate {
 namespace {
 
-using components::ComponentTable;
+// Low-latency kernels have no choice of SMs, and the cell is 0.
+model::Result<void> read_sms(const CsvTable& csv, std::size_t at, ExchangeRow& row) {
+  if (row.mode == "normal") row.sms = TRY(csv.whole(at, "sms"));
+  if (row.mode != "normal" && csv.text(at, "sms") != "0")
+    return tl::unexpected(csv.error(at, "sms", "low-latency kernels have no choice of SMs: 0"));
+  if (row.top_k > row.experts)
+    return tl::unexpected(csv.error(at, "top_k", fmt::format("more than the {} experts", row.experts)));
+  if (row.gpus % row.nodes != 0)
+    return tl::unexpected(csv.error(at, "gpus", fmt::format("no multiple of {} nodes", row.nodes)));
+  return {};
+}
 
-// Returns the shape of a DeepEP call; low-latency kernels have no choice of SMs, and the cell is 0.
-model::Result<ExchangeRow> exchange_of(const ComponentTable& table, std::size_t row) {
-  const CsvTable& csv = table.csv();
-  ExchangeRow exchange;
-  exchange.software = TRY(table.name(row, "software"));
-  exchange.mode = TRY(table.one_of(row, "mode", {"normal", "low_latency"}));
-  exchange.nodes = TRY(csv.whole(row, "nodes"));
-  exchange.gpus = TRY(csv.whole(row, "gpus"));
-  exchange.tokens = TRY(csv.whole(row, "tokens"));
-  exchange.hidden = TRY(csv.whole(row, "hidden"));
-  exchange.top_k = TRY(csv.whole(row, "top_k"));
-  exchange.experts = TRY(csv.whole(row, "experts"));
-  if (exchange.mode == "normal") exchange.sms = TRY(csv.whole(row, "sms"));
-  if (exchange.mode != "normal" && csv.text(row, "sms") != "0")
-    return tl::unexpected(csv.error(row, "sms", "low-latency kernels have no choice of SMs: 0"));
-  if (exchange.top_k > exchange.experts)
-    return tl::unexpected(csv.error(row, "top_k", fmt::format("more than the {} experts", exchange.experts)));
-  if (exchange.gpus % exchange.nodes != 0)
-    return tl::unexpected(csv.error(row, "gpus", fmt::format("no multiple of {} nodes", exchange.nodes)));
-  return exchange;
+// Reads the time of a direction, after which the column is named.
+model::Result<void> read_direction(const CsvTable& csv, std::size_t at, const std::string& column, ExchangeRow& row) {
+  row.direction = column.substr(0, column.find("_us"));
+  return components::read_microseconds(csv, at, column, row);
 }
 
 }  // namespace
 
 model::Result<std::vector<CollectiveRow>> load_collective_rows(const std::string& path) {
-  const auto read = [](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
-    CollectiveRow collective;
-    collective.software = TRY(table.name(row, "software"));
-    collective.op = TRY(table.one_of(row, "op", {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}));
-    collective.gpus = TRY(table.csv().whole(row, "gpus"));
-    collective.bytes = TRY(table.csv().whole(row, "bytes"));
-    collective.seconds = TRY(table.seconds(row, "time_us"));
-    TRY(table.first(row, {"software", "op", "gpus", "bytes"}));
-    rows.push_back(std::move(collective));
-    return {};
-  };
-  return components::read_rows<CollectiveRow>(path, {"software", "op", "gpus", "bytes", "time_us"}, read);
+  using Row = CollectiveRow;
+  return components::read_rows<Row>(
+      path, {.columns = {{"software", &Row::software},
+                         {"op", &Row::op, {"all_reduce", "all_gather", "reduce_scatter", "all_to_all"}},
+                         {"gpus", &Row::gpus},
+                         {"bytes", &Row::bytes}}});
 }
 
 model::Result<std::vector<ExchangeRow>> load_exchange_rows(const std::string& path) {
-  const auto read = [](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
-    ExchangeRow exchange = TRY(exchange_of(table, row));
-    TRY(table.first(row, {"software", "mode", "nodes", "gpus", "tokens", "hidden", "top_k", "experts", "sms"}));
-    for (const char* direction : {"dispatch", "combine"}) {
-      exchange.direction = direction;
-      exchange.seconds = TRY(table.seconds(row, exchange.direction + "_us"));
-      rows.push_back(exchange);
-    }
-    return {};
-  };
-  return components::read_rows<ExchangeRow>(
-      path,
-      {"software", "mode", "nodes", "gpus", "tokens", "hidden", "top_k", "experts", "sms", "dispatch_us", "combine_us"},
-      read);
+  using Row = ExchangeRow;
+  return components::read_rows<Row>(path, {.columns = {{"software", &Row::software},
+                                                       {"mode", &Row::mode, {"normal", "low_latency"}},
+                                                       {"nodes", &Row::nodes},
+                                                       {"gpus", &Row::gpus},
+                                                       {"tokens", &Row::tokens},
+                                                       {"hidden", &Row::hidden},
+                                                       {"top_k", &Row::top_k},
+                                                       {"experts", &Row::experts},
+                                                       {"sms"}},
+                                           .times = {"dispatch_us", "combine_us"},
+                                           .finish = read_sms,
+                                           .read_time = read_direction});
 }
 
 model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::string& path) {
@@ -84,9 +71,8 @@ model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::st
     exchange.hidden = TRY(csv.whole(row, "hidden"));
     exchange.top_k = TRY(csv.whole(row, "topk"));
     exchange.experts = usual_experts;
-    for (const char* direction : {"dispatch", "combine"}) {
-      exchange.direction = direction;
-      exchange.seconds = TRY(csv.positive(row, exchange.direction + "_us")) * 1e-6;
+    for (const char* direction : {"dispatch_us", "combine_us"}) {
+      TRY(read_direction(csv, row, direction, exchange));
       rows.push_back(exchange);
     }
   }
@@ -94,21 +80,13 @@ model::Result<std::vector<ExchangeRow>> load_printed_exchange_rows(const std::st
 }
 
 model::Result<std::vector<TrayExchangeRow>> load_tray_exchange_rows(const std::string& path) {
-  const auto read = [](ComponentTable& table, std::size_t row, auto& rows) -> model::Result<void> {
-    TrayExchangeRow exchange;
-    exchange.kernel = TRY(table.one_of(row, "kernel", {"NVLinkTwoSided", "NVLinkOneSided"}));
-    exchange.direction =
-        TRY(table.one_of(row, "direction", {"prepare", "dispatch", "combine", "combine_low_precision"}));
-    exchange.format = TRY(table.one_of(row, "format", {"bf16", "fp8", "nvfp4"}));
-    exchange.expert_parallel = TRY(table.csv().whole(row, "expert_parallel"));
-    exchange.tokens = TRY(table.csv().whole(row, "tokens"));
-    exchange.seconds = TRY(table.seconds(row, "time_us"));
-    TRY(table.first(row, {"kernel", "direction", "format", "expert_parallel", "tokens"}));
-    rows.push_back(std::move(exchange));
-    return {};
-  };
-  return components::read_rows<TrayExchangeRow>(
-      path, {"kernel", "direction", "format", "expert_parallel", "tokens", "time_us"}, read);
+  using Row = TrayExchangeRow;
+  return components::read_rows<Row>(
+      path, {.columns = {{"kernel", &Row::kernel, {"NVLinkTwoSided", "NVLinkOneSided"}},
+                         {"direction", &Row::direction, {"prepare", "dispatch", "combine", "combine_low_precision"}},
+                         {"format", &Row::format, {"bf16", "fp8", "nvfp4"}},
+                         {"expert_parallel", &Row::expert_parallel},
+                         {"tokens", &Row::tokens}}});
 }
 
 model::Result<std::size_t> check_component_table(const std::string& path) {

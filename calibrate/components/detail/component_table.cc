@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
@@ -10,10 +11,6 @@
 
 namespace plumbline::calibrate::components {
 namespace {
-
-constexpr double microsecond = 1e-6;
-constexpr double slack = 1.05;  // over the peak: clocks are sold with a tolerance, and times are rounded
-constexpr double tera = 1e12;
 
 // Returns the text after "# key:" in the first line that has it, with the line's number.
 struct HeadingLine {
@@ -28,11 +25,6 @@ std::optional<HeadingLine> heading_line(std::string_view text, const std::string
     if (line.starts_with(start)) return HeadingLine{std::string(model::trimmed(line.substr(start.size()))), number};
   }
   return std::nullopt;
-}
-
-double peak_of(const DensePeaks& peaks, std::string_view format) {
-  if (format == "bf16") return peaks.bf16;
-  return format.starts_with("fp8") ? peaks.fp8 : peaks.fp4;
 }
 
 }  // namespace
@@ -59,35 +51,25 @@ model::Result<ComponentTable> ComponentTable::read(const std::string& path,
   return table;
 }
 
-model::Result<std::string> ComponentTable::name(std::size_t row, std::string_view column) const {
-  const std::string& text = csv_.text(row, column);
-  if (text.empty()) return tl::unexpected(csv_.error(row, column, "the cell is empty"));
-  return text;
-}
-
-model::Result<std::string> ComponentTable::one_of(std::size_t row, std::string_view column,
-                                                  std::initializer_list<std::string_view> known) const {
-  const std::string& text = csv_.text(row, column);
-  for (const std::string_view candidate : known)
-    if (text == candidate) return text;
-  model::Error error = csv_.error(row, column, fmt::format("unknown '{}'", text));
-  error.hint = model::known_names(text, {known.begin(), known.end()});
+model::Result<std::string> read_text(const CsvTable& csv, std::size_t at, std::string_view column,
+                                     const std::vector<std::string_view>& known) {
+  const std::string& text = csv.text(at, column);
+  if (known.empty() ? !text.empty() : std::ranges::find(known, text) != known.end()) return text;
+  model::Error error = csv.error(at, column, known.empty() ? "the cell is empty" : fmt::format("unknown '{}'", text));
+  if (!known.empty()) error.hint = model::known_names(text, {known.begin(), known.end()});
   return tl::unexpected(std::move(error));
 }
 
-model::Result<double> ComponentTable::seconds(std::size_t row, std::string_view column) const {
-  return csv_.positive(row, column).map([](double us) { return us * microsecond; });
-}
-
-model::Result<std::vector<ComponentTable::Column>> ComponentTable::filled_columns(std::size_t row,
-                                                                                  std::string_view what) const {
-  std::vector<Column> found;
+model::Result<std::vector<ComponentTable::Time>> ComponentTable::swept_times(std::size_t at,
+                                                                             std::string_view what) const {
+  if (csv_.has(what) && csv_.has("time_us")) return std::vector<Time>{{TRY(csv_.whole(at, what)), "time_us"}};
+  std::vector<Time> found;
   bool any = false;
   for (const std::string& column : csv_.columns()) {
     const auto value = model::parse_number<std::int64_t>(column);
     if (!value || *value <= 0) continue;
     any = true;
-    if (!csv_.text(row, column).empty()) found.push_back({*value, column});
+    if (!csv_.text(at, column).empty()) found.push_back({*value, column});
   }
   if (any) return found;
   return model::wrong_input_at(
@@ -95,23 +77,9 @@ model::Result<std::vector<ComponentTable::Column>> ComponentTable::filled_column
       fmt::format("columns after the last key are named by {}, or are {} and time_us", what, what));
 }
 
-model::Result<void> ComponentTable::first(std::size_t row, std::initializer_list<std::string_view> columns,
-                                          std::string_view rest) {
-  std::string key(rest);
-  for (const std::string_view column : columns) key += "," + csv_.text(row, column);
-  if (seen_.insert(std::move(key)).second) return {};
-  return tl::unexpected(csv_.error(row, "", "the shape occurs twice"));
-}
-
-model::Result<void> ComponentTable::within(const DensePeaks& peaks, std::size_t row, std::string_view column,
-                                           std::string_view format, double flops, double seconds) const {
-  const double peak = peak_of(peaks, format), rate = flops / seconds;
-  if (peak == 0 || rate <= slack * peak) return {};
-  model::Error error =
-      csv_.error(row, column,
-                 fmt::format("{:.4g} TFLOP/s in {}, above the GPU's peak of {:.4g}", rate / tera, format, peak / tera));
-  error.hint = "are times in microseconds, and of this GPU?";
-  return tl::unexpected(std::move(error));
+model::Result<void> ComponentTable::first(std::size_t at, const std::string& shape) {
+  if (seen_.insert(shape).second) return {};
+  return tl::unexpected(csv_.error(at, "", "the shape occurs twice"));
 }
 
 model::Result<void> ComponentTable::complete(std::size_t rows) const {

@@ -94,10 +94,6 @@ TEST_F(ComponentTables, TrainingAttentionHasPassMaskAndWindow) {
   refused("a,fp4,forward,any_order,causal,none", "format", "'fp4'");
   refused("a,bf16,both,any_order,causal,none", "pass", "'both'");
   refused("a,bf16,forward,any_order,causal,0", "window", "0");
-  // 2 * 64 heads of 4096 x 2048 pairs are 6.9e11 FLOPs forward, in 900 us 763 TFLOP/s.
-  const std::string fast = write("attention_training", 1, header + "a,bf16,forward,any_order,causal,none" + shape);
-  EXPECT_TRUE(load_training_attention_rows(fast, {.bf16 = 800e12}));
-  EXPECT_FALSE(load_training_attention_rows(fast, {.bf16 = 700e12}));
 }
 
 TEST_F(ComponentTables, AnExchangeIsTwoTimes) {
@@ -184,18 +180,6 @@ TEST_F(ComponentTables, HeadingsAreRefused) {
   expect_refused(bare, 0, "gpu", "begins with '# gpu: NAME'");
 }
 
-// 2 x 1024^3 = 2.147 GFLOP in 2 us are 1,074 TFLOP/s, 1.0737 times 1,000.
-TEST_F(ComponentTables, ARateAboveThePeakIsRefused) {
-  const std::string path = gemms(1, "a,bf16,1024,1024,,2\n");
-  EXPECT_TRUE(load_gemm_rows(path));
-  EXPECT_TRUE(load_gemm_rows(path, {.bf16 = 1.03e15}));
-  const auto refused = load_gemm_rows(path, {.bf16 = 1e15});
-  ASSERT_FALSE(refused.has_value());
-  tests::expect_error(refused.error(), ErrorKind::input, path, 4, "1024", "1074 TFLOP/s in bf16");
-  const std::string fp8 = gemms(1, "a,fp8_block,1024,1024,,2\n");
-  EXPECT_TRUE(load_gemm_rows(fp8, {.bf16 = 1e15, .fp8 = 2e15}));
-}
-
 const std::string shipped_tables = tests::shipped("calibrate/published/components");
 
 // Every shipped file is read, so that it holds the number of rows that its heading states.
@@ -219,7 +203,34 @@ TEST(ShippedComponentTables, AreReadAndStaySmall) {
   EXPECT_LT(bytes, 3'000'000u);
 }
 
-// The device of a folder is the file of its name, or that with "-sxm".
+double real(std::int64_t value) { return static_cast<double>(value); }
+double squared(std::int64_t value) { return real(value) * real(value); }
+
+// FLOPs of the kernel of a row: attention's are causal, those of experts of the mean number of rows.
+double flops(const GemmRow& row) { return 2 * real(row.m * row.n) * real(row.k); }
+double flops(const AttentionRow& row) { return real(row.batch * row.heads) * squared(row.tokens) * 2 * real(row.dim); }
+double flops(const MlaRow& row) { return real(row.batch * row.heads) * squared(row.tokens) * (192 + 128); }
+double flops(const TrainingAttentionRow& row) {
+  const std::int64_t dims = row.backward ? 3 * row.qk_dim + 2 * row.v_dim : row.qk_dim + row.v_dim;
+  return 2 * real(dims) * real(row.batch * row.heads) * real(row.queries) * row.keys_per_query();
+}
+double flops(const CachedAttentionRow& row) {
+  return 2 * real(row.batch * row.queries * row.heads) * real(row.keys) * real(row.qk_dim + row.v_dim);
+}
+double flops(const ExpertRow& row) {
+  return 6 * real(row.tokens * row.top_k) / real(row.expert_parallel) * real(row.hidden) * real(row.ffn);
+}
+
+// The format in which attention multiplies comes first; AttentionRow has none, and is BF16.
+double peak_of(const model::Device& device, const auto& row) {
+  std::string format = "bf16";
+  if constexpr (requires { row.format; }) format = row.format.substr(0, row.format.find('/'));
+  if (format == "bf16") return device.bf16_peak.value();
+  return format.find("fp8") == std::string::npos ? 0 : device.fp8_peak.value();
+}
+
+// Clocks are sold with a tolerance, and times are rounded: 1.05 of the peak is allowed. FP4 is not checked. The device
+// of a folder is the file of its name, or that with "-sxm".
 TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
   const auto known = topologies::load_devices(tests::shipped("topologies/devices"));
   ASSERT_TRUE(known) << to_string(known.error());
@@ -230,12 +241,15 @@ TEST(ShippedComponentTables, AreSlowerThanTheirDevicesPeak) {
     if (device == nullptr) device = topologies::find_device(*known, folder);
     if (!entry.is_directory() || device == nullptr) continue;
     ++checked;
-    const DensePeaks peaks{device->bf16_peak.value(), device->fp8_peak.value(), 0};
     const auto check = [&](const std::string& table, const auto& load) {
       const std::string path = shipped_tables + "/" + folder + "/" + table + ".csv";
       if (!fs::exists(path)) return;
-      const auto rows = load(path, peaks);
-      EXPECT_TRUE(rows) << to_string(rows.error());
+      const auto rows = load(path);
+      ASSERT_TRUE(rows) << to_string(rows.error());
+      for (const auto& row : *rows)
+        if (const double peak = peak_of(*device, row); peak > 0) {
+          EXPECT_LE(flops(row) / row.seconds, 1.05 * peak) << path;
+        }
     };
     check("gemm", load_gemm_rows);
     check("decode_gemm", load_gemm_rows);
