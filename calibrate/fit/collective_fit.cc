@@ -45,12 +45,10 @@ class CollectiveForm {
   const std::vector<std::string>& names() const { return names_; }
 
   VectorXd start(const ConstantList& constants, const VectorXd& seconds) const {
-    VectorXd x(static_cast<Index>(names_.size()));
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const double value = constants.value(names_[i]);
-      x[static_cast<Index>(i)] = value > 0 ? value : seconds.minCoeff() / 2;
-    }
-    return x;
+    return vector_of(names_, [&](const std::string& name) {
+      const double value = constants.value(name);
+      return value > 0 ? value : seconds.minCoeff() / 2;
+    });
   }
 
   VectorXd operator()(const VectorXd& x) const {
@@ -60,10 +58,7 @@ class CollectiveForm {
       parameter.value = x[static_cast<Index>(i)] / model::si_unit(parameter.unit)->factor;
     }
     const auto cost = collectives_of({base_.name(), "", std::move(parameters)}).value();
-    VectorXd seconds(static_cast<Index>(records_.size()));
-    for (std::size_t i = 0; i < records_.size(); ++i)
-      seconds[static_cast<Index>(i)] = collective_seconds(cost, *records_[i]);
-    return seconds;
+    return vector_of(records_, [&](const Measurement* m) { return collective_seconds(cost, *m); });
   }
 
  private:
@@ -99,8 +94,7 @@ void fit_gpu_collectives(const FitRecords& records, ConstantList& constants, Pro
     return;
   }
   const CollectiveForm form(constants.base(), records.collectives);
-  VectorXd seconds(static_cast<Index>(records.collectives.size()));
-  for (Index i = 0; i < seconds.size(); ++i) seconds[i] = records.collectives[static_cast<std::size_t>(i)]->time.p50;
+  const VectorXd seconds = vector_of(records.collectives, [](const Measurement* m) { return m->time.p50; });
   const auto fit = fit_family("collectives", form, seconds, form.start(constants, seconds), result);
   if (!fit) return;
   const std::string how = fmt::format("least squares over {} records of collectives", seconds.size());

@@ -18,12 +18,6 @@ using Eigen::Index;
 using Eigen::VectorXd;
 using model::OperatorKind;
 
-VectorXd seconds_of(const std::vector<FitRecord>& records) {
-  VectorXd seconds(static_cast<Index>(records.size()));
-  for (std::size_t i = 0; i < records.size(); ++i) seconds[static_cast<Index>(i)] = records[i].seconds;
-  return seconds;
-}
-
 // The form of memory-bound operators. Parameters: the shortest time; seconds per byte on one core by class; then, where
 // records determine them, the cores that saturate the memory (at least 1) and the time of the permutation's map.
 class MemoryForm {
@@ -52,16 +46,13 @@ class MemoryForm {
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    VectorXd seconds(static_cast<Index>(records_.size()));
-    for (std::size_t i = 0; i < records_.size(); ++i) {
-      const FitRecord& record = records_[i];
+    return vector_of(records_, [&](const FitRecord& record) {
       const Index column = 1 + (std::ranges::find(classes_, record.type) - classes_.begin());
       const double cores = saturates_ ? std::min(static_cast<double>(record.cores), saturation(x)) : 1;
       double time = std::max(x[0], *record.measurement->bytes * x[column] / cores);
       if (record.kind == OperatorKind::permute) time += x[map_column()];
-      seconds[static_cast<Index>(i)] = time;
-    }
-    return seconds;
+      return time;
+    });
   }
 
   VectorXd start() const {

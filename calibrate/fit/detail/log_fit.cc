@@ -146,6 +146,14 @@ double share_below(double x) {
   return 1 / (1 + square * square);
 }
 
+double half_range(const std::vector<double>& values, double& mean) {
+  double sum = 0;
+  for (const double value : values) sum += std::log(value);
+  mean = std::exp(sum / static_cast<double>(values.size()));
+  const auto [least, most] = std::ranges::minmax(values);
+  return std::log(most / least) / 2;
+}
+
 double quantile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   const double place = share * static_cast<double>(values.size() - 1);

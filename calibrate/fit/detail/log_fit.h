@@ -39,6 +39,9 @@ double below(double limit, double x);
 // Returns the relative change of below() over that of x: 1 far below the limit, 0 at it.
 double share_below(double x);
 
+// Sets the geometric mean of the values and returns half the range of their logarithms. Requires values.
+double half_range(const std::vector<double>& values, double& mean);
+
 // Returns the value that `share` of the values do not exceed, interpolated between its neighbors. Requires values.
 double quantile(std::vector<double> values, double share);
 

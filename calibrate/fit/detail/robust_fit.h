@@ -4,6 +4,7 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -11,6 +12,19 @@ namespace plumbline::calibrate {
 
 // Returns the predicted seconds of every observation, for parameters above 0.
 using Form = std::function<Eigen::VectorXd(const Eigen::VectorXd& parameters)>;
+
+// Returns the value of every row.
+template <class Row, class Value>
+Eigen::VectorXd vector_of(const std::vector<Row>& rows, const Value& value) {
+  Eigen::VectorXd values(static_cast<Eigen::Index>(rows.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) values[static_cast<Eigen::Index>(i)] = std::invoke(value, rows[i]);
+  return values;
+}
+
+template <class Row>
+Eigen::VectorXd seconds_of(const std::vector<Row>& rows) {
+  return vector_of(rows, &Row::seconds);
+}
 
 struct RobustFit {
   Eigen::VectorXd values;       // each above 0

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <ranges>
 #include <set>
 
 #include "calibrate/components/load.h"
+#include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/attention_table.h"
 #include "calibrate/fit/detail/tables/cached_attention_table.h"
 #include "calibrate/fit/detail/tables/expert_table.h"
@@ -22,11 +22,14 @@ using model::Evidence;
 
 constexpr double tera = 1e12;
 
+// Returns the rows of a format and of the softwares, in their order.
 template <class Row>
-std::vector<Row> of_software(const std::vector<Row>& rows, const std::string& software) {
+std::vector<Row> rows_of(const std::vector<Row>& rows, const std::vector<std::string>& softwares,
+                         const std::string& format) {
   std::vector<Row> found;
-  std::ranges::copy_if(rows, std::back_inserter(found),
-                       [&](const Row& row) { return row.software.starts_with(software); });
+  for (const std::string& software : softwares)
+    std::ranges::copy_if(rows, std::back_inserter(found),
+                         [&](const Row& row) { return row.format == format && row.software.starts_with(software); });
   return found;
 }
 
@@ -38,23 +41,21 @@ std::string versions(const std::vector<Row>& rows) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-struct GemmTables {  // of one format: the software that gives the shape, and those that share the rate
-  std::vector<std::vector<GemmRow>> rows;
-};
+using GemmTables = std::vector<std::vector<GemmRow>>;
 
+// Returns the rows of one format: those of the software that gives the shape, and those that share the rate.
 model::Result<GemmTables> gemm_tables(const Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto all = TRY(load_gemm_rows(draft.table("gemm")));
   GemmTables tables;
   for (const std::string& software : step.software) {
-    auto rows = of_software(all, software);
-    std::erase_if(rows, [&](const GemmRow& row) { return row.format != step.format; });
+    auto rows = rows_of(all, {software}, step.format);
     if (rows.empty())
       return draft.wrong("step.software",
                          fmt::format("{} has no {} row of {}", draft.cited("gemm"), step.format, software));
-    tables.rows.push_back(std::move(rows));
+    tables.push_back(std::move(rows));
   }
-  if (tables.rows.empty()) return draft.wrong("step.software", "required key is missing");
+  if (tables.empty()) return draft.wrong("step.software", "required key is missing");
   return tables;
 }
 
@@ -88,8 +89,8 @@ void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double sprea
 // Returns the form of the first software's GEMMs with the least droop that any software shows: where another is as fast
 // in long GEMMs as in short ones, the slower kernel is that of a library, and no property of the GPU.
 GemmTableFit form_of(const GemmTables& tables, const FitMachine& machine, bool quantizes) {
-  GemmTableFit form = fit_gemm_table(tables.rows.front(), machine, quantizes);
-  for (const std::vector<GemmRow>& rows : tables.rows | std::views::drop(1)) {
+  GemmTableFit form = fit_gemm_table(tables.front(), machine, quantizes);
+  for (const std::vector<GemmRow>& rows : tables | std::views::drop(1)) {
     const GemmTableFit other = fit_gemm_table(rows, machine, quantizes);
     if (other.constants.droop >= form.constants.droop) continue;
     form.constants.droop = other.constants.droop;
@@ -109,35 +110,32 @@ model::Result<void> fit_gemm_step(Draft& draft) {
   const auto tables = TRY(gemm_tables(draft));
   const FitMachine machine = draft.machine();
   const GemmTableFit form = form_of(tables, machine, step.quantizes);
-  double product = 0, least = std::numeric_limits<double>::infinity(), most = 0;
-  std::vector<std::string> rates;
+  std::vector<double> rates;
+  std::vector<std::string> each;
   std::size_t rows = 0;
-  for (const std::vector<GemmRow>& table : tables.rows) {
-    const GemmTableFit fit = tables.rows.size() > 1 ? fit_gemm_rate(table, machine, form, step.quantizes) : form;
+  for (const std::vector<GemmRow>& table : tables) {
+    const GemmTableFit fit = tables.size() > 1 ? fit_gemm_rate(table, machine, form, step.quantizes) : form;
     draft.held_out.push_back(fit.held_out);
-    product += std::log(fit.rate);
-    least = std::min(least, fit.rate);
-    most = std::max(most, fit.rate);
-    rates.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / tera));
+    rates.push_back(fit.rate);
+    each.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / tera));
     rows += table.size();
   }
-  const double rate = std::exp(product / static_cast<double>(tables.rows.size()));
+  double rate = 0;
+  const double spread = half_range(rates, rate);
   const std::string how = fmt::format(
       "fitted to four fifths of {} GEMMs in bursts, {} ({}); {} TFLOP/s{}", rows, step.format, draft.cited("gemm"),
-      fmt::join(rates, ", "),
-      tables.rows.size() > 1 ? fmt::format(", their geometric mean; form of {}, the least droop", step.software.front())
-                             : "");
-  set_gemm(draft, form, rate, std::log(most / least) / 2, how);
+      fmt::join(each, ", "),
+      tables.size() > 1 ? fmt::format(", their geometric mean; form of {}, the least droop", step.software.front())
+                        : "");
+  set_gemm(draft, form, rate, spread, how);
   return {};
 }
 
 model::Result<void> fit_expert_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto all = TRY(load_expert_rows(draft.table("experts")));
-  std::vector<ExpertRow> rows;
-  for (const std::string& software : step.software)
-    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
-  std::erase_if(rows, [&](const ExpertRow& row) { return row.format != step.format || row.kernel != step.kernel; });
+  std::vector<ExpertRow> rows = rows_of(all, step.software, step.format);
+  std::erase_if(rows, [&](const ExpertRow& row) { return row.kernel != step.kernel; });
   if (std::ranges::count(rows, "balanced", &ExpertRow::distribution) == 0)
     return draft.wrong("step.kernel", fmt::format("{} has no balanced {} row of {}", draft.cited("experts"),
                                                   step.format, step.kernel));
@@ -167,10 +165,7 @@ model::Result<void> fit_expert_step(Draft& draft) {
 model::Result<void> fit_attention_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   auto rows = TRY(load_attention_rows(draft.table("attention")));
-  if (!step.software.empty())
-    std::erase_if(rows, [&](const AttentionRow& row) {
-      return std::ranges::none_of(step.software, [&](const std::string& s) { return row.software.starts_with(s); });
-    });
+  if (!step.software.empty()) std::erase_if(rows, [&](const AttentionRow& row) { return !step.names(row.software); });
   if (rows.empty()) return draft.wrong("step.software", draft.cited("attention") + " has no such row");
   const FitMachine machine = draft.machine();
   const AttentionTableFit fit = fit_attention_table(rows, machine, step.share);
@@ -259,11 +254,8 @@ model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAtt
 model::Result<void> fit_training_attention_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const auto all = TRY(load_training_attention_rows(draft.table("attention_training")));
-  std::vector<TrainingAttentionRow> rows;
-  for (const std::string& software : step.software)
-    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
   const std::string format = step.format.empty() ? "bf16" : step.format;
-  std::erase_if(rows, [&](const TrainingAttentionRow& row) { return row.format != format; });
+  const auto rows = rows_of(all, step.software, format);
   if (rows.empty())
     return draft.wrong("step.software",
                        fmt::format("{} has no such {} row", draft.cited("attention_training"), format));
@@ -278,10 +270,7 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   const std::string table = step.kind.starts_with("latent") ? "decode_mla" : "decode_attention";
   const auto all = TRY(load_cached_attention_rows(draft.table(table)));
-  std::vector<CachedAttentionRow> rows;
-  for (const std::string& software : step.software)
-    std::ranges::copy(of_software(all, software), std::back_inserter(rows));
-  std::erase_if(rows, [&](const CachedAttentionRow& row) { return row.format != step.format; });
+  const auto rows = rows_of(all, step.software, step.format);
   if (rows.empty())
     return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(table), step.format));
   CachedAttentionTableFit fit = fit_cached_attention_table(rows, draft.machine());

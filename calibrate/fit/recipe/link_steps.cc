@@ -58,11 +58,6 @@ void set_trees(Draft& draft) {
     }
 }
 
-// Whether the step names the software by its beginning.
-bool is_of(const RecipeStep& step, const std::string& software) {
-  return std::ranges::any_of(step.software, [&](const std::string& name) { return software.starts_with(name); });
-}
-
 // Returns the rows that a low-latency step names, of the component tables and of what DeepEP printed.
 model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
   const RecipeStep& step = draft.step();
@@ -80,7 +75,7 @@ model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
     rows.insert(rows.end(), table.begin(), table.end());
   }
   for (const ExchangeRow& row : rows)
-    if (row.mode == "low_latency" && is_of(step, row.software)) found.push_back(low_latency_row(row));
+    if (row.mode == "low_latency" && step.names(row.software)) found.push_back(low_latency_row(row));
   return found;
 }
 
@@ -231,7 +226,7 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   const RecipeStep& step = draft.step();
   std::vector<CollectiveRow> rows;
   for (const CollectiveRow& row : TRY(load_collective_rows(draft.table("custom_all_reduce"))))
-    if (is_of(step, row.software)) rows.push_back(row);
+    if (step.names(row.software)) rows.push_back(row);
   const std::string prefix = fmt::format("collective.custom.{}.", step.kind);
   if (rows.empty())
     return draft.wrong("step.software",

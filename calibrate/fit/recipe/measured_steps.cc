@@ -42,19 +42,14 @@ std::vector<Measurement> bursts(const Measurements& records, std::string_view op
 }
 
 VectorXd as_measured(const std::vector<Measurement>& records) {
-  VectorXd seconds(static_cast<Index>(records.size()));
-  for (Index i = 0; i < seconds.size(); ++i) seconds[i] = records[static_cast<std::size_t>(i)].time.p50;
-  return seconds;
+  return vector_of(records, [](const Measurement& m) { return m.time.p50; });
 }
 
 // Returns the seconds at the highest clock.
 VectorXd unthrottled(const std::vector<Measurement>& records, double highest) {
-  VectorXd seconds(static_cast<Index>(records.size()));
-  for (Index i = 0; i < seconds.size(); ++i) {
-    const Measurement& m = records[static_cast<std::size_t>(i)];
-    seconds[i] = m.time.p50 * std::min(1.0, m.clock.sm_mhz.value_or(highest) / highest);
-  }
-  return seconds;
+  return vector_of(records, [highest](const Measurement& m) {
+    return m.time.p50 * std::min(1.0, m.clock.sm_mhz.value_or(highest) / highest);
+  });
 }
 
 model::Failure none(const Draft& draft, const std::string& what) {
@@ -74,18 +69,15 @@ Factor k_time_factor(const Draft& draft, const std::vector<Measurement>& records
   const Form form = [&](const VectorXd& x) {
     model::GemmConstants scaled = constants;
     scaled.k_time *= x[0];
-    VectorXd seconds(static_cast<Index>(records.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const Measurement& m = records[static_cast<std::size_t>(i)];
-      seconds[i] = ramp + gemm_core_seconds(scaled,
-                                            {.m = extent_of(m, "m"),
-                                             .n = extent_of(m, "n"),
-                                             .k = extent_of(m, "k"),
-                                             .operand_bytes = operand_bytes(format),
-                                             .output_bytes = output_bytes},
-                                            sms);
-    }
-    return seconds;
+    return vector_of(records, [&](const Measurement& m) {
+      return ramp + gemm_core_seconds(scaled,
+                                      {.m = extent_of(m, "m"),
+                                       .n = extent_of(m, "n"),
+                                       .k = extent_of(m, "k"),
+                                       .operand_bytes = operand_bytes(format),
+                                       .output_bytes = output_bytes},
+                                      sms);
+    });
   };
   const LogFit fit = log_fit(form, measured, VectorXd::Ones(1), {.width = 0.1});
   return {fit.values[0], fit.uncertainty[0]};
@@ -146,21 +138,18 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
   const double sms = static_cast<double>(draft.machine().device.sms), peak = draft.machine().device.bf16_peak.value();
   const auto seconds_of_phase = [&](const std::vector<Measurement>& of, model::AttentionConstants c, bool back) {
     c.kv_bandwidth = draft.si("attention.kv_bandwidth").value_or(0);
-    VectorXd seconds(static_cast<Index>(of.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const Measurement& m = of[static_cast<std::size_t>(i)];
+    return vector_of(of, [&](const Measurement& m) {
       const double length = extent_of(m, "length"), sequences = std::max(1.0, extent_of(m, "sequences"));
-      seconds[i] = attention_seconds(c,
-                                     {.batch_heads = sequences * extent_of(m, "heads"),
-                                      .kv_heads_batch = sequences * extent_of(m, "kv_heads"),
-                                      .queries = length,
-                                      .pairs_per_query = length / 2,
-                                      .qk_dim = extent_of(m, "qk_dim"),
-                                      .v_dim = extent_of(m, "v_dim"),
-                                      .backward = back},
-                                     sms, sms);
-    }
-    return seconds;
+      return attention_seconds(c,
+                               {.batch_heads = sequences * extent_of(m, "heads"),
+                                .kv_heads_batch = sequences * extent_of(m, "kv_heads"),
+                                .queries = length,
+                                .pairs_per_query = length / 2,
+                                .qk_dim = extent_of(m, "qk_dim"),
+                                .v_dim = extent_of(m, "v_dim"),
+                                .backward = back},
+                               sms, sms);
+    });
   };
   const double highest = highest_mhz(records);
   const VectorXd measured = unthrottled(backward, highest);

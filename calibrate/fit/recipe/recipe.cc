@@ -98,6 +98,10 @@ model::Result<void> read_steps(TableReader& table, Recipe& recipe) {
 
 }  // namespace
 
+bool RecipeStep::names(const std::string& of) const {
+  return std::ranges::any_of(software, [&](const std::string& start) { return of.starts_with(start); });
+}
+
 model::Result<Recipe> load_recipe(const std::string& path) {
   Recipe recipe;
   recipe.path = path;

@@ -34,6 +34,8 @@ struct RecipeStep {
   std::string rename, to;       // the beginning of the constants' names, and what stands in its place
   bool same = false;            // unscaled and of the same kernels or links: kind and uncertainty stay
   std::string because;          // ends the source
+
+  bool names(const std::string& software) const;  // by its beginning
 };
 
 struct Recipe {

@@ -15,11 +15,12 @@ namespace {
 
 // Returns the rows of the step's format and softwares; an error where there is none.
 template <class Row>
-model::Result<std::vector<Row>> rows_of_step(const Draft& draft, std::vector<Row> rows) {
+model::Result<std::vector<Row>> rows_of_step(const Draft& draft,
+                                             model::Result<std::vector<Row>> (*load)(const std::string& path)) {
   const RecipeStep& step = draft.step();
+  auto rows = TRY(load(draft.table(step.fit)));
   std::erase_if(rows, [&](const Row& row) {
-    const auto is = [&](const std::string& software) { return row.software.starts_with(software); };
-    return row.format != step.format || (!step.software.empty() && std::ranges::none_of(step.software, is));
+    return row.format != step.format || (!step.software.empty() && !step.names(row.software));
   });
   if (!rows.empty()) return rows;
   return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(step.fit), step.format));
@@ -73,8 +74,7 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
 // The start of a quantized format whose rows hold the quantizing kernel is that of BF16: what is left is that kernel's.
 model::Result<void> fit_small_gemm_step(Draft& draft) {
   const RecipeStep& step = draft.step();
-  const auto table = TRY(load_gemm_rows(draft.table(step.fit)));
-  const auto rows = TRY(rows_of_step(draft, table));
+  const auto rows = TRY(rows_of_step(draft, load_gemm_rows));
   const SmallGemmFit fit = fit_small_gemms(rows, draft.machine());
   const bool quantizes = step.quantizes && step.format != "bf16";
   set_small(draft, fit, "", step.quantizes, {!quantizes, true, true, true});
@@ -89,16 +89,14 @@ model::Result<void> fit_small_gemm_step(Draft& draft) {
 }
 
 model::Result<void> fit_small_grouped_step(Draft& draft) {
-  const auto table = TRY(load_grouped_gemm_rows(draft.table(draft.step().fit)));
-  const auto rows = TRY(rows_of_step(draft, table));
+  const auto rows = TRY(rows_of_step(draft, load_grouped_gemm_rows));
   set_small(draft, fit_small_grouped_gemms(rows, draft.machine()), "grouped_", false, {true, true, true});
   return {};
 }
 
 // The start of a block of experts is of its software.
 model::Result<void> fit_small_experts_step(Draft& draft) {
-  const auto table = TRY(load_expert_rows(draft.table(draft.step().fit)));
-  const auto rows = TRY(rows_of_step(draft, table));
+  const auto rows = TRY(rows_of_step(draft, load_expert_rows));
   set_small(draft, fit_small_experts(rows, draft.machine()), "grouped_", true, {false, true, true});
   return {};
 }

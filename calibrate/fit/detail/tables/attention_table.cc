@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -51,10 +50,8 @@ class AttentionForm {
       : sms_(static_cast<double>(machine.device.sms)),
         softwares_(static_cast<Index>(softwares.size())),
         pair_share_(pair_share) {
-    for (const AttentionRow& row : rows) {
-      works_.push_back(attention_work(row));
-      software_.push_back(std::ranges::find(softwares, row.software) - softwares.begin());
-    }
+    for (const AttentionRow& row : rows)
+      works_.emplace_back(attention_work(row), std::ranges::find(softwares, row.software) - softwares.begin());
   }
 
   // Returns the constants of one software; `x` may end before the rate factors.
@@ -72,14 +69,10 @@ class AttentionForm {
   VectorXd operator()(const VectorXd& x) const {
     std::vector<AttentionConstants> of;
     for (Index software = 0; software < softwares_; ++software) of.push_back(constants(x, software));
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      const Index software = software_[row];
-      seconds[i] =
-          x[first() + software] + attention_seconds(of[static_cast<std::size_t>(software)], works_[row], sms_, sms_);
-    }
-    return seconds;
+    return vector_of(works_, [&](const auto& each) {
+      const auto& [work, software] = each;
+      return x[first() + software] + attention_seconds(of[static_cast<std::size_t>(software)], work, sms_, sms_);
+    });
   }
 
   // Returns a start from the BF16 peak: `pair` and `dim` in seconds times FLOP/s.
@@ -96,10 +89,8 @@ class AttentionForm {
   }
 
   VectorXd roofline(const model::Device& device) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i)
-      seconds[i] = roofline_seconds(works_[static_cast<std::size_t>(i)], device, device.bf16_peak.value());
-    return seconds;
+    return vector_of(works_,
+                     [&](const auto& each) { return roofline_seconds(each.first, device, device.bf16_peak.value()); });
   }
 
   Index rates() const { return first() + 2 * softwares_; }
@@ -107,8 +98,7 @@ class AttentionForm {
  private:
   Index first() const { return pair_share_ ? pair_at : pair_at + 1; }
 
-  std::vector<model::AttentionWork> works_;
-  std::vector<Index> software_;
+  std::vector<std::pair<model::AttentionWork, Index>> works_;  // and software
   double sms_;
   Index softwares_;
   std::optional<double> pair_share_;
@@ -198,10 +188,10 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
   std::ranges::copy_if(rows, std::back_inserter(used), [&](const TrainingAttentionRow& row) {
     return row.mask == "causal" && !row.deterministic && row.seconds <= longest;
   });
-  std::vector<bool> held;
-  for (const TrainingAttentionRow& row : used)
-    held.push_back(is_held_out(fmt::format("{}-{}-{}-{}-{}-{}-{}-{}-{}", row.batch, row.heads, row.kv_heads, row.qk_dim,
-                                           row.v_dim, row.queries, row.keys, row.mask, row.window)));
+  const std::vector<bool> held = marked(used, [](const TrainingAttentionRow& each) {
+    return is_held_out(fmt::format("{}-{}-{}-{}-{}-{}-{}-{}-{}", each.batch, each.heads, each.kv_heads, each.qk_dim,
+                                   each.v_dim, each.queries, each.keys, each.mask, each.window));
+  });
   TrainingAttentionFit fit;
   fit.rows = used.size();
   const auto training = selected(used, held, false);
@@ -214,10 +204,9 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
     c.rate = 2 / x[0];
     c.row_time = x[1];
     if (fits_pairs) c.pair_time = x[2];
-    VectorXd seconds(static_cast<Index>(of.size()));
-    for (Index i = 0; i < seconds.size(); ++i)
-      seconds[i] = attention_seconds(c, training_work(of[static_cast<std::size_t>(i)], fit.skips_window), sms, sms);
-    return seconds;
+    return vector_of(of, [&](const TrainingAttentionRow& each) {
+      return attention_seconds(c, training_work(each, fit.skips_window), sms, sms);
+    });
   };
   constexpr double dim = 1, row = 5e5;  // from the peak, in seconds times FLOP/s
   const double peak = datasheet_peak(machine.device, used.front().format);
@@ -234,11 +223,9 @@ TrainingAttentionFit fit_training_attention(const std::vector<TrainingAttentionR
   if (fits_pairs) fit.pair_deviation = solution.uncertainty[2];
   fit.correlation =
       fits_pairs ? correlation_of(solution, {0, 1, 2}, {-1, 1, 1}) : correlation_of(solution, {0, 1}, {-1, 1});
-  VectorXd roofline(static_cast<Index>(used.size()));
-  for (Index i = 0; i < roofline.size(); ++i) {
-    const TrainingAttentionRow& each = used[static_cast<std::size_t>(i)];
-    roofline[i] = roofline_seconds(training_work(each, true), machine.device, peak);
-  }
+  const VectorXd roofline = vector_of(used, [&](const TrainingAttentionRow& each) {
+    return roofline_seconds(training_work(each, true), machine.device, peak);
+  });
   fit.held_out.family = fits_pairs ? "quantized attention training" : "attention training";
   add_errors(seconds_by(used, solution.values), roofline, seconds_of(used) * times, held,
              marked(used, [](const TrainingAttentionRow& r) { return r.queries >= training_tokens; }), fit.held_out);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
@@ -41,10 +40,8 @@ class CachedAttentionForm {
                                            : machine.device.bf16_peak.value()),
         memory_(machine.device.memory_bandwidth.value()),
         least_rows_(rows.front().latent() ? latent_rows : 1) {
-    for (const CachedAttentionRow& row : rows) {
-      works_.push_back(cached_work(row));
-      software_.push_back(std::ranges::find(softwares, row.software) - softwares.begin());
-    }
+    for (const CachedAttentionRow& row : rows)
+      works_.emplace_back(cached_work(row), std::ranges::find(softwares, row.software) - softwares.begin());
   }
 
   CachedAttentionConstants constants(const VectorXd& x, Index software) const {
@@ -59,12 +56,9 @@ class CachedAttentionForm {
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const auto row = static_cast<std::size_t>(i);
-      seconds[i] = cached_attention_parts(constants(x, software_[row]), works_[row]).total();
-    }
-    return seconds;
+    return vector_of(works_, [&](const auto& each) {
+      return cached_attention_parts(constants(x, each.second), each.first).total();
+    });
   }
 
   VectorXd start() const {
@@ -85,32 +79,16 @@ class CachedAttentionForm {
   }
 
   VectorXd roofline() const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const model::CachedAttentionWork& work = works_[static_cast<std::size_t>(i)];
-      seconds[i] = std::max(cached_attention_flops(work) / peak_, cached_attention_bytes(work) / memory_);
-    }
-    return seconds;
+    return vector_of(works_, [&](const auto& each) {
+      return std::max(cached_attention_flops(each.first) / peak_, cached_attention_bytes(each.first) / memory_);
+    });
   }
 
  private:
-  std::vector<model::CachedAttentionWork> works_;
-  std::vector<Index> software_;
+  std::vector<std::pair<model::CachedAttentionWork, Index>> works_;  // and software
   Index softwares_;
   double peak_, memory_, least_rows_;
 };
-
-// Replaces values by their geometric mean and returns half the range of their logarithms.
-double half_range(const std::vector<double>& values, double& mean) {
-  double sum = 0, least = values.front(), most = values.front();
-  for (const double value : values) {
-    sum += std::log(value);
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-  mean = std::exp(sum / static_cast<double>(values.size()));
-  return std::log(most / least) / 2;
-}
 
 }  // namespace
 
@@ -143,17 +121,12 @@ CachedAttentionTableFit fit_cached_attention_table(const std::vector<CachedAtten
     const Index bandwidth_at = first_start_at + count + i;
     bandwidth_error =
         std::max(bandwidth_error, solution.uncertainty[bandwidth_at] * share_below(solution.values[bandwidth_at]));
-    const auto of = [&](bool same_software) {
-      return marked(rows, [&](const CachedAttentionRow& row) { return (row.software == software) == same_software; });
-    };
-    const std::vector<bool> its = of(true);
+    const std::vector<bool> its = marked(rows, [&](const CachedAttentionRow& row) { return row.software == software; });
     HeldOut errors{.family = rows.front().latent() ? "decode_mla" : "decode_attention",
                    .table = fmt::format("{} {}", software, rows.front().format)};
     const auto its_rows = selected(rows, its, true);
-    std::vector<bool> its_held;
-    for (std::size_t row = 0; row < rows.size(); ++row)
-      if (its[row]) its_held.push_back(held[row]);
-    add_errors(selected(predicted, its, true), selected(roofline, its, true), selected(measured, its, true), its_held,
+    add_errors(selected(predicted, its, true), selected(roofline, its, true), selected(measured, its, true),
+               selected(held, its, true),
                marked(its_rows, [](const CachedAttentionRow& row) { return row.keys >= training_tokens; }), errors);
     fit.held_out.push_back(std::move(errors));
   }

@@ -83,9 +83,7 @@ class CollectiveForm {
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    VectorXd seconds(static_cast<Index>(cases_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) seconds[i] = fastest(x, cases_[static_cast<std::size_t>(i)]).second;
-    return seconds;
+    return vector_of(cases_, [&](const CollectiveCase& c) { return fastest(x, c).second; });
   }
 
   // Returns whether any row is fastest on the line.
@@ -95,12 +93,7 @@ class CollectiveForm {
   }
 
   VectorXd roofline(double link) const {
-    VectorXd seconds(static_cast<Index>(cases_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const CollectiveCase& c = cases_[static_cast<std::size_t>(i)];
-      seconds[i] = c.bytes * c.bus / link;
-    }
-    return seconds;
+    return vector_of(cases_, [&](const CollectiveCase& c) { return c.bytes * c.bus / link; });
   }
 
  private:

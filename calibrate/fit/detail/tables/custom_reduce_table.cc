@@ -22,22 +22,16 @@ class CustomReduceForm {
   explicit CustomReduceForm(const std::vector<CollectiveRow>& rows) : rows_(rows) {}
 
   VectorXd operator()(const VectorXd& x) const {
-    VectorXd seconds(static_cast<Index>(rows_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const CollectiveRow& row = rows_[static_cast<std::size_t>(i)];
-      seconds[i] = std::min(on_line(row, CollectiveAlgorithm::one_shot, x.head(line_size)),
-                            on_line(row, CollectiveAlgorithm::two_shot, x.tail(line_size)));
-    }
-    return seconds;
+    return vector_of(rows_, [&](const CollectiveRow& row) {
+      return std::min(on_line(row, CollectiveAlgorithm::one_shot, x.head(line_size)),
+                      on_line(row, CollectiveAlgorithm::two_shot, x.tail(line_size)));
+    });
   }
 
   VectorXd roofline(double link) const {
-    VectorXd seconds(static_cast<Index>(rows_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const CollectiveRow& row = rows_[static_cast<std::size_t>(i)];
-      seconds[i] = static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
-    }
-    return seconds;
+    return vector_of(rows_, [&](const CollectiveRow& row) {
+      return static_cast<double>(row.bytes) * model::bus_factor(model::Collective::all_reduce, row.gpus) / link;
+    });
   }
 
  private:

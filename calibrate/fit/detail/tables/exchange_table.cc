@@ -55,12 +55,7 @@ class ExchangeForm {
 
   VectorXd operator()(const VectorXd& x) const {
     const model::ExchangeConstants c = constants(x);
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const auto& [work, sms] = works_[static_cast<std::size_t>(i)];
-      seconds[i] = exchange_seconds(c, work, sms).seconds();
-    }
-    return seconds;
+    return vector_of(works_, [&](const auto& of) { return exchange_seconds(c, of.first, of.second).seconds(); });
   }
 
   VectorXd start() const {
@@ -75,12 +70,9 @@ class ExchangeForm {
   }
 
   VectorXd roofline(const FitMachine& machine) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const model::ExchangeWork& work = works_[static_cast<std::size_t>(i)].first;
-      seconds[i] = std::max(work.network_bytes() / machine.nic_rate, work.node_bytes() / machine.nvlink_rate);
-    }
-    return seconds;
+    return vector_of(works_, [&](const auto& of) {
+      return std::max(of.first.network_bytes() / machine.nic_rate, of.first.node_bytes() / machine.nvlink_rate);
+    });
   }
 
  private:
@@ -112,10 +104,9 @@ ExchangeTableFit fit_exchange_table(const std::vector<ExchangeRow>& table, const
   std::vector<ExchangeRow> rows;
   std::ranges::copy_if(table, std::back_inserter(rows),
                        [&](const ExchangeRow& row) { return row.direction == direction && usable_exchange(row); });
-  std::vector<bool> held;
-  for (const ExchangeRow& row : rows)
-    held.push_back(
-        is_held_out(fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts)));
+  const std::vector<bool> held = marked(rows, [](const ExchangeRow& row) {
+    return is_held_out(fmt::format("{}-{}-{}-{}-{}", row.nodes, row.tokens, row.hidden, row.top_k, row.experts));
+  });
   ExchangeTableFit fit;
   fit.several_nodes = std::ranges::any_of(rows, [](const ExchangeRow& row) { return row.nodes > 1; });
   const auto training = selected(rows, held, false);

@@ -49,16 +49,13 @@ class ExpertForm {
   }
 
   VectorXd operator()(const VectorXd& x) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
     const double flops = below(dense_rate_, x[flops_at]);
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const ExpertWork& w = works_[static_cast<std::size_t>(i)];
+    return vector_of(works_, [&](const ExpertWork& w) {
       const double expert =
           std::max(flops_per_row * w.tile_rows * w.hidden_ffn / flops, w.weight_bytes / x[weights_at]);
-      seconds[i] = x[launch_at] + w.experts * (expert + x[per_expert_at]) + w.activation_bytes / x[activations_at] +
-                   w.entry_bytes / x[entry_at];
-    }
-    return seconds;
+      return x[launch_at] + w.experts * (expert + x[per_expert_at]) + w.activation_bytes / x[activations_at] +
+             w.entry_bytes / x[entry_at];
+    });
   }
 
   static VectorXd start(double bandwidth) {
@@ -69,14 +66,11 @@ class ExpertForm {
   }
 
   VectorXd roofline(const FitMachine& machine, const std::string& format) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const ExpertWork& w = works_[static_cast<std::size_t>(i)];
-      seconds[i] =
-          std::max(flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / datasheet_peak(machine.device, format),
-                   w.experts * w.weight_bytes / machine.device.memory_bandwidth.value());
-    }
-    return seconds;
+    return vector_of(works_, [&](const ExpertWork& w) {
+      return std::max(
+          flops_per_row * w.experts * w.rows_of_expert * w.hidden_ffn / datasheet_peak(machine.device, format),
+          w.experts * w.weight_bytes / machine.device.memory_bandwidth.value());
+    });
   }
 
  private:
@@ -99,9 +93,7 @@ std::vector<bool> in_slow_series(const std::vector<ExpertRow>& rows, const Vecto
     return median(ratios) > typical && std::ranges::min(ratios) > least;
   };
   series_found = static_cast<std::size_t>(std::ranges::count_if(series, [&](const auto& s) { return slow(s.second); }));
-  std::vector<bool> marks;
-  for (const ExpertRow& row : rows) marks.push_back(slow(series[model_of(row)]));
-  return marks;
+  return marked(rows, [&](const ExpertRow& row) { return slow(series[model_of(row)]); });
 }
 
 }  // namespace
@@ -110,10 +102,10 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMa
   std::vector<ExpertRow> rows;
   std::ranges::copy_if(table, std::back_inserter(rows),
                        [](const ExpertRow& row) { return row.distribution == "balanced"; });
-  std::vector<bool> held;
-  for (const ExpertRow& row : rows)
-    held.push_back(is_held_out(fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens,
-                                           row.expert_parallel)));
+  const std::vector<bool> held = marked(rows, [](const ExpertRow& row) {
+    return is_held_out(
+        fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel));
+  });
   ExpertTableFit fit;
   auto training = selected(rows, held, false);
   VectorXd seconds = seconds_of(training);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <set>
 #include <utility>
@@ -78,15 +77,13 @@ class GemmForm {
   }
 
   VectorXd seconds(const GemmTableFit& fit) const {
-    VectorXd result(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < result.size(); ++i) {
-      const model::GemmWork& work = works_[static_cast<std::size_t>(i)];
-      result[i] = fit.constants.ramp + gemm_core_seconds(fit.constants, work, sms());
+    return vector_of(works_, [&](const model::GemmWork& work) {
+      double seconds = fit.constants.ramp + gemm_core_seconds(fit.constants, work, sms());
       if (quantizes_)
-        result[i] += work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / fit.quantize_bandwidth +
-                     work.k * fit.quantize_k_time;
-    }
-    return result;
+        seconds += work.m * work.k * (gemm_activation_bytes + work.operand_bytes) / fit.quantize_bandwidth +
+                   work.k * fit.quantize_k_time;
+      return seconds;
+    });
   }
 
   VectorXd operator()(const VectorXd& x) const { return seconds(constants(x)); }
@@ -112,14 +109,10 @@ class GemmForm {
   }
 
   VectorXd roofline(const std::string& format) const {
-    VectorXd result(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < result.size(); ++i) {
-      const model::GemmWork& work = works_[static_cast<std::size_t>(i)];
+    return vector_of(works_, [&](const model::GemmWork& work) {
       const double bytes = (work.m + work.n) * work.k * work.operand_bytes + work.m * work.n * work.output_bytes;
-      result[i] =
-          std::max(2 * work.m * work.n * work.k / datasheet_peak(machine_->device, format), bytes / bandwidth());
-    }
-    return result;
+      return std::max(2 * work.m * work.n * work.k / datasheet_peak(machine_->device, format), bytes / bandwidth());
+    });
   }
 
  private:
@@ -231,10 +224,9 @@ std::vector<bool> held_out_gemms(const std::vector<GemmRow>& rows) {
   };
   constexpr std::int64_t one_in = 5;
   const std::int64_t by_m = rows.size() * 2 >= ms.size() * ns.size() * ks.size() ? 1 : 0;
-  std::vector<bool> held;
-  for (const GemmRow& row : rows)
-    held.push_back((by_m * place(ms, row.m) + 2 * place(ns, row.n) + 3 * place(ks, row.k)) % one_in == 0);
-  return held;
+  return marked(rows, [&](const GemmRow& row) {
+    return (by_m * place(ms, row.m) + 2 * place(ns, row.n) + 3 * place(ks, row.k)) % one_in == 0;
+  });
 }
 
 GemmTableFit fit_gemm_table(const std::vector<GemmRow>& rows, const FitMachine& machine, bool quantizes) {

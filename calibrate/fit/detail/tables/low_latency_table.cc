@@ -62,10 +62,7 @@ class LowLatencyForm {
   }
 
   VectorXd seconds(const LowLatencyConstants& constants) const {
-    VectorXd seconds(static_cast<Index>(rows_.size()));
-    for (Index i = 0; i < seconds.size(); ++i)
-      seconds[i] = low_latency_seconds(constants, rows_[static_cast<std::size_t>(i)].work).seconds();
-    return seconds;
+    return vector_of(rows_, [&](const auto& row) { return low_latency_seconds(constants, row.work).seconds(); });
   }
 
  private:

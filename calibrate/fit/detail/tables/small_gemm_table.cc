@@ -49,14 +49,12 @@ class SmallForm {
 
   VectorXd operator()(const VectorXd& x) const {
     const model::SmallGemmConstants c = constants(x);
-    VectorXd seconds(static_cast<Index>(rows_->size()));
-    for (Index i = 0; i < seconds.size(); ++i) {
-      const SmallRow& row = (*rows_)[static_cast<std::size_t>(i)];
-      seconds[i] = c.start;
-      for (const GemmWork& work : row.gemms) seconds[i] += small_gemm_core(c, work, 1).total();
-      if (row.activation_bytes > 0) seconds[i] += row.activation_bytes / x[small_inner_at];
-    }
-    return seconds;
+    return vector_of(*rows_, [&](const SmallRow& row) {
+      double seconds = c.start;
+      for (const GemmWork& work : row.gemms) seconds += small_gemm_core(c, work, 1).total();
+      if (row.activation_bytes > 0) seconds += row.activation_bytes / x[small_inner_at];
+      return seconds;
+    });
   }
 
   VectorXd start() const {
@@ -68,11 +66,12 @@ class SmallForm {
   }
 
   VectorXd roofline() const {
-    VectorXd seconds = VectorXd::Zero(static_cast<Index>(rows_->size()));
-    for (Index i = 0; i < seconds.size(); ++i)
-      for (const GemmWork& work : (*rows_)[static_cast<std::size_t>(i)].gemms)
-        seconds[i] += std::max(2 * work.groups * work.m * work.n * work.k / peak_, work.bytes() / bandwidth_);
-    return seconds;
+    return vector_of(*rows_, [&](const SmallRow& row) {
+      double seconds = 0;
+      for (const GemmWork& work : row.gemms)
+        seconds += std::max(2 * work.groups * work.m * work.n * work.k / peak_, work.bytes() / bandwidth_);
+      return seconds;
+    });
   }
 
  private:

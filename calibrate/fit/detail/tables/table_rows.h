@@ -1,4 +1,4 @@
-// Rows of a table as vectors, and the errors of a fit to them.
+// Some rows of a table, and the errors of a fit to them.
 #pragma once
 
 #include <Eigen/Core>
@@ -29,13 +29,6 @@ std::vector<Row> selected(const std::vector<Row>& rows, const std::vector<bool>&
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (marks[i] == wanted) found.push_back(rows[i]);
   return found;
-}
-
-template <class Row>
-Eigen::VectorXd seconds_of(const std::vector<Row>& rows) {
-  Eigen::VectorXd seconds(static_cast<Eigen::Index>(rows.size()));
-  for (std::size_t i = 0; i < rows.size(); ++i) seconds[static_cast<Eigen::Index>(i)] = rows[i].seconds;
-  return seconds;
 }
 
 }  // namespace plumbline::calibrate

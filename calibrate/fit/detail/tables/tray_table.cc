@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <limits>
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/exchange_table.h"
@@ -55,10 +53,7 @@ class TrayForm {
   VectorXd operator()(const VectorXd& x) const { return seconds(constants(x)); }
 
   VectorXd seconds(const model::ExchangeConstants& c) const {
-    VectorXd seconds(static_cast<Index>(works_.size()));
-    for (Index i = 0; i < seconds.size(); ++i)
-      seconds[i] = exchange_seconds(c, works_[static_cast<std::size_t>(i)], 0).seconds();
-    return seconds;
+    return vector_of(works_, [&](const auto& work) { return exchange_seconds(c, work, 0).seconds(); });
   }
 
  private:
@@ -74,9 +69,9 @@ TrayTableFit fit_tray_table(const std::vector<TrayExchangeRow>& table, const std
     return row.kernel == kernel && row.direction == direction && row.format == format && row.tokens > 1 &&
            row.expert_parallel > gpus_of_tray;
   });
-  std::vector<bool> held;
-  for (const TrayExchangeRow& row : rows)
-    held.push_back(is_held_out(fmt::format("{}-{}", row.tokens, row.expert_parallel)));
+  const std::vector<bool> held = marked(rows, [](const TrayExchangeRow& row) {
+    return is_held_out(fmt::format("{}-{}", row.tokens, row.expert_parallel));
+  });
   const auto training = selected(rows, held, false);
   constexpr double start_time = 10e-6, exponent = 0.1, local_share = 0.15;
   VectorXd start(tray_local_at + 1);
