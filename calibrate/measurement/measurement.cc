@@ -1,6 +1,7 @@
 #include "calibrate/measurement/measurement.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 namespace plumbline::calibrate {
@@ -25,6 +26,14 @@ double relative_spread(const Measurement& m) {
   if (m.time.mad) return to_deviation * *m.time.mad / m.time.p50;
   if (!m.time.p10 || !m.time.p90) return 0;
   return (*m.time.p90 - *m.time.p10) / tenth_to_ninetieth / m.time.p50;
+}
+
+double environment_number(const Measurements& file, const char* key) {
+  for (const Environment& environment : file.environments) {
+    const auto json = nlohmann::json::parse(environment.properties, nullptr, false);
+    if (json.is_object() && json.contains(key) && json[key].is_number()) return json[key].get<double>();
+  }
+  return 0;
 }
 
 }  // namespace plumbline::calibrate

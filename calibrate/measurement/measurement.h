@@ -92,6 +92,9 @@ struct Measurements {  // the content of a file
   std::vector<std::string> notes;  // checks that were skipped and records that were left out, as sentences
 };
 
+// Returns a number that the environment of a run states; 0 when it does not.
+double environment_number(const Measurements& file, const char* key);
+
 // Returns an extent of the shape; 0 when the shape lacks the name.
 double extent_of(const Measurement& measurement, std::string_view name);
 

@@ -4,14 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
-#include <iterator>
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/tables/collective_table.h"
-#include "calibrate/fit/detail/tables/custom_reduce_table.h"
 #include "calibrate/fit/detail/tables/exchange_table.h"
-#include "calibrate/fit/detail/tables/low_latency_table.h"
 #include "calibrate/fit/detail/tables/tray_table.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
@@ -56,27 +52,6 @@ void set_trees(Draft& draft) {
       draft.share(fmt::format("collective.tree.{}.{}", protocol, part), draft.errors_of(ring),
                   parameter->relative_uncertainty, "tree");
     }
-}
-
-// Returns the rows that a low-latency step names, of the component tables and of what DeepEP printed.
-model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
-  const RecipeStep& step = draft.step();
-  std::vector<LowLatencyRow> found;
-  if (!step.kernel.empty()) {
-    for (const TrayExchangeRow& row : TRY(load_tray_exchange_rows(draft.table("nvl72"))))
-      if (row.kernel == step.kernel && row.format == step.format && row.tokens > 1 && row.tokens <= training_tokens)
-        found.push_back(low_latency_row(row));
-    return found;
-  }
-  const auto printed = std::filesystem::path(draft.inputs().components).parent_path() / "deepep.csv";
-  auto rows = TRY(load_printed_exchange_rows(printed.string()));
-  if (const std::string file = draft.table("exchange"); std::filesystem::exists(file)) {  // not every GPU has one
-    const auto table = TRY(load_exchange_rows(file));
-    rows.insert(rows.end(), table.begin(), table.end());
-  }
-  for (const ExchangeRow& row : rows)
-    if (row.mode == "low_latency" && step.names(row.software)) found.push_back(low_latency_row(row));
-  return found;
 }
 
 }  // namespace
@@ -185,66 +160,6 @@ model::Result<void> fit_tray_step(Draft& draft) {
       step.kernel, draft.cited("nvl72"));
   draft.set("exchange.nvlink_rate", link, "GB/s", links, Evidence::fitted, how);
   draft.set("exchange.local_rate", local, "GB/s", locals, Evidence::fitted, how);
-  return {};
-}
-
-model::Result<void> fit_low_latency_step(Draft& draft) {
-  const RecipeStep& step = draft.step();
-  const auto all = TRY(low_latency_rows(draft));
-  const std::string kernels = step.kernel.empty() ? fmt::format("{}", fmt::join(step.software, ", ")) : step.kernel;
-  for (const std::string direction : {"dispatch", "combine"}) {
-    std::vector<LowLatencyRow> rows;
-    std::ranges::copy_if(all, std::back_inserter(rows),
-                         [&](const LowLatencyRow& row) { return row.direction == direction; });
-    if (rows.empty()) return draft.wrong("step.software", "no low-latency row of " + kernels);
-    const std::string prefix = fmt::format("exchange.low_latency.{}.{}.", step.kind, direction);
-    model::LowLatencyConstants known;
-    for (const LowLatencyNumber& number : low_latency_numbers())
-      known.*number.value = draft.si(prefix + number.name).value_or(0);
-    LowLatencyTableFit fit = fit_low_latency_table(rows, known, step.uses_nvlink, draft.machine());
-    fit.held_out.table = fmt::format("{} {}", step.kind, direction);
-    draft.held_out.push_back(fit.held_out);
-    const std::string how =
-        fmt::format("fitted to {} of {} rows of {}, {}", fit.held_out.fitted_rows, rows.size(), kernels, direction);
-    std::vector<std::string> names;
-    std::vector<double> deviations;
-    for (const auto& [number, value, deviation] : fit.numbers) {
-      names.push_back(prefix + number->name);
-      deviations.push_back(deviation);
-      draft.set(names.back(), value, number->unit, deviation, Evidence::fitted, how);
-    }
-    draft.correlate(names, deviations, fit.correlation);
-  }
-  if (!step.kernel.empty())
-    draft.set(fmt::format("exchange.low_latency.{}.once_per_rank", step.kind), 1, "1", std::nullopt,
-              Evidence::published,
-              "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu");
-  return {};
-}
-
-model::Result<void> fit_custom_reduce_step(Draft& draft) {
-  const RecipeStep& step = draft.step();
-  std::vector<CollectiveRow> rows;
-  for (const CollectiveRow& row : TRY(load_collective_rows(draft.table("custom_all_reduce"))))
-    if (step.names(row.software)) rows.push_back(row);
-  const std::string prefix = fmt::format("collective.custom.{}.", step.kind);
-  if (rows.empty())
-    return draft.wrong("step.software",
-                       fmt::format("{} has no row of {}", draft.cited("custom_all_reduce"), step.kind));
-  CustomReduceFit fit = fit_custom_reduce_table(rows, draft.machine());
-  fit.held_out.table = step.kind;
-  draft.held_out.push_back(fit.held_out);
-  const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
-                                      draft.cited("custom_all_reduce"));
-  const std::array parts = {std::pair("base", "us"), std::pair("rank_time", "us"), std::pair("rate", "GB/s")};
-  for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      names.push_back(fmt::format("{}{}.{}", prefix, shot, parts[i].first));
-      draft.set(names.back(), line->values[i], parts[i].second, line->deviations[i], Evidence::fitted, how);
-    }
-    draft.correlate(names, line->deviations, line->correlation);
-  }
   return {};
 }
 

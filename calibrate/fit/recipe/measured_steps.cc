@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
@@ -22,13 +21,7 @@ using model::Evidence;
 
 std::string cited_records(const Draft& draft) { return "calibrate/measured/" + draft.recipe().measured; }
 
-double highest_mhz(const Measurements& records) {
-  for (const Environment& environment : records.environments) {
-    const auto properties = nlohmann::json::parse(environment.properties, nullptr, false);
-    if (properties.is_object() && properties.contains("highest_sm_mhz")) return properties["highest_sm_mhz"];
-  }
-  return 0;
-}
+constexpr const char* highest_mhz = "highest_sm_mhz";
 
 // The records of an operation alone on the whole GPU, with operands out of the cache.
 std::vector<Measurement> bursts(const Measurements& records, std::string_view op, std::string_view phase = "",
@@ -104,7 +97,7 @@ model::Result<void> fit_weight_gradient_step(Draft& draft) {
   if (forward.empty() || gradient.empty()) return none(draft, step.format + " GEMM of each phase");
   constexpr double result = 2, accumulated = 8;  // bytes per element: BF16, and FP32 read and written
   const std::string format = step.format == "fp8_tensor" ? "fp8" : step.format;
-  const double highest = highest_mhz(records);
+  const double highest = environment_number(records, highest_mhz);
   const Factor of_forward = k_time_factor(draft, forward, unthrottled(forward, highest), *constants, format, result);
   const Factor held = k_time_factor(draft, forward, as_measured(forward), *constants, format, result);
   const Factor of_gradient =
@@ -151,7 +144,7 @@ model::Result<void> fit_attention_backward_step(Draft& draft) {
                                sms, sms);
     });
   };
-  const double highest = highest_mhz(records);
+  const double highest = environment_number(records, highest_mhz);
   const VectorXd measured = unthrottled(backward, highest);
   // Rows cost as many pairs as forward: few records do not determine both.
   const double pair = attention_pair([&](const std::string& of) { return draft.si(of); }).value_or(0);

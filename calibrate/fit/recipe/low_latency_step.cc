@@ -1,21 +1,69 @@
-#include "calibrate/fit/detail/tables/low_latency_table.h"
-
+// The step of a recipe that fits low-latency dispatch and combine to the form of model/cost/forms/transfer_forms.h.
+// Copies are assumed to go to all ranks alike.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iterator>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "calibrate/components/load.h"
+#include "calibrate/components/rows.h"
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/exchange_table.h"
 #include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/held_out.h"
+#include "calibrate/fit/recipe/detail/draft.h"
+#include "model/cost/forms/transfer_forms.h"
 
 namespace plumbline::calibrate {
 namespace {
 
+using model::Evidence;
+
+struct LowLatencyRow {
+  std::string shape;  // decides whether the row is left out of the fit
+  std::string direction;
+  model::LowLatencyWork work;
+  double seconds = 0;
+};
+
+struct LowLatencyNumber {
+  const char* name;  // "start", as in exchange.low_latency.<version>.<direction>.start
+  double model::LowLatencyConstants::*value;
+  const char* unit;
+  double start;                                                           // of a fit without anything known, in SI
+  bool network = false;                                                   // of the leg between nodes
+  enum class Seen { always, in_groups, in_experts } seen = Seen::always;  // where rows differ in these
+};
+
+using model::LowLatencyConstants;
+using Seen = LowLatencyNumber::Seen;
+constexpr std::array<LowLatencyNumber, 7> low_latency_numbers = {
+    {{"start", &LowLatencyConstants::start, "us", 20e-6, true, Seen::always},
+     {"step", &LowLatencyConstants::step, "us", 2e-6, true, Seen::in_groups},
+     {"nic_rate", &LowLatencyConstants::nic_rate, "GB/s", 45e9, true, Seen::always},
+     {"node_start", &LowLatencyConstants::node_start, "us", 12e-6, false, Seen::always},
+     {"node_step", &LowLatencyConstants::node_step, "us", 1e-6, false, Seen::in_groups},
+     {"expert_time", &LowLatencyConstants::expert_time, "ns", 10e-9, false, Seen::in_experts},
+     {"node_rate", &LowLatencyConstants::node_rate, "GB/s", 2e11, false, Seen::always}}};
+
+struct LowLatencyTableFit {
+  struct Number {
+    const LowLatencyNumber* of;
+    double value, deviation;  // in SI; relative standard deviation
+  };
+  std::vector<Number> numbers;  // those on which rows depend
+  std::vector<std::vector<double>> correlation;
+  HeldOut held_out;
+};
+
 using Eigen::Index;
 using Eigen::VectorXd;
-using model::LowLatencyConstants;
 using model::LowLatencyWork;
 
 double ranks_on_node(const LowLatencyWork& work) { return work.ranks / work.nodes; }
@@ -32,7 +80,6 @@ bool differ(const std::vector<LowLatencyRow>& rows, const Number& number) {
 
 // Returns the constants on which the rows depend.
 std::vector<const LowLatencyNumber*> numbers_of(const std::vector<LowLatencyRow>& rows, bool uses_nvlink) {
-  using Seen = LowLatencyNumber::Seen;
   const auto groups = [&](const LowLatencyWork& work) { return network_groups(work, uses_nvlink); };
   const auto leaves = [](const auto& of) { return [&of](const LowLatencyRow& row) { return of(row.work) > 1; }; };
   const bool network = std::ranges::any_of(rows, leaves(groups));
@@ -40,7 +87,7 @@ std::vector<const LowLatencyNumber*> numbers_of(const std::vector<LowLatencyRow>
   const bool network_differs = differ(rows, groups), node_differs = differ(rows, ranks_on_node);
   const bool experts_differ = differ(rows, [](const LowLatencyWork& work) { return work.experts; });
   std::vector<const LowLatencyNumber*> found;
-  for (const LowLatencyNumber& number : low_latency_numbers()) {
+  for (const LowLatencyNumber& number : low_latency_numbers) {
     const bool differs = number.seen == Seen::in_experts ? experts_differ
                          : number.network                ? network_differs
                                                          : node_differs;
@@ -71,22 +118,7 @@ class LowLatencyForm {
   LowLatencyConstants known_;
 };
 
-}  // namespace
-
-const std::array<LowLatencyNumber, 7>& low_latency_numbers() {
-  using C = LowLatencyConstants;
-  using Seen = LowLatencyNumber::Seen;
-  static constexpr std::array<LowLatencyNumber, 7> numbers = {
-      {{"start", &C::start, "us", 20e-6, true, Seen::always},
-       {"step", &C::step, "us", 2e-6, true, Seen::in_groups},
-       {"nic_rate", &C::nic_rate, "GB/s", 45e9, true, Seen::always},
-       {"node_start", &C::node_start, "us", 12e-6, false, Seen::always},
-       {"node_step", &C::node_step, "us", 1e-6, false, Seen::in_groups},
-       {"expert_time", &C::expert_time, "ns", 10e-9, false, Seen::in_experts},
-       {"node_rate", &C::node_rate, "GB/s", 2e11, false, Seen::always}}};
-  return numbers;
-}
-
+// DeepEP sends a copy of a token to each of its experts, with scales and a header of 16 bytes.
 LowLatencyRow low_latency_row(const ExchangeRow& row) {
   constexpr double scaled_fp8 = 1 + 4.0 / 128, header = 16, bf16 = 2;
   const auto hidden = static_cast<double>(row.hidden);
@@ -98,6 +130,7 @@ LowLatencyRow low_latency_row(const ExchangeRow& row) {
           row.seconds};
 }
 
+// TensorRT-LLM's one-sided kernels send it once to each rank, and the sum of its experts' results once back, in BF16.
 LowLatencyRow low_latency_row(const TrayExchangeRow& row) {
   constexpr double hidden = 7168, experts = 256, top_k = 8;  // the only model that was measured
   const auto ranks = static_cast<double>(row.expert_parallel);
@@ -108,6 +141,9 @@ LowLatencyRow low_latency_row(const TrayExchangeRow& row) {
           row.seconds};
 }
 
+// Fits the rows of one direction. `known` has 0 for a constant without a value; a value that is known is the center of
+// a prior of 30 %. `uses_nvlink`: ranks of a node reach each other over NVLink, else through their NICs. Tables of few
+// rows are fitted whole. Requires rows.
 LowLatencyTableFit fit_low_latency_table(const std::vector<LowLatencyRow>& rows, const LowLatencyConstants& known,
                                          bool uses_nvlink, const FitMachine& machine) {
   constexpr std::size_t few_rows = 30;
@@ -142,6 +178,63 @@ LowLatencyTableFit fit_low_latency_table(const std::vector<LowLatencyRow>& rows,
   add_errors(all(solution.values), all.seconds(ideal), seconds_of(rows), held, std::vector<bool>(rows.size(), false),
              fit.held_out);
   return fit;
+}
+
+// Returns the rows that a low-latency step names, of the component tables and of what DeepEP printed.
+model::Result<std::vector<LowLatencyRow>> low_latency_rows(const Draft& draft) {
+  const RecipeStep& step = draft.step();
+  std::vector<LowLatencyRow> found;
+  if (!step.kernel.empty()) {
+    for (const TrayExchangeRow& row : TRY(load_tray_exchange_rows(draft.table("nvl72"))))
+      if (row.kernel == step.kernel && row.format == step.format && row.tokens > 1 && row.tokens <= training_tokens)
+        found.push_back(low_latency_row(row));
+    return found;
+  }
+  const auto printed = std::filesystem::path(draft.inputs().components).parent_path() / "deepep.csv";
+  auto rows = TRY(load_printed_exchange_rows(printed.string()));
+  if (const std::string file = draft.table("exchange"); std::filesystem::exists(file)) {  // not every GPU has one
+    const auto table = TRY(load_exchange_rows(file));
+    rows.insert(rows.end(), table.begin(), table.end());
+  }
+  for (const ExchangeRow& row : rows)
+    if (row.mode == "low_latency" && step.names(row.software)) found.push_back(low_latency_row(row));
+  return found;
+}
+
+}  // namespace
+
+model::Result<void> fit_low_latency_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  const auto all = TRY(low_latency_rows(draft));
+  const std::string kernels = step.kernel.empty() ? fmt::format("{}", fmt::join(step.software, ", ")) : step.kernel;
+  for (const std::string direction : {"dispatch", "combine"}) {
+    std::vector<LowLatencyRow> rows;
+    std::ranges::copy_if(all, std::back_inserter(rows),
+                         [&](const LowLatencyRow& row) { return row.direction == direction; });
+    if (rows.empty()) return draft.wrong("step.software", "no low-latency row of " + kernels);
+    const std::string prefix = fmt::format("exchange.low_latency.{}.{}.", step.kind, direction);
+    model::LowLatencyConstants known;
+    for (const LowLatencyNumber& number : low_latency_numbers)
+      known.*number.value = draft.si(prefix + number.name).value_or(0);
+    LowLatencyTableFit fit = fit_low_latency_table(rows, known, step.uses_nvlink, draft.machine());
+    fit.held_out.table = fmt::format("{} {}", step.kind, direction);
+    draft.held_out.push_back(fit.held_out);
+    const std::string how =
+        fmt::format("fitted to {} of {} rows of {}, {}", fit.held_out.fitted_rows, rows.size(), kernels, direction);
+    std::vector<std::string> names;
+    std::vector<double> deviations;
+    for (const auto& [number, value, deviation] : fit.numbers) {
+      names.push_back(prefix + number->name);
+      deviations.push_back(deviation);
+      draft.set(names.back(), value, number->unit, deviation, Evidence::fitted, how);
+    }
+    draft.correlate(names, deviations, fit.correlation);
+  }
+  if (!step.kernel.empty())
+    draft.set(fmt::format("exchange.low_latency.{}.once_per_rank", step.kind), 1, "1", std::nullopt,
+              Evidence::published,
+              "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu");
+  return {};
 }
 
 }  // namespace plumbline::calibrate

@@ -1,15 +1,35 @@
-#include "calibrate/fit/detail/tables/custom_reduce_table.h"
-
+// The step of a recipe that fits the all-reduce of an inference engine on one node, one-shot and two-shot, to the lines
+// of model/cost/collective_cost.h: n GPUs read D bytes in
+//   one-shot: base + (n - 1) rank_time + (n - 1) D / rate
+//   two-shot: base + (n - 1) rank_time + 2 (n - 1)/n D / rate
+// of which the faster one counts.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "calibrate/components/load.h"
+#include "calibrate/components/rows.h"
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/held_out.h"
+#include "calibrate/fit/recipe/detail/draft.h"
 #include "model/cost/collective_cost.h"
 
 namespace plumbline::calibrate {
 namespace {
+
+using model::Evidence;
+
+struct CustomReduceFit {
+  struct Line {
+    std::vector<double> values, deviations;        // base, rank_time, rate: in SI, and relative
+    std::vector<std::vector<double>> correlation;  // of their errors
+  };
+  Line one_shot, two_shot;
+  HeldOut held_out;
+};
 
 using Eigen::Index;
 using Eigen::VectorXd;
@@ -45,8 +65,7 @@ class CustomReduceForm {
   const std::vector<CollectiveRow>& rows_;
 };
 
-}  // namespace
-
+// Requires rows.
 CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, const FitMachine& machine) {
   const std::vector<bool> held =
       marked(rows, [](const CollectiveRow& row) { return is_held_out(fmt::format("{}-{}", row.gpus, row.bytes)); });
@@ -71,6 +90,34 @@ CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, 
   add_errors(all(solution.values), all.roofline(machine.nvlink_rate), seconds_of(rows), held,
              std::vector<bool>(rows.size(), false), fit.held_out);
   return fit;
+}
+
+}  // namespace
+
+model::Result<void> fit_custom_reduce_step(Draft& draft) {
+  const RecipeStep& step = draft.step();
+  std::vector<CollectiveRow> rows;
+  for (const CollectiveRow& row : TRY(load_collective_rows(draft.table("custom_all_reduce"))))
+    if (step.names(row.software)) rows.push_back(row);
+  const std::string prefix = fmt::format("collective.custom.{}.", step.kind);
+  if (rows.empty())
+    return draft.wrong("step.software",
+                       fmt::format("{} has no row of {}", draft.cited("custom_all_reduce"), step.kind));
+  CustomReduceFit fit = fit_custom_reduce_table(rows, draft.machine());
+  fit.held_out.table = step.kind;
+  draft.held_out.push_back(fit.held_out);
+  const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
+                                      draft.cited("custom_all_reduce"));
+  const std::array parts = {std::pair("base", "us"), std::pair("rank_time", "us"), std::pair("rate", "GB/s")};
+  for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      names.push_back(fmt::format("{}{}.{}", prefix, shot, parts[i].first));
+      draft.set(names.back(), line->values[i], parts[i].second, line->deviations[i], Evidence::fitted, how);
+    }
+    draft.correlate(names, line->deviations, line->correlation);
+  }
+  return {};
 }
 
 }  // namespace plumbline::calibrate
