@@ -3,24 +3,143 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
+#include "calibrate/toml/table_reader.h"
 #include "calibrate/validate/detail/alternatives.h"
 #include "calibrate/validate/detail/published_rows.h"
-#include "calibrate/validate/detail/raw_case.h"
 #include "calibrate/validate/metric.h"
+#include "calibrate/validate/validation_case.h"
+#include "model/base/error.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using detail::RawCase;
-using detail::RawFigure;
+using detail::TableReader;
 using model::Error;
 using Done = model::Result<void>;
+
+// A case as written in its file, before alternatives are expanded and measurements are read.
+struct RawFigure {
+  Figure figure;                                  // with `metric`, `name` and `row` as written
+  std::string row;                                // ids of rows of the case's table
+  std::string published;                          // metric of the case's chunk whose value it takes; empty: as `metric`
+  std::optional<double> value;                    // as written
+  std::map<std::string, int, std::less<>> lines;  // of each key; "" for the table itself
+
+  int line_of(std::string_view key) const {  // the table's line when it lacks the key
+    const auto found = lines.find(key);
+    return found == lines.end() ? lines.at("") : found->second;
+  }
+};
+
+struct RawCase {
+  ValidationCase definition;  // without figures
+  std::string source;         // of figures that state none; may be empty
+  std::string chunk, table;   // names of measurements; may be empty
+  int chunk_line = 0, table_line = 0;
+  std::vector<RawFigure> figures;
+  std::vector<int> aggregate_lines;
+};
+
+void read_questions(TableReader& reader, Figure& figure) {
+  reader.optional_table("gemm", [&](TableReader& table) {
+    GemmQuestion question;
+    question.groups = table.whole("groups", 1);
+    question.m = table.whole("m", std::nullopt);
+    question.n = table.whole("n", std::nullopt);
+    question.k = table.whole("k", std::nullopt);
+    question.sms = table.has("sms") ? table.whole("sms", std::nullopt) : 0;
+    const auto type = model::parse_precision(table.has("type") ? table.text("type") : "fp8");
+    if (!type) return table.fail("type", table.line_of("type"), type.error().message, type.error().hint);
+    question.type = *type;
+    figure.question = question;
+  });
+  reader.optional_table("memory_factor", [&](TableReader& table) {
+    SlowdownQuestion question;
+    question.kind = table.text("class");
+    question.co_runner = table.text("beside");
+    question.held = table.whole("held", std::nullopt);
+    question.rows = table.whole("rows", question.rows);
+    question.columns = table.whole("columns", question.columns);
+    figure.question = question;
+  });
+}
+
+RawFigure read_figure(TableReader& reader) {
+  RawFigure raw;
+  raw.lines[""] = reader.line();
+  for (const std::string& key : reader.keys()) raw.lines[key] = reader.line_of(key);
+  Figure& figure = raw.figure;
+  figure.metric = reader.text("metric");
+  figure.name = reader.optional_text("name");
+  figure.group = reader.optional_text("group");
+  figure.unit = reader.text("unit");
+  raw.value = reader.optional_positive("value");
+  raw.published = reader.optional_text("published");
+  raw.row = reader.optional_text("row");
+  read_questions(reader, figure);
+  figure.scale = reader.optional_positive("scale").value_or(1);
+  figure.tolerance = reader.optional_positive("tolerance");
+  figure.absolute_tolerance = reader.optional_positive("absolute_tolerance");
+  figure.at_most = reader.optional_positive("at_most");
+  figure.aim = reader.optional_positive("aim");
+  if (figure.aim && figure.aim > figure.tolerance)
+    reader.fail("aim", raw.line_of("aim"), "an aim is narrower than its tolerance", "");
+  figure.source = reader.optional_text("source");
+  return raw;
+}
+
+Aggregate read_aggregate(TableReader& reader) {
+  Aggregate aggregate;
+  aggregate.name = reader.text("name");
+  aggregate.over = reader.text("over");
+  aggregate.tolerance = reader.positive("tolerance");
+  const std::string statistic = reader.text("statistic");
+  using enum Aggregate::Statistic;
+  bool known = false;
+  for (const auto candidate : {median_absolute_error, rms_error}) {
+    if (to_string(candidate) != statistic) continue;
+    aggregate.statistic = candidate;
+    known = true;
+  }
+  if (!known)
+    reader.fail("statistic", reader.line(), fmt::format("'{}' is not known", statistic),
+                fmt::format("known: {}, {}", to_string(median_absolute_error), to_string(rms_error)));
+  return aggregate;
+}
+
+void read_raw_case(TableReader& reader, RawCase& raw) {
+  ValidationCase& definition = raw.definition;
+  definition.name = reader.text("name");
+  definition.plan = reader.text("plan");
+  definition.profiles = reader.texts("profiles");
+  raw.source = reader.optional_text("source");
+  raw.chunk = reader.optional_text("chunk");
+  raw.table = reader.optional_text("table");
+  raw.chunk_line = reader.line_of("chunk");
+  raw.table_line = reader.line_of("table");
+  reader.require("naive");
+  reader.optional_table("naive", [&](TableReader& table) {
+    definition.naive_mfu = table.positive("mfu");
+    definition.naive_source = table.text("source");
+  });
+  reader.require("figure");
+  reader.optional_tables("figure", [&](TableReader& table) { raw.figures.push_back(read_figure(table)); });
+  reader.optional_tables("aggregate", [&](TableReader& table) {
+    definition.aggregates.push_back(read_aggregate(table));
+    raw.aggregate_lines.push_back(table.line());
+  });
+}
 
 constexpr std::string_view gemm_metric = "gemm_s";
 constexpr std::string_view slowdown_metric = "memory_factor";
@@ -223,7 +342,8 @@ class CaseBuilder {
 }  // namespace
 
 model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files) {
-  auto raw = TRY(detail::read_raw_case(path));
+  RawCase raw;
+  TRY(detail::read_table_file(path, [&raw](TableReader& reader) { read_raw_case(reader, raw); }));
   return CaseBuilder(path, files, std::move(raw)).build();
 }
 

@@ -10,17 +10,76 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "calibrate/validate/detail/row_ranges.h"
 #include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/interval_score.h"
+#include "model/base/error.h"
 #include "model/result/compared_time.h"
+#include "model/result/result.h"
+#include "sim/interval/interval.h"
+#include "sim/predict/inputs.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/tasks/indices.h"
 
 namespace plumbline::calibrate {
 namespace {
+
+struct RowValues {
+  sim::PeakOf peak = sim::PeakOf::device;  // what measured_bytes is of
+  std::optional<double> measured_s = std::nullopt, measured_bytes = std::nullopt;
+  std::optional<bool> ran = std::nullopt;
+};
+
+struct SetRow {
+  std::string set;
+  double predicted = 0, measured = 0;
+};
+
+// Quantiles need no more, since ln(step) is nearly linear in what is drawn.
+constexpr std::size_t draws_of_row = 32;
+
+// Returns the ranges of a row but the baseline's, from the interval of its predicted result. Errors: those of
+// sim::draw_interval().
+model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::StepResult& result, const RowValues& row) {
+  const auto [interval, draws] =
+      TRY(sim::draw_interval(inputs, result, {.draws = draws_of_row, .threads = 1, .peak = row.peak}));
+  RowRanges ranges;
+  if (row.measured_s) ranges.step = {interval.time_s, *row.measured_s};
+  // A full device shows its capacity, whatever more an allocator would hold.
+  const double most = row.peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
+  if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(most), *row.measured_bytes};
+  ranges.fits_probability = interval.fits_probability;
+  ranges.ran = row.ran;
+  const auto count = static_cast<double>(draws.time_ratio.size());
+  for (const double ratio : draws.time_ratio) ranges.drawn_mean += std::log(ratio) / count;
+  for (const double ratio : draws.time_ratio)
+    ranges.drawn_variance += std::pow(std::log(ratio) - ranges.drawn_mean, 2) / count;
+  return ranges;
+}
+
+// Returns the range of each row by the location and spread of ln(measured / predicted) on the other sets, each of which
+// counts the same; nothing of a single set.
+std::vector<PredictedRange> ranges_by_other_sets(const std::vector<SetRow>& rows) {
+  std::map<std::string, std::vector<double>> logarithms;  // by set
+  for (const SetRow& row : rows) logarithms[row.set].push_back(std::log(row.measured / row.predicted));
+  if (logarithms.size() < 2) return {};
+  std::vector<PredictedRange> ranges;
+  for (const SetRow& row : rows) {
+    double mean = 0, square = 0;
+    for (const auto& [set, values] : logarithms) {
+      if (set == row.set) continue;
+      const auto all = static_cast<double>(values.size() * (logarithms.size() - 1));
+      for (const double value : values) mean += value / all, square += value * value / all;
+    }
+    const double deviation = std::sqrt(std::max(square - mean * mean, 1e-12));
+    ranges.push_back(lognormal_range(row.predicted * std::exp(mean), deviation, row.measured));
+  }
+  return ranges;
+}
 
 // Returns the names of the constants that rest on steps of the set.
 std::vector<std::string> resting_on(const std::string& set, const model::Profile& profile) {
@@ -56,8 +115,8 @@ struct RowInputs {
   }
 };
 
-detail::RowValues values_of(const ComparedStep& row, sim::PeakOf peak) {
-  detail::RowValues values{peak};
+RowValues values_of(const ComparedStep& row, sim::PeakOf peak) {
+  RowValues values{peak};
   values.measured_s = row.step.seconds;
   values.measured_bytes = row.step.memory_bytes;
   values.ran = row.step.ran();
@@ -97,7 +156,7 @@ ComparedStep compare(const PublishedStep& step, const StepCase& definition, bool
   const Naive naive = naive_prediction(inputs->plan, inputs->architecture, inputs->cluster, definition.naive_mfu);
   compared.baseline = naive.step.step.time_s;
   if (!ranges || !definition.intervals) return compared;
-  auto likely = detail::row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
+  auto likely = row_ranges(*inputs, simulation->result, values_of(compared, peak_of(plan->memory)));
   if (!likely) return compared.error = likely.error(), compared;
   compared.ranges = *likely;
   return compared;
@@ -116,10 +175,10 @@ std::vector<ComparedStep> compare_all(const StepCase& definition, const std::vec
 
 // Adds what a constant MFU makes likely by the other sets.
 void add_baselines(std::vector<ComparedStep>& steps) {
-  std::vector<detail::SetRow> rows;
+  std::vector<SetRow> rows;
   for (const ComparedStep& row : steps)
     if (row.ranges.step) rows.push_back({row.step.set, *row.baseline, *row.step.seconds});
-  const std::vector<PredictedRange> ranges = detail::ranges_by_other_sets(rows);
+  const std::vector<PredictedRange> ranges = ranges_by_other_sets(rows);
   auto next = ranges.begin();
   for (ComparedStep& row : steps)
     if (row.ranges.step && next != ranges.end()) row.ranges.baseline = *next++;
