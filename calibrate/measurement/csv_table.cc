@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
 #include <utility>
 
-#include "calibrate/measurement/csv.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -14,6 +12,25 @@ namespace plumbline::calibrate {
 
 using model::Error;
 using model::ErrorKind;
+
+std::optional<std::vector<std::string>> csv_cells(std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted && c == '"' && i + 1 < line.size() && line[i + 1] == '"') {
+      cells.back() += '"';
+      ++i;
+    } else if (c == '"') {
+      quoted = !quoted;
+    } else if (c == ',' && !quoted) {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  return quoted ? std::nullopt : std::optional(cells);
+}
 
 model::Result<CsvTable> CsvTable::read(const std::string& path, const std::vector<std::string_view>& needed) {
   const auto text = TRY(model::read_text_file(path));

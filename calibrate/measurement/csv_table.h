@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
+
+// Returns the cells of one line: quotes protect commas, and two quotes inside quotes are one. Returns nullopt when a
+// quoted cell does not end on the line.
+std::optional<std::vector<std::string>> csv_cells(std::string_view line);
 
 class CsvTable {
  public:

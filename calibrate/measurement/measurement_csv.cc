@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "calibrate/measurement/csv.h"
+#include "calibrate/measurement/csv_table.h"
 #include "calibrate/measurement/detail/measurement_record.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "model/base/text.h"

@@ -178,4 +178,10 @@ model::Result<void> read_table_file(const std::string& path, const TableReader::
   return {};
 }
 
+bool table_file_has(const std::string& path, std::string_view key) {
+  bool found = false;
+  (void)read_table_file(path, [&](TableReader& reader) { found = reader.has(key); });
+  return found;
+}
+
 }  // namespace plumbline::calibrate::detail

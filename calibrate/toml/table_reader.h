@@ -59,5 +59,7 @@ class TableReader {
 
 // Reads a TOML file with `visit`; an input error names file, line and key.
 model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit);
+// Whether the file has the key; no for a file that is missing or no TOML, whose error is left to its reader.
+bool table_file_has(const std::string& path, std::string_view key);
 
 }  // namespace plumbline::calibrate::detail

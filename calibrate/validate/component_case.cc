@@ -23,12 +23,7 @@ bool ComponentComparison::holds() const {
   });
 }
 
-bool is_component_case(const std::string& path) {
-  bool found = false;
-  // Other errors of the file are left to load_component_case.
-  (void)detail::read_table_file(path, [&found](TableReader& reader) { found = reader.has("recipes"); });
-  return found;
-}
+bool is_component_case(const std::string& path) { return detail::table_file_has(path, "recipes"); }
 
 model::Result<ComponentCase> load_component_case(const std::string& path) {
   ComponentCase definition;

@@ -87,12 +87,7 @@ void read_case(TableReader& reader, StepCase& definition) {
 
 }  // namespace
 
-bool is_step_case(const std::string& path) {
-  bool found = false;
-  // Other errors of the file are left to load_step_case.
-  (void)detail::read_table_file(path, [&found](TableReader& reader) { found = reader.has("steps"); });
-  return found;
-}
+bool is_step_case(const std::string& path) { return detail::table_file_has(path, "steps"); }
 
 model::Result<StepCase> load_step_case(const std::string& path) {
   StepCase definition;

@@ -68,12 +68,7 @@ model::Error about_row(const PublishedServing& row, std::string message, std::st
 
 }  // namespace
 
-bool is_serving_case(const std::string& path) {
-  bool found = false;
-  // Other errors of the file are left to load_serving_case.
-  (void)detail::read_table_file(path, [&found](detail::TableReader& reader) { found = reader.has("deployments"); });
-  return found;
-}
+bool is_serving_case(const std::string& path) { return detail::table_file_has(path, "deployments"); }
 
 model::Result<ServingCase> load_serving_case(const std::string& path) {
   ServingCase definition;
