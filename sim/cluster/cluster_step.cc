@@ -1,7 +1,6 @@
 #include "sim/cluster/cluster_step.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "sim/cluster/detail/fleet_draw.h"
 #include "sim/network/contention.h"
 #include "sim/predict/predictor.h"
+#include "sim/tasks/indices.h"
 
 namespace plumbline::sim {
 
@@ -194,7 +194,7 @@ class ClusterStep {
     const std::size_t gpus = static_cast<std::size_t>(replicas_) * input.program->schedule.ranks.size();
     runs.compute.resize(seeds * gpus);
     runs.wait.resize(seeds * gpus);
-    tbb::parallel_for(std::size_t{0}, found.size(), [&](std::size_t task) {
+    for_each_index(found.size(), [&](std::size_t task) {
       const std::size_t seed = task / drawn_levels, level = task % drawn_levels;
       if (!differs(level) || (level > 0 && seed >= taken_apart())) return;
       const auto drawn = draw_.draw(options_.seed + seed, causes_of(level), jitter);

@@ -1,7 +1,6 @@
 #include "sim/deployment/deployment_search.h"
 
 #include <fmt/format.h>
-#include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 #include "sim/search/cluster_option.h"
 #include "sim/serving/pool_model.h"
 #include "sim/serving/serving_forms.h"
+#include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
@@ -285,7 +285,7 @@ class DeploymentSearch {
   std::vector<Outcome> decide(std::size_t count, const Decide& one) {
     std::vector<Outcome> outcomes(count);
     progress_.total += count;
-    tbb::parallel_for(std::size_t{0}, count, [&](std::size_t i) {
+    for_each_index(count, [&](std::size_t i) {
       outcomes[i] = one(i);
       if (!options_.on_progress) return;
       const std::scoped_lock lock(mutex_);
@@ -326,7 +326,7 @@ class DeploymentSearch {
 
   void add_frontier() {
     std::vector<std::optional<Result<std::vector<model::ServingPoint>>>> frontiers(found_.size());
-    tbb::parallel_for(std::size_t{0}, found_.size(), [&](std::size_t i) {
+    for_each_index(found_.size(), [&](std::size_t i) {
       if (!stopped()) frontiers[i] = predictor_.frontier(found_[i].plan);
     });
     std::vector<std::pair<model::ServingPoint, std::size_t>> points;  // with the place of their deployment

@@ -1,6 +1,4 @@
 // Intervals of deployments that serve, from draws through the steady state.
-#include <tbb/parallel_for.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "sim/predict/memos.h"
 #include "sim/serving/pass_costs.h"
 #include "sim/serving/serving.h"
+#include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
@@ -74,9 +73,7 @@ class ChangedServing {
   // Returns the same for each change, from several threads.
   model::Result<std::vector<Rates>> of(const std::vector<InputChange>& changes) const {
     std::vector<std::optional<model::Result<Rates>>> found(changes.size());
-    limit_threads(threads_, [&] {
-      tbb::parallel_for(std::size_t{0}, changes.size(), [&](std::size_t i) { found[i] = of(changes[i]); });
-    });
+    limit_threads(threads_, [&] { for_each_index(changes.size(), [&](std::size_t i) { found[i] = of(changes[i]); }); });
     std::vector<Rates> rates;
     for (std::optional<model::Result<Rates>>& one : found) rates.push_back(TRY(std::move(*one)));
     return rates;
