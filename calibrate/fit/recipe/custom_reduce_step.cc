@@ -20,11 +20,9 @@
 namespace plumbline::calibrate {
 namespace {
 
-using model::Evidence;
-
 struct CustomReduceFit {
   struct Line {
-    std::vector<double> values, deviations;        // base, rank_time, rate: in SI, and relative
+    std::vector<Draft::Fitted> constants;
     std::vector<std::vector<double>> correlation;  // of their errors
   };
   Line one_shot, two_shot;
@@ -75,13 +73,12 @@ CustomReduceFit fit_custom_reduce_table(const std::vector<CollectiveRow>& rows, 
   const LogFit solution = log_fit(CustomReduceForm(training), seconds_of(training), start);
   CustomReduceFit fit;
   const auto line = [&](Index at) {
-    CustomReduceFit::Line found;
-    for (Index i = at; i < at + line_size; ++i) {
-      found.values.push_back(solution.values[i]);
-      found.deviations.push_back(solution.uncertainty[i]);
-    }
-    found.correlation = correlation_of(solution, {at, at + 1, at + 2});
-    return found;
+    const auto number = [&](const char* name, Index i, const char* unit) {
+      return Draft::Fitted{name, solution.values[i], unit, solution.uncertainty[i]};
+    };
+    return CustomReduceFit::Line{
+        {number("base", at, "us"), number("rank_time", at + 1, "us"), number("rate", at + 2, "GB/s")},
+        correlation_of(solution, {at, at + 1, at + 2})};
   };
   fit.one_shot = line(0);
   fit.two_shot = line(line_size);
@@ -108,14 +105,10 @@ model::Result<void> fit_custom_reduce_step(Draft& draft) {
   draft.held_out.push_back(fit.held_out);
   const std::string how = fmt::format("fitted to two thirds of the rows of {} ({})", rows.front().software,
                                       draft.cited("custom_all_reduce"));
-  const std::array parts = {std::pair("base", "us"), std::pair("rank_time", "us"), std::pair("rate", "GB/s")};
   for (const auto& [shot, line] : {std::pair("one_shot", &fit.one_shot), std::pair("two_shot", &fit.two_shot)}) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      names.push_back(fmt::format("{}{}.{}", prefix, shot, parts[i].first));
-      draft.set(names.back(), line->values[i], parts[i].second, line->deviations[i], Evidence::fitted, how);
-    }
-    draft.correlate(names, line->deviations, line->correlation);
+    for (Draft::Fitted& constant : line->constants) constant.name = fmt::format("{}{}.{}", prefix, shot, constant.name);
+    draft.set(line->constants, how);
+    draft.correlate(line->constants, line->correlation);
   }
   return {};
 }

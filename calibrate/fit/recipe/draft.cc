@@ -58,15 +58,18 @@ void Draft::set(const std::string& name, double si, const std::string& unit, std
   set(std::move(parameter));
 }
 
-void Draft::correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
-                      const std::vector<std::vector<double>>& correlation) {
+void Draft::set(const std::vector<Fitted>& constants, const std::string& how, model::Evidence kind) {
+  for (const auto& [name, value, unit, deviation] : constants) set(name, value, unit, deviation, kind, how);
+}
+
+void Draft::correlate(const std::vector<Fitted>& constants, const std::vector<std::vector<double>>& correlation) {
   model::ConstantFit fit{{}, correlation};
-  for (const std::string& name : names) fit.constants.push_back({name});
+  for (const Fitted& constant : constants) fit.constants.push_back({constant.name});
   const std::vector<std::vector<double>> factor = model::factor_of(fit);
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (std::size_t i = 0; i < constants.size(); ++i) {
     Errors errors;
-    for (std::size_t j = 0; j <= i; ++j) errors[fmt::format("{} of {}", names[j], settings_)] = factor[i][j];
-    share(names[i], errors, deviations[i], names[i]);
+    for (std::size_t j = 0; j <= i; ++j) errors[fmt::format("{} of {}", constants[j].name, settings_)] = factor[i][j];
+    share(constants[i].name, errors, constants[i].deviation, constants[i].name);
   }
 }
 

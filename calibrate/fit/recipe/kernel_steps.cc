@@ -62,24 +62,19 @@ model::Result<GemmTables> gemm_tables(const Draft& draft) {
 void set_gemm(Draft& draft, const GemmTableFit& shape, double rate, double spread, const std::string& how) {
   const std::string kind = "gemm." + draft.step().kind;
   const model::GemmConstants& c = shape.constants;
-  const auto set = [&](const char* name, double value, const char* unit, double deviation) {
-    draft.set(fmt::format("{}.{}", kind, name), value, unit, deviation, Evidence::fitted, how);
-  };
   const double none = std::numeric_limits<double>::infinity();
-  set("tile_m", c.tile_m, "1", none);
-  set("tile_n", c.tile_n, "1", none);
-  set("k_time", 2 * c.tile_m * c.tile_n * static_cast<double>(draft.machine().device.sms) / rate, "ns",
-      std::max(shape.rate_deviation, spread));
-  set("wave_overhead", c.wave_overhead, "us", shape.wave_overhead_deviation);
-  set("wave_share", c.wave_share, "1", shape.wave_share_deviation);
-  set("memory_bandwidth", c.memory_bandwidth, "TB/s", shape.memory_deviation);
-  set("droop", c.droop, "1", shape.droop_deviation);
-  set("droop_time", c.droop_time, "us", shape.droop_time_deviation);
-  draft.correlate({kind + ".k_time", kind + ".wave_overhead", kind + ".wave_share", kind + ".memory_bandwidth",
-                   kind + ".droop", kind + ".droop_time"},
-                  {shape.rate_deviation, shape.wave_overhead_deviation, shape.wave_share_deviation,
-                   shape.memory_deviation, shape.droop_deviation, shape.droop_time_deviation},
-                  shape.correlation);
+  const double k_time = 2 * c.tile_m * c.tile_n * static_cast<double>(draft.machine().device.sms) / rate;
+  draft.set({{kind + ".tile_m", c.tile_m, "1", none}, {kind + ".tile_n", c.tile_n, "1", none}}, how);
+  std::vector<Draft::Fitted> constants = {
+      {kind + ".k_time", k_time, "ns", std::max(shape.rate_deviation, spread)},
+      {kind + ".wave_overhead", c.wave_overhead, "us", shape.wave_overhead_deviation},
+      {kind + ".wave_share", c.wave_share, "1", shape.wave_share_deviation},
+      {kind + ".memory_bandwidth", c.memory_bandwidth, "TB/s", shape.memory_deviation},
+      {kind + ".droop", c.droop, "1", shape.droop_deviation},
+      {kind + ".droop_time", c.droop_time, "us", shape.droop_time_deviation}};
+  draft.set(constants, how);
+  constants.front().deviation = shape.rate_deviation;
+  draft.correlate(constants, shape.correlation);
   if (draft.step().kind != "bf16") return;
   const double gap = draft.si("kernel.launch_gap").value_or(0);
   draft.set("gemm.ramp", std::max(0.0, c.ramp - gap), "us", shape.ramp_deviation * c.ramp / std::max(c.ramp - gap, gap),
@@ -175,16 +170,16 @@ model::Result<void> fit_attention_step(Draft& draft) {
       "fitted to two thirds of {} prefills in bursts, {} ({}), launches and cache writes of "
       "the frameworks apart",
       rows.size(), versions(rows), draft.cited("attention"));
-  draft.set("attention.forward_rate", c.rate, "TFLOP/s", fit.rate_deviation, Evidence::fitted,
-            how + "; of the two GEMMs alone");
-  draft.set("attention.forward.pair_time", c.pair_time, "fs", fit.pair_deviation,
-            step.share ? Evidence::assumed : Evidence::fitted, how);
-  draft.set("attention.forward.row_time", c.row_time, "ps", fit.row_deviation, Evidence::fitted, how);
-  draft.set("attention.forward.tail", c.tail, "1", fit.tail_deviation, Evidence::fitted, how);
-  std::vector<std::string> names = {"attention.forward_rate", "attention.forward.row_time", "attention.forward.tail"};
-  if (!step.share) names.emplace_back("attention.forward.pair_time");
-  draft.correlate(names, {fit.rate_deviation, fit.row_deviation, fit.tail_deviation, fit.pair_deviation},
-                  fit.correlation);
+  const Draft::Fitted rate{"attention.forward_rate", c.rate, "TFLOP/s", fit.rate_deviation},
+      pair{"attention.forward.pair_time", c.pair_time, "fs", fit.pair_deviation},
+      row{"attention.forward.row_time", c.row_time, "ps", fit.row_deviation},
+      tail{"attention.forward.tail", c.tail, "1", fit.tail_deviation};
+  draft.set({rate}, how + "; of the two GEMMs alone");
+  draft.set({pair}, how, step.share ? Evidence::assumed : Evidence::fitted);
+  draft.set({row, tail}, how);
+  std::vector<Draft::Fitted> constants = {rate, row, tail};
+  if (!step.share) constants.push_back(pair);
+  draft.correlate(constants, fit.correlation);
   draft.set("attention.reference_sms", static_cast<double>(machine.device.sms), "1", std::nullopt, Evidence::datasheet,
             "the rates are for the whole GPU");
   return {};
@@ -222,16 +217,12 @@ model::Result<void> fit_training_direction(Draft& draft, std::vector<TrainingAtt
                                       fit.rows, direction, versions(rows), draft.cited("attention_training"),
                                       step.times ? fmt::format(", whose times count {} fold", *step.times) : "");
   const Evidence kind = step.tables.empty() ? Evidence::fitted : Evidence::assumed;
-  draft.set(start + "_rate", fit.rate, "TFLOP/s", fit.rate_deviation, kind, how + "; of the GEMMs alone");
-  draft.set(start + ".row_time", fit.row_time, "ps", fit.row_deviation, kind, how);
-  std::vector<std::string> fitted = {start + "_rate", start + ".row_time"};
-  std::vector<double> deviations = {fit.rate_deviation, fit.row_deviation};
-  if (fit.pair_deviation > 0) {
-    draft.set(start + ".pair_time", fit.pair_time, "fs", fit.pair_deviation, kind, how);
-    fitted.push_back(start + ".pair_time");
-    deviations.push_back(fit.pair_deviation);
-  }
-  draft.correlate(fitted, deviations, fit.correlation);
+  std::vector<Draft::Fitted> fitted = {{start + "_rate", fit.rate, "TFLOP/s", fit.rate_deviation},
+                                       {start + ".row_time", fit.row_time, "ps", fit.row_deviation}};
+  if (fit.pair_deviation > 0) fitted.push_back({start + ".pair_time", fit.pair_time, "fs", fit.pair_deviation});
+  draft.set({fitted.front()}, how + "; of the GEMMs alone", kind);
+  draft.set({fitted.begin() + 1, fitted.end()}, how, kind);
+  draft.correlate(fitted, fit.correlation);
   if (!fit.skips_window) {
     const bool seen = std::ranges::any_of(rows, [](const TrainingAttentionRow& row) { return row.window > 0; });
     model::Parameter flag{
@@ -282,20 +273,19 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
   const std::string how =
       fmt::format("fitted to two thirds of {} shapes in bursts ({}); {}{}", rows.size(), draft.cited(table), each,
                   fit.softwares.size() > 1 ? ", their geometric mean" : "");
-  const auto set = [&](const char* name, double value, const char* unit, double deviation) {
-    draft.set(fmt::format("cached_attention.{}.{}", step.kind, name), value, unit, deviation, Evidence::fitted, how);
-  };
+  const std::string kind = fmt::format("cached_attention.{}.", step.kind);
   const model::CachedAttentionConstants& c = fit.constants;
-  set("start", c.start, "us", fit.start_deviation);
-  set("bandwidth", c.bandwidth, "TB/s", fit.bandwidth_deviation);
-  set("rate", c.rate, "TFLOP/s", fit.rate_deviation);
-  set("request_time", c.request_time, "ns", fit.request_deviation);
-  set("ramp", c.ramp, "us", fit.ramp_deviation);
-  set("ramp_time", c.ramp_time, "us", fit.ramp_time_deviation);
-  set("merge_time", c.merge_time, "ns", fit.merge_deviation);
+  draft.set({{kind + "start", c.start, "us", fit.start_deviation},
+             {kind + "bandwidth", c.bandwidth, "TB/s", fit.bandwidth_deviation},
+             {kind + "rate", c.rate, "TFLOP/s", fit.rate_deviation},
+             {kind + "request_time", c.request_time, "ns", fit.request_deviation},
+             {kind + "ramp", c.ramp, "us", fit.ramp_deviation},
+             {kind + "ramp_time", c.ramp_time, "us", fit.ramp_time_deviation},
+             {kind + "merge_time", c.merge_time, "ns", fit.merge_deviation}},
+            how);
   if (c.least_rows > 1)
-    draft.set(fmt::format("cached_attention.{}.least_rows", step.kind), c.least_rows, "1", std::nullopt,
-              Evidence::assumed, "the rows of the GPU's tensor-core instruction, which heads fill");
+    draft.set(kind + "least_rows", c.least_rows, "1", std::nullopt, Evidence::assumed,
+              "the rows of the GPU's tensor-core instruction, which heads fill");
   return {};
 }
 

@@ -29,13 +29,12 @@ void set_lines(Draft& draft, const std::string& algorithm, const std::array<std:
     const CollectiveLine& line = own ? *lines[i] : **known;
     const std::string name = fmt::format("collective.{}.{}.", algorithm, protocol_names[i]);
     const std::string source = own ? how : how + "; fastest at no size, so written as another line";
-    const Evidence kind = own ? Evidence::fitted : Evidence::assumed;
-    draft.set(name + "base", line.base.value, "us", line.base.deviation, kind, source);
-    draft.set(name + "nvlink_hop", line.hop.value, "us", line.hop.deviation, kind, source);
-    draft.set(name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation, kind, source);
-    if (own)
-      draft.correlate({name + "base", name + "nvlink_hop", name + "efficiency"},
-                      {line.base.deviation, line.hop.deviation, line.rate.deviation}, line.correlation);
+    const std::vector<Draft::Fitted> constants = {
+        {name + "base", line.base.value, "us", line.base.deviation},
+        {name + "nvlink_hop", line.hop.value, "us", line.hop.deviation},
+        {name + "efficiency", line.rate.value / link_rate, "1", line.rate.deviation}};
+    draft.set(constants, source, own ? Evidence::fitted : Evidence::assumed);
+    if (own) draft.correlate(constants, line.correlation);
   }
 }
 
@@ -97,31 +96,26 @@ model::Result<void> fit_exchange_step(Draft& draft) {
     const std::string how =
         fmt::format("fitted to two thirds of the rows of DeepEP's {} ({})", direction, draft.cited("exchange"));
     const bool dispatch = std::string(direction) == "dispatch";
-    std::vector<std::string> names;
-    std::vector<double> deviations;
-    for (const char* name : {dispatch ? "dispatch" : "combine", dispatch ? "cached_dispatch" : "weighted_combine"}) {
-      const bool first = std::string(name) == direction;
-      const auto set = [&](const char* part, double value, const char* unit, double deviation) {
-        const std::string constant = fmt::format("exchange.{}.{}", name, part);
-        draft.set(constant, value, unit, deviation, Evidence::fitted, how);
-        if (!first)
-          draft.share(constant, draft.errors_of(fmt::format("exchange.{}.{}", direction, part)), deviation, "");
-        if (first) names.push_back(constant);
-        if (first) deviations.push_back(deviation);
-      };
-      const model::ExchangeConstants& c = fit.constants;
-      set("start", c.start, "us", fit.start);
-      set("rank_rate", c.rank_rate, "GB/s", fit.rank_rate);
-      set("row_time", c.row_time, "ns", fit.row_time);
-      set("token_time", c.token_time, "ns", fit.token_time);
-      if (fit.several_nodes) {
-        set("start_exponent", c.start_exponent, "1", fit.start_exponent);
-        set("node_rate", c.node_rate, "GB/s", fit.node_rate);
-        set("forward_rate", c.forward_rate, "GB/s", fit.forward_rate);
-        set("nic_rate", c.nic_rate, "GB/s", fit.nic_rate);
-      }
-      if (first) draft.correlate(names, deviations, fit.correlation);
-    }
+    const model::ExchangeConstants& c = fit.constants;
+    const auto constants_of = [&](const std::string& name) {
+      std::vector<Draft::Fitted> constants = {{name + "start", c.start, "us", fit.start},
+                                              {name + "rank_rate", c.rank_rate, "GB/s", fit.rank_rate},
+                                              {name + "row_time", c.row_time, "ns", fit.row_time},
+                                              {name + "token_time", c.token_time, "ns", fit.token_time}};
+      if (fit.several_nodes)
+        constants.insert(constants.end(), {{name + "start_exponent", c.start_exponent, "1", fit.start_exponent},
+                                           {name + "node_rate", c.node_rate, "GB/s", fit.node_rate},
+                                           {name + "forward_rate", c.forward_rate, "GB/s", fit.forward_rate},
+                                           {name + "nic_rate", c.nic_rate, "GB/s", fit.nic_rate}});
+      return constants;
+    };
+    const auto own = constants_of(fmt::format("exchange.{}.", direction));
+    const auto copies = constants_of(dispatch ? "exchange.cached_dispatch." : "exchange.weighted_combine.");
+    draft.set(own, how);
+    draft.correlate(own, fit.correlation);
+    draft.set(copies, how);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      draft.share(copies[i].name, draft.errors_of(own[i].name), copies[i].deviation, "");
   }
   const std::string link = "network.nvlink_rate";
   const std::optional<double> uncertainty = draft.find(link)->relative_uncertainty;

@@ -53,11 +53,7 @@ constexpr std::array<LowLatencyNumber, 7> low_latency_numbers = {
      {"node_rate", &LowLatencyConstants::node_rate, "GB/s", 2e11, false, Seen::always}}};
 
 struct LowLatencyTableFit {
-  struct Number {
-    const LowLatencyNumber* of;
-    double value, deviation;  // in SI; relative standard deviation
-  };
-  std::vector<Number> numbers;  // those on which rows depend
+  std::vector<Draft::Fitted> constants;  // those on which rows depend
   std::vector<std::vector<double>> correlation;
   HeldOut held_out;
 };
@@ -166,7 +162,8 @@ LowLatencyTableFit fit_low_latency_table(const std::vector<LowLatencyRow>& rows,
   LowLatencyTableFit fit;
   std::vector<Index> written;
   for (Index i = 0; i < start.size(); ++i) {
-    fit.numbers.push_back({numbers[static_cast<std::size_t>(i)], solution.values[i], solution.uncertainty[i]});
+    const LowLatencyNumber& number = *numbers[static_cast<std::size_t>(i)];
+    fit.constants.push_back({number.name, solution.values[i], number.unit, solution.uncertainty[i]});
     written.push_back(i);
   }
   fit.correlation = correlation_of(solution, written);
@@ -221,14 +218,9 @@ model::Result<void> fit_low_latency_step(Draft& draft) {
     draft.held_out.push_back(fit.held_out);
     const std::string how =
         fmt::format("fitted to {} of {} rows of {}, {}", fit.held_out.fitted_rows, rows.size(), kernels, direction);
-    std::vector<std::string> names;
-    std::vector<double> deviations;
-    for (const auto& [number, value, deviation] : fit.numbers) {
-      names.push_back(prefix + number->name);
-      deviations.push_back(deviation);
-      draft.set(names.back(), value, number->unit, deviation, Evidence::fitted, how);
-    }
-    draft.correlate(names, deviations, fit.correlation);
+    for (Draft::Fitted& constant : fit.constants) constant.name = prefix + constant.name;
+    draft.set(fit.constants, how);
+    draft.correlate(fit.constants, fit.correlation);
   }
   if (!step.kernel.empty())
     draft.set(fmt::format("exchange.low_latency.{}.once_per_rank", step.kind), 1, "1", std::nullopt,

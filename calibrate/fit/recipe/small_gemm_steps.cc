@@ -44,29 +44,23 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
   const std::string how =
       fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "), draft.cited(step.fit),
                   softwares.size() > 1 ? ", at the mean of their levels" : "");
-  struct Constant {
-    const char *name, *unit;
-    double value;
-  };
   const double gap = holds_gaps ? draft.si("kernel.launch_gap").value_or(0) : 0;
-  const Constant constants[] = {{"start", "us", std::max(0.0, fit.constants.start - gap)},
-                                {"bandwidth", "TB/s", fit.constants.bandwidth},
-                                {"rate", "TFLOP/s", fit.constants.rate},
-                                {"k_time", "ns", fit.constants.k_time}};
-  std::vector<std::string> names;
-  std::vector<double> deviations;
+  const Draft::Fitted all[] = {{"start", std::max(0.0, fit.constants.start - gap), "us", 0},
+                               {"bandwidth", fit.constants.bandwidth, "TB/s", 0},
+                               {"rate", fit.constants.rate, "TFLOP/s", 0},
+                               {"k_time", fit.constants.k_time, "ns", 0}};
+  std::vector<Draft::Fitted> constants;
   std::vector<std::vector<double>> correlation;
   for (std::size_t i = 0; i < fit.deviations.size(); ++i) {
     if (!sets[i]) continue;
-    if (!names.empty()) correlation.emplace_back();
+    if (!constants.empty()) correlation.emplace_back();
     for (std::size_t j = 0; j < i; ++j)
       if (sets[j]) correlation.back().push_back(fit.correlation[i - 1][j]);
-    names.push_back(fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, constants[i].name));
-    deviations.push_back(std::min(1.0, fit.deviations[i]));
-    draft.set(names.back(), constants[i].value, constants[i].unit, deviations.back(), model::Evidence::fitted,
-              i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how);
+    constants.push_back({fmt::format("gemm.{}.{}small_m_{}", step.kind, prefix, all[i].name), all[i].value, all[i].unit,
+                         std::min(1.0, fit.deviations[i])});
+    draft.set({constants.back()}, i == 0 && holds_gaps ? how + ", less kernel.launch_gap" : how);
   }
-  draft.correlate(names, deviations, correlation);
+  draft.correlate(constants, correlation);
 }
 
 }  // namespace

@@ -26,11 +26,18 @@ class Draft {
   void set(const std::string& name, double si, const std::string& unit, std::optional<double> uncertainty,
            model::Evidence kind, const std::string& source);
   void set(model::Parameter parameter);
+  struct Fitted {
+    std::string name;
+    double value;
+    const char* unit;
+    double deviation;
+  };
+  void set(const std::vector<Fitted>& constants, const std::string& how,
+           model::Evidence kind = model::Evidence::fitted);
 
   // States that the constants come of one fit: the standard deviations of their logarithms, and the correlations. What
   // a constant is more uncertain than that is its own.
-  void correlate(const std::vector<std::string>& names, const std::vector<double>& deviations,
-                 const std::vector<std::vector<double>>& correlation);
+  void correlate(const std::vector<Fitted>& constants, const std::vector<std::vector<double>>& correlation);
   // What an error is made of: independent numbers of variance 1 by name, with weights whose squares add up to 1.
   using Errors = std::map<std::string, double>;
   const Errors& errors_of(const std::string& name) const { return errors_.at(name); }  // of a constant that was set
