@@ -151,7 +151,7 @@ struct StepResult {
   std::optional<PredictionInterval> interval;         // where it was asked for
   std::optional<MeasuredStep> measured;               // where a measurement was given
   std::optional<ClusterSpread> cluster;               // of a step on every GPU
-  std::optional<std::array<double, 2>> power_span_s;  // of the step under a lower power limit (sim/whatif/power_span.h)
+  std::optional<std::array<double, 2>> power_span_s;  // of the step under a lower power limit (sim/interval)
   std::optional<RunCost> run;
   Memory memory;
   std::vector<ProvenanceEntry> provenance;

@@ -53,7 +53,6 @@ const std::map<std::string, std::string> kEntryPoints = {
     {"sim/analysis/memory_advice.h", "what `plumbline memory` advises"},
     {"sim/deployment/deployment_search.h", "the search of deployments, for whoever plans"},
     {"sim/search/search.h", "the search, for whoever plans"},
-    {"sim/whatif/power_span.h", "how sure a step under a power limit is, for whoever states one"},
     {"topologies/nccl_topology.h", "what `plumbline import` reads"},
     {"topologies/simgrid_platform.h", "what `plumbline export` writes"},
 };

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "sim/interval/step_spread.h"
 #include "sim/predict/predictor.h"
 #include "sim/search/search.h"
 #include "sim/step/segment_time.h"
 #include "sim/step/slot_host.h"
 #include "sim/step/slot_power.h"
-#include "sim/whatif/power_span.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"
 #include "tests/support/power_inputs.h"

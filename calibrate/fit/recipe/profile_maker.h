@@ -8,7 +8,6 @@
 
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/recipe.h"
-#include "calibrate/fit/recipe/recipe_inputs.h"
 
 namespace plumbline::calibrate {
 

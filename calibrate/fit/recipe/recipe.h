@@ -2,11 +2,14 @@
 // order, and a later step replaces constants of an earlier one. What the steps do: docs/profiles.md.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
 
@@ -48,6 +51,15 @@ struct Recipe {
   std::string measured;              // file of own records; may be empty
   std::string stated;                // file of constants that are no result of a fit, in calibrate/recipes/stated
   std::vector<RecipeStep> steps;
+};
+
+// Where a recipe finds its data.
+struct RecipeInputs {
+  std::string devices;     // folder of device files
+  std::string components;  // folder of component tables
+  std::string stated;      // folder of constants that recipes state
+  std::function<model::Result<Measurements>(const std::string& name)> measurements;  // own records
+  std::function<model::Result<model::Profile>(const std::string& name)> profile;     // neighbors and bases
 };
 
 // Steps that several recipes have in a row are those of steps/<name>.toml next to the recipe, which names them:

@@ -9,10 +9,10 @@
 
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/recipe.h"
-#include "calibrate/fit/recipe/recipe_inputs.h"
 #include "calibrate/measurement/measurement.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/profile/profile.h"
+#include "topologies/device.h"
 
 namespace plumbline::calibrate {
 
