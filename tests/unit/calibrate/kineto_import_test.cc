@@ -169,6 +169,37 @@ TEST(KinetoImport, OldSpellingsAreRead) {
   EXPECT_EQ(kernel_spans(imported->timeline)[1]->duration_ps, 1'000'000);
 }
 
+// Triton's kernels state their grid as text, null or floats. What the import does without may have any form.
+TEST(KinetoImport, NoOptionalArgumentRefusesTheFile) {
+  const auto grid_of = [](const std::string& grid) {
+    const auto imported = import_text(
+        KinetoTrace()
+            .other(R"({"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": 1, "args": {"grid": )" + grid +
+                   R"(, "stream": 7, "block": null, "correlation": null, "bytes": [], "registers per thread": "x"}})")
+            .json());
+    return imported ? imported->timeline.kernels[0].grid * 100 + imported->timeline.kernels[0].queue : -1;
+  };
+  for (const char* grid : {"\"grid(100,)\"", "null", "true", "{}", "[null]", "[[1], 2]", "[-1, 2]", R"(["a"])"})
+    EXPECT_EQ(grid_of(grid), 7) << grid;
+  EXPECT_EQ(grid_of("[3.0, 2.0, 1.0]"), 607);
+  EXPECT_EQ(grid_of("[3, 2, 1]"), 607);
+}
+
+TEST(KinetoImport, DamagedEvidenceRefusesNoKernels) {
+  const auto imported = import_text(
+      KinetoTrace()
+          .other(R"({"ph": "X", "cat": null, "name": 3, "ts": 1, "dur": 1})")
+          .other(R"({"ph": "X", "cat": "user_annotation", "name": "forward", "pid": 1, "tid": 1, "ts": 1, "dur": -1})")
+          .other(R"({"ph": "X", "cat": "gpu_user_annotation", "name": null, "pid": 0, "tid": 7, "ts": 1})")
+          .other(R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": {"correlation": 1}})")
+          .other("{\"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"caf\xE9\\x\x01\", \"ts\": 1, \"dur\": 1}")
+          .kernel("gemm\xE9\t\\x", 7, "10", "2", 1)
+          .json());
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  ASSERT_EQ(imported->timeline.kernels.size(), 1U);
+  EXPECT_EQ(imported->timeline.kernels[0].class_name, "gemm_bf16");
+}
+
 TEST(KinetoImport, ShortKernelNames) {
   EXPECT_EQ(short_kernel_name("void at::native::(anonymous namespace)::k<4, f<int> >(int, g<x>)"), "at::native::k");
   EXPECT_EQ(short_kernel_name("nvjet_tst_128x256"), "nvjet_tst_128x256");

@@ -67,7 +67,7 @@ std::string EventKeeper::keep(const Event& event) {
   }
   if (event.category == Category::python && !event.name.starts_with(module_prefix)) return problem_;
   const auto start = nanoseconds(event.ts), duration = nanoseconds(event.dur);
-  const bool evidence = event.category == Category::operation || event.category == Category::python;
+  const bool evidence = event.category != Category::kernel && event.category != Category::copy;
   if (evidence && (!start || !duration || *duration < 0)) return problem_;  // the kernels do not depend on it
   if (!start) {
     bad_time("ts", event.ts);
@@ -75,7 +75,7 @@ std::string EventKeeper::keep(const Event& event) {
     bad_time("dur", event.dur);
   } else if (*duration < 0) {
     problem_ = fmt::format("its duration is negative: {} us", event.dur);
-  } else if (evidence || event.category == Category::annotation) {
+  } else if (evidence && event.category != Category::gpu_annotation) {
     keep_range(event, *start, *start + *duration);
   } else {
     keep_work(event, *start, *duration);
@@ -119,7 +119,7 @@ void EventKeeper::keep_range(const Event& event, std::int64_t start_ns, std::int
 void EventKeeper::keep_call(const Event& event) {
   if (event.arguments.correlation == 0 || !launches(event.name)) return;
   const auto start = nanoseconds(event.ts);
-  if (!start) return bad_time("ts", event.ts);
+  if (!start) return;  // the kernels do not depend on it
   trace_.launches.push_back({event.arguments.correlation, *start, thread_of(event)});
 }
 

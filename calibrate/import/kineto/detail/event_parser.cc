@@ -26,19 +26,40 @@ string_view trimmed(string_view token) {
   return token.substr(0, end + 1);
 }
 
-// Computes the product of an array of whole numbers, limited to the largest int; anything else is an error.
+// Returns a string, or what stands there where it is none, or has escapes that JSON lacks.
+string_view text_of(ondemand::value value) {
+  const string_view token = trimmed(value.raw_json_token());
+  string_view text;
+  return value.get_string().get(text) == simdjson::SUCCESS ? text : token;
+}
+
+// Computes the product of an array of extents, at most the largest int; 0 of anything else, such as the "grid(100,)" or
+// null of Triton's kernels. Only text that is no JSON is an error.
 simdjson::error_code product_of(ondemand::value value, std::int64_t& result) {
-  constexpr std::int64_t largest = std::numeric_limits<int>::max();
+  result = 0;
   ondemand::array extents;
-  if (const auto error = value.get_array().get(extents)) return error;
-  result = 1;
+  if (value.get_array().get(extents) != simdjson::SUCCESS) return simdjson::SUCCESS;
+  double product = 1;
   for (auto item : extents) {
-    std::int64_t extent = 0;
-    if (const auto error = item.get_int64().get(extent)) return error;
-    if (extent < 0) return simdjson::NUMBER_OUT_OF_RANGE;
-    result = std::min(largest, result * std::min(extent, largest));
+    double extent = 0;
+    if (item.error() != simdjson::SUCCESS) return item.error();
+    if (item.get_double().get(extent) != simdjson::SUCCESS || !(extent >= 0)) return simdjson::SUCCESS;
+    product *= extent;
   }
+  result = static_cast<std::int64_t>(std::min<double>(product, std::numeric_limits<int>::max()));
   return simdjson::SUCCESS;
+}
+
+// Replaces what JSON does not allow in strings, control characters and bytes that are no UTF-8: profilers copy names as
+// they are.
+void make_readable(std::string& text) {
+  constexpr unsigned char first_printable = 0x20, first_of_many = 0x80;
+  const bool is_utf8 = simdjson::validate_utf8(text);
+  for (char& c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < first_printable) c = ' ';
+    if (!is_utf8 && byte >= first_of_many) c = '?';
+  }
 }
 
 simdjson::error_code read_arguments(ondemand::value value, Arguments& arguments) {
@@ -92,12 +113,10 @@ simdjson::error_code read_event(ondemand::object object, Event& event) {
     if (key == "ph") {
       event.complete = trimmed(value.raw_json_token()) == "\"X\"";
     } else if (key == "cat") {
-      string_view category;
-      error = value.get_string().get(category);
-      event.category = detail::category_of(category);
+      event.category = detail::category_of(text_of(value));
       has_category = true;
     } else if (key == "name") {
-      error = value.get_string().get(event.name);
+      event.name = text_of(value);
     } else if (key == "pid") {
       event.pid = trimmed(value.raw_json_token());
     } else if (key == "tid") {
@@ -139,6 +158,7 @@ EventParser::EventParser(std::string path, Trace& trace) : state_(std::make_uniq
 EventParser::~EventParser() = default;
 
 Result<void> EventParser::read(EventBatch& batch) {
+  make_readable(batch.text);
   const std::size_t size = batch.text.size();
   batch.text.append(simdjson::SIMDJSON_PADDING, ' ');
   ondemand::document document;
