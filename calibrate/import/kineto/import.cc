@@ -65,8 +65,6 @@ std::vector<std::size_t> work_of(const Trace& trace, int device) {
 // The class of each name; nullptr where no pattern matches.
 using ClassNames = NameMemo<const KernelClass*>;
 
-bool is_gemm_class(std::string_view class_name) { return class_name.find("gemm") != std::string_view::npos; }
-
 // What was found about each piece of work of the imported step.
 struct Evidences {
   std::vector<std::string_view> classes;  // "" where no pattern matches
@@ -86,7 +84,7 @@ std::string note_of(const Trace& trace, const GpuWork& work, const Evidences& fo
   if (place.section == 0 && place.optimizer) add("section", "optimizer");
   if (place.pass >= 0) add("pass", place.pass);
   if (place.recomputed) add("recomputed", 1);
-  if (const auto& shape = found.shapes[i]; shape && is_gemm_class(found.classes[i])) {
+  if (const auto& shape = found.shapes[i]) {
     add("m", shape->m);
     add("n", shape->n);
     add("k", shape->k);
@@ -240,12 +238,11 @@ Evidences examine(const Trace& trace, const std::vector<std::size_t>& work, cons
   const auto by_layer = [](const Place& place) { return place.layer_by; };
   findings.push_back(fmt::format("phase of the kernels' time: {}", shares(trace, work, places, by_phase)));
   findings.push_back(fmt::format("layer of the kernels' time: {}", shares(trace, work, places, by_layer)));
-  found.shapes = gemm_shapes(trace, work);
-  std::int64_t gemms = 0, shaped = 0;
-  for (std::size_t i = 0; i < work.size(); ++i) {
-    gemms += is_gemm_class(found.classes[i]) ? 1 : 0;
-    shaped += is_gemm_class(found.classes[i]) && found.shapes[i] ? 1 : 0;
-  }
+  std::vector<bool> multiplies;
+  for (const std::string_view name : found.classes) multiplies.push_back(name.find("gemm") != std::string_view::npos);
+  found.shapes = gemm_shapes(trace, work, multiplies);
+  const auto gemms = std::ranges::count(multiplies, true);
+  const auto shaped = std::ranges::count_if(found.shapes, [](const auto& shape) { return shape.has_value(); });
   if (gemms > 0)
     findings.push_back(fmt::format("GEMMs with a shape: {} of {}{}", shaped, gemms,
                                    shaped == 0 ? "; record_shapes=True of the profiler records them" : ""));

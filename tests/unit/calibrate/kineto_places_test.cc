@@ -19,6 +19,7 @@ namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
+using testing::Not;
 using tests::KinetoStep;
 using tests::matched;
 using tests::Matched;
@@ -294,6 +295,7 @@ TEST(KinetoShapes, OfOperators) {
   EXPECT_EQ(text("aten::linear", "[[2, 4096, 7168], [512, 7168], []]"), "8192x512x7168");
   EXPECT_EQ(text("_LayerNormLinear", "[[4096, 1, 7168], [7168], [], [1536, 7168]]"), "4096x1536x7168");
   EXPECT_EQ(text("aten::matmul", "[[2, 4096, 7168], [7168, 512]]"), "8192x512x7168");
+  EXPECT_EQ(text("aten::_grouped_mm", "[[8192, 7168], [8, 7168, 512], [8]]"), "1024x512x7168 g8");
   EXPECT_EQ(text("aten::mm", "[[4096, 7168], [512, 7168]]"), "");
   EXPECT_EQ(text("aten::mm", "[[4096], []]"), "");
   EXPECT_EQ(text("aten::mm", "nonsense"), "");
@@ -303,11 +305,12 @@ TEST(KinetoShapes, AreInTheNotesOfGemms) {
   KinetoStep step;
   step.trace.other(R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 77, "tid": 1, "ts": 5, "dur": 20, )"
                    R"("args": {"External id": 3, "Input Dims": [[4096, 7168], [7168, 512]]}})");
-  step.kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", 100);
+  step.kernel("nvjet_tst_192x192_64x4_2x1_v_bz_coopB_TNN", 100).kernel("void cublasLt::splitKreduce_kernel<x>(P)", 5);
   const auto imported = import_step(step.trace.json());
   ASSERT_TRUE(imported);
   EXPECT_THAT(imported->timeline.kernels[0].note, HasSubstr("m=4096 n=512 k=7168 "));
-  EXPECT_THAT(imported->findings, Contains(HasSubstr("GEMMs with a shape: 1 of 1")));
+  EXPECT_THAT(imported->timeline.kernels[1].note, Not(HasSubstr("m=")));  // the sum over parts of the same GEMM
+  EXPECT_THAT(imported->findings, Contains(HasSubstr("GEMMs with a shape: 1 of 2")));
 }
 
 TEST(KinetoWaits, ForTheHostForCommunicationAndForAnotherStream) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
 
@@ -52,10 +53,12 @@ std::optional<GemmShape> gemm_shape(std::string_view operation, std::string_view
   if (k != (transposed ? b.back() : b[b.size() - 2])) return std::nullopt;
   if (b.size() == 2) return GemmShape{leading(a, 1), n, k, 1};
   const std::int64_t groups = leading(b, 2);
+  if (operation.find("grouped") != std::string_view::npos) return GemmShape{a.front() / groups, n, k, groups};
   return a.size() == 2 ? GemmShape{a.front(), n, k, groups} : GemmShape{a[a.size() - 2], n, k, groups};
 }
 
-std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std::vector<std::size_t>& work) {
+std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std::vector<std::size_t>& work,
+                                                  const std::vector<bool>& multiplies) {
   std::vector<Range> ranges;
   for (std::size_t i = 0; i < trace.operations.size(); ++i) {
     const Operation& operation = trace.operations[i];
@@ -64,8 +67,9 @@ std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std:
   const std::vector<std::size_t> around = innermost(std::move(ranges), launch_moments(trace, work), work.size());
   std::unordered_map<std::uint64_t, std::optional<GemmShape>> known;  // by name and dims
   std::vector<std::optional<GemmShape>> shapes(work.size());
+  std::unordered_set<std::size_t> taken;
   for (std::size_t i = 0; i < work.size(); ++i) {
-    if (around[i] == no_range) continue;
+    if (around[i] == no_range || !multiplies[i] || !taken.insert(around[i]).second) continue;
     const Operation& operation = trace.operations[around[i]];
     constexpr int bits = 32;
     const auto [shape, fresh] = known.try_emplace(std::uint64_t{operation.name} << bits | operation.dims);

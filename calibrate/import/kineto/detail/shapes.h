@@ -18,10 +18,12 @@ struct GemmShape {
 
 // Returns the shape that an operator with these "Input Dims" multiplies, "[[4096, 7168], [7168, 512]]"; nullopt where
 // its operands are no matrices. Of addmm and baddbmm the first input is added; those whose name has "inear" take B
-// transposed.
+// transposed; those whose name has "grouped" divide the rows of A among the groups.
 std::optional<GemmShape> gemm_shape(std::string_view operation, std::string_view dims);
 
-// Returns the shape of the innermost operator around the launch of each piece of work that multiplies matrices.
-std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std::vector<std::size_t>& work);
+// Returns the shape of the innermost operator around the launch of each piece of work that `multiplies`. Of several
+// that one operator launched, as a GEMM and the sum over its parts, the first has it.
+std::vector<std::optional<GemmShape>> gemm_shapes(const Trace& trace, const std::vector<std::size_t>& work,
+                                                  const std::vector<bool>& multiplies);
 
 }  // namespace plumbline::calibrate
