@@ -12,6 +12,7 @@
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/match/detail/busy_time.h"
 #include "calibrate/match/detail/operator_names.h"
+#include "calibrate/match/detail/same_run.h"
 #include "calibrate/match/detail/trace_advice.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
@@ -34,6 +35,11 @@ const model::Kernel& kernel_at(const Timeline& timeline, const Span& span) {
   return timeline.kernels[static_cast<std::size_t>(span.kernel)];
 }
 
+// Whether a kernel is a GEMM or attention, by which the others are placed.
+bool is_anchor(const model::Kernel& kernel) {
+  return kernel.row == "GEMM" || kernel.row == "weight-gradient GEMM" || kernel.row == "attention";
+}
+
 // Returns the row of a predicted kernel's phase: "F", "I", "W", "recomputed F" or "optimizer".
 std::string phase_name(const model::Kernel& kernel) {
   if (note_value(kernel.note, "recomputed") == "1") return "recomputed F";
@@ -50,8 +56,8 @@ class TraceComparer {
  public:
   TraceComparer(const Timeline& measured, TraceComparison& result) : measured_(measured), result_(result) {}
 
-  void run() {
-    find_reach();
+  void run(bool whole_step) {
+    find_reach(whole_step);
     for (std::size_t i = 0; i < measured_.spans.size(); ++i)
       if (measured_.spans[i].kernel >= 0) add_measured(i);
     for (std::size_t i = 0; i < result_.predicted.spans.size(); ++i)
@@ -68,24 +74,37 @@ class TraceComparer {
   }
 
  private:
-  // The trace spans the predicted kernels from the first to the last that it matches.
-  void find_reach() {
+  // The trace spans the predicted kernels from the first to the last of its GEMMs and attention that runs in the order
+  // of the plan, and where those are the plan's own first and last, what runs in front of them and behind.
+  void find_reach(bool whole_step) {
+    constexpr double whole = 0.98;
     std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
     for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
-      const std::int32_t own = result_.match.predicted_of[i];
-      if (result_.match.by[i] != MatchedBy::order) continue;
-      const Span& span = result_.predicted.spans[static_cast<std::size_t>(own)];
+      if (result_.match.by[i] != MatchedBy::order || !is_anchor(kernel_at(measured_, measured_.spans[i]))) continue;
+      const Span& span = result_.predicted.spans[static_cast<std::size_t>(result_.match.predicted_of[i])];
       first = std::min(first, span.start_ps);
       last = std::max(last, span.end_ps());
     }
+    double before = 0, behind = 0, anchors = 0, spanned = 0, found = 0;
+    for_each_predicted([&](const Span& span, std::int32_t own) {
+      if (!is_anchor(kernel_at(result_.predicted, span))) return;
+      const double seconds = seconds_of(span);
+      anchors += seconds;
+      before += span.start_ps < first ? seconds : 0;
+      behind += span.end_ps() > last ? seconds : 0;
+      if (!whole_step && (span.start_ps < first || span.end_ps() > last)) return;
+      spanned += seconds;
+      found += own < 0 ? 0 : seconds;
+    });
+    result_.covered = spanned > 0 ? found / spanned : 0;
+    if (before <= (1 - whole) * anchors) first = 0;
+    if (behind <= (1 - whole) * anchors) last = std::numeric_limits<std::int64_t>::max();
     double inside = 0, all = 0;
-    for (const Span& span : result_.predicted.spans) {
-      if (span.kernel < 0 || span.rank != result_.rank) continue;
+    for_each_predicted([&](const Span& span, std::int32_t) {
       all += seconds_of(span);
       inside += span.start_ps >= first && span.end_ps() <= last ? seconds_of(span) : 0;
-    }
+    });
     result_.reached = all > 0 ? inside / all : 0;
-    constexpr double whole = 0.98;
     if (result_.reached >= whole) return;
     first_ps_ = first;
     last_ps_ = last;
@@ -93,6 +112,15 @@ class TraceComparer {
         fmt::format("The trace spans {:.0f} % of the predicted kernel time of the step: it was cut, or the plan "
                     "differs. Only this part is compared, and micro-batches are counted from where it fits best.",
                     100 * result_.reached));
+  }
+
+  // Calls use(span, index of the measured span that covers it) for the rank's predicted kernels.
+  template <class Use>
+  void for_each_predicted(const Use& use) const {
+    for (std::size_t i = 0; i < result_.predicted.spans.size(); ++i) {
+      const Span& span = result_.predicted.spans[i];
+      if (span.kernel >= 0 && span.rank == result_.rank) use(span, result_.match.measured_of[i]);
+    }
   }
 
   bool reaches(const Span& span) const {
@@ -107,8 +135,10 @@ class TraceComparer {
     if (note_value(kernel.note, "wait") == "host" && !model::is_communication(kernel.row))
       host_waits_.push_back({span.start_ps - wait_of(kernel), span.start_ps});
     const std::int32_t own = result_.match.predicted_of[index];
-    add_rows(kernel, own < 0 ? nullptr : &result_.predicted.spans[static_cast<std::size_t>(own)],
-             &ComparedTime::measured_s, seconds);
+    const Span* place = own < 0 ? nullptr : &result_.predicted.spans[static_cast<std::size_t>(own)];
+    // The names of most GEMMs do not state that they are weight gradients: their match does.
+    const bool by_match = place != nullptr && is_anchor(kernel) && result_.match.by[index] != MatchedBy::neighbors;
+    add_rows(by_match ? kernel_at(result_.predicted, *place) : kernel, place, &ComparedTime::measured_s, seconds);
   }
 
   void add_predicted(std::size_t index) {
@@ -226,9 +256,16 @@ struct FoundRank {
   std::string source;
 };
 
-// Returns the pipeline rank that is given or follows from the trace's rank, which numbers the pipeline outermost.
+// Returns the pipeline rank that is given or follows from the trace's rank, which numbers the pipeline outermost. A
+// trace of another number of ranks is an error.
 model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, const TraceOrigin& origin) {
-  const std::int64_t ranks = plan.parallelism.pipeline;
+  const std::int64_t ranks = plan.parallelism.pipeline, gpus = plan.cluster.gpus;
+  const std::int64_t all = origin.of_pipeline ? ranks : gpus;
+  if (origin.world_size > 0 && origin.world_size != all)
+    return model::wrong_input("",
+                              fmt::format("the trace is of {} {}, the plan of {}", origin.world_size,
+                                          origin.of_pipeline ? "pipeline ranks" : "GPUs", all),
+                              "compare it with the plan that ran");
   if (origin.pipeline_rank) {
     if (*origin.pipeline_rank < 0 || *origin.pipeline_rank >= ranks)
       return model::wrong_input("--rank", fmt::format("{} is no pipeline rank of the plan", *origin.pipeline_rank),
@@ -236,10 +273,9 @@ model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, con
     return FoundRank{*origin.pipeline_rank, "as given"};
   }
   if (ranks == 1) return FoundRank{0, "the plan has one"};
-  if (origin.of_pipeline && origin.rank >= 0 && origin.rank < ranks && origin.world_size == ranks)
+  if (origin.rank < 0 || origin.rank >= all || origin.world_size == 0) return std::nullopt;
+  if (origin.of_pipeline)
     return FoundRank{origin.rank, fmt::format("the trace is of pipeline rank {} of {}", origin.rank, ranks)};
-  const std::int64_t gpus = plan.cluster.gpus;
-  if (origin.of_pipeline || origin.rank < 0 || origin.world_size != gpus || origin.rank >= gpus) return std::nullopt;
   return FoundRank{static_cast<std::int32_t>(origin.rank / (gpus / ranks)),
                    fmt::format("the trace is of rank {} of {}", origin.rank, gpus)};
 }
@@ -265,6 +301,8 @@ model::Result<TraceComparison> compare_trace(const Timeline& trace, const sim::I
   double best = -std::numeric_limits<double>::infinity();
   for (const std::int32_t rank : ranks) {
     StepMatch match = match_step(result.predicted, rank, measured);
+    // Kernels of a step that plumbline ran have the names of the plan's operators: nothing else ran there.
+    if (!origin.of_pipeline) undo_impossible(result.predicted, measured, inputs.cluster.device, match);
     const double quality = match.score + match.share() - match.reordered_share();
     if (quality <= best) continue;
     best = quality;
@@ -272,7 +310,8 @@ model::Result<TraceComparison> compare_trace(const Timeline& trace, const sim::I
     result.match = std::move(match);
   }
   result.rank_source = stated ? stated->source : fmt::format("the best match of {}", ranks.size());
-  TraceComparer(measured, result).run();
+  TraceComparer(measured, result).run(origin.whole_step);
+  TRY(check_same_run(measured, result));
   return result;
 }
 

@@ -65,6 +65,7 @@ struct TraceOrigin {
   std::optional<std::int32_t> pipeline_rank;
   int rank = -1, world_size = 0;  // of the trace: its GPU among all, and their number; -1 and 0: unknown
   bool of_pipeline = false;       // these count pipeline ranks, as in the traces that plumbline writes
+  bool whole_step = false;        // the trace is a step from its beginning to its end; false: it may have been cut
 };
 
 // GEMMs of one shape and kind, means of one kernel.
@@ -105,11 +106,13 @@ struct TraceComparison {
   std::vector<UnmatchedKernels> unmatched;
   std::vector<TraceDifference> worst;  // the largest differences, ten at most
   double reached = 1;                  // share of the predicted kernel time that the trace spans
-  std::vector<std::string> notes;      // what limits the comparison, as sentences
+  double covered = 1;  // share of the GEMMs and attention of this part that the trace has, of all for a whole step
+  std::vector<std::string> notes;  // what limits the comparison, as sentences
 };
 
 // Predicts the step with all kernels of the trace's pipeline rank, or where that is unknown of every rank, of which the
-// best match is taken, and compares. Errors: those of the prediction; a rank that the plan does not have.
+// best match is taken, and compares. Errors: those of the prediction; a rank that the plan does not have; a trace of
+// another number of ranks, model or batch, with what differs.
 model::Result<TraceComparison> compare_trace(const model::Timeline& measured, const sim::Inputs& inputs,
                                              const TraceOrigin& origin);
 

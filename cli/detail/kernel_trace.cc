@@ -20,7 +20,10 @@ model::Result<KernelTrace> read_profile(const std::string& path, const calibrate
   auto imported = TRY(
       calibrate::import_kineto(path, classes, {.progress = [&](auto done, auto total) { bar.update(done, total); }}));
   return KernelTrace{std::move(imported.timeline),
-                     {.rank = imported.rank, .world_size = imported.world_size, .of_pipeline = imported.of_pipeline},
+                     {.rank = imported.rank,
+                      .world_size = imported.world_size,
+                      .of_pipeline = imported.of_pipeline,
+                      .whole_step = imported.whole_step},
                      path,
                      imported.device_name};
 }

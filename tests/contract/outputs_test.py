@@ -55,7 +55,7 @@ COMMANDS = [
     "compare llama-3-8b-64xh800 --cluster h100-dgx,h800-multi-rail --no-interval --json -",
     "compare tests/golden/inputs/host-dualpipe-measured.json host-dualpipe --json -",
     "compare deepseek-v3-2048xh800 h800_dualpipe_chunk --json -",
-    "compare llama-3-8b-64xh800 tests/golden/inputs/kineto-trace.json --json -",
+    "compare tests/golden/inputs/llama-4-layers.toml tests/data/h100-pytorch-trace.json.gz --json -",
     "show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0"
     " --set routing.balancing=bias --steps 20 --json -",
     "validate deepseek-v3-2048xh800 h800-dualpipe-chunk --json -",

@@ -57,11 +57,12 @@ struct StrippedKernel {
   std::string name;
   int stream = 0;
   std::int64_t start_ns = 0, duration_ns = 0;
+  std::string dims;  // "Input Dims" of the aten::mm that launched it; empty: not recorded
 };
 
 // Returns the kernels of a rank by start. Each keeps its start and takes at least `least` percent of its time.
 inline std::vector<StrippedKernel> stripped_kernels(const model::Timeline& timeline, std::int32_t rank,
-                                                    std::int64_t least = 70) {
+                                                    std::int64_t least = 80) {
   constexpr std::int64_t ps_per_ns = 1000, hash = 2654435761, all = 100;
   std::vector<StrippedKernel> kernels;
   for (const model::Span& span : timeline.spans) {
@@ -94,14 +95,27 @@ inline void take_kernels(model::Timeline& executed, const model::Timeline& predi
       span.kernel = found->second;
 }
 
+// Where any kernel has dims, every kernel is launched ahead of the first.
 inline std::string stripped_trace(const std::vector<StrippedKernel>& kernels) {
   const auto microseconds = [](std::int64_t ns) {
     const std::string digits = std::to_string(1000 + ns % 1000);
     return std::to_string(ns / 1000) + "." + digits.substr(1);
   };
   KinetoTrace trace;
-  for (const StrippedKernel& kernel : kernels)
-    trace.kernel(kernel.name, kernel.stream, microseconds(kernel.start_ns), microseconds(kernel.duration_ns));
+  const bool shaped = std::ranges::any_of(kernels, [](const StrippedKernel& kernel) { return !kernel.dims.empty(); });
+  int launch = 0;
+  for (const StrippedKernel& kernel : kernels) {
+    if (shaped) {
+      const std::string at = std::to_string(++launch);
+      if (!kernel.dims.empty())
+        trace.other(R"({"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 77, "tid": 1, "ts": )" + at +
+                    R"(, "dur": 0.5, "args": {"Input Dims": )" + kernel.dims + "}}");
+      trace.launch(launch, at + ".1");
+    }
+    const std::int64_t ahead = shaped ? static_cast<std::int64_t>(kernels.size() + 1) * 1000 : 0;
+    trace.kernel(kernel.name, kernel.stream, microseconds(kernel.start_ns + ahead), microseconds(kernel.duration_ns),
+                 launch);
+  }
   return trace.json();
 }
 

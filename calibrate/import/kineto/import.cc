@@ -336,6 +336,7 @@ Result<ImportedChunk> import_kineto(const std::string& path, const KernelClasses
     return model::wrong_input_at(path, 0, "", fmt::format("the work of device {} takes more than 46 days", device));
   ClassNames class_names(trace, [&classes](const std::string& name) { return classes.find(name); });
   const auto indices = TRY(one_step(path, trace, std::move(all), class_names, options.step, result));
+  result.whole_step = is_whole_step(trace, indices, result.step);
   fill(trace, indices, classes, examine(trace, indices, classes, class_names, result.findings), result);
   result.findings.push_back(describe_idle(result.timeline));
   result.comments = comments_of(path, trace, result);

@@ -34,6 +34,7 @@ struct ImportedChunk {
   // Sentences about what was recognized and by which evidence, and what was not; part of the comments.
   std::vector<std::string> findings;
   std::optional<std::int64_t> step;   // the imported one, where the trace has several
+  bool whole_step = false;            // it is a step from its beginning to its end; false: unknown
   int device = 0;                     // the imported device
   std::string device_name;            // empty: unknown
   int rank = -1, world_size = 0;      // of the trace or its file's name among all GPUs; -1 and 0: unknown

@@ -161,7 +161,7 @@ TEST(StepMatch, TakesThePipelineRankOfAWrittenTrace) {
   const model::Timeline measured = imported_trace(tests::stripped_kernels(all_kernels(inputs, {1}), 1));
   const auto rank_of = [&](const TraceOrigin& origin) { return compare_trace(measured, inputs, origin).value().rank; };
   EXPECT_EQ(rank_of({.rank = 2, .world_size = 4, .of_pipeline = true}), 2);
-  EXPECT_EQ(rank_of({.rank = 2, .world_size = 4}), 1);  // the best match
+  EXPECT_EQ(rank_of({.rank = 2}), 1);  // the best match
   EXPECT_EQ(rank_of({.rank = 8, .world_size = 16}), 2);
 }
 
@@ -237,13 +237,19 @@ TEST(StepMatch, FindsTheRankThatATraceIsOf) {
 }
 
 TEST(StepMatch, ComparesThePartOfTheStepThatACutTraceHolds) {
-  Pipeline pipeline;
-  pipeline.kernels.resize(pipeline.kernels.size() / 2);
-  EXPECT_GE(shares_of(pipeline.predicted, 2, pipeline.kernels, {pipeline.predicted}).right, least_share);
-  const auto found = compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
-  EXPECT_NEAR(found.reached, 0.5, 0.05);
-  ASSERT_FALSE(found.notes.empty());
-  EXPECT_NE(found.notes.front().find("it was cut, or the plan differs"), std::string::npos);
+  const Pipeline pipeline;
+  const auto middle = pipeline.kernels.begin() + static_cast<std::ptrdiff_t>(pipeline.kernels.size() / 2);
+  for (const std::vector<StrippedKernel>& half : {std::vector<StrippedKernel>(pipeline.kernels.begin(), middle),
+                                                  std::vector<StrippedKernel>(middle, pipeline.kernels.end())}) {
+    const auto found = compare_trace(imported_trace(half), pipeline.inputs, {.pipeline_rank = 2}).value();
+    EXPECT_NEAR(found.reached, 0.5, 0.05);
+    EXPECT_GE(found.covered, least_share);
+    EXPECT_GE(found.match.share(), least_share);
+    ASSERT_FALSE(found.notes.empty());
+    EXPECT_NE(found.notes.front().find("it was cut, or the plan differs"), std::string::npos);
+  }
+  EXPECT_GE(shares_of(pipeline.predicted, 2, {pipeline.kernels.begin(), middle}, {pipeline.predicted}).right,
+            least_share);
 }
 
 // Names without a class are placed by the kernels around them.
@@ -296,16 +302,8 @@ TEST(StepMatch, FindsKernelsThatChangedPlaces) {
   EXPECT_GE(shares.right, least_share);
 }
 
-// The trace of another plan is no match, which a note states.
-TEST(StepMatch, ReportsWhereThePlanIsAnother) {
-  const Pipeline pipeline;
-  const sim::Inputs other = tests::step_inputs(tests::deepseek_plan, "h800-public");
-  const auto found = compare_trace(imported_trace(pipeline.kernels), other, {.pipeline_rank = 3}).value();
-  EXPECT_LT(found.match.order_score, 1);
-  EXPECT_FALSE(found.notes.empty());
-}
-
-// Every time of the trace is between 70 % and all of the predicted one, and so are the sums.
+// Every time of the trace is between 80 % and all of the predicted one, and so are the sums. No name of a GEMM states
+// that it is a weight gradient.
 TEST(TraceComparison, ComparesClassesLayersPhasesAndGemms) {
   const Pipeline pipeline;
   const auto found = compare_trace(imported_trace(pipeline.kernels), pipeline.inputs, {.pipeline_rank = 2}).value();
@@ -313,15 +311,18 @@ TEST(TraceComparison, ComparesClassesLayersPhasesAndGemms) {
     EXPECT_GE(rows.size(), least_rows);
     for (const model::ComparedTime& row : rows) {
       ASSERT_TRUE(row.predicted_s && row.measured_s) << row.name;
-      EXPECT_GT(*row.measured_s, 0.69 * *row.predicted_s) << row.name;
+      EXPECT_GT(*row.measured_s, 0.79 * *row.predicted_s) << row.name;
       EXPECT_LT(*row.measured_s, 1.03 * *row.predicted_s) << row.name;
     }
   };
   expect_rows(found.layers, 8);  // of 32 layers in four stages
   expect_rows(found.phases, 3);
+  std::vector<model::ComparedTime> gemms = found.classes;
+  std::erase_if(gemms, [](const model::ComparedTime& row) { return row.name.find("GEMM") == std::string::npos; });
+  expect_rows(gemms, 2);
   ASSERT_FALSE(found.gemms.empty());
   for (const ComparedGemm& gemm : found.gemms) {
-    EXPECT_GT(gemm.measured_s, 0.7 * gemm.predicted_s) << gemm.shape();
+    EXPECT_GT(gemm.measured_s, 0.8 * gemm.predicted_s) << gemm.shape();
     EXPECT_LT(gemm.measured_s, 1.03 * gemm.predicted_s) << gemm.shape();
   }
   EXPECT_FALSE(found.worst.empty());

@@ -113,4 +113,14 @@ model::Result<std::size_t> choose_step(const std::string& path, const TraceSteps
   return full[(full.size() - 1) / 2];
 }
 
+bool is_whole_step(const Trace& trace, const std::vector<std::size_t>& work, std::optional<std::int64_t> number) {
+  std::int64_t longest = 0;
+  for (const Annotation& a : trace.annotations)
+    if (const auto step = step_number(trace.names.text(a.name)); step && (!number || step == number))
+      longest = std::max(longest, a.end_ns - a.start_ns);
+  constexpr double least = 0.9;
+  return longest > 0 && trace.cut.empty() &&
+         static_cast<double>(length_of(trace, work)) >= least * static_cast<double>(longest);
+}
+
 }  // namespace plumbline::calibrate

@@ -33,4 +33,8 @@ TraceSteps steps_of(const Trace& trace, const std::vector<std::size_t>& work,
 model::Result<std::size_t> choose_step(const std::string& path, const TraceSteps& steps,
                                        std::optional<std::int64_t> asked);
 
+// Whether this work is a step from its beginning to its end: the file is complete, and the work takes at least nine
+// tenths of the annotation ProfilerStep#N, of any where no number is given.
+bool is_whole_step(const Trace& trace, const std::vector<std::size_t>& work, std::optional<std::int64_t> number);
+
 }  // namespace plumbline::calibrate

@@ -1,0 +1,202 @@
+#include "calibrate/match/detail/same_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "calibrate/import/kernel_classes.h"
+#include "calibrate/match/detail/match_item.h"
+
+namespace plumbline::calibrate {
+namespace {
+
+using model::Timeline;
+
+const model::Kernel& kernel_of(const Timeline& timeline, std::size_t span) {
+  return timeline.kernels[static_cast<std::size_t>(timeline.spans[span].kernel)];
+}
+
+// The highest rate of a GEMM that either side takes for this one. Clocks may be above those of datasheets: an H100's is
+// 1,980 MHz at most, its datasheet counts 1,830.
+double highest_rate(const model::Device& device, const model::Kernel& predicted, const model::Kernel& measured) {
+  constexpr double clocks = 1.1;
+  const auto has = [&](std::string_view format) {
+    return predicted.key.find(format) != std::string::npos || measured.class_name.find(format) != std::string::npos;
+  };
+  const double fp4 = has("fp4") ? device.nvfp4_peak.value() : 0, fp8 = has("fp8") ? device.fp8_peak.value() : 0;
+  return clocks * std::max({fp4, fp8, device.bf16_peak.value()});
+}
+
+// GEMMs of one shape of the plan whose matches have other FLOPs.
+struct OtherGemm {
+  std::string text;
+  double seconds = 0;
+};
+
+std::string shape_text(const std::array<double, 3>& extents) {
+  return fmt::format("{:.0f} x {:.0f} x {:.0f}", extents[0], extents[1], extents[2]);
+}
+
+class ShapeCheck {
+ public:
+  ShapeCheck(const Timeline& measured, const TraceComparison& comparison) : c_(comparison) {
+    for (const MatchItem& item : match_items(measured, {})) {
+      if (item.extents[0] == 0) continue;
+      const auto span = static_cast<std::size_t>(item.span);
+      const std::int32_t own = c_.match.predicted_of[span];
+      const std::string shape = shape_text(item.extents);
+      if (own < 0)
+        add(shape, fmt::format("the plan has no GEMM {}", shape), item.seconds);
+      else
+        shapes_.try_emplace(own, shape);
+    }
+    const std::vector<MeasuredPart> parts = measured_parts(c_.match, c_.predicted, measured);
+    for (const auto& [span, shape] : shapes_) {
+      const auto i = static_cast<std::size_t>(span);
+      const model::Kernel& kernel = kernel_of(c_.predicted, i);
+      constexpr double tolerance = 0.05;  // groups of experts have as many rows as the router gives them
+      if (kernel.gemm.empty() || kernel.extents[3] > 1 || parts[i].flops <= 0 || kernel.flops <= 0) continue;
+      const double ratio = parts[i].flops / kernel.flops;
+      if (std::abs(ratio - 1) <= tolerance)
+        same_s += parts[i].seconds;
+      else
+        add(kernel.gemm + kernel.gemm_kind,
+            fmt::format("{} {} is {} in the plan, {} in the trace with {:.2f} times the FLOPs", kernel.gemm,
+                        kernel.gemm_kind, shape_text({kernel.extents[0], kernel.extents[1], kernel.extents[2]}), shape,
+                        ratio),
+            parts[i].seconds);
+    }
+  }
+
+  // Describes those that take the longest.
+  std::string text() const {
+    std::vector<OtherGemm> sorted;
+    for (const auto& [key, other] : others_) sorted.push_back(other);
+    std::ranges::stable_sort(sorted, std::greater<>{}, &OtherGemm::seconds);
+    constexpr std::size_t most = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(most, sorted.size()); ++i) text += (i > 0 ? "; " : "") + sorted[i].text;
+    return text;
+  }
+
+  double same_s = 0, other_s = 0;
+
+ private:
+  void add(const std::string& key, const std::string& text, double seconds) {
+    OtherGemm& other = others_.try_emplace(key, OtherGemm{text}).first->second;
+    other.seconds += seconds;
+    other_s += seconds;
+  }
+
+  const TraceComparison& c_;
+  std::map<std::int32_t, std::string> shapes_;  // by predicted span, of the first kernel that it ran as
+  std::map<std::string, OtherGemm> others_;
+};
+
+// What shows on which side tokens go to experts.
+struct Experts {
+  bool planned = false, expected = false;  // of the plan; of it in the part that the trace holds
+  bool sent = false, routed = false;       // in the trace: an all-to-all; any kernel of a router
+};
+
+Experts experts_of(const Timeline& measured, const TraceComparison& comparison) {
+  const auto transfers = [](std::string_view row) { return row == "dispatch" || row == "combine"; };
+  const auto of_experts = [&](std::string_view row) { return row == "permute" || transfers(row); };
+  Experts found;
+  for (const model::Kernel& kernel : comparison.predicted.kernels) found.planned |= of_experts(kernel.row);
+  for (const model::ComparedTime& row : comparison.classes)
+    found.expected |= of_experts(row.name) && row.predicted_s.value_or(0) > 0;
+  for (const model::Kernel& kernel : measured.kernels) {
+    found.sent |= transfers(kernel.row);
+    found.routed |= found.sent || kernel.class_name == "router_topk" || kernel.class_name == "permute";
+  }
+  return found;
+}
+
+// Returns the share of the trace's kernel time whose names have no class.
+double unknown_share(const Timeline& measured, const StepMatch& match) {
+  double seconds = 0;
+  for (std::size_t i = 0; i < measured.spans.size(); ++i)
+    if (measured.spans[i].kernel >= 0 && kernel_of(measured, i).row == other_class)
+      seconds += static_cast<double>(measured.spans[i].duration_ps) * 1e-12;
+  return match.all_s > 0 ? seconds / match.all_s : 0;
+}
+
+// Returns the share of the trace's GEMMs and attention that match.
+double predicted_share(const Timeline& measured, const StepMatch& match) {
+  double found = 0, all = 0;
+  for (const MatchItem& item : match_items(measured, {})) {
+    if (!item.anchor()) continue;
+    all += item.seconds;
+    found += match.predicted_of[static_cast<std::size_t>(item.span)] < 0 ? 0 : item.seconds;
+  }
+  return all > 0 ? found / all : 1;
+}
+
+model::Failure another_run(const std::string& what) {
+  return model::wrong_input("", "the trace is of another run than the plan: " + what,
+                            "compare it with the plan that ran: its model, batch, layout and recomputation");
+}
+
+}  // namespace
+
+void undo_impossible(const Timeline& predicted, const Timeline& measured, const model::Device& device,
+                     StepMatch& match) {
+  const std::vector<MeasuredPart> parts = measured_parts(match, predicted, measured);
+  std::vector<bool> impossible(predicted.spans.size(), false);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].seconds <= 0 || match.measured_of[i] < 0) continue;
+    const model::Kernel& kernel = kernel_of(predicted, i);
+    const bool experts = kernel.extents[3] > 1 && parts[i].flops <= 0;  // whose rows are known to the router alone
+    if (kernel.gemm.empty() || experts) continue;
+    const double flops = parts[i].flops > 0 ? std::min(parts[i].flops, kernel.flops) : kernel.flops;
+    const model::Kernel& own = kernel_of(measured, static_cast<std::size_t>(match.measured_of[i]));
+    impossible[i] = flops > highest_rate(device, kernel, own) * parts[i].seconds;
+    if (impossible[i]) match.measured_of[i] = -1;
+  }
+  for (std::size_t j = 0; j < measured.spans.size(); ++j) {
+    const std::int32_t own = match.predicted_of[j];
+    if (own < 0 || !impossible[static_cast<std::size_t>(own)] || match.by[j] == MatchedBy::neighbors) continue;
+    const double seconds = static_cast<double>(measured.spans[j].duration_ps) * 1e-12;
+    match.matched_s -= seconds;
+    match.reordered_s -= match.by[j] == MatchedBy::other_order ? seconds : 0;
+    match.predicted_of[j] = -1;
+    match.by[j] = MatchedBy::nothing;
+  }
+}
+
+model::Result<void> check_same_run(const Timeline& measured, TraceComparison& comparison) {
+  const Experts experts = experts_of(measured, comparison);
+  if (experts.sent && !experts.planned)
+    return another_run("tokens of the trace go to experts, and the model of the plan has none");
+  const ShapeCheck shapes(measured, comparison);
+  constexpr double little = 0.02;
+  if (shapes.other_s > shapes.same_s) return another_run(shapes.text());
+  if (shapes.other_s > little * shapes.same_s)
+    comparison.notes.push_back(fmt::format("GEMMs differ from the plan's: {}.", shapes.text()));
+  constexpr double most_unknown = 0.1;  // names without a class leave open what is missing
+  if (unknown_share(measured, comparison.match) > most_unknown) return {};
+  if (experts.expected && !experts.routed)
+    return another_run("the model of the plan has experts, and no kernel of the trace routes tokens to any");
+  constexpr double least = 0.6;  // a recomputation more or less leaves three quarters
+  if (comparison.covered < least)
+    return another_run(
+        fmt::format("it has {:.0f} % of the GEMMs and attention that are predicted for what it spans, "
+                    "as of fewer layers or micro-batches",
+                    100 * comparison.covered));
+  const double predicted = predicted_share(measured, comparison.match);
+  if (predicted < least)
+    return another_run(
+        fmt::format("{:.0f} % of its GEMMs and attention are predicted, as of more layers or "
+                    "micro-batches",
+                    100 * predicted));
+  return {};
+}
+
+}  // namespace plumbline::calibrate
