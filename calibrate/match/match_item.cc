@@ -42,7 +42,7 @@ std::optional<bool> runs_backward(const model::Kernel& kernel, MatchRow row) {
 
 // Returns the format of a predicted GEMM's key, or that of a measured class's name.
 std::string format_of(const model::Kernel& kernel) {
-  for (const char* format : {"fp8", "bf16", "fp32"})
+  for (const char* format : {"fp4", "fp8", "bf16", "fp32"})
     if (contains(kernel.key.empty() ? kernel.class_name : kernel.key, format)) return format;
   return "";
 }

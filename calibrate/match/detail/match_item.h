@@ -41,7 +41,7 @@ struct MatchItem {
   std::optional<bool> backward;     // of attention and norms, where the name of the kernel or operator has it
   bool recomputed = false;          // a forward that runs again in the backward
   bool has_recomputed = false;      // the timeline separates these from other forwards
-  std::string format;               // of a GEMM: "fp8", "bf16", "fp32"; empty: not known
+  std::string format;               // of a GEMM: "fp4", "fp8", "bf16", "fp32"; empty: not known
   std::array<double, 3> extents{};  // of a GEMM: m, n, k; 0: not known
   std::int32_t layer = -1;
   double start_s = 0, seconds = 0, log_seconds = 0;
