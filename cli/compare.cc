@@ -76,6 +76,7 @@ model::Result<calibrate::TraceComparison> compared_step(const sim::Inputs& input
 }
 
 model::Result<void> write_pair(const CompareArguments& arguments, const reports::ChunkComparisonOutput& output) {
+  TRY(arguments.outputs.check_among({"--json", "--csv", "--html"}, "an overlapped pair of chunks"));
   const auto json = [&] { return reports::chunk_comparison_json(output); };
   if (!arguments.outputs.to_stdout()) fmt::print("{}", reports::chunk_comparison_text(output));
   return arguments.outputs.write({{"--json", json},
@@ -90,6 +91,7 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
   if (const auto pair = compared_pair(inputs, trace, TRY(waits_of(arguments.waits))))
     return write_pair(arguments,
                       {*pair, inputs.plan, plan, inputs.profile.name(), name, trace.timeline.kernels.size()});
+  TRY(arguments.outputs.check_among({"--json", "--csv", "--trace", "--html"}, "a trace"));
   const auto comparison = TRY(compared_step(inputs, trace, arguments.rank));
   const reports::TraceComparisonOutput output{comparison, trace.timeline,        inputs.plan,
                                               plan,       inputs.profile.name(), name};

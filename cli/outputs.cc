@@ -275,6 +275,14 @@ model::Result<void> Outputs::check() const {
                             paths_.size() > 2 ? "give the others a file" : "give the other a file");
 }
 
+model::Result<void> Outputs::check_among(const std::vector<std::string>& options, std::string_view subject) const {
+  for (const auto& [option, path] : paths_)
+    if (!path.empty() && std::ranges::find(options, option) == options.end())
+      return model::wrong_input(option, fmt::format("{} has no such output", subject),
+                                fmt::format("it has {}", fmt::join(options, ", ")));
+  return {};
+}
+
 model::Result<void> Outputs::write(std::initializer_list<Form> forms) const {
   for (const Form& form : forms) {
     if (!given(form.option)) continue;

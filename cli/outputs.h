@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "model/base/error.h"
 
@@ -75,6 +76,8 @@ class Outputs {
   std::string page(std::string json, std::string extra = {}) const;
   // Returns an input error when several forms go to stdout.
   model::Result<void> check() const;
+  // Returns an input error where an output is given that is none of these, which are all that `subject` has.
+  model::Result<void> check_among(const std::vector<std::string>& options, std::string_view subject) const;
   model::Result<void> write(std::initializer_list<Form> forms) const;
 
  private:
