@@ -27,7 +27,8 @@ const model::Kernel& kernel_of(const Timeline& timeline, std::size_t span) {
 double highest_rate(const model::Device& device, const model::Kernel& predicted, const model::Kernel& measured) {
   constexpr double clocks = 1.1;
   const auto has = [&](std::string_view format) {
-    return predicted.key.find(format) != std::string::npos || measured.class_name.find(format) != std::string::npos;
+    return predicted.key.empty() || predicted.key.find(format) != std::string::npos ||
+           measured.class_name.find(format) != std::string::npos;
   };
   const double fp4 = has("fp4") ? device.nvfp4_peak.value() : 0, fp8 = has("fp8") ? device.fp8_peak.value() : 0;
   return clocks * std::max({fp4, fp8, device.bf16_peak.value()});
