@@ -74,53 +74,64 @@ class TraceComparer {
   }
 
  private:
-  // The trace spans the predicted kernels from the first to the last of its GEMMs and attention that runs in the order
-  // of the plan, and where those are the plan's own first and last, what runs in front of them and behind.
-  void find_reach(bool whole_step) {
-    constexpr double whole = 0.98;
-    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
-    for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
-      if (result_.match.by[i] != MatchedBy::order || !is_anchor(kernel_at(measured_, measured_.spans[i]))) continue;
-      const Span& span = result_.predicted.spans[static_cast<std::size_t>(result_.match.predicted_of[i])];
-      first = std::min(first, span.start_ps);
-      last = std::max(last, span.end_ps());
+  // What lies in front of the first GEMM or attention of a trace that runs in the order of the plan, or behind the
+  // last.
+  struct Outside {
+    std::int64_t measured_ps = 0, predicted_ps = 0;   // where this kernel begins, or ends
+    double measured = 0, predicted = 0, anchors = 0;  // seconds; those of predicted GEMMs and attention
+
+    // Whether the trace goes on as the step does: it lacks no GEMM there, and much of the other kernels is there.
+    bool held(double all_anchors, bool whole_step) const {
+      constexpr double few = 0.02, much = 0.2;
+      return anchors <= few * all_anchors && (whole_step || measured >= much * predicted);
     }
-    double before = 0, behind = 0, anchors = 0, spanned = 0, found = 0;
-    for_each_predicted([&](const Span& span, std::int32_t own) {
-      if (!is_anchor(kernel_at(result_.predicted, span))) return;
+  };
+
+  // The trace spans the predicted kernels from the first to the last of its GEMMs and attention that runs in the order
+  // of the plan, and what lies outside of them where it goes on as the step does.
+  void find_reach(bool whole_step) {
+    constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+    Outside front{never, never}, end;
+    for (std::size_t i = 0; i < measured_.spans.size(); ++i) {
+      const Span& span = measured_.spans[i];
+      if (result_.match.by[i] != MatchedBy::order || !is_anchor(kernel_at(measured_, span))) continue;
+      const Span& own = result_.predicted.spans[static_cast<std::size_t>(result_.match.predicted_of[i])];
+      front.measured_ps = std::min(front.measured_ps, span.start_ps);
+      front.predicted_ps = std::min(front.predicted_ps, own.start_ps);
+      end.measured_ps = std::max(end.measured_ps, span.end_ps());
+      end.predicted_ps = std::max(end.predicted_ps, own.end_ps());
+    }
+    double anchors = 0, all = 0, inside = 0;
+    for (const Span& span : measured_.spans) {
+      if (span.kernel < 0) continue;
+      front.measured += span.start_ps < front.measured_ps ? seconds_of(span) : 0;
+      end.measured += span.end_ps() > end.measured_ps ? seconds_of(span) : 0;
+    }
+    for (const Span& span : result_.predicted.spans) {
+      if (span.kernel < 0 || span.rank != result_.rank) continue;
       const double seconds = seconds_of(span);
-      anchors += seconds;
-      before += span.start_ps < first ? seconds : 0;
-      behind += span.end_ps() > last ? seconds : 0;
-      if (!whole_step && (span.start_ps < first || span.end_ps() > last)) return;
-      spanned += seconds;
-      found += own < 0 ? 0 : seconds;
-    });
-    result_.covered = spanned > 0 ? found / spanned : 0;
-    if (before <= (1 - whole) * anchors) first = 0;
-    if (behind <= (1 - whole) * anchors) last = std::numeric_limits<std::int64_t>::max();
-    double inside = 0, all = 0;
-    for_each_predicted([&](const Span& span, std::int32_t) {
-      all += seconds_of(span);
-      inside += span.start_ps >= first && span.end_ps() <= last ? seconds_of(span) : 0;
-    });
+      const double of_anchor = is_anchor(kernel_at(result_.predicted, span)) ? seconds : 0;
+      all += seconds;
+      anchors += of_anchor;
+      const bool in_front = span.start_ps < front.predicted_ps;
+      const bool behind = span.end_ps() > end.predicted_ps;
+      inside += in_front || behind ? 0 : seconds;
+      for (auto& [side, outside] : {std::pair(&front, in_front), std::pair(&end, behind)}) {
+        side->predicted += outside ? seconds : 0;
+        side->anchors += outside ? of_anchor : 0;
+      }
+    }
+    const bool from_start = front.held(anchors, whole_step), to_end = end.held(anchors, whole_step);
+    inside += (from_start ? front.predicted : 0) + (to_end ? end.predicted : 0);
+    first_ps_ = from_start ? 0 : front.predicted_ps;
+    last_ps_ = to_end ? never : end.predicted_ps;
+    constexpr double whole = 0.98;
     result_.reached = all > 0 ? inside / all : 0;
     if (result_.reached >= whole) return;
-    first_ps_ = first;
-    last_ps_ = last;
     result_.notes.push_back(
         fmt::format("The trace spans {:.0f} % of the predicted kernel time of the step: it was cut, or the plan "
                     "differs. Only this part is compared, and micro-batches are counted from where it fits best.",
                     100 * result_.reached));
-  }
-
-  // Calls use(span, index of the measured span that covers it) for the rank's predicted kernels.
-  template <class Use>
-  void for_each_predicted(const Use& use) const {
-    for (std::size_t i = 0; i < result_.predicted.spans.size(); ++i) {
-      const Span& span = result_.predicted.spans[i];
-      if (span.kernel >= 0 && span.rank == result_.rank) use(span, result_.match.measured_of[i]);
-    }
   }
 
   bool reaches(const Span& span) const {
@@ -311,7 +322,7 @@ model::Result<TraceComparison> compare_trace(const Timeline& trace, const sim::I
   }
   result.rank_source = stated ? stated->source : fmt::format("the best match of {}", ranks.size());
   TraceComparer(measured, result).run(origin.whole_step);
-  TRY(check_same_run(measured, result));
+  TRY(check_same_run(measured, origin.whole_step, result));
   return result;
 }
 

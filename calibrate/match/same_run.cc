@@ -129,13 +129,13 @@ double unknown_share(const Timeline& measured, const StepMatch& match) {
   return match.all_s > 0 ? seconds / match.all_s : 0;
 }
 
-// Returns the share of the trace's GEMMs and attention that match.
-double predicted_share(const Timeline& measured, const StepMatch& match) {
+// Returns the share of these kernels' GEMMs and attention that match one of the other side.
+double matched_share(const std::vector<MatchItem>& items, const std::vector<std::int32_t>& of_span) {
   double found = 0, all = 0;
-  for (const MatchItem& item : match_items(measured, {})) {
+  for (const MatchItem& item : items) {
     if (!item.anchor()) continue;
     all += item.seconds;
-    found += match.predicted_of[static_cast<std::size_t>(item.span)] < 0 ? 0 : item.seconds;
+    found += of_span[static_cast<std::size_t>(item.span)] < 0 ? 0 : item.seconds;
   }
   return all > 0 ? found / all : 1;
 }
@@ -172,7 +172,7 @@ void undo_impossible(const Timeline& predicted, const Timeline& measured, const 
   }
 }
 
-model::Result<void> check_same_run(const Timeline& measured, TraceComparison& comparison) {
+model::Result<void> check_same_run(const Timeline& measured, bool whole_step, TraceComparison& comparison) {
   const Experts experts = experts_of(measured, comparison);
   if (experts.sent && !experts.planned)
     return another_run("tokens of the trace go to experts, and the model of the plan has none");
@@ -186,12 +186,13 @@ model::Result<void> check_same_run(const Timeline& measured, TraceComparison& co
   if (experts.expected && !experts.routed)
     return another_run("the model of the plan has experts, and no kernel of the trace routes tokens to any");
   constexpr double least = 0.6;  // a recomputation more or less leaves three quarters
-  if (comparison.covered < least)
+  const double ran = matched_share(match_items(comparison.predicted, comparison.rank), comparison.match.measured_of);
+  if (whole_step && ran < least)
     return another_run(
-        fmt::format("it has {:.0f} % of the GEMMs and attention that are predicted for what it spans, "
-                    "as of fewer layers or micro-batches",
-                    100 * comparison.covered));
-  const double predicted = predicted_share(measured, comparison.match);
+        fmt::format("it has {:.0f} % of the step's GEMMs and attention, as of fewer layers or "
+                    "micro-batches",
+                    100 * ran));
+  const double predicted = matched_share(match_items(measured, {}), comparison.match.predicted_of);
   if (predicted < least)
     return another_run(
         fmt::format("{:.0f} % of its GEMMs and attention are predicted, as of more layers or "

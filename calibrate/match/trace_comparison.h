@@ -106,8 +106,7 @@ struct TraceComparison {
   std::vector<UnmatchedKernels> unmatched;
   std::vector<TraceDifference> worst;  // the largest differences, ten at most
   double reached = 1;                  // share of the predicted kernel time that the trace spans
-  double covered = 1;  // share of the GEMMs and attention of this part that the trace has, of all for a whole step
-  std::vector<std::string> notes;  // what limits the comparison, as sentences
+  std::vector<std::string> notes;      // what limits the comparison, as sentences
 };
 
 // Predicts the step with all kernels of the trace's pipeline rank, or where that is unknown of every rank, of which the

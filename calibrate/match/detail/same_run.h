@@ -12,9 +12,9 @@ void undo_impossible(const model::Timeline& predicted, const model::Timeline& me
                      StepMatch& match);
 
 // Returns an error that states what differs where the trace is of another model, batch or layout: experts on one side
-// alone; GEMMs that mostly have other FLOPs than those that they match, where the trace has their shapes; many kernels
-// of the plan that the trace lacks in its middle, or of the trace that the plan lacks. Smaller differences of shapes
-// are a note. Needs the classes and `covered` of the comparison.
-model::Result<void> check_same_run(const model::Timeline& measured, TraceComparison& comparison);
+// alone; GEMMs that mostly have other FLOPs than those that they match, where the trace has their shapes; many GEMMs
+// and attentions that the plan lacks, or of a whole step that the trace lacks. Smaller differences of shapes are a
+// note. Needs the classes of the comparison.
+model::Result<void> check_same_run(const model::Timeline& measured, bool whole_step, TraceComparison& comparison);
 
 }  // namespace plumbline::calibrate
