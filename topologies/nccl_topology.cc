@@ -106,8 +106,11 @@ class Reader {
     // link_speed is "32.0 GT/s PCIe" per direction and unit of link_width; a transfer moves one bit.
     gpu.pci_bandwidth =
         std::strtod(pci.attribute("link_speed").value(), nullptr) * 1e9 / 8 * pci.attribute("link_width").as_double(0);
-    const std::string gcn = node.attribute("gcn").value();
-    gpu.architecture = gcn.empty() ? fmt::format("sm{:.0f}", number(node, "sm")) : "gfx" + gcn;
+    // "942", "gfx942" or "gfx942:sramecc+:xnack-", by the version of RCCL.
+    std::string_view gcn = node.attribute("gcn").value();
+    gcn = gcn.substr(0, gcn.find(':'));
+    if (gcn.starts_with("gfx")) gcn.remove_prefix(3);
+    gpu.architecture = gcn.empty() ? fmt::format("sm{:.0f}", number(node, "sm")) : fmt::format("gfx{}", gcn);
     for (const pugi::xml_node& child : node.children()) {
       const std::string_view name = child.name();
       if (name == "nvlink" || name == "xgmi") {
@@ -179,13 +182,22 @@ struct KnownGpu {
   std::string_view mark, device, profile;
 };
 constexpr std::array known_gpus = {
-    KnownGpu{"0x20b2", "a100-sxm", "a100-datasheet"},    KnownGpu{"0x2324", "h800-sxm", "h800"},
-    KnownGpu{"0x2329", "h20-sxm", "h20-datasheet"},      KnownGpu{"0x2330", "h100-sxm", "generic-datasheet"},
-    KnownGpu{"0x2335", "h200-sxm", "generic-datasheet"}, KnownGpu{"0x2901", "b200-sxm", "b200-datasheet"},
-    KnownGpu{"0x74a1", "mi300x", "mi300x-datasheet"},    KnownGpu{"0x74a5", "mi325x", "mi325x-datasheet"},
-    KnownGpu{"sm80", "a100-sxm", "a100-datasheet"},      KnownGpu{"sm90", "h100-sxm", "generic-datasheet"},
-    KnownGpu{"sm100", "b200-sxm", "b200-datasheet"},     KnownGpu{"sm103", "b300-sxm", "b300-datasheet"},
-    KnownGpu{"gfx942", "mi300x", "mi300x-datasheet"},    KnownGpu{"gfx950", "mi355x", "mi355x-datasheet"},
+    KnownGpu{"0x20b0", "a100-sxm-40gb", "a100-40gb"},
+    KnownGpu{"0x20b2", "a100-sxm", "a100"},
+    KnownGpu{"0x2324", "h800-sxm", "h800"},
+    KnownGpu{"0x2329", "h20-sxm", "h20"},
+    KnownGpu{"0x2330", "h100-sxm", "h100"},
+    KnownGpu{"0x2335", "h200-sxm", "h200"},
+    KnownGpu{"0x2901", "b200-sxm", "b200"},
+    KnownGpu{"0x74a1", "mi300x", "mi300x"},
+    KnownGpu{"0x74b5", "mi300x", "mi300x"},  // as virtual machines have it
+    KnownGpu{"0x74a5", "mi325x", "mi325x"},
+    KnownGpu{"sm80", "a100-sxm", "a100"},
+    KnownGpu{"sm90", "h100-sxm", "h100"},
+    KnownGpu{"sm100", "b200-sxm", "b200"},
+    KnownGpu{"sm103", "b300-sxm", "b300"},
+    KnownGpu{"gfx942", "mi300x", "mi300x"},
+    KnownGpu{"gfx950", "mi355x", "mi355x"},
 };
 
 Error fault(const std::string& path, int line, std::string message, std::string hint) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
@@ -61,16 +62,31 @@ TEST(NcclTopology, LinksToSwitches) {
 }
 
 TEST(NcclTopology, AMeshOfInfinityFabric) {
-  const std::string gcn = "sm=\"94\" gcn=\"942\"";
-  const auto mesh_gpu = [&](const std::string& own, const std::string& one, const std::string& two) {
-    return gpu(own, link(one, 1, "xgmi") + link(two, 1, "xgmi"), gcn, "0x74a1");
+  // The PCI devices are those of a host and of a virtual machine.
+  for (const auto& [name, device] :
+       {std::pair{"942", "0x74a1"}, std::pair{"gfx942", "0x74b5"}, std::pair{"gfx942:sramecc+:xnack-", "0x74b5"}}) {
+    const std::string gcn = "sm=\"304\" gcn=\"" + std::string(name) + "\"";
+    const auto mesh_gpu = [&](const std::string& own, const std::string& one, const std::string& two) {
+      return gpu(own, link(one, 1, "xgmi") + link(two, 1, "xgmi"), gcn, device);
+    };
+    const Topology topology =
+        loaded(dump(mesh_gpu("1", "2", "3") + mesh_gpu("2", "1", "3") + mesh_gpu("3", "1", "2")), 1);  // no NIC
+    EXPECT_EQ(topology.fabric.interconnect, Interconnect::mesh) << name;
+    EXPECT_DOUBLE_EQ(topology.fabric.peer_bandwidth(), 64e9) << name;
+    EXPECT_EQ(topology.fabric.layers, 0) << name;
+    EXPECT_EQ(topology.cluster.device.name, "mi300x") << name;
+  }
+}
+
+TEST(NcclTopology, AMeasuredProfileIsTheDefault) {
+  const TemporaryDirectory folder;
+  const auto profile = [&](const char* attributes, const char* device) {
+    const std::string xml = dump(gpu("1", link("switch", 12), attributes, device));
+    const auto imported = import_nccl_topology(folder.write("node.xml", xml).string());
+    return imported ? imported->toml : to_string(imported.error());
   };
-  const Topology topology =
-      loaded(dump(mesh_gpu("1", "2", "3") + mesh_gpu("2", "1", "3") + mesh_gpu("3", "1", "2")), 1);  // no NIC
-  EXPECT_EQ(topology.fabric.interconnect, Interconnect::mesh);
-  EXPECT_DOUBLE_EQ(topology.fabric.peer_bandwidth(), 64e9);
-  EXPECT_EQ(topology.fabric.layers, 0);
-  EXPECT_EQ(topology.cluster.device.name, "mi300x");
+  EXPECT_NE(profile("sm=\"80\"", "0x20b0").find("default_profile = \"a100-40gb\""), std::string::npos);
+  EXPECT_NE(profile("sm=\"90\"", "0x2330").find("default_profile = \"h100\""), std::string::npos);
 }
 
 TEST(NcclTopology, WithoutLinksOverPcie) {
