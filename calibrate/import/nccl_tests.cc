@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "calibrate/import/printed_lines.h"
+#include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/cost/collective_cost.h"
 
@@ -63,6 +65,34 @@ std::string format_of(std::string_view type) {
   return std::string(type);
 }
 
+// Returns bus over algorithm bandwidth of so many ranks (nccl-tests, doc/PERFORMANCE.md).
+double bus_factor(std::string_view collective, std::int64_t ranks) {
+  if (collective == "broadcast" || collective == "reduce" || collective == "send_recv") return 1;
+  const double others = 1 - 1 / static_cast<double>(ranks);
+  return collective == "all_reduce" ? 2 * others : others;
+}
+
+// Returns the ranks of which that is the factor, "8" or "another number of".
+std::string ranks_of_factor(std::string_view collective, double factor) {
+  const double others = collective == "all_reduce" ? factor / 2 : factor;
+  if (bus_factor(collective, 1) == 1 || !(others > 0 && others < 1)) return "another number of";
+  return fmt::format("{:.0f}", 1 / (1 - others));
+}
+
+// What a program prints before its rows: the GPUs of one communicator.
+struct Heading {
+  std::int64_t ranks = 0;
+  std::set<std::string, std::less<>> hosts;
+  std::string device;
+
+  // Returns the NVLink domains, in which a GB200 or GB300 NVL72 has 18 hosts: names of hosts do not show racks.
+  std::int64_t nodes() const {
+    constexpr std::int64_t rack = 72;
+    const bool in_rack = device.find("GB200") != std::string::npos || device.find("GB300") != std::string::npos;
+    return in_rack ? model::ceil_div(ranks, rack) : static_cast<std::int64_t>(hosts.size());
+  }
+};
+
 class Parser {
  public:
   explicit Parser(const std::string& path) : path_(path) { result_.path = path; }
@@ -73,6 +103,7 @@ class Parser {
     const Words words = words_of(text);
     if (words.empty()) return;
     if (words[0].starts_with('#')) return comment(text, words);
+    if (words[0] == "rccl-tests:") source_ = "rccl-tests";
     if (model::parse_number<std::int64_t>(words[0])) row(words);
   }
 
@@ -94,16 +125,25 @@ class Parser {
     if (words.size() < 2 || words[1] != "Rank") return;
     const auto on = std::ranges::find(words, "on");
     if (on == words.end() || on + 1 == words.end()) return;
-    if (words[2] == "0") {  // the heading of another program's output
-      ranks_ = 0;
-      hosts_.clear();
-      device_.clear();
-    }
-    ++ranks_;
-    hosts_.emplace(*(on + 1));
+    if (has_rows_) headings_.clear();
+    has_rows_ = false;
+    if (words[2] == "0" || headings_.empty()) headings_.emplace_back();
+    Heading& heading = headings_.back();
+    ++heading.ranks;
+    heading.hosts.emplace(*(on + 1));
     const std::size_t bracket = text.find(']');
     const Words device = words_of(bracket == std::string_view::npos ? "" : text.substr(bracket + 1));
-    if (device_.empty()) device_ = fmt::format("{}", fmt::join(device, " "));
+    if (heading.device.empty()) heading.device = fmt::format("{}", fmt::join(device, " "));
+  }
+
+  // Refuses programs that printed at the same time: no row shows whose it is.
+  void fail_with_jobs() {
+    std::vector<std::string> jobs;
+    for (const Heading& one : headings_)
+      jobs.push_back(fmt::format("{} rank{} on {}", one.ranks, one.ranks == 1 ? "" : "s", fmt::join(one.hosts, ", ")));
+    fail(fmt::format("{} jobs printed into one another: {}", jobs.size(), fmt::join(jobs, "; ")),
+         headings_.back().ranks == 1 ? "build nccl-tests with MPI=1, so that its processes are ranks of one job"
+                                     : "give each job a file of its own");
   }
 
   void row(const Words& words) {
@@ -112,8 +152,10 @@ class Parser {
                               "out of place and in place",
                               words.size()),
                   "");
-    if (ranks_ == 0 || device_.empty())
+    if (headings_.size() > 1) return fail_with_jobs();
+    if (headings_.empty() || headings_.back().device.empty())
       return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
+    has_rows_ = true;
     const std::int64_t bytes = *model::parse_number<std::int64_t>(words[0]);
     if (bytes == 0) return;
     const std::string collective = collective_.empty() ? collective_of_columns(words) : collective_;
@@ -136,7 +178,7 @@ class Parser {
     if (*root >= 0) return sums ? "" : "broadcast";
     if (!sums) return "";
     if (*bytes == *count * *element) return "all_reduce";
-    return *bytes == *count * *element * ranks_ ? "reduce_scatter" : "";
+    return *bytes == *count * *element * headings_.back().ranks ? "reduce_scatter" : "";
   }
 
   void add(const std::string& collective, const char* variant, std::int64_t bytes, const Words& words,
@@ -150,19 +192,30 @@ class Parser {
     if (std::abs(*rate - expected) > digits + share * expected)
       return fail(fmt::format("{}: algbw is {}, but size over time is {:.2f} GB/s", variant, *rate, expected),
                   "time is in microseconds, 1 GB is 10^9 bytes");
-    const auto [before, fresh] = lines_.try_emplace({collective, variant, bytes, ranks_, format_of(words[2])}, line_);
+    const Heading& heading = headings_.back();
+    const auto bus = model::parse_number<double>(words[first + 2]);
+    const double factor = bus_factor(collective, heading.ranks);
+    // Half a unit of the last digit of both.
+    if (bus && std::abs(*bus - *rate * factor) > digits * (1 + factor) / 2)
+      return fail(fmt::format("{}: bus over algorithm bandwidth, {:.3f}, is that of {} ranks, the heading has {}",
+                              variant, *bus / *rate, ranks_of_factor(collective, *bus / *rate), heading.ranks),
+                  "keep one 'Rank' line for each rank of the communicator (without NCCL_TESTS_SPLIT)");
+    const auto [before, fresh] =
+        lines_.try_emplace({collective, variant, bytes, heading.ranks, format_of(words[2])}, line_);
     if (!fresh)
       return fail(fmt::format("{} of {} bytes {} is on line {}, too", collective, bytes, variant, before->second),
                   "a file of measurements has each case once: import the output of one cycle of one program");
     Measurement m;
     m.source = source_;
-    m.device = device_;
+    m.device = heading.device;
     m.op = collective;
     m.format = format_of(words[2]);
     m.variant = variant;
-    m.shape = {{"bytes", bytes}, {"ranks", ranks_}, {"nodes", static_cast<std::int64_t>(hosts_.size())}};
+    m.shape = {{"bytes", bytes}, {"ranks", heading.ranks}, {"nodes", heading.nodes()}};
     m.time.p50 = *time * microsecond;
     m.note = "mean over the iterations";
+    if (static_cast<std::size_t>(heading.nodes()) != heading.hosts.size())
+      m.note += fmt::format(", {} hosts in NVLink domains of 72 GPUs", heading.hosts.size());
     result_.values.push_back(std::move(m));
   }
 
@@ -171,9 +224,9 @@ class Parser {
   }
 
   const std::string& path_;
-  std::string source_ = "nccl-tests", collective_, device_;
-  std::set<std::string, std::less<>> hosts_;
-  std::int64_t ranks_ = 0;
+  std::string source_ = "nccl-tests", collective_;
+  std::vector<Heading> headings_;  // since the last row
+  bool has_rows_ = false;          // of these headings
   // Of each case: collective, variant, bytes, ranks and type.
   std::map<std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::string>, int> lines_;
   Measurements result_;
@@ -185,8 +238,7 @@ class Parser {
 
 model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::string& path) {
   Parser parser(path);
-  int number = 0;
-  for (const std::string_view line : model::lines_of(text)) parser.line(line, ++number);
+  visit_printed_lines(text, [&](std::string_view line, int number, bool) { parser.line(line, number); });
   return std::move(parser).finish();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "calibrate/measurement/measurement_file.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -57,11 +58,74 @@ TEST(NcclTests, ACaseIsThereOnce) {
 // The second program runs on the first of the two GPUs alone.
 TEST(NcclTests, EachHeadingCountsItsOwnRanks) {
   const std::string one = "#  Rank  0 Group  0 Pid   7 on    host-1 device  0 [0x1b] NVIDIA H100 80GB HBM3\n";
-  const auto parsed = parse_table(heading + table_rows + one + table_rows);
+  const auto parsed = parse_table(heading + table_rows + one + "1048576 262144 float sum -1 50.00 20.97 0.00 0 40.00 " +
+                                  "26.21 0.00 0\n");
   ASSERT_TRUE(parsed) << to_string(parsed.error());
   ASSERT_EQ(parsed->values.size(), 4u);
   EXPECT_EQ(parsed->values[1].shape, (Shape{{"bytes", 1048576}, {"ranks", 2}, {"nodes", 2}}));
   EXPECT_EQ(parsed->values[2].shape, (Shape{{"bytes", 1048576}, {"ranks", 1}, {"nodes", 1}}));
+}
+
+// mpirun --tag-output, srun -l, pdsh, torchrun, a container's log, and colours.
+TEST(NcclTests, WhatLaunchersPutBeforeLinesIsLeftOut) {
+  const std::string plain = heading + table_rows + footer;
+  const auto expected = parse_table(plain);
+  for (const std::string prefix : {"[1,0]<stdout>:", " 0: ", "node-1: ", "[rank0]:", "2026-01-31T12:00:00.123456Z ",
+                                   "[2026-01-31 12:00:00,123] [INFO] ", "\x1b[32m"}) {
+    std::string decorated;
+    for (const std::string_view line : model::lines_of(plain)) decorated += prefix + std::string(line) + "\r\n";
+    const auto parsed = parse_table(decorated);
+    ASSERT_TRUE(parsed) << prefix << to_string(parsed.error());
+    EXPECT_EQ(to_csv(*parsed), to_csv(*expected)) << prefix;
+  }
+}
+
+TEST(NcclTests, JobsPrintedIntoOneAnotherAreRefused) {
+  EXPECT_EQ(error_of(heading + heading + table_rows + table_rows),
+            "all.txt:15: 2 jobs printed into one another: 2 ranks on host-1, host-2; 2 ranks on host-1, host-2 (give "
+            "each job a file of its own)");
+  std::string without_mpi;
+  for (const std::string host : {"a", "b", "c"})
+    without_mpi += "#  Rank  0 Group  0 Pid  7 on  " + host + " device  0 [0x1b] NVIDIA H100\n";
+  EXPECT_EQ(error_of(without_mpi + table_rows),
+            "all.txt:4: 3 jobs printed into one another: 1 rank on a; 1 rank on b; 1 rank on c (build nccl-tests with "
+            "MPI=1, so that its processes are ranks of one job)");
+}
+
+// Of 4 ranks, an all-reduce has 1.5 times the bus bandwidth, and an all-gather 0.75 times.
+TEST(NcclTests, RanksAreThoseOfTheBandwidths) {
+  EXPECT_NE(error_of(heading + "1048576 262144 float sum -1 50.00 20.97 31.46 0\n")
+                .find("all.txt:8: out_of_place: bus over algorithm bandwidth, 1.500, is that of 4 ranks, the heading "
+                      "has 2"),
+            std::string::npos);
+  EXPECT_NE(error_of(heading + "# Collective test starting: all_gather_perf\n" +
+                     "1048576 131072 float none -1 50.00 20.97 15.73 0\n")
+                .find("is that of 4 ranks, the heading has 2"),
+            std::string::npos);
+}
+
+// 72 GPUs of a rack are one NVLink domain, on however many hosts.
+TEST(NcclTests, HostsOfARackAreOneNode) {
+  std::string rack;
+  for (int rank = 0; rank < 8; ++rank)
+    rack += "#  Rank  " + std::to_string(rank) + " Group  0 Pid  7 on  tray-" + std::to_string(rank / 4) +
+            " device  0 [0x1b] NVIDIA GB200\n";
+  const auto parsed = parse_table(rack + "1048576 262144 float sum -1 50.00 20.97 36.70 0\n");
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  EXPECT_EQ(parsed->values[0].shape, (Shape{{"bytes", 1048576}, {"ranks", 8}, {"nodes", 1}}));
+  EXPECT_EQ(parsed->values[0].note, "mean over the iterations, 2 hosts in NVLink domains of 72 GPUs");
+}
+
+TEST(NcclTests, RcclIsReadAlike) {
+  const auto parsed =
+      parse_table("rccl-tests: Version develop:b0a3841\n# Using devices\n" +
+                  std::string("#   Rank  0 Pid  7 on  a device  0 [0000:0c:00.0] AMD Instinct MI300X\n") +
+                  "#   Rank  1 Pid  7 on  a device  1 [0000:22:00.0] AMD Instinct MI300X\n" +
+                  "1048576 262144 float sum -1 50.00 20.97 20.97 0 40.00 26.21 26.21 0\n");
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  EXPECT_EQ(parsed->values[0].source, "rccl-tests");
+  EXPECT_EQ(parsed->values[0].device, "AMD Instinct MI300X");
+  EXPECT_EQ(parsed->values[0].shape, (Shape{{"bytes", 1048576}, {"ranks", 2}, {"nodes", 1}}));
 }
 
 TEST(NcclTests, WhatIsWrittenIsReadAgain) {
@@ -82,9 +146,9 @@ TEST(NcclTests, TheCollectiveFollowsFromTheColumnsOrTheHeading) {
     const auto parsed = parse_table(heading + text);
     return parsed ? parsed->values[0].op : to_string(parsed.error());
   };
-  const std::string tail = "    50.00   20.97   20.97      0\n";
+  const std::string tail = "    50.00   20.97   10.49      0\n";  // of 2 ranks, bus bandwidth is half of it
   EXPECT_EQ(op("1048576 131072 float sum -1" + tail), "reduce_scatter");
-  EXPECT_EQ(op("1048576 262144 float none 0" + tail), "broadcast");
+  EXPECT_EQ(op("1048576 262144 float none 0 50.00 20.97 20.97 0\n"), "broadcast");
   const std::string gather = "1048576 131072 float none -1" + tail;
   EXPECT_NE(op(gather).find("the columns do not name the collective"), std::string::npos);
   EXPECT_EQ(op("# Collective test starting: all_gather_perf\n" + gather), "all_gather");
