@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/import/training_log.h"
 #include "calibrate/match/trace_comparison.h"
 #include "cli/answers.h"
 #include "cli/data.h"
@@ -20,6 +22,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
 #include "model/result/comparison.h"
 #include "reports/html/timeline_data.h"
 #include "reports/json/read_json.h"
@@ -44,13 +47,21 @@ struct CompareArguments {
   bool by_class = false, no_interval = false;
 };
 
-// The kinds of subjects: plans and stored results, whose steps are compared, and a trace of kernels, which is compared
-// with one plan. A new kind needs a value here, a test in kind_of, and a comparison below.
-enum class Kind { plan, result, trace };
+// The kinds of subjects: plans and stored results, whose steps are compared, and a trace of kernels or a training log,
+// which is compared with one plan. A new kind needs a value here, a test in kind_of, and a comparison below.
+enum class Kind { plan, result, trace, log };
+
+bool is_log(const std::string& subject) {
+  if (subject.ends_with(".log") || subject.ends_with(".out")) return true;
+  if (subject.ends_with(".toml")) return false;
+  const auto text = model::read_text_file(subject);
+  return text && calibrate::is_training_log(*text);
+}
 
 Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv") || is_profiler_trace(subject)) return Kind::trace;
   if (reports::is_result(subject)) return Kind::result;
+  if (is_log(subject)) return Kind::log;
   return !resolve(Shipped::plan, subject) && resolve(Shipped::published, subject) ? Kind::trace : Kind::plan;
 }
 
@@ -105,6 +116,26 @@ model::Result<void> compare_with_trace(const CompareArguments& arguments, const 
                                   {"--csv", [&] { return reports::trace_comparison_csv(output); }},
                                   {"--trace", {}, both},
                                   {"--html", [&] { return arguments.outputs.page(json()); }}});
+}
+
+// Holds the step of a log against the prediction, and answers as `simulate --measured`.
+model::Result<int> compare_with_log(const CompareArguments& arguments, const std::string& plan,
+                                    const std::string& log) {
+  const std::pair<const char*, bool> others[] = {
+      {"--cluster", !arguments.clusters.empty()},     {"--gpus", !arguments.gpus.empty()},
+      {"--baseline", arguments.baseline.has_value()}, {"--rank", arguments.rank.has_value()},
+      {"--classes", !arguments.classes.empty()},      {"--by-class", arguments.by_class},
+      {"--svg", arguments.outputs.given("--svg")},    {"--trace-ranks", !arguments.trace_ranks.empty()}};
+  for (const auto& [option, given] : others)
+    if (given) return model::wrong_input(option, "a training log is compared with one plan as it is", "leave it out");
+  const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
+  const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
+  const auto text = TRY(model::read_text_file(log));
+  StepRequest request{.fidelity = fidelity,
+                      .record = arguments.outputs.given("--trace") || arguments.outputs.given("--html"),
+                      .with_interval = !arguments.no_interval};
+  request.measured = TRY(calibrate::parse_training_log(text, log, inputs.plan));
+  return show_step(arguments.outputs, arguments.overrides, inputs, TRY(predict_step(inputs, request)));
 }
 
 // Timelines are needed for a trace or a page, and to compare overlapped pairs with measured ones.
@@ -166,21 +197,20 @@ model::Result<int> compare(const CompareArguments& arguments) {
   TRY(arguments.outputs.check());
   if (!arguments.trace_ranks.empty() && !arguments.outputs.given("--trace"))
     return model::wrong_input("--trace-ranks", "ranks are chosen for a trace", "give --trace FILE");
-  std::vector<std::string> plans, results, traces;
-  for (const std::string& subject : arguments.subjects) {
-    const Kind kind = kind_of(subject);
-    (kind == Kind::plan ? plans : kind == Kind::result ? results : traces).push_back(subject);
-  }
-  if (traces.empty()) return show_steps(arguments);
+  std::map<Kind, std::vector<std::string>> of;
+  for (const std::string& subject : arguments.subjects) of[kind_of(subject)].push_back(subject);
+  if (!of.contains(Kind::trace) && !of.contains(Kind::log)) return show_steps(arguments);
+  const Kind kind = of.contains(Kind::trace) ? Kind::trace : Kind::log;
+  const std::string& measured = of[kind].front();
+  if (of[Kind::plan].size() != 1 || arguments.subjects.size() != 2)
+    return model::wrong_input(measured, "a trace or log is compared with one plan and nothing else",
+                              "plumbline compare PLAN TRACE.json.gz, PLAN CHUNK.csv or PLAN train.log");
+  const std::string& plan = of[Kind::plan].front();
+  if (kind == Kind::log) return compare_with_log(arguments, plan, measured);
   if (!arguments.trace_ranks.empty())
-    return model::wrong_input("--trace-ranks", fmt::format("'{}' is of one rank", traces.front()),
+    return model::wrong_input("--trace-ranks", fmt::format("'{}' is of one rank", measured),
                               "leave it out: --rank gives it");
-  if (plans.size() == 1 && traces.size() == 1 && results.empty()) {
-    TRY(compare_with_trace(arguments, plans[0], traces[0]));
-    return 0;
-  }
-  return model::wrong_input(traces.front(), "a trace is compared with one plan and nothing else",
-                            "plumbline compare PLAN TRACE.json.gz, or PLAN CHUNK.csv");
+  return compare_with_trace(arguments, plan, measured).map([] { return 0; });
 }
 
 model::Result<int> run(const CompareArguments& arguments) {
@@ -204,13 +234,14 @@ model::Result<std::string> compare_kernel_trace(const sim::Inputs& inputs, const
 }
 
 void add_compare(CLI::App& root, int& exit_code) {
-  CLI::App* verb = root.add_subcommand("compare", "Compare plans, results and traces: why one is slower");
+  CLI::App* verb =
+      root.add_subcommand("compare", "Compare plans, results, traces and training logs: why one is slower");
   const auto arguments = std::make_shared<CompareArguments>();
   verb->add_option("A B", arguments->subjects,
                    "Plans (files or shipped names) and results of `simulate --json` or `run --json`, as many as you\n"
                    "like;\n"
                    "or one plan and a trace of the PyTorch profiler (.json, .json.gz), or what `import kineto` made\n"
-                   "of one (.csv)")
+                   "of one (.csv), or a training log of Megatron, NeMo, torchtitan or DeepSpeed (.log, .out, .txt)")
       ->required();
   verb->add_option("--cluster", arguments->clusters, "Clusters, separated by commas: one plan on each of them")
       ->delimiter(',')
@@ -258,14 +289,16 @@ void add_compare(CLI::App& root, int& exit_code) {
       "The kernels of a trace are matched with those of the predicted rank by class, order and shape, and compared by\n"
       "class, layer, phase and GEMM. Where the trace is one overlapped pair of chunks (DualPipe), the pair is "
       "compared;\n"
-      "expert rows are taken from its notes (rows=N).\n\n"
+      "expert rows are taken from its notes (rows=N).\n"
+      "A training log is held against the interval of its plan, as `simulate --measured` does.\n\n"
       "Examples:\n"
       "  plumbline compare old.toml new.toml last-week.json\n"
       "  plumbline compare deepseek-v3-2048xh800 --cluster h800-rail-fat-tree,h100-dgx --svg difference.svg\n"
       "  plumbline compare deepseek-v3-2048xh800 --gpus 1024,2048,4096 --against previous\n"
       "  plumbline compare host-dualpipe measured.json --profile here.toml --trace both.json.gz\n"
       "  plumbline compare deepseek-v3-2048xh800 h800_dualpipe_chunk --profile h800-public --waits predicted\n"
-      "  plumbline compare my-plan.toml trace.json.gz --rank 3 --json - --trace both.json.gz");
+      "  plumbline compare my-plan.toml trace.json.gz --rank 3 --json - --trace both.json.gz\n"
+      "  plumbline compare my-plan.toml train.log");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });
 }
 

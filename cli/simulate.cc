@@ -53,9 +53,9 @@ struct SimulateArguments {
 };
 
 // Returns published figures of an unchanged shipped example; a changed plan has none.
-std::vector<reports::Comparison> published(const SimulateArguments& arguments, const sim::Inputs& inputs,
+std::vector<reports::Comparison> published(const std::vector<std::string>& overrides, const sim::Inputs& inputs,
                                            const model::StepResult& result) {
-  if (!arguments.plan.overrides.empty()) return {};
+  if (!overrides.empty()) return {};
   const auto cases = shipped_cases();
   if (!cases) return {};
   return reports::comparisons(*cases, inputs.plan.file, result);
@@ -179,6 +179,19 @@ model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const Ste
   return simulation;
 }
 
+model::Result<int> show_step(const Outputs& outputs, const std::vector<std::string>& overrides,
+                             const sim::Inputs& inputs, const sim::Simulation& simulation) {
+  const auto comparisons = published(overrides, inputs, simulation.result);
+  TRY(write_files(outputs, inputs, simulation, comparisons));
+  if (!outputs.to_stdout())
+    fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
+  if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
+    fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
+    return infeasible_exit;
+  }
+  return 0;
+}
+
 namespace {
 
 // Returns the ranks whose timeline the outputs need: those that are chosen, else all.
@@ -209,16 +222,8 @@ model::Result<int> run(const SimulateArguments& arguments) {
       TRY(predict_step(inputs, {fidelity, record, changes, arguments.seeds, arguments.kernels, !arguments.no_interval,
                                 arguments.interval, measured, shown && !arguments.no_interval}));
   if (!simulation.sample.empty()) fmt::print(stderr, "note: the timeline has {}\n", simulation.sample);
-  const auto comparisons = published(arguments, inputs, simulation.result);
-  TRY(write_files(arguments.outputs, inputs, simulation, comparisons));
   if (arguments.record) TRY(record_prediction(*arguments.record, inputs, simulation.result, arguments.interval.seed));
-  if (!arguments.outputs.to_stdout())
-    fmt::print("{}", reports::summary(simulation.result, inputs.plan, comparisons, {.color = color()}));
-  if (model::fit_of(simulation.result.memory) == model::Fit::does_not_fit) {
-    fmt::print(stderr, "{}\n", model::infeasible_reason(simulation.result.memory));
-    return infeasible_exit;
-  }
-  return 0;
+  return show_step(arguments.outputs, arguments.plan.overrides, inputs, simulation);
 }
 
 }  // namespace

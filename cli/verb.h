@@ -7,9 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "model/base/error.h"
+
+namespace plumbline::sim {
+struct Inputs;      // sim/predict/inputs.h
+struct Simulation;  // sim/predict/simulate.h
+}  // namespace plumbline::sim
+
 namespace plumbline::cli {
 
-struct World;  // cli/world.h
+class Outputs;  // cli/outputs.h
+struct World;   // cli/world.h
 
 // The exit code where no plan fits or a plan cannot be laid out.
 inline constexpr int infeasible_exit = 2;
@@ -33,6 +41,11 @@ void add_report(CLI::App& root, int& exit_code);
 void add_playground(CLI::App& root, int& exit_code);
 // Verbs about the command itself (cli/manual): completion, man, help, version.
 void add_manual(CLI::App& root, int& exit_code);
+
+// Writes the outputs of a simulated step and prints it, as `simulate` does, and returns its exit code. A plan without
+// overrides is shown with what is published of it.
+model::Result<int> show_step(const Outputs& outputs, const std::vector<std::string>& overrides,
+                             const sim::Inputs& inputs, const sim::Simulation& simulation);
 
 // The arguments of every verb that takes a plan: the plan itself and changes to it.
 struct PlanArguments {

@@ -25,9 +25,26 @@ struct MeasuredCause {
   std::string remedy;    // what would show it, in words; may be empty
 };
 
+// What a figure of memory counts: all of the device, what the allocator reserved, or tensors.
+enum class MemoryCount : std::uint8_t { device, reserved, allocated };
+
 struct MeasuredMemory {
-  double peak_bytes = 0;   // of the fullest GPU
+  double peak_bytes = 0;   // of the fullest GPU, all of the device
   double share_below = 0;  // of the predicted peaks
+  MemoryCount counted = MemoryCount::device;
+  double added_bytes = 0;  // part of the peak that was not counted: as predicted
+};
+
+// How much of a training log a step is. Its lines may be means over several steps.
+struct MeasuredLog {
+  std::string format;                   // "Megatron-LM"
+  std::int64_t steps = 0;               // lines whose median is taken
+  std::int64_t warm_up = 0;             // lines before them, at least the first of several
+  std::int64_t pauses = 0;              // lines among them that took longer or shorter than the others
+  std::int64_t damaged = 0;             // lines that are cut, or have another inside
+  double low = 1, high = 1;             // P10 and P90 of the steps over their median
+  std::optional<double> tflops;         // of a GPU, as the log states it
+  std::optional<RateConvention> count;  // of these FLOPs, closest to the step's time
 };
 
 struct MeasuredStep {
@@ -39,6 +56,7 @@ struct MeasuredStep {
   std::vector<RateConvention> conventions;
   std::vector<MeasuredCause> causes;  // the largest first
   std::optional<MeasuredMemory> memory;
+  std::optional<MeasuredLog> log;  // that it was read from
 };
 
 }  // namespace plumbline::model

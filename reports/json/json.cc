@@ -123,6 +123,26 @@ std::string_view word_of(model::MeasuredVerdict verdict) {
   return words[static_cast<std::size_t>(verdict)];
 }
 
+std::string_view word_of(model::MemoryCount counted) {
+  static constexpr std::array<std::string_view, 3> words = {"device", "reserved", "allocated"};
+  return words[static_cast<std::size_t>(counted)];
+}
+
+Json log_of(const model::MeasuredStep& measured) {
+  if (!measured.log) return nullptr;
+  const model::MeasuredLog& log = *measured.log;
+  return {{"format", log.format},
+          {"steps", log.steps},
+          {"warm_up", log.warm_up},
+          {"pauses", log.pauses},
+          {"damaged", log.damaged},
+          {"p10_s", measured.time_s * log.low},
+          {"p90_s", measured.time_s * log.high},
+          {"tflops_per_gpu", value_of(log.tflops)},
+          {"convention", log.count ? Json(log.count->name) : Json(nullptr)},
+          {"convention_step_s", log.count ? Json(log.count->time_s) : Json(nullptr)}};
+}
+
 Json measured_of(const model::StepResult& result) {
   if (!result.measured) return nullptr;
   constexpr double hundred = 100;
@@ -139,7 +159,9 @@ Json measured_of(const model::StepResult& result) {
   if (measured.memory)
     memory = {{"peak_bytes", measured.memory->peak_bytes},
               {"percentile", measured.memory->share_below * hundred},
-              {"sentence", memory_verdict(*measured.memory)}};
+              {"sentence", memory_verdict(*measured.memory)},
+              {"counted", word_of(measured.memory->counted)},
+              {"added_bytes", measured.memory->added_bytes}};
   return {{"given", measured.given},
           {"step_s", measured.time_s},
           {"percentile", measured.share_below * hundred},
@@ -148,7 +170,8 @@ Json measured_of(const model::StepResult& result) {
           {"convention", conventions.empty() ? Json(nullptr) : conventions[0]["convention"]},
           {"conventions", conventions},
           {"causes", causes},
-          {"memory", memory}};
+          {"memory", memory},
+          {"log", log_of(measured)}};
 }
 
 Json assumed_of(const std::vector<model::AssumedKey>& assumed) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/architecture/metrics.h"
+#include "model/memory/memory.h"
 #include "model/plan/alternative.h"
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
@@ -65,8 +66,10 @@ model::Result<RateCounts> rate_counts(const Inputs& inputs) {
 }
 
 // Returns the step of a value without conventions.
-double stated_step(const StepTimes& step, const MeasuredValue& value) {
+double stated_step(const Inputs& inputs, const StepTimes& step, const MeasuredValue& value) {
   if (value.quantity == MeasuredQuantity::seconds) return value.value;
+  if (value.quantity == MeasuredQuantity::samples_per_s)
+    return static_cast<double>(inputs.plan.batch.global_batch_size) / value.value;
   const bool per_gpu = value.quantity == MeasuredQuantity::tokens_per_s_per_gpu;
   return step.time_s * (per_gpu ? step.tokens_per_s_per_gpu : step.tokens_per_s) / value.value;
 }
@@ -126,15 +129,27 @@ model::Result<void> add_otherwise(const Inputs& inputs, Causes& causes) {
   return {};
 }
 
-model::Result<model::MeasuredMemory> measured_memory(const model::StepResult& result, double peak_bytes) {
+// Returns what is on the fullest device as predicted, but not counted.
+double uncounted_bytes(const model::Memory& memory, model::MemoryCount counted) {
+  const model::RankMemory* rank = model::fullest_rank(memory);
+  if (rank == nullptr || counted == model::MemoryCount::device) return 0;
+  const double bytes = counted == model::MemoryCount::reserved ? rank->segments_bytes : rank->allocated_bytes;
+  return bytes > 0 ? std::max(0.0, rank->peak_bytes - bytes) : 0;
+}
+
+model::Result<model::MeasuredMemory> measured_memory(const model::StepResult& result, const Measurement& measurement) {
   const double capacity = result.memory.capacity_bytes;
+  const double added =
+      std::min(uncounted_bytes(result.memory, measurement.counted), std::max(0.0, capacity - *measurement.peak_bytes));
+  const double peak_bytes = *measurement.peak_bytes + added;
   constexpr double gigabyte = 1e9;
   if (peak_bytes > capacity * counted_memory)
     return model::wrong_input("--measured-memory",
                               fmt::format("{:.1f} GB are more than the {:.1f} GB of {}", peak_bytes / gigabyte,
                                           capacity / gigabyte, result.device),
                               "give the peak of one GPU, the fullest, as nvidia-smi states it");
-  return model::MeasuredMemory{peak_bytes, result.interval->peak_bytes.at_most(capacity).share_below(peak_bytes)};
+  return model::MeasuredMemory{peak_bytes, result.interval->peak_bytes.at_most(capacity).share_below(peak_bytes),
+                               measurement.counted, added};
 }
 
 }  // namespace
@@ -184,7 +199,7 @@ model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const mod
     measured.conventions = rate_conventions(result.step, value, TRY(rate_counts(inputs)), predicted.p50);
     measured.time_s = measured.conventions.front().time_s;
   } else {
-    measured.time_s = stated_step(result.step, value);
+    measured.time_s = stated_step(inputs, result.step, value);
   }
   measured.share_below = predicted.share_below(measured.time_s);
   measured.verdict = measured_verdict(measured.time_s, predicted, result.bound_s);
@@ -194,7 +209,12 @@ model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const mod
     TRY(add_otherwise(inputs, causes));
     measured.causes = std::move(causes).largest();
   }
-  if (measurement.peak_bytes) measured.memory = TRY(measured_memory(result, *measurement.peak_bytes));
+  if (measurement.peak_bytes) measured.memory = TRY(measured_memory(result, measurement));
+  measured.log = measurement.log;
+  if (measured.log && measured.log->tflops)
+    measured.log->count = rate_conventions(result.step, {"", MeasuredQuantity::tflops, *measured.log->tflops},
+                                           TRY(rate_counts(inputs)), measured.time_s)
+                              .front();
   return measured;
 }
 

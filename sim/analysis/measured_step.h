@@ -16,7 +16,7 @@
 namespace plumbline::sim {
 
 // tflops, mfu: per GPU, of FLOPs that were counted by a convention that the value does not state.
-enum class MeasuredQuantity : std::uint8_t { seconds, tokens_per_s, tokens_per_s_per_gpu, tflops, mfu };
+enum class MeasuredQuantity : std::uint8_t { seconds, tokens_per_s, tokens_per_s_per_gpu, samples_per_s, tflops, mfu };
 
 struct MeasuredValue {
   std::string given;  // "7800tok/s/GPU"
@@ -26,7 +26,9 @@ struct MeasuredValue {
 
 struct Measurement {
   MeasuredValue step;
-  std::optional<double> peak_bytes;  // of the fullest GPU, as nvidia-smi states it
+  std::optional<double> peak_bytes;                         // of the fullest GPU
+  model::MemoryCount counted = model::MemoryCount::device;  // by it, as by nvidia-smi
+  std::optional<model::MeasuredLog> log = {};               // that it was read from
 };
 
 // Reads a step ("2.1s", "1.2Mtok/s", "7800tok/s/GPU", "230TFLOP/s", "41%") and a peak of memory ("71GB"). Input errors

@@ -68,6 +68,7 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
       {"tok/s/GPU", 1, tokens_per_s_per_gpu},
       {"ktok/s/GPU", 1e3, tokens_per_s_per_gpu},
       {"tokens/s/GPU", 1, tokens_per_s_per_gpu},
+      {"samples/s", 1, samples_per_s},
       {"TFLOP/s", 1, tflops},
       {"TFLOP/s/GPU", 1, tflops},
       {"TFLOPS", 1, tflops},

@@ -24,6 +24,7 @@ const std::vector<Target>& targets() {
         {"kernel-trace", &read_kernel_trace, {inputs + "chunk-of-h100.csv"}},
         {"kineto", &read_kineto, {inputs + "kineto-trace.json", "tests/data/h100-pytorch-trace.json.gz"}},
         {"nccl-tests", &read_nccl_tests, {inputs + "nccl-tests.txt"}},
+        {"training-log", &read_training_log, {inputs + "train-megatron.log"}},
         {"megatron", &read_launch_script, {inputs + "megatron"}},
         {"result", &read_stored_result, {inputs + "host-dualpipe-measured.json"}},
         {"case", &read_validation_case, {"calibrate/cases"}},

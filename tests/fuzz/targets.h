@@ -65,6 +65,7 @@ void read_measurement_lines(std::string_view input);
 void read_kernel_trace(std::string_view input);
 void read_kineto(std::string_view input);
 void read_nccl_tests(std::string_view input);
+void read_training_log(std::string_view input);
 void read_launch_script(std::string_view input);
 std::vector<Target> configuration_targets();  // one for each format that plumbline imports
 void read_stored_result(std::string_view input);

@@ -32,6 +32,35 @@ std::string conventions_text(const MeasuredStep& measured, const model::Quantile
          table.to_string();
 }
 
+std::string counted_lines(std::int64_t lines, const char* what) {
+  return lines == 0 ? "" : fmt::format(", {} {}", lines, what);
+}
+
+// Returns how much of the log the step is, and which FLOPs its rate counts.
+std::string log_text(const model::MeasuredLog& log, double step_s) {
+  std::string text =
+      fmt::format("A log of {}: the median of {} line{} of steps, P10 to P90 {} to {}", log.format, log.steps,
+                  log.steps == 1 ? "" : "s", duration(step_s * log.low), duration(step_s * log.high));
+  const std::string left = counted_lines(log.warm_up, "of warm-up") + counted_lines(log.pauses, "of pauses") +
+                           counted_lines(log.damaged, "damaged");
+  text += left.empty() ? "." : fmt::format("; left out are{}.", left.substr(1));
+  if (!log.count) return paragraph(text);
+  constexpr double most = 0.05;  // by which counts of embeddings, routers and padding differ
+  const double off = log.count->time_s / step_s - 1;
+  return paragraph(fmt::format("{} Its {:.1f} TFLOP/s are {} ({:+.0f} %){}.", text, *log.tflops, log.count->name,
+                               off * hundred,
+                               std::abs(off) < most ? "" : " at best: look whether the log is of this plan's model"));
+}
+
+// Returns "60.0 GB", and what of it no program counted.
+std::string peak_text(const model::MeasuredMemory& memory) {
+  const std::string peak = gigabytes(memory.peak_bytes) + " GB";
+  if (memory.counted == model::MemoryCount::device) return peak;
+  return fmt::format(
+      "{} ({} {}, and {} around it as predicted)", peak, gigabytes(memory.peak_bytes - memory.added_bytes),
+      memory.counted == model::MemoryCount::reserved ? "reserved" : "allocated", gigabytes(memory.added_bytes));
+}
+
 std::string causes_text(const MeasuredStep& measured, const model::Quantiles& predicted) {
   if (measured.causes.empty()) return "";
   const bool slower = measured.time_s > predicted.p50;
@@ -82,10 +111,11 @@ std::string measured_section(const model::StepResult& result) {
   const model::Quantiles& predicted = result.interval->time_s;
   std::string out = paragraph(fmt::format("{} is a step of {}. {}", measured.given, duration(measured.time_s),
                                           verdict_sentence(measured, result.bound_s.value_or(0))));
+  if (measured.log) out += log_text(*measured.log, measured.time_s);
   out += conventions_text(measured, predicted) + causes_text(measured, predicted);
   if (measured.memory)
-    out += paragraph(fmt::format("Memory: {} GB where {} are predicted, {} to {} as clusters run it. {}",
-                                 gigabytes(measured.memory->peak_bytes), gigabytes(result.memory.peak_bytes),
+    out += paragraph(fmt::format("Memory: {} where {} are predicted, {} to {} as clusters run it. {}",
+                                 peak_text(*measured.memory), gigabytes(result.memory.peak_bytes),
                                  gigabytes(result.interval->peak_bytes.p10), gigabytes(result.interval->peak_bytes.p90),
                                  memory_verdict(*measured.memory)));
   return out;

@@ -1,8 +1,9 @@
-// What is measured: records, kernel traces, traces of the PyTorch profiler, output of nccl-tests.
+// What is measured: records, kernel traces, traces of the PyTorch profiler, output of nccl-tests, training logs.
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
 #include "calibrate/import/nccl_tests.h"
+#include "calibrate/import/training_log.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "tests/fuzz/targets.h"
 #include "topologies/device.h"
@@ -41,6 +42,14 @@ void read_measurement_lines(std::string_view input) {
 }
 
 void read_nccl_tests(std::string_view input) { round_trip(calibrate::parse_nccl_tests(input, "nccl-tests.txt")); }
+
+void read_training_log(std::string_view input) {
+  model::Plan plan;
+  plan.cluster.gpus = 64;
+  plan.batch.global_batch_size = 512;
+  plan.batch.sequence_length = 8192;
+  require_words(calibrate::parse_training_log(input, "train.log", plan));
+}
 
 void read_kernel_trace(std::string_view input) {
   const auto timeline = calibrate::parse_chunk(input, "chunk.csv", shipped_classes());

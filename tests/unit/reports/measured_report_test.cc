@@ -63,5 +63,36 @@ TEST(MeasuredReport, IsASectionOfTheSummary) {
   EXPECT_NE(measured_section(result).find("no single cause"), std::string::npos);
 }
 
+// The step is 22 s, and the rate of its log means 22.44 s, or twice that.
+TEST(MeasuredReport, ALogIsDescribed) {
+  model::StepResult result = support::example_result();
+  result.interval = support::example_interval();
+  result.measured = {.given = "train.log",
+                     .time_s = 22,
+                     .share_below = 0.67,
+                     .memory = model::MeasuredMemory{60e9, 0.8, model::MemoryCount::reserved, 3e9},
+                     .log = model::MeasuredLog{.format = "Megatron-LM",
+                                               .steps = 97,
+                                               .warm_up = 1,
+                                               .pauses = 2,
+                                               .low = 0.95,
+                                               .high = 1.05,
+                                               .tflops = 400,
+                                               .count = model::RateConvention{"model FLOPs, full attention", 22.44}}};
+  const auto text = [&] {
+    std::string one_line = measured_section(result);
+    for (std::size_t at = 0; (at = one_line.find("\n  ", at)) != std::string::npos;) one_line.replace(at, 3, " ");
+    return one_line;
+  };
+  EXPECT_NE(
+      text().find("A log of Megatron-LM: the median of 97 lines of steps, P10 to P90 20.90 s to 23.10 s; left out "
+                  "are 1 of warm-up, 2 of pauses. Its 400.0 TFLOP/s are model FLOPs, full attention (+2 %)."),
+      std::string::npos)
+      << text();
+  EXPECT_NE(text().find("Memory: 60.0 GB (57.0 reserved, and 3.0 around it as predicted) where"), std::string::npos);
+  result.measured->log->count->time_s = 44;
+  EXPECT_NE(text().find("(+100 %) at best: look whether the log is of this plan's model."), std::string::npos);
+}
+
 }  // namespace
 }  // namespace plumbline::reports

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/architecture/metrics.h"
+#include "model/memory/memory.h"
 #include "model/program/plan_context.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/simulate.h"
@@ -29,7 +30,8 @@ TEST(MeasuredValue, IsReadWithItsUnit) {
        {Reading{"2.1s", seconds, 2.1}, Reading{"2100ms", seconds, 2.1}, Reading{"1.5 min", seconds, 90},
         Reading{"1.2Mtok/s", tokens_per_s, 1.2e6}, Reading{"7800tok/s/GPU", tokens_per_s_per_gpu, 7800},
         Reading{"7.8ktok/s/GPU", tokens_per_s_per_gpu, 7800}, Reading{"230TFLOP/s", tflops, 230},
-        Reading{"230TFLOP/s/GPU", tflops, 230}, Reading{"41%", mfu, 0.41}, Reading{"100%", mfu, 1}}) {
+        Reading{"61.25samples/s", samples_per_s, 61.25}, Reading{"230TFLOP/s/GPU", tflops, 230},
+        Reading{"41%", mfu, 0.41}, Reading{"100%", mfu, 1}}) {
     const auto read = parse_measurement(text);
     ASSERT_TRUE(read) << text;
     EXPECT_EQ(read->step.given, text);
@@ -149,6 +151,8 @@ TEST(MeasuredStep, TokensAreThoseOfTheStep) {
   const model::StepTimes& step = predicted.result.step;
   const auto all = measured(predicted, {{"", tokens_per_s, step.tokens_per_s}, {}});
   const auto one = measured(predicted, {{"", tokens_per_s_per_gpu, step.tokens_per_s_per_gpu}, {}});
+  const double samples = static_cast<double>(predicted.inputs.plan.batch.global_batch_size);
+  EXPECT_NEAR(measured(predicted, {{"", samples_per_s, samples / step.time_s}, {}})->time_s, step.time_s, 1e-9);
   EXPECT_NEAR(all->time_s, step.time_s, 1e-9);
   EXPECT_NEAR(one->time_s, step.time_s, 1e-9);
 }
@@ -189,6 +193,32 @@ TEST(MeasuredStep, MemoryIsHeldAgainstThePeak) {
   const auto refused = measured(predicted, {{"", seconds, 6}, 710e9});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().key, "--measured-memory");
+}
+
+// An allocator's figures lack what is around it, which is predicted; nothing fits above the capacity.
+TEST(MeasuredStep, WhatACounterOfMemoryLacksIsAdded) {
+  const Predicted predicted = predicted_llama();
+  const model::RankMemory& fullest = *model::fullest_rank(predicted.result.memory);
+  const auto peak = [&](double bytes, model::MemoryCount counted) {
+    return measured(predicted, {{"", seconds, 6}, bytes, counted})->memory.value();
+  };
+  EXPECT_DOUBLE_EQ(peak(fullest.segments_bytes, model::MemoryCount::reserved).peak_bytes, fullest.peak_bytes);
+  EXPECT_DOUBLE_EQ(peak(fullest.allocated_bytes, model::MemoryCount::allocated).peak_bytes, fullest.peak_bytes);
+  EXPECT_DOUBLE_EQ(peak(fullest.peak_bytes, model::MemoryCount::device).added_bytes, 0);
+  const double capacity = predicted.result.memory.capacity_bytes;
+  EXPECT_DOUBLE_EQ(peak(capacity - 1, model::MemoryCount::reserved).peak_bytes, capacity);
+}
+
+// The log's own rate counts what comes closest to its step: that of the causal rate here.
+TEST(MeasuredStep, TheRateOfALogIsExplainedByItsTime) {
+  const Predicted predicted = predicted_llama();
+  const model::StepTimes& step = predicted.result.step;
+  const model::MeasuredLog log{.format = "Megatron-LM", .steps = 9, .tflops = step.model_tflops_per_gpu_causal};
+  const auto found = measured(predicted, {{"train.log", seconds, step.time_s}, {}, model::MemoryCount::device, log});
+  ASSERT_TRUE(found->log && found->log->count);
+  EXPECT_EQ(found->log->count->name, "model FLOPs, causal attention");
+  EXPECT_DOUBLE_EQ(found->log->count->time_s, step.time_s);
+  EXPECT_TRUE(found->conventions.empty());  // a time has none
 }
 
 TEST(MeasuredStep, NeedsAnInterval) {
