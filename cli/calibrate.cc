@@ -21,6 +21,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/data.h"
+#include "cli/detail/foreign_file.h"
 #include "cli/detail/kernel_trace.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
@@ -69,6 +70,7 @@ Result<calibrate::Measurements> load_any(const std::string& path, const std::vec
   if (path.ends_with(".json") || path.ends_with(".json.gz")) return not_measurements(path, text);
   if (!table && text.find("# ") != std::string::npos && text.find("algbw") != std::string::npos)
     return calibrate::parse_nccl_tests(text, path);
+  if (!table) TRY(refuse_foreign(path, "file of measurements"));
   return calibrate::parse_measurements(text, path, devices);
 }
 

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -62,7 +64,9 @@ Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv") || is_profiler_trace(subject)) return Kind::trace;
   if (reports::is_result(subject)) return Kind::result;
   if (is_log(subject)) return Kind::log;
-  return !resolve(Shipped::plan, subject) && resolve(Shipped::published, subject) ? Kind::trace : Kind::plan;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(subject, ignored) || resolve(Shipped::plan, subject)) return Kind::plan;
+  return resolve(Shipped::published, subject) ? Kind::trace : Kind::plan;
 }
 
 model::Result<calibrate::Waits> waits_of(const std::string& word) {

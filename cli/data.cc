@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "cli/detail/foreign_file.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -93,9 +94,11 @@ std::string source_revision() {
 
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in) {
   const fs::path adjacent = fs::path(named_in).parent_path() / path_or_name;
-  if (!named_in.empty() && is_file(adjacent)) return adjacent.lexically_normal().string();
-  if (is_file(path_or_name)) return path_or_name;
-  return find_shipped(kind, path_or_name);
+  const bool next_to_it = !named_in.empty() && is_file(adjacent);
+  if (!next_to_it && !is_file(path_or_name)) return find_shipped(kind, path_or_name);
+  std::string path = next_to_it ? adjacent.lexically_normal().string() : path_or_name;
+  if (collection_of(kind).extension == ".toml") TRY(refuse_foreign(path, collection_of(kind).what));
+  return path;
 }
 
 model::Result<std::string> whole_name(const std::string& text, std::initializer_list<Shipped> kinds) {

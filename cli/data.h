@@ -43,7 +43,7 @@ enum class Shipped {
 
 // Returns the path of an existing file, or of a shipped one by its name with or without extension. When another file
 // (`named_in`) names it, that file's folder is searched first. A miss is an input error with the nearest shipped name
-// and the list of them.
+// and the list of them, and so is a file of another program, with the command that reads it.
 model::Result<std::string> resolve(Shipped kind, const std::string& path_or_name, const std::string& named_in = "");
 
 // Returns the name of the only shipped file of these kinds whose name begins with the text; else the text, which may be

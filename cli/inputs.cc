@@ -71,8 +71,8 @@ Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std
   const bool config = wanted.ends_with(".json");
   if (is_given_file(wanted) && config)
     return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus);
-  if (is_given_file(wanted)) return sim::recipe_of_plan(wanted);
-  if (const auto plan = resolve(Shipped::plan, wanted); plan && !config) return sim::recipe_of_plan(*plan);
+  const auto plan = resolve(Shipped::plan, wanted);
+  if (is_given_file(wanted) || (plan && !config)) return plan.and_then(sim::recipe_of_plan);
   if (auto recipe = from_model(wanted, gpus)) return std::move(*recipe);
   return unknown(wanted);
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "calibrate/measurement/measurement_file.h"
@@ -217,7 +218,28 @@ model::Result<Shown> show_coverage(const ShowArguments& arguments) {
   return Shown{reports::coverage_text(step), reports::coverage_csv(step)};
 }
 
+// The kinds of which the shipped names are listed where none is given.
+constexpr std::pair<std::string_view, Shipped> listed_kinds[] = {{"model", Shipped::model},
+                                                                 {"topology", Shipped::topology},
+                                                                 {"profile", Shipped::profile},
+                                                                 {"reliability", Shipped::reliability}};
+
+// Returns whether nothing but the kind is given, and so its names are listed.
+bool lists_names(const ShowArguments& arguments) {
+  return arguments.name.empty() && arguments.svg.empty() && arguments.gpus == 0 && !arguments.shapes &&
+         !arguments.collectives.wanted &&
+         std::ranges::find(listed_kinds, arguments.kind, &std::pair<std::string_view, Shipped>::first) !=
+             std::end(listed_kinds);
+}
+
+model::Result<Shown> show_names(std::string_view kind) {
+  const auto found = std::ranges::find(listed_kinds, kind, &std::pair<std::string_view, Shipped>::first);
+  const auto names = TRY(shipped_names(found->second));
+  return Shown{fmt::format("{}\n", fmt::join(names, "\n")), fmt::format("name\n{}\n", fmt::join(names, "\n"))};
+}
+
 model::Result<Shown> show(const ShowArguments& arguments) {
+  if (lists_names(arguments)) return show_names(arguments.kind);
   if (arguments.kind == "model") return show_model(arguments);
   if (arguments.collectives.wanted) return show_collectives(arguments);
   if (arguments.kind == "topology") return show_topology(arguments);
@@ -249,7 +271,7 @@ model::Result<void> check(const ShowArguments& arguments) {
     return only_for(option, "show topology --collectives");
   if (arguments.shapes && arguments.kind != "model") return only_for("--shapes", "show model");
   if (arguments.markdown && arguments.kind != "key") return only_for("--markdown", "show key");
-  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key")
+  if (arguments.name.empty() && arguments.kind != "stack" && arguments.kind != "key" && !lists_names(arguments))
     return model::wrong_input("NAME", "is required");
   if (!arguments.csv.empty() && arguments.shapes)
     return model::wrong_input("--csv", "the shapes are a file of cases", "leave it out");
@@ -297,10 +319,10 @@ void add_show(CLI::App& root, int& exit_code) {
   verb->add_option("KIND", arguments->kind,
                    "model | topology | profile | stack | reliability | measurements | routing | coverage | key")
       ->required();
-  verb->add_option(
-      "NAME", arguments->name,
-      "A shipped name or a file; of stacks, nothing lists those that are shipped; of keys, a key, a section, "
-      "a constant of profiles, or nothing for all keys");
+  verb->add_option("NAME", arguments->name,
+                   "A shipped name or a file; of models, topologies, profiles, stacks and rates of failures, nothing "
+                   "lists those that "
+                   "are shipped; of keys, a key, a section, a constant of profiles, or nothing for all keys");
   verb->add_option("--sequence-length", arguments->sequence_length,
                    "Tokens of a sequence, for a model's FLOPs per token")
       ->check(CLI::PositiveNumber)
@@ -336,6 +358,7 @@ void add_show(CLI::App& root, int& exit_code) {
       "  plumbline show routing deepseek-v3-2048xh800 --set routing.skew=0.2 --set routing.imbalance=0 \\\n"
       "    --set routing.balancing=bias\n"
       "  plumbline show coverage deepseek-v3-2048xh800 --cases missing.cases\n"
+      "  plumbline show profile\n"
       "  plumbline show profile h800\n"
       "  plumbline show stack megatron-core-2025\n"
       "  plumbline show reliability h100-llama3\n"

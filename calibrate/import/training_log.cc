@@ -259,8 +259,12 @@ class LogReader {
 }  // namespace
 
 bool is_training_log(std::string_view text) {
-  return std::ranges::any_of(model::lines_of(text),
-                             [](std::string_view line) { return log_format_of(line) != nullptr; });
+  bool found = false;
+  visit_printed_lines(text, [&](std::string_view line, int, bool) {
+    const LogFormat* format = found ? nullptr : log_format_of(line);
+    found = found || (format != nullptr && number_after(line, format->value));
+  });
+  return found;
 }
 
 model::Result<sim::Measurement> parse_training_log(std::string_view text, const std::string& path,

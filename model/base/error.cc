@@ -38,6 +38,28 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+// Whether the whole begins or ends with the part as a word: "h100-sxm" with "h100", "cluster.gpus" with "gpus".
+bool is_word_of(std::string_view part, std::string_view whole) {
+  constexpr std::string_view between = "-._";
+  if (part.empty() || part.size() >= whole.size()) return false;
+  const auto is_between = [&](char c) { return between.find(c) != std::string_view::npos; };
+  return (whole.starts_with(part) && is_between(whole[part.size()])) ||
+         (whole.ends_with(part) && is_between(whole[whole.size() - part.size() - 1]));
+}
+
+// Returns the candidate of which the name is a word, or the other way round, that is closest in length; "" if none is.
+std::string nearest_by_word(std::string_view name, const std::vector<std::string>& candidates) {
+  std::string best;
+  const auto longer_by = [&](std::string_view candidate) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    return longer - shorter;
+  };
+  for (const std::string& candidate : candidates)
+    if (is_word_of(name, lower(candidate)) || is_word_of(lower(candidate), name))
+      if (best.empty() || longer_by(candidate) < longer_by(best)) best = candidate;
+  return best;
+}
+
 }  // namespace
 
 Failure wrong_input(std::string key, std::string message, std::string hint) {
@@ -84,7 +106,8 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,
                          std::string_view otherwise) {
-  const std::string nearest = nearest_name(name, candidates);
+  std::string nearest = nearest_name(name, candidates);
+  if (nearest.empty()) nearest = nearest_by_word(lower(name), candidates);
   return nearest.empty() ? std::string(otherwise) : "did you mean '" + nearest + "'?";
 }
 

@@ -57,7 +57,8 @@ std::string to_string(const Error& error);
 // Returns the candidate with the smallest edit distance, or "" when none is close (within a third of the name).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
-// Return hints about an unknown name. did_you_mean: "did you mean 'x'?", or `otherwise` where none is near.
+// Return hints about an unknown name. did_you_mean: "did you mean 'x'?" of nearest_name(), or of the candidate of which
+// the name is the first or last word ("h100" of "h100-sxm"), or `otherwise` where none is near.
 // did_you_mean_before: "did you mean 'x'? " (empty where none is near) before `rest`. known_names: that before the list
 // of candidates, "did you mean 'x'? known: x, y".
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates,

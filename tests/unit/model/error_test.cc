@@ -28,6 +28,15 @@ TEST(NearestName, FindsTypingErrorsOnly) {
   EXPECT_EQ(nearest_name("", names), "");
 }
 
+TEST(DidYouMean, TakesAWordOfANameToo) {
+  const std::vector<std::string> names = {"h100-sxm-96gb", "h100-sxm", "gb200-nvl72", "mi300x"};
+  EXPECT_EQ(did_you_mean("H100", names), "did you mean 'h100-sxm'?");
+  EXPECT_EQ(did_you_mean("nvl72", names), "did you mean 'gb200-nvl72'?");
+  EXPECT_EQ(did_you_mean("mi300x-datasheet", names), "did you mean 'mi300x'?");
+  EXPECT_EQ(did_you_mean("h10", names), "");
+  EXPECT_EQ(did_you_mean("", names), "");
+}
+
 TEST(DataType, CountsTheScales) {
   // One FP32 scale per 128 elements of an activation, per 128 x 128 of a weight.
   EXPECT_DOUBLE_EQ(bytes_per_element(DataType::fp8_tile), 1 + 4.0 / 128);

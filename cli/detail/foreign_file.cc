@@ -1,0 +1,51 @@
+#include "cli/detail/foreign_file.h"
+
+#include <fmt/format.h>
+
+#include "calibrate/import/training_log.h"
+#include "model/base/text_file.h"
+
+namespace plumbline::cli {
+namespace {
+
+// What two parts of a text show it to be, and the command that reads the file {0}.
+struct Sign {
+  std::string_view begin;  // of the text
+  std::string_view one, other;
+  std::string_view what, command;
+};
+constexpr Sign signs[] = {
+    {"\x1f\x8b", "", "", "a compressed trace", "plumbline compare PLAN {0}"},
+    {"", "\"traceEvents\"", "", "a trace", "plumbline compare PLAN {0}"},
+    {"<", "<system", "<cpu", "a topology dump of NCCL", "plumbline import nccl-topology {0} -o cluster.toml"},
+    {"", "algbw", "busbw", "output of nccl-tests", "plumbline import nccl-tests {0} -o measurements.csv"},
+    {"{", "\"zero_optimization\"", "", "a configuration of DeepSpeed",
+     "plumbline import deepspeed {0} --gpus N --model NAME -o plan.toml"},
+    {"{", "\"model_type\"", "", "a model", "plumbline plan {0} --gpus N --cluster NAME, or import hf {0}"},
+    {"", "distributed_type:", "compute_environment:", "a configuration of accelerate",
+     "plumbline import accelerate {0} -o plan.toml"},
+    {"", "trainer:", "model:", "a recipe of NeMo", "plumbline import nemo {0} -o plan.toml"},
+    {"", "[activation_checkpoint]", "[training]", "a configuration of torchtitan",
+     "plumbline import torchtitan {0} -o plan.toml"},
+    {"#!", "--", "", "a launch script", "plumbline import megatron {0} -o plan.toml"},
+};
+
+}  // namespace
+
+model::Result<void> refuse_foreign(const std::string& path, std::string_view what) {
+  const auto text = model::read_text_file(path);
+  if (!text) return {};
+  const auto refused = [&](std::string_view found, std::string_view command) {
+    return model::wrong_input_at(path, 0, "", fmt::format("is {}, not a {}", found, what),
+                                 fmt::format(fmt::runtime(command), path));
+  };
+  const bool table = path.ends_with(".toml");  // whose comments may quote anything
+  if (!table && calibrate::is_training_log(*text)) return refused("a training log", "plumbline compare PLAN {0}");
+  for (const Sign& sign : signs)
+    if (table == sign.one.starts_with('[') && text->starts_with(sign.begin) &&
+        text->find(sign.one) != std::string::npos && text->find(sign.other) != std::string::npos)
+      return refused(sign.what, sign.command);
+  return {};
+}
+
+}  // namespace plumbline::cli

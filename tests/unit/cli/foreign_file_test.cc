@@ -1,0 +1,66 @@
+#include "cli/detail/foreign_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/temporary_directory.h"
+
+namespace plumbline::cli {
+namespace {
+
+struct Foreign {
+  const char *name, *text, *what, *command;
+};
+
+TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
+  const tests::TemporaryDirectory folder;
+  for (const Foreign& one : {
+           Foreign{"train.log", " iteration 1/ 9 | elapsed time per iteration (ms): 2000.0 | lm loss: 1.0 |\n",
+                   "a training log", "plumbline compare PLAN {}"},
+           Foreign{"nemo.txt", "trainer: {}\nmodel: {}\nglobal_step: 4 | train_step_timing in s: 7.1 |\n",
+                   "a training log", "plumbline compare PLAN {}"},
+           Foreign{"all.txt", "#       size  time   algbw   busbw #wrong\n", "output of nccl-tests",
+                   "plumbline import nccl-tests {} -o measurements.csv"},
+           Foreign{"node.xml", "<system version=\"2\">\n<cpu numaid=\"0\"/></system>\n", "a topology dump of NCCL",
+                   "plumbline import nccl-topology {} -o cluster.toml"},
+           Foreign{"trace.json", "{\"schemaVersion\": 1, \"traceEvents\": []}", "a trace", "plumbline compare PLAN {}"},
+           Foreign{"launch.sh", "#!/bin/bash\ntorchrun pretrain_gpt.py --seq-length 4096\n", "a launch script",
+                   "plumbline import megatron {} -o plan.toml"},
+           Foreign{"ds.json", "{\"zero_optimization\": {\"stage\": 2}}", "a configuration of DeepSpeed",
+                   "plumbline import deepspeed {} --gpus N --model NAME -o plan.toml"},
+           Foreign{"config.json", "{\"model_type\": \"llama\"}", "a model",
+                   "plumbline plan {0} --gpus N --cluster NAME, or import hf {0}"},
+           Foreign{"fsdp.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n",
+                   "a configuration of accelerate", "plumbline import accelerate {} -o plan.toml"},
+           Foreign{"recipe.yaml", "trainer:\n  num_nodes: 8\nmodel:\n  config: {}\n", "a recipe of NeMo",
+                   "plumbline import nemo {} -o plan.toml"},
+           Foreign{"train.toml", "[training]\nseq_len = 8192\n[activation_checkpoint]\nmode = \"full\"\n",
+                   "a configuration of torchtitan", "plumbline import torchtitan {} -o plan.toml"},
+       }) {
+    const std::string path = folder.write(one.name, one.text).string();
+    const auto done = refuse_foreign(path, "plan");
+    ASSERT_FALSE(done) << one.name;
+    EXPECT_EQ(done.error().file, path);
+    EXPECT_EQ(done.error().message, std::string("is ") + one.what + ", not a plan");
+    std::string command = one.command;
+    for (const std::string_view place : {"{}", "{0}"})
+      for (std::size_t at = 0; (at = command.find(place)) != std::string::npos;)
+        command.replace(at, place.size(), path);
+    EXPECT_EQ(done.error().hint, command);
+  }
+}
+
+TEST(ForeignFile, OtherFilesAreLeftToTheirReader) {
+  const tests::TemporaryDirectory folder;
+  const auto left = [&](const char* name, const char* text) {
+    return refuse_foreign(folder.write(name, text).string(), "plan").has_value();
+  };
+  EXPECT_TRUE(left("plan.toml", "# elapsed time per iteration (ms): 2000.0 |, algbw busbw\n[training]\n"));
+  EXPECT_TRUE(left("plan", "[cluster]\ngpus = 8\n"));
+  EXPECT_TRUE(left("run.txt", "grep \"elapsed time per iteration (ms)\" train.log\n"));
+  EXPECT_TRUE(refuse_foreign((folder.path() / "nowhere").string(), "plan"));
+}
+
+}  // namespace
+}  // namespace plumbline::cli
