@@ -156,11 +156,13 @@ class LogReader {
     std::set<double> numbers;  // of steps: a progress bar repeats them, and so do ranks
   };
 
-  void differ(const char* key, double logged, std::int64_t planned) {
-    if (logged == static_cast<double>(planned) || error_) return;
-    error_ = model::wrong_input_at(path_, line_, key, fmt::format("{:g} in the log, {} in the plan", logged, planned),
-                                   fmt::format("hold it against the plan that ran: --set {}={:g}", key, logged))
-                 .value();
+  model::Failure difference(int line, const char* key, double logged, std::int64_t planned) const {
+    return model::wrong_input_at(path_, line, key, fmt::format("{:.0f} in the log, {} in the plan", logged, planned),
+                                 fmt::format("hold it against the plan that ran: --set {}={:.0f}", key, logged));
+  }
+
+  void check(const char* key, double logged, std::int64_t planned) {
+    if (logged != static_cast<double>(planned) && !error_) error_ = difference(line_, key, logged, planned).value();
   }
 
   // Compares what programs print of their configuration with the plan.
@@ -171,12 +173,12 @@ class LogReader {
                                                std::tuple{"train_batch_size", "batch.global_batch_size", batch},
                                                std::tuple{"seq_length", "batch.sequence_length", length}})
         if (const auto value = line.starts_with(name) ? value_after(line, name) : std::nullopt)
-          differ(key, *value, planned);
+          check(key, *value, planned);
     if (line.starts_with("using world size"))
-      if (const auto gpus = value_after(line, "using world size")) differ("cluster.gpus", *gpus, plan_.cluster.gpus);
+      if (const auto gpus = value_after(line, "using world size")) check("cluster.gpus", *gpus, plan_.cluster.gpus);
     if (has(line, "Trainer is initialized with")) {
-      if (const auto value = value_after(line, "global batch size")) differ("batch.global_batch_size", *value, batch);
-      if (const auto value = value_after(line, "sequence length")) differ("batch.sequence_length", *value, length);
+      if (const auto value = value_after(line, "global batch size")) check("batch.global_batch_size", *value, batch);
+      if (const auto value = value_after(line, "sequence length")) check("batch.sequence_length", *value, length);
     }
   }
 
@@ -233,11 +235,7 @@ class LogReader {
   }
 
   model::Failure without_step() const {
-    if (other_batch_)
-      return model::wrong_input_at(
-          path_, 0, "batch.global_batch_size",
-          fmt::format("{:g} in the log, {} in the plan", *other_batch_, plan_.batch.global_batch_size),
-          fmt::format("hold it against the plan that ran: --set batch.global_batch_size={:g}", *other_batch_));
+    if (other_batch_) return difference(0, "batch.global_batch_size", *other_batch_, plan_.batch.global_batch_size);
     std::vector<std::string_view> names;
     for (const LogFormat& one : formats)
       if (names.empty() || names.back() != one.name) names.push_back(one.name);

@@ -6,6 +6,7 @@
 
 #include "cli/answers.h"
 #include "cli/data.h"
+#include "cli/detail/foreign_file.h"
 #include "cli/inputs.h"
 #include "cli/progress.h"
 #include "model/base/text_file.h"
@@ -135,6 +136,7 @@ bool is_result(const std::string& subject, const SubjectRequest& request) {
 
 Result<ComparisonSubject> read_subject(const std::string& path, const SubjectRequest& request) {
   const std::string* given = text_of(path, request);
+  if (given == nullptr) TRY(refuse_foreign(path, "result"));
   const auto text = given != nullptr ? *given : TRY(model::read_text_file(path));
   auto stored = TRY(reports::read_result(text, path));
   ComparisonSubject subject{short_name(path), "result", std::move(stored.plan), std::move(stored.result), text};
