@@ -128,11 +128,12 @@ Known<HourlyPrice> rent_price(const Plan& plan, const ClusterShape& cluster) {
   if (plan.run.price_usd_per_gpu_hour) {
     const double price = *plan.run.price_usd_per_gpu_hour;
     if (price == 0) return {std::nullopt, "the plan's run.price_usd_per_gpu_hour is 0"};
-    return {HourlyPrice{price, price, price, Evidence::assumed, "the plan's run.price_usd_per_gpu_hour", {}, {}}, ""};
+    return {HourlyPrice{price, price, price, "stated", "the plan's run.price_usd_per_gpu_hour", {}, {}}, ""};
   }
   const Prices::Entry& rent = cluster.prices.rent;
   if (!rent) return {std::nullopt, fmt::format("{} price.rent", stated_by(cluster))};
-  return {HourlyPrice{rent->value, at(*rent, End::cheap), at(*rent, End::dear), rent->kind, rent->source, {}, {}}, ""};
+  const std::string kind(to_string(rent->kind));
+  return {HourlyPrice{rent->value, at(*rent, End::cheap), at(*rent, End::dear), kind, rent->source, {}, {}}, ""};
 }
 
 Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster, std::optional<double> gpu_power_w) {
@@ -157,7 +158,7 @@ Known<HourlyPrice> purchase_price(const Plan& plan, const ClusterShape& cluster,
   price.value = *price.capital + *price.electricity;
   price.low = capital(End::cheap) + energy(End::cheap);
   price.high = capital(End::dear) + energy(End::dear);
-  price.kind = needs.weakest();
+  price.kind = to_string(needs.weakest());
   price.source = fmt::format("prices and power of {}: {:g} years, {:.3g} % used, PUE {:g}, {:g} USD/kWh", cluster.name,
                              years->value, utilization->value * 100, prices.pue->value, electricity->value);
   return {price, ""};

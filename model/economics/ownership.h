@@ -23,7 +23,7 @@ namespace plumbline::model {
 struct HourlyPrice {  // USD per GPU-hour
   double value = 0;
   double low = 0, high = 0;
-  Evidence kind = Evidence::assumed;  // for an owned GPU the weakest kind of its constants
+  std::string kind;  // of evidence, for an owned GPU the weakest of its constants; "stated": by the plan or an offer
   std::string source;
   std::optional<double> capital, electricity;  // parts of `value`, when owned
 };

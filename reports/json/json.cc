@@ -193,7 +193,7 @@ Json price_of(const model::Known<model::HourlyPrice>& known) {
   return {{"usd_per_gpu_hour", price.value},
           {"low", price.low},
           {"high", price.high},
-          {"kind", model::to_string(price.kind)},
+          {"kind", price.kind},
           {"source", price.source},
           {"capital_usd_per_gpu_hour", value_of(price.capital)},
           {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};

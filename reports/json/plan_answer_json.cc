@@ -79,7 +79,7 @@ Json price_json(const sim::ClusterOption& option) {
   json["usd_per_gpu_hour"] = price.value->value;
   json["low"] = price.value->low;
   json["high"] = price.value->high;
-  json["kind"] = model::to_string(price.value->kind);
+  json["kind"] = price.value->kind;
   json["source"] = price.value->source;
   return json;
 }

@@ -76,8 +76,8 @@ inline model::StepResult example_result() {
                  {"input", 0.005, "input.prefetch"}};
   result.run = model::RunCost{14.8e12, 235240, 54.5, 2.677e6, 5.354e6, 1.0, {}, 2.796e6, 5.592e6};
   result.run->ownership = "rent";
-  result.run->rent.value = model::HourlyPrice{2, 1.5, 4, model::Evidence::published, "a list of prices", {}, {}};
-  result.run->purchase.value = model::HourlyPrice{1.9, 1.2, 3.5, model::Evidence::assumed, "prices of parts", 1.8, 0.1};
+  result.run->rent.value = model::HourlyPrice{2, 1.5, 4, "published", "a list of prices", {}, {}};
+  result.run->purchase.value = model::HourlyPrice{1.9, 1.2, 3.5, "assumed", "prices of parts", 1.8, 0.1};
   result.run->power_w.value = 1500;
   result.run->fabric = {2048, 96, 2048};
   result.run->fabric_usd = 11e6;

@@ -136,7 +136,7 @@ std::string prices_text(const model::ClusterShape& cluster) {
     if (!known.value) return line(fmt::format("a GPU-hour {}: unknown, {}", option, known.missing));
     const model::HourlyPrice& usd = *known.value;
     const std::string range = usd.low < usd.high ? fmt::format(", {:.2f} to {:.2f}", usd.low, usd.high) : "";
-    line(fmt::format("a GPU-hour {}: {:.2f} USD{} ({})", option, usd.value, range, model::to_string(usd.kind)));
+    line(fmt::format("a GPU-hour {}: {:.2f} USD{} ({})", option, usd.value, range, usd.kind));
   };
   price("rented", model::rent_price({}, cluster));
   price("owned", model::purchase_price({}, cluster));

@@ -153,11 +153,7 @@ std::string rests_text(const sim::DeploymentAnswer& answer, Style style) {
       notes += paragraph(fmt::format("{}: {}.", option_name(option.on), note));
     if (std::ranges::find(listed, option.on.cluster) != listed.end()) continue;
     listed.push_back(option.on.cluster);
-    const auto price = sim::price_of(option.on);
-    notes += paragraph(price.value ? fmt::format("{}: {} USD a GPU-hour, {}, {}: {}.", option.on.cluster,
-                                                 fixed(price.value->value, 2), option.on.inputs.plan.run.ownership,
-                                                 model::to_string(price.value->kind), price.value->source)
-                                   : fmt::format("{}: no price known: {}.", option.on.cluster, price.missing));
+    notes += paragraph("a GPU-hour on " + price_words(option.on));
   }
   if (!answer.order.empty())
     for (const std::string& note : answer.best(0).result.notes) notes += paragraph(note);

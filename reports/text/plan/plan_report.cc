@@ -128,16 +128,6 @@ std::string certainty_text(const sim::PlanAnswer& answer, Style style) {
   return text;
 }
 
-std::string price_words(const sim::ClusterOption& option) {
-  const auto price = sim::price_of(option);
-  if (!price.value) return fmt::format("{}: no price known: {}.", option.cluster, price.missing);
-  const std::string usd = fixed(price.value->value, 2);
-  if (option.offered_usd) return fmt::format("{}: {} USD, offered.", option.cluster, usd);
-  return fmt::format("{}: {} USD ({} to {}), {}, {}: {}.", option.cluster, usd, fixed(price.value->low, 2),
-                     fixed(price.value->high, 2), option.inputs.plan.run.ownership, model::to_string(price.value->kind),
-                     price.value->source);
-}
-
 std::string prices_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Prices of a GPU-hour", style);
   std::vector<std::string> listed;

@@ -67,6 +67,8 @@ std::string family_words(const model::StepResult& result);
 std::string reason_on_option(const sim::RankedPlan& above, const sim::RankedPlan& row);
 // Returns the differences in hardware between two options, their effect on the step, and the prices.
 std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOption& option, sim::Objective objective);
+// Returns the price of a GPU-hour with its range, kind and source, or why none is known.
+std::string price_words(const sim::ClusterOption& option);
 // Returns the rule that removed the last candidates, with its closest plan; "" when nothing was removed.
 std::string last_rule(const sim::SearchResult& search);
 // Returns why an option has no plan.

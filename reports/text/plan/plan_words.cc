@@ -203,6 +203,15 @@ std::string reason_between(const sim::ClusterOption& above, const sim::ClusterOp
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+std::string price_words(const sim::ClusterOption& option) {
+  const auto price = sim::price_of(option);
+  if (!price.value) return fmt::format("{}: no price known: {}.", option.cluster, price.missing);
+  const model::HourlyPrice& usd = *price.value;
+  const std::string range = usd.low < usd.high ? fmt::format(" ({} to {})", fixed(usd.low, 2), fixed(usd.high, 2)) : "";
+  return fmt::format("{}: {} USD{}, {}, {}: {}.", option.cluster, fixed(usd.value, 2), range,
+                     option.inputs.plan.run.ownership, usd.kind, usd.source);
+}
+
 std::string last_rule(const sim::SearchResult& search) {
   const auto last = std::ranges::find_if(search.removed.rbegin(), search.removed.rend(),
                                          [](const sim::Removed& removed) { return removed.plans > 0; });

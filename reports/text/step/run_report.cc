@@ -59,7 +59,7 @@ std::string prices_table(const RunCost& run) {
       continue;
     }
     table.add({option.name, fixed(price->value, 2), range_text(*price), dollars(run.total_gpu_hours * price->value),
-               std::string(model::to_string(price->kind)), parts_text(*price)});
+               price->kind, parts_text(*price)});
   }
   return table.to_string();
 }

@@ -41,6 +41,7 @@ TEST(Offers, AreClustersWithTheirPrice) {
   EXPECT_EQ(price->low, 2.6);
   EXPECT_EQ(price->high, 2.6);
   EXPECT_EQ(price->source, "offered");
+  EXPECT_EQ(price->kind, "stated");
   EXPECT_FALSE(options->back().offered_usd);
   EXPECT_NE(sim::price_of(options->back()).value->source, "offered");
 }

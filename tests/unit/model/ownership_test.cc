@@ -52,7 +52,7 @@ TEST(Ownership, PurchaseByHand) {
   EXPECT_NEAR(*price.value->capital, 2.4241387, 1e-6);
   EXPECT_NEAR(*price.value->electricity, 0.1584, 1e-12);
   EXPECT_NEAR(price.value->value, 2.5825387, 1e-6);
-  EXPECT_EQ(price.value->kind, Evidence::assumed);  // that of the years
+  EXPECT_EQ(price.value->kind, "assumed");  // that of the years
   EXPECT_DOUBLE_EQ(supplied_power({}, priced_cluster()).value.value(), 1584);
 }
 
@@ -91,7 +91,7 @@ TEST(Ownership, ThePlansPriceIsTheRent) {
   const auto rent = rent_price(plan, priced_cluster());
   EXPECT_EQ(rent.value->value, 3);
   EXPECT_EQ(rent.value->low, 3);
-  EXPECT_EQ(rent.value->kind, Evidence::assumed);
+  EXPECT_EQ(rent.value->kind, "stated");
   EXPECT_EQ(purchase_price(plan, priced_cluster()).value->value, purchase_price({}, priced_cluster()).value->value);
   plan.run.price_usd_per_gpu_hour = 0;
   EXPECT_FALSE(rent_price(plan, priced_cluster()).value);
