@@ -28,14 +28,15 @@ bool is_given_file(const std::string& path) {
 }
 
 // Returns the recipe of a shipped model, or one of its config.json; nullopt when no model has that name.
-std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std::vector<std::int64_t>& gpus) {
+std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std::vector<std::int64_t>& gpus,
+                                              std::optional<double> tokens) {
   const auto config = resolve_model("", name);
   if (!config) return std::nullopt;
   const auto root = TRY(data_folder());
   const std::string stem = fs::path(*config).stem().string();
   const std::string published = (fs::path(root) / "examples/recipes" / (stem + ".toml")).string();
   return is_given_file(published) ? sim::recipe_of_plan(published)
-                                  : sim::recipe_of_model(*config, "models/" + stem + ".json", gpus);
+                                  : sim::recipe_of_model(*config, "models/" + stem + ".json", gpus, tokens);
 }
 
 Result<sim::Recipe> unknown(const std::string& wanted) {
@@ -67,13 +68,14 @@ Result<calibrate::Measurements> read_measurements(const std::string& path,
   return measurements;
 }
 
-Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus) {
+Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus,
+                                std::optional<double> tokens) {
   const bool config = wanted.ends_with(".json");
   if (is_given_file(wanted) && config)
-    return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus);
+    return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus, tokens);
   const auto plan = resolve(Shipped::plan, wanted);
   if (is_given_file(wanted) || (plan && !config)) return plan.and_then(sim::recipe_of_plan);
-  if (auto recipe = from_model(wanted, gpus)) return std::move(*recipe);
+  if (auto recipe = from_model(wanted, gpus, tokens)) return std::move(*recipe);
   return unknown(wanted);
 }
 

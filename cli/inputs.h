@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ model::Result<calibrate::Measurements> read_measurements(const std::string& path
 
 // Returns the recipe of a training. A file ending in .json is a model; any other file is a plan. A name is that of a
 // shipped plan, else of a shipped model: its recipe (examples/recipes) with the published facts of its training, or the
-// default recipe. `gpus` are all requested sizes, among which the default batch must be divisible.
-model::Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus);
+// default recipe. `gpus` are all requested sizes, among which the default batch must be divisible, `tokens` those asked
+// for.
+model::Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus,
+                                       std::optional<double> tokens = std::nullopt);
 
 // Reads one case with the measurements that it names: files in its folder, or shipped ones.
 model::Result<calibrate::ValidationCase> read_case(const std::string& path);

@@ -13,6 +13,7 @@
 #include "cli/tasks/spread.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/plan_answer.h"
+#include "sim/search/remedies.h"
 
 namespace plumbline::cli {
 
@@ -87,7 +88,7 @@ Result<void> search_options(const SearchRequest& request, sim::Tasks& tasks, sim
     options.exhaustive = request.exhaustive;
     options.on_progress = [&bar](const sim::SearchProgress& progress) { bar.update(progress.done, progress.total); };
     options.stopped = stopped;
-    TRY(sim::search_option(option, options));
+    TRY(sim::search_with_remedies(option, options));
   }
   answer.complete = !stopped();
   return {};

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "cli/data.h"
+#include "model/base/text.h"
 #include "model/plan/software.h"
 #include "model/schedule/schedule.h"
 #include "sim/search/cluster_choice.h"
@@ -65,7 +67,11 @@ Result<sim::Recipe> find_recipe(const SearchRequest& request) {
     if (choice.gpus > 0) sizes.push_back(choice.gpus);
   const std::string& wanted = request.plan.plan;
   const auto name = TRY(whole_name(wanted, {Shipped::model, Shipped::plan}));
-  auto recipe = TRY(find_recipe(name, sizes));
+  constexpr std::string_view tokens_key = "run.tokens=";
+  std::optional<double> tokens;
+  for (const std::string& change : TRY(overrides_of(request)))
+    if (change.starts_with(tokens_key)) tokens = model::parse_number<double>(change.substr(tokens_key.size()));
+  auto recipe = TRY(find_recipe(name, sizes, tokens));
   if (name != wanted) recipe.stated.insert(recipe.stated.begin(), fmt::format("'{}' is {}", wanted, name));
   return recipe;
 }

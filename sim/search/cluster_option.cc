@@ -12,6 +12,7 @@
 #include "model/base/data_type.h"
 #include "model/base/text.h"
 #include "model/memory/memory.h"
+#include "model/plan/software.h"
 #include "model/result/middle.h"
 #include "sim/interval/interval.h"
 #include "sim/network/links_memo.h"

@@ -49,18 +49,20 @@ std::int64_t odd_part(std::int64_t value) {
 }  // namespace
 
 DefaultRecipe default_recipe(double parameters, double active_parameters, std::int64_t positions,
-                             const std::vector<std::int64_t>& gpus) {
+                             const std::vector<std::int64_t>& gpus, std::optional<double> asked) {
   constexpr std::int64_t longest = 4096;
-  constexpr double tokens_per_parameter = 20, small = 1 << 22, large = 1 << 24, large_model = 100e9;
+  constexpr double tokens_per_parameter = 20, small = 1 << 22, large = 1 << 24, large_model = 100e9,
+                   fewest_steps = 1000;
   DefaultRecipe recipe;
   recipe.parameters = parameters;
   recipe.active_parameters = active_parameters;
   recipe.sequence_length = positions > 0 ? std::min(positions, longest) : longest;
-  recipe.tokens = std::round(tokens_per_parameter * active_parameters);
+  recipe.tokens = asked.value_or(std::round(tokens_per_parameter * active_parameters));
   std::int64_t odd = 1;
   for (const std::int64_t size : gpus) odd = std::lcm(odd, odd_part(std::max<std::int64_t>(size, 1)));
-  const double sequences =
-      (parameters <= large_model ? small : large) / static_cast<double>(recipe.sequence_length * odd);
+  double tokens = parameters <= large_model ? small : large;
+  if (asked) tokens = std::min(tokens, *asked / fewest_steps);
+  const double sequences = tokens / static_cast<double>(recipe.sequence_length * odd);
   recipe.global_batch_size = odd * (std::int64_t{1} << std::lround(std::max(0.0, std::log2(sequences))));
   return recipe;
 }
@@ -71,12 +73,12 @@ Result<Recipe> recipe_of_plan(const std::string& path) {
 }
 
 Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
-                               const std::vector<std::int64_t>& gpus) {
+                               const std::vector<std::int64_t>& gpus, std::optional<double> tokens) {
   const auto architecture = TRY(model::load_architecture(config));
   const auto positions = TRY(positions_of(config));
   constexpr std::int64_t any_length = 4096;  // parameters do not depend on it
   const model::ModelMetrics metrics = model::model_metrics(architecture, any_length);
-  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, positions, gpus);
+  const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, positions, gpus, tokens);
   Recipe recipe;
   recipe.name = fs::path(config).stem().string();
   recipe.path = config;

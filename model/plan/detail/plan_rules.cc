@@ -122,6 +122,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"stack.graphs", {"attn", "mlp", "moe", "moe_router", "moe_preprocess", "full_iteration"}},
       {"search.recompute", {"none", "selective", "mlp", "moe", "half", "full", "given"}},
       {"search.split", {"even", "first-1", "last-1", "last-2", "ends-1", "balanced", "given"}},
+      {"search.remedies", {"none", "offload_optimizer", "offload_activations", "bf16_moments", "bf16_gradients"}},
       {"campaign.checkpoint", {"synchronous", "asynchronous", "neighbour"}},
       {"campaign.checkpoint_storage", {"parallel", "ssd"}},
       {"inference.kv_cache", {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"}},

@@ -40,6 +40,14 @@ TEST(Recipe, TheBatchIsDivisibleAmongAllSizes) {
   EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {100003}).global_batch_size, 100003);
 }
 
+TEST(Recipe, AShortTrainingHasSmallBatches) {
+  // A thousandth of 200e6 tokens are 48.8 sequences of 4,096; of 140e9 it is more than 4 Mi tokens.
+  const sim::DefaultRecipe tuning = sim::default_recipe(7e9, 7e9, 0, {64}, 200e6);
+  EXPECT_EQ(tuning.global_batch_size, 64);
+  EXPECT_DOUBLE_EQ(tuning.tokens, 200e6);
+  EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {64}, 140e9).global_batch_size, 1024);
+}
+
 class ShippedRecipes : public testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedRecipes, IsAPlanWithoutAClusterWithThePublishedValues) {

@@ -1,0 +1,68 @@
+#include "sim/search/remedies.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/plan/plan_change.h"
+
+namespace plumbline::sim {
+namespace {
+
+// A word of search.remedies and what it sets.
+struct Remedy {
+  std::string_view word;
+  const char* setting;
+};
+constexpr std::array<Remedy, 4> remedies = {{{"offload_optimizer", "offload.optimizer=true"},
+                                             {"offload_activations", "offload.activations=1.0"},
+                                             {"bf16_moments", "precision.optimizer_moments=bf16"},
+                                             {"bf16_gradients", "precision.gradients=bf16"}}};
+
+std::vector<Remedy> remedies_of(const Inputs& inputs) {
+  std::vector<std::string> words = inputs.plan.search.remedies;
+  if (words.empty()) words = {"offload_optimizer", "offload_activations"};
+  std::vector<Remedy> found;
+  for (const std::string& word : words) {
+    const auto* remedy = std::ranges::find(remedies, word, &Remedy::word);
+    const bool possible = !word.starts_with("offload") || inputs.cluster.device.host_bandwidth.value() > 0;
+    if (remedy != remedies.end() && possible) found.push_back(*remedy);
+  }
+  return found;
+}
+
+bool in_vain(const ClusterOption& option) {
+  return option.search.complete && option.search.space > 0 && option.plans.empty();
+}
+
+}  // namespace
+
+model::Result<void> search_with_remedies(ClusterOption& option, const SearchOptions& options) {
+  TRY(search_option(option, options));
+  if (!in_vain(option)) return {};
+  ClusterOption tried = option;
+  std::vector<std::string> made;
+  for (const Remedy& remedy : remedies_of(option.inputs)) {
+    const std::string before = model::to_toml(tried.inputs.plan);
+    TRY(model::change_plan({remedy.setting}, tried.inputs.plan));
+    if (model::to_toml(tried.inputs.plan) == before) continue;
+    made.emplace_back(remedy.setting);
+    tried.error.reset();
+    TRY(search_option(tried, options));
+    if (!in_vain(tried)) break;
+  }
+  if (made.empty()) return {};
+  const bool helped = !tried.plans.empty();
+  if (helped) option = std::move(tried);
+  option.notes.push_back(
+      fmt::format("no plan fits in memory {} {}", helped ? "without" : "with", fmt::join(made, ", ")));
+  return {};
+}
+
+}  // namespace plumbline::sim

@@ -1,0 +1,56 @@
+#include "sim/search/remedies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/plan/plan_verb.h"
+
+namespace plumbline::cli {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+
+// Trains 8 G parameters on H100 of 80 GB: parameters in BF16, gradients, master weights and moments in FP32 take 144
+// GB, without what the optimizer holds 48 GB.
+sim::ClusterOption searched(const std::string& offer, const std::string& remedies) {
+  SearchRequest request;
+  request.plan.plan = "llama-3-8b";
+  request.offers = {offer};
+  if (!remedies.empty()) request.plan.overrides = {"search.remedies=" + remedies};
+  sim::ClusterOption option = load_options(request, find_recipe(request).value(), Purpose::training).value().front();
+  sim::SearchOptions options;
+  options.top = 1;
+  EXPECT_TRUE(sim::search_with_remedies(option, options));
+  return option;
+}
+
+TEST(Remedies, AreTriedWhereNothingFits) {
+  const sim::ClusterOption option = searched("h100-dgx:1", "");
+  ASSERT_FALSE(option.plans.empty());
+  EXPECT_TRUE(option.plans.front().plan.offload.optimizer);
+  EXPECT_EQ(option.plans.front().plan.offload.activations, 0);
+  EXPECT_THAT(option.notes, Contains("no plan fits in memory without offload.optimizer=true"));
+}
+
+TEST(Remedies, LeavePlansAloneThatFit) {
+  const sim::ClusterOption option = searched("h100-dgx:8", "");
+  ASSERT_FALSE(option.plans.empty());
+  EXPECT_FALSE(option.plans.front().plan.offload.optimizer);
+}
+
+TEST(Remedies, AreThoseOfThePlan) {
+  const sim::ClusterOption none = searched("h100-dgx:1", "none");
+  EXPECT_TRUE(none.plans.empty());
+  EXPECT_THAT(none.notes, Not(Contains(HasSubstr("no plan fits"))));
+  // 112 GB do not fit either.
+  const sim::ClusterOption narrow = searched("h100-dgx:1", "bf16_moments");
+  EXPECT_TRUE(narrow.plans.empty());
+  EXPECT_THAT(narrow.notes, Contains("no plan fits in memory with precision.optimizer_moments=bf16"));
+}
+
+}  // namespace
+}  // namespace plumbline::cli
