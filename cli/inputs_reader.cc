@@ -47,6 +47,16 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// Returns the whole name and notes on stderr, once, that it is not the given one.
+Result<std::string> noted_name(model::Memo<std::string, Result<std::string>>& names, const std::string& text,
+                               Shipped kind, const char* what) {
+  return names.find(fmt::format("{} {}", what, text), [&] {
+    auto whole = whole_name(text, {kind});
+    if (whole && *whole != text) fmt::print(stderr, "note: '{}' is the {} {}\n", text, what, *whole);
+    return whole;
+  });
+}
+
 // Loads the rates of a name or path, else those of the device.
 Result<calibrate::Reliability> reliability_for(const std::string& named, const std::string& named_in,
                                                const std::string& device) {
@@ -234,11 +244,7 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
                                        const std::optional<std::string>& profile_name) {
   std::vector<std::string> of_plan_keys = overrides;
   const auto changes = TRY(take_constant_changes(of_plan_keys));
-  const auto name = TRY(plan_names_.find(plan_name, [&] {
-    auto whole = whole_name(plan_name, {Shipped::plan});
-    if (whole && *whole != plan_name) fmt::print(stderr, "note: '{}' is the plan {}\n", plan_name, *whole);
-    return whole;
-  }));
+  const auto name = TRY(noted_name(names_, plan_name, Shipped::plan, "plan"));
   const auto plan = TRY(find_plan(name, of_plan_keys));
   return of_plan(plan, profile_name, changes);
 }
@@ -297,7 +303,8 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan plan = given;
   plan.inference.given = plan.inference.given || purpose_ == Purpose::serving;
   TRY(add_background(plan));
-  plan.cluster.topology = TRY(whole_name(plan.cluster.topology, {Shipped::topology}).map_error([&](const Error& error) {
+  const auto topology_name = noted_name(names_, plan.cluster.topology, Shipped::topology, "cluster");
+  plan.cluster.topology = TRY(topology_name.map_error([&](const Error& error) {
     return model::plan_error(plan, error.kind, "cluster.topology", error.message, error.hint);
   }));
   const auto config = TRY(resolve_model(plan.file, plan.model.config));

@@ -65,10 +65,10 @@ class InputsReader {
   InputsReader() = default;
   explicit InputsReader(Purpose purpose) : purpose_(purpose) {}
 
-  // Resolves and reads plan, model, cluster, profile and stack; a name of a plan that is not given in full is noted on
-  // stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the plan has its
-  // settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a constant:
-  // profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
+  // Resolves and reads plan, model, cluster, profile and stack; a name of a plan or a cluster that is not given in full
+  // is noted on stderr, once. `profile` overrides the plan's choice. The stack is the plan's, else the profile's: the
+  // plan has its settings, the profile its constants. An override is KEY=VALUE with a key of the plan, or with a
+  // constant: profile.NAME=VALUE or topology.NAME=VALUE (model/profile/constant_change.h; names as `show profile` and
   // `show topology` print them).
   model::Result<sim::Inputs> load(const std::string& plan, const std::vector<std::string>& overrides,
                                   const std::optional<std::string>& profile = std::nullopt);
@@ -99,7 +99,7 @@ class InputsReader {
                                                   const std::vector<model::ConstantChange>& changes);
 
   Purpose purpose_ = Purpose::training;
-  model::Memo<std::string, model::Result<std::string>> plan_names_;  // whole ones, by what was given
+  model::Memo<std::string, model::Result<std::string>> names_;  // whole ones of plans and clusters, by what was given
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
   model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation

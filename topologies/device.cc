@@ -7,6 +7,7 @@
 #include <cctype>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "model/base/data_type.h"
 #include "model/base/parameter_file.h"
@@ -44,9 +45,15 @@ void take_reserve(const model::ParameterFile& file, ParameterTaker& taker, model
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
                                        std::vector<Parameter>& parameters,
                                        const std::vector<model::ConstantChange>& changes, const std::string& shipped) {
-  const std::string path = (std::filesystem::path(folder) / (name + ".toml")).string();
+  const auto file_in = [&name](const std::string& devices) {
+    return (std::filesystem::path(devices) / (name + ".toml")).string();
+  };
+  std::string path = file_in(folder);
+  if (!std::filesystem::exists(path) && !shipped.empty()) path = file_in(shipped);
   if (!std::filesystem::exists(path)) {
-    const std::vector<std::string> names = model::names_in_folder(folder, ".toml");
+    std::vector<std::string> names = model::names_in_folder(folder, ".toml");
+    for (std::string& other : model::names_in_folder(shipped, ".toml"))
+      if (std::ranges::find(names, other) == names.end()) names.push_back(std::move(other));
     return model::wrong_input("cluster.device", fmt::format("no device named '{}' in {}", name, folder),
                               model::known_names(name, names));
   }

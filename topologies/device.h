@@ -16,7 +16,7 @@ struct KnownDevice {
   std::vector<std::string> aliases;  // names in the driver and in publications: "NVIDIA H200"
 };
 
-// Reads <folder>/<name>.toml and the files that it extends, there or else in `shipped`, applies `changes` to its
+// Reads <name>.toml and the files that it extends, each in `folder` or else in `shipped`, applies `changes` to its
 // constants, and appends them to `parameters` as "device.*". An unknown name is an input error with key cluster.device
 // and the known names.
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,

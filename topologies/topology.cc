@@ -250,6 +250,8 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   Topology topology;
   model::ClusterShape& shape = topology.cluster;
   topology.description = file.text_or_empty("description");
+  if (const std::string base = file.text_or_empty("extends"); topology.description.empty() && !base.empty())
+    topology.description = "extends " + base;
   shape.name = file.name();
   shape.default_profile = file.text_or_empty("default_profile");
   ParameterTaker taker(file, "", shape.parameters);

@@ -96,6 +96,7 @@ TEST(Topology, AFileContinuesWithTheOneThatItExtends) {
   const auto own = load_topology(file, devices, with_gpus(8));
   ASSERT_TRUE(own) << to_string(own.error());
   EXPECT_EQ(own->cluster.name, "own");
+  EXPECT_EQ(own->description, "extends base");
   EXPECT_DOUBLE_EQ(own->fabric.node_latency, 7e-6);
   EXPECT_DOUBLE_EQ(own->fabric.nic_latency, 1e-6);
   folder.write("base.toml", replaced(small, "value = 400", "value = -400"));
@@ -107,6 +108,22 @@ TEST(Topology, AFileContinuesWithTheOneThatItExtends) {
   EXPECT_EQ(load_topology(file, devices, with_gpus(8))->cluster.default_profile, "h800");
   folder.write("own.toml", "extends = \"h800-rail\"\n");
   expect_error(load_topology(file, devices, {}).error(), ErrorKind::input, file, 1, "extends", "no topology");
+}
+
+TEST(Topology, AFolderOfDevicesAddsToTheShippedOnes) {
+  const TemporaryDirectory folder;
+  const std::string file = folder.write("own.toml", small);
+  folder.write("devices/fat.toml",
+               "extends = \"h800-sxm\"\n"
+               "memory = { value = 160, unit = \"GB\", kind = \"assumed\", source = \"s\" }\n");
+  const std::string own = (folder.path() / "devices").string(), bases = shipped("topologies");
+  EXPECT_EQ(load_topology(file, own, with_gpus(8), bases).value().cluster.device.name, "h800-sxm");
+  Variation variation = with_gpus(8);
+  variation.device = "fat";
+  EXPECT_DOUBLE_EQ(load_topology(file, own, variation, bases).value().cluster.device.memory.value(), 160e9);
+  variation.device = "h100-sxn";
+  expect_error(load_topology(file, own, variation, bases).error(), ErrorKind::input, "", 0, "cluster.device",
+               "h100-sxn");
 }
 
 TEST(Topology, AChangeOfAnUnknownOrImpossibleConstantIsRefused) {
