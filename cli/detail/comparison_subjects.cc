@@ -149,7 +149,9 @@ Result<ComparisonSubject> read_subject(const std::string& path, const SubjectReq
 Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std::vector<std::string>& overrides,
                                           const SubjectRequest& request) {
   const std::string* text = text_of(subject, request);
-  const auto path = text != nullptr ? Result<std::string>(subject) : resolve(Shipped::plan, subject);
+  const auto shipped = [](const std::string& name) { return resolve(Shipped::plan, name); };
+  const auto path =
+      text != nullptr ? Result<std::string>(subject) : whole_name(subject, {Shipped::plan}).and_then(shipped);
   if (!path) {
     Error error = path.error();
     error.hint =
@@ -160,8 +162,8 @@ Result<std::vector<NamedPlan>> read_plans(const std::string& subject, const std:
   }
   const auto plan =
       TRY(text != nullptr ? model::read_plan(*text, subject, overrides) : model::load_plan(*path, overrides));
-  if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(subject), plan}};
-  return variants(short_name(subject), plan, request);
+  if (request.clusters.empty() && request.gpus.empty()) return std::vector<NamedPlan>{{short_name(*path), plan}};
+  return variants(short_name(*path), plan, request);
 }
 
 // Gives subjects of equal names their whole path, or else their number.

@@ -26,7 +26,7 @@ BreakEvenCandidate candidate(const Inputs& inputs, const RankedPlan& row, Object
 
 std::vector<BreakEven> break_evens_among(const PlanAnswer& answer, const Alternatives& others,
                                          const BreakEvenOptions& options) {
-  const ClusterOption& first = answer.first();
+  const ClusterOption& first = answer.choice();
   std::vector<Inputs> inputs = {inputs_of(first, first.plans.front())};
   std::vector<bool> same;
   for (const auto& [option, row] : others) {
@@ -101,7 +101,7 @@ void rank(PlanAnswer& answer) {
 }
 
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped) {
-  const ClusterOption& first = answer.first();
+  const ClusterOption& first = answer.choice();
   BreakEvenOptions options;
   options.threads = threads;
   options.stopped = stopped;
@@ -111,9 +111,11 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
     plans.emplace_back(&first, &first.plans[i]);
     plan_places.push_back(i);
   }
-  for (std::size_t i = 1; i < answer.order.size() && clusters.size() < most_alternatives; ++i) {
+  const auto own = measure(first.plans.front().cost, answer.objective);
+  for (std::size_t i = 0; i < answer.order.size() && clusters.size() < most_alternatives; ++i) {
     const RankedPlan& best = answer.best(i);
-    if (!within(best.cost, answer.limits) || !measure(best.cost, answer.objective)) continue;
+    const auto value = measure(best.cost, answer.objective);
+    if (i == answer.recommended || !within(answer.taken(i), answer.limits) || !value || value < own) continue;
     clusters.emplace_back(&answer.options[answer.order[i]], &best);
     cluster_places.push_back(i);
   }

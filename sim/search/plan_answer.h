@@ -14,10 +14,10 @@
 
 namespace plumbline::sim {
 
-// Changes that would overturn the choice, among the plans of the first option or between options.
+// Changes that would overturn the choice, among the plans of the recommended option or between options.
 struct BreakEvenSection {
   bool hardware = false;                  // true: between options
-  std::vector<std::size_t> alternatives;  // positions in the ranking; without `hardware`, in the first option's plans
+  std::vector<std::size_t> alternatives;  // positions in the ranking; without `hardware`, in the option's plans
   std::vector<BreakEven> break_evens;
 };
 
@@ -44,7 +44,7 @@ struct PlanAnswer {
   std::size_t recommended = 0;
   std::vector<BreakEvenSection> break_evens;
 
-  const ClusterOption& first() const { return options[order.front()]; }
+  const ClusterOption& choice() const { return options[order[recommended]]; }
   const RankedPlan& best(std::size_t place) const { return options[order[place]].plans.front(); }
   PlanCost taken(std::size_t place) const;  // of the best plan, in the middle, with failures where they are predicted
 };
@@ -52,8 +52,8 @@ struct PlanAnswer {
 // Fills order, empty, dominated, best_with, verdict and recommended, and `best_with` of each option.
 void rank(PlanAnswer& answer);
 
-// Fills answer.break_evens: the first option's best plan against its next plans, and against the next options. Requires
-// a ranked answer with a plan.
+// Fills answer.break_evens: the recommended option's best plan against its next plans, and against the next options
+// that are within the limits and no better in the middle. Requires a ranked answer with a plan.
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped);
 
 // Fills where the uncertainty of the recommended plan comes from: of the winner, else of the first option. Requires a

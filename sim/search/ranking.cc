@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <ranges>
+#include <tuple>
 #include <utility>
 
 namespace plumbline::sim {
@@ -131,7 +132,8 @@ std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objecti
   std::vector<std::size_t> order(candidates.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto key = [&](std::size_t i) {
-    return std::pair(!within(candidates[i], limits), measure(candidates[i], objective).value_or(unknown));
+    const PlanCost& cost = candidates[i];
+    return std::tuple(!within(cost, limits), measure(cost, objective).value_or(unknown), cost.usd.value_or(unknown));
   };
   std::ranges::stable_sort(order, {}, key);
   return order;

@@ -55,7 +55,7 @@ bool within(const PlanCost& cost, const Limits& limits);  // as predicted; an un
 bool are_twins(const model::StepResult& a, const model::StepResult& b);
 
 // Returns the positions of the candidates, the best first: those within the limits, then the others. Each group is
-// ordered by the measure, unknown measures last, equal ones in the given order.
+// ordered by the measure, unknown measures last, equal ones by USD, then in the given order.
 std::vector<std::size_t> ranked(const std::vector<PlanCost>& candidates, Objective objective, const Limits& limits);
 
 // Returns for each candidate whether another needs no more days and no more USD, and less of one. Nothing where either

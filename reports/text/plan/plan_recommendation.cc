@@ -107,7 +107,7 @@ std::string next_sentence(const sim::PlanAnswer& answer) {
 
 // Returns the smallest change that makes another offer, or with one offer another plan, the better choice.
 std::string overturn_sentence(const sim::PlanAnswer& answer) {
-  if (answer.break_evens.empty() || answer.recommended != 0) return "";
+  if (answer.break_evens.empty()) return "";
   const sim::BreakEvenSection& section = answer.break_evens.back();
   const sim::BreakEven* nearest = nullptr;
   for (const sim::BreakEven& found : section.break_evens) {

@@ -40,8 +40,8 @@ std::string verdict_words(const sim::Verdict& verdict, const std::vector<double>
 }
 
 std::string choice_words(const sim::PlanAnswer& answer) {
-  const std::string first = option_name(answer, answer.first()), aim = objective_words(answer.objective);
-  const auto& best_with = answer.first().best_with;
+  const std::string first = option_name(answer, answer.choice()), aim = objective_words(answer.objective);
+  const auto& best_with = answer.choice().best_with;
   std::vector<std::string> sentences;
   if (!sim::within(answer.best(0).cost, answer.limits))
     sentences.push_back(fmt::format(
@@ -61,10 +61,11 @@ std::string choice_words(const sim::PlanAnswer& answer) {
 
 std::string verdict_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("Choice", style) + paragraph(choice_words(answer));
-  const std::string& stack = answer.first().inputs.profile.stack();
-  text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer, answer.first()),
-                                split_words(answer.best(0).plan), stack.empty() ? "" : "; software stack " + stack));
-  if (const auto& run = answer.best(0).result.run; run && answer.best(0).plan.run.goodput)
+  const sim::RankedPlan& best = answer.choice().plans.front();
+  const std::string& stack = answer.choice().inputs.profile.stack();
+  text += paragraph(fmt::format("Plan 1 of {}: {}{}.", option_name(answer, answer.choice()), split_words(best.plan),
+                                stack.empty() ? "" : "; software stack " + stack));
+  if (const auto& run = best.result.run; run && best.plan.run.goodput)
     text += paragraph(fmt::format("Days, GPU-hours and cost at a goodput of {} (plan 1), {}.", fixed(run->goodput, 3),
                                   run->goodput_source));
   std::vector<sim::PlanCost> candidates;
@@ -89,12 +90,12 @@ std::string break_evens_text(const sim::PlanAnswer& answer, Style style) {
   std::string text = heading("What would overturn it", style);
   for (const sim::BreakEvenSection& section : answer.break_evens) {
     const std::vector<std::string> names = alternative_names(answer, section);
-    Table table({{section.hardware ? "on the first cluster alone" : "on the cluster"}, {"change"}, {"then better"}});
+    Table table({{section.hardware ? "on this cluster alone" : "on the cluster"}, {"change"}, {"then better"}});
     for (const sim::BreakEven& break_even : section.break_evens)
       table.add({std::string(sim::describe(break_even.quantity)), break_even_value(break_even, {}),
                  break_even.factor ? names[break_even.by] : ""});
     text += paragraph(
-                fmt::format("Plan 1 of {} against {}:", option_name(answer, answer.first()), fmt::join(names, "; "))) +
+                fmt::format("Plan 1 of {} against {}:", option_name(answer, answer.choice()), fmt::join(names, "; "))) +
             table.to_string();
   }
   return text;

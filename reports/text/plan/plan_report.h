@@ -19,7 +19,7 @@ std::string plan_svg(const sim::PlanAnswer& answer);  // days against USD; needs
 // Tables, each followed by why every row ranks below the one above. They need a ranked answer with a plan. Below that
 // of the cluster options stands what of each does not fit into 80 columns.
 std::string options_table(const sim::PlanAnswer& answer, Style style);
-std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the first option, and those at its edge
+std::string plans_table(const sim::PlanAnswer& answer, Style style);  // of the recommended option, and at its edge
 
 std::string option_name(const sim::ClusterOption& option);  // "h100-dgx, 2,048 GPUs"
 

@@ -271,7 +271,7 @@ std::string options_table(const sim::PlanAnswer& answer, Style style) {
 }
 
 std::string plans_table(const sim::PlanAnswer& answer, Style style) {
-  const sim::ClusterOption& option = answer.first();
+  const sim::ClusterOption& option = answer.choice();
   const bool wide = text_width() > terminal_width;
   std::string text =
       heading("Plans on " + option_name(answer, option), style) +

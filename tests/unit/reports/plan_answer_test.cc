@@ -192,6 +192,7 @@ TEST(PlanAnswer, RecommendsTheNearestWhereNothingMeetsTheLimits) {
   rank(answer);
   EXPECT_THAT(answer.order, ElementsAre(2, 0));
   EXPECT_EQ(answer.recommended, 1u);
+  EXPECT_THAT(reports::plan_text(answer, false), HasSubstr("Plans on near, 2,048 GPUs\n"));
   const std::string first = reports::recommendation(answer).front();
   EXPECT_THAT(first, testing::StartsWith("Nothing meets the limits; nearest is near, 2,048 GPUs with "));
   EXPECT_THAT(first, HasSubstr(" It is 13.6 % longer than the deadline, 2.6 % above the budget."));

@@ -63,6 +63,10 @@ TEST(PlanRanking, WithoutTokensTheStepCounts) {
   slow.gpus = 16;
   EXPECT_THAT(ranked({slow, fast}, Objective::time, {}), ElementsAre(1, 0));
   EXPECT_THAT(ranked({slow, fast}, Objective::gpu_hours, {}), ElementsAre(0, 1));
+  PlanCost cheaper = fast;
+  fast.usd = 2;
+  cheaper.usd = 1;
+  EXPECT_THAT(ranked({slow, fast, cheaper}, Objective::time, {}), ElementsAre(2, 1, 0));
   EXPECT_FALSE(measure(fast, Objective::cost));
 }
 

@@ -69,8 +69,8 @@ export function overturn(json: Json): HTMLElement | null {
   const flips: Flip[] = json.flips;
   if (flips.length === 0) return null;
   const parts = [
-    ...choice("Another offer, if the first one's hardware was judged wrongly", flips.filter((flip) => flip.against === "sites"), "offer"),
-    ...choice("Another plan on the first offer", flips.filter((flip) => flip.against === "plans"), "plan"),
+    ...choice("Another offer, if the hardware of this one was judged wrongly", flips.filter((flip) => flip.against === "sites"), "offer"),
+    ...choice("Another plan on this offer", flips.filter((flip) => flip.against === "plans"), "plan"),
   ];
   return section("What would overturn it", "How far one quantity may be off before another choice is better.", ...parts);
 }
