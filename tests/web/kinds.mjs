@@ -151,6 +151,11 @@ export const kinds = [
     },
   },
   {
+    name: "simulate measured",
+    command: "simulate llama-3-8b-64xh800 --draws 16 --measured 200TFLOP/s",
+    shows: ({ measured, assumed }) => [measured.sentence, ...measured.causes.map((one) => one.cause), ...assumed.flatMap((one) => [one.name, `--set ${one.set}`])],
+  },
+  {
     name: "run",
     command: "run host-dualpipe --backend host --clock profile --steps 2",
     shows: ({ step, training }) => [duration(step.time_s), `${training.loss.length} steps`],

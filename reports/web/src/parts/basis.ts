@@ -1,8 +1,8 @@
 // What an answer rests on: constants with their sources, and the plan with every default.
-import { h } from "../dom";
-import { none, number, percent } from "../format";
+import { h, name } from "../dom";
+import { none, number, percent, signedPercent } from "../format";
 import type { Json } from "../result";
-import { foldedSection } from "./section";
+import { foldedSection, section } from "./section";
 import { table } from "./table";
 
 interface Constant {
@@ -77,6 +77,27 @@ export function planToml(plan: Json, table = ""): string {
   }
   const head = own.length ? (table ? `[${table}]\n` : "") + own.join("\n") + "\n" : "";
   return [head, ...inner].filter(Boolean).join("\n");
+}
+
+/** Returns what the plan leaves open of the software and moves the prediction, or null where nothing does. */
+export function assumedSection(assumed: Json[] | undefined): HTMLElement | null {
+  if (!assumed?.length) return null;
+  return section(
+    "What was assumed of the software",
+    "The plan leaves these open, and with another usual value the prediction changes by more than 5 %.",
+    table<Json>(
+      [
+        { title: "What", value: (row) => row.name },
+        { title: "Predicted with", value: (row) => row.value ?? none },
+        { title: "By", value: (row) => row.given_by ?? "default" },
+        { title: "With", value: (row) => row.other },
+        { title: "Change", value: (row) => row.time_ratio - 1, show: (row) => signedPercent(row.time_ratio - 1), number: true },
+        { title: "To set it", value: (row) => row.set, show: (row) => name(`--set ${row.set}`) },
+      ],
+      assumed,
+      { sortable: false },
+    ),
+  );
 }
 
 /** Returns the folded sections that end a page: constants and the plan, where the result has them. */

@@ -3,7 +3,7 @@ import { h, name } from "../dom";
 import { duration, gigabytes, grouped, number, percent, scaled, span } from "../format";
 import type { Json, Result } from "../result";
 import { bars } from "../parts/bars";
-import { basis } from "../parts/basis";
+import { assumedSection, basis } from "../parts/basis";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
 import { answer, section } from "../parts/section";
@@ -125,6 +125,8 @@ export const serve: View = {
     root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", null, memoryBars(memory)), section("More figures", null, more(serving)));
     if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
     if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
+    const open = assumedSection(json.assumed);
+    if (open) root.append(open);
     root.append(...basis(json));
   },
 };

@@ -1,7 +1,7 @@
 // A step: predicted (simulate) or executed (run).
 import { h, name } from "../dom";
 import { days, duration, gigabytes, grouped, percent, scaled, span, usd } from "../format";
-import { basis, constantsTable, evidence } from "../parts/basis";
+import { assumedSection, basis, constantsTable, evidence } from "../parts/basis";
 import { figures, type Figure } from "../parts/figures";
 import { fitOf, fitTone, fitWords } from "../parts/fit";
 import { answer, foldedSection, notice, section } from "../parts/section";
@@ -12,7 +12,7 @@ import type { Page, View } from "../view";
 import { levelsSection, memorySection } from "./step/memory";
 import { kernelsSection, pairSection, pipelineSection } from "./step/pipeline";
 import { runSection, trainingSection } from "./step/run";
-import { breakdownSection, clusterSection, idealSection, intervalSection, publishedSection } from "./step/time";
+import { breakdownSection, clusterSection, idealSection, intervalSection, measuredSection, publishedSection } from "./step/time";
 import { basisWords, intervalOf, tokensOf } from "./step/words";
 import { degrees, hardware, line, modelName } from "./subject";
 
@@ -89,10 +89,10 @@ export const step: View = {
     const timeline = timelineOf(result);
     const add = (...parts: (HTMLElement | null)[]): void => root.append(...parts.filter((part): part is HTMLElement => part !== null));
     add(sentence(json), ...(json.basis?.warnings ?? []).map((warning: string) => notice(false, name(`${warning}.`))), tiles(json));
-    add(intervalSection(json), trainingSection(page, json), idealSection(json));
+    add(measuredSection(json.measured), intervalSection(json), trainingSection(page, json), idealSection(json));
     if (timeline) add(pipelineSection(page, timeline, true), pairSection(page, timeline), kernelsSection(timeline));
     add(breakdownSection(json), clusterSection(json), memorySection(json));
     if (timeline) add(levelsSection(page, timeline, json));
-    add(publishedSection(result.extra?.published), runSection(json), ...constants(json));
+    add(publishedSection(result.extra?.published), runSection(json), assumedSection(json.assumed), ...constants(json));
   },
 };

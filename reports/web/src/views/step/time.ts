@@ -1,6 +1,6 @@
 // How long a step takes, how sure that is, and where the time goes.
 import { h, name } from "../../dom";
-import { duration, fixed, number, percent, signedPercent, span } from "../../format";
+import { duration, fixed, gigabytes, number, percent, signedPercent, span } from "../../format";
 import { bars, intervals, type Part } from "../../parts/bars";
 import { section } from "../../parts/section";
 import { table } from "../../parts/table";
@@ -85,6 +85,32 @@ export function publishedSection(rows: Json[]): HTMLElement | null {
       ],
       rows,
     ),
+  );
+}
+
+const steps = (title: string, key: string, rows: Json[]): HTMLElement | null =>
+  rows.length === 0
+    ? null
+    : table<Json>(
+        [
+          { title, value: (row) => row[key] },
+          { title: "Step", value: (row) => row.step_s, show: (row) => duration(row.step_s), number: true },
+          { title: "To try", value: (row) => row.try ?? "" },
+        ],
+        rows,
+        { sortable: false },
+      );
+
+/** Returns what a measured step (--measured) says, what may have made it, and how else it may have been counted. */
+export function measuredSection(measured: Json | null): HTMLElement | null {
+  if (!measured) return null;
+  const { conventions, causes, memory } = measured;
+  return section(
+    "The measured step",
+    name(`${measured.given} is a step of ${duration(measured.step_s)}. ${measured.sentence}`),
+    steps("Cause", "cause", causes),
+    conventions.length > 1 ? steps("FLOPs counted as", "convention", conventions) : null,
+    memory && h("p", {}, `Memory: ${gigabytes(memory.peak_bytes)}. ${memory.sentence}`),
   );
 }
 
