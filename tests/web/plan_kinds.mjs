@@ -47,10 +47,10 @@ async function printed(page, check) {
 export const planKinds = [
   {
     name: "plan",
-    command: `plan llama-3-8b --gpus 16,32 --cluster h100-dgx,a100-dgx --objective cost --deadline 10d --budget 14k --top 2 ${quick}`,
+    command: `plan llama-3-8b --gpus 16,32 --cluster h100-dgx,a100-dgx --objective cost --deadline 10d --budget 18k --top 2 ${quick}`,
     shows: ({ sites, question, flips }) => [
       "within 10 days",
-      "at most $14 k",
+      "at most $18 k",
       ...sites.filter((site) => site.plans.length > 0).flatMap(offerTexts),
       ...question.assumptions,
       ...flips.filter((flip) => flip.factor !== null).map((flip) => `×${flip.factor.toFixed(2)}`),
