@@ -41,6 +41,7 @@ std::string import_footer() {
          "  plumbline import kineto trace.json.gz -o chunk.csv\n"
          "  plumbline import megatron launch.sh --topology h100-dgx --define NNODES=16 -o plan.toml\n"
          "  plumbline import megatron launch.sh --model deepseek-v3 --args \"--vocab-size 129280\" -o plan.toml\n"
+         "  plumbline import megatron --execute launch.sh -o plan.toml -- --nodes 16\n"
          "  plumbline import torchtitan train.toml --gpus 128 -o plan.toml\n"
          "  plumbline import deepspeed ds_config.json --gpus 64 --model llama-3-8b \\\n"
          "      --set batch.sequence_length=8192 -o plan.toml\n"
@@ -57,7 +58,8 @@ std::string import_footer() {
 // Runs a format with its files.
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
-  if (arguments.files.size() > 1 && format != "components")
+  if (arguments.execute && format != "megatron") return model::wrong_input("--execute", "only for 'import megatron'");
+  if (arguments.files.size() > 1 && format != "components" && !arguments.execute)
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
   if (!arguments.revision.empty() && format != "components")
@@ -84,7 +86,9 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("FORMAT", options->format, fmt::format("Format of FILE: {}", fmt::join(known, ", ")))
       ->required()
       ->check(unknown_format);
-  verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
+  verb->add_option("FILE", options->arguments.files,
+                   "File to read; of components several; of megatron --execute the script's arguments behind it")
+      ->required();
   verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
       ->required();
   verb->add_option("--device", options->arguments.device,
@@ -100,6 +104,12 @@ void add_import(CLI::App& root, int& exit_code) {
   add_repeatable(*verb, "--define", options->arguments.definitions,
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
+  verb->add_flag(
+      "--execute", options->arguments.execute,
+      "megatron: run the script in bash, in an empty folder, with recorders in place of what trains, changes "
+      "files or reaches out; what it starts is imported. Only for scripts that you would start");
+  verb->add_option("--deadline", options->arguments.deadline_s, "megatron --execute: seconds until the script is ended")
+      ->check(CLI::Range(0.1, 86400.0));
   add_repeatable(*verb, "--set", options->arguments.overrides, "plans: set a key of the plan (repeatable)");
   verb->add_flag("--verbose", options->arguments.verbose,
                  "list what changes the step by less than 0.1 % too; megatron: arguments that change no cost");

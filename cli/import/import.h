@@ -12,7 +12,7 @@
 namespace plumbline::cli {
 
 struct ImportArguments {
-  std::vector<std::string> files;    // several of component tables, else one
+  std::vector<std::string> files;    // several of component tables; of --execute the script and its arguments; else one
   std::string file, out;             // file: the first
   std::string classes;               // of kernels; empty: the shipped ones
   std::optional<int> device;         // of a trace with several
@@ -23,6 +23,8 @@ struct ImportArguments {
   std::string topology;                  // empty: h100-dgx
   std::vector<std::string> definitions;  // NAME=VALUE of variables that the script does not set
   std::string more_arguments;            // appended to the script's arguments
+  bool execute = false;                  // the script is run by bash, not read
+  double deadline_s = 30;                // of --execute
   std::vector<std::string> overrides;    // of the plan
   bool verbose = false;                  // lists what hardly changes the step, or not at all
   std::optional<std::int64_t> gpus;      // of a configuration that does not state them

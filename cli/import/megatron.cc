@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -13,10 +14,12 @@
 
 #include "cli/data.h"
 #include "cli/import/decisions.h"
+#include "cli/import/detail/execution.h"
 #include "cli/import/import.h"
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {
@@ -82,6 +85,21 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
   return options;
 }
 
+// Executes the script on a node of the cluster that the plan is for.
+model::Result<megatron::ImportedScript> import_executed(const ImportArguments& arguments, const std::string& text,
+                                                        const megatron::ImportOptions& options) {
+  const auto path = TRY(resolve(Shipped::topology, options.topology.value_or(std::string(megatron::default_topology))));
+  const auto devices = TRY(resolve_device_folder(path));
+  const auto cluster = TRY(topologies::load_topology(path, devices, {}));
+  const auto execution =
+      TRY(execute({.script = arguments.file,
+                   .arguments = {arguments.files.begin() + 1, arguments.files.end()},
+                   .environment = options.definitions,
+                   .gpus_per_node = cluster.fabric.gpus_per_node,
+                   .deadline = std::chrono::milliseconds(std::llround(arguments.deadline_s * 1000))}));
+  return megatron::import_execution(execution, text, arguments.file, options);
+}
+
 // Refuses an output that is the script or a file that it sources.
 model::Result<void> refuse_inputs(const std::string& out, const fs::path& folder,
                                   const std::vector<std::string>& files) {
@@ -141,7 +159,8 @@ void print_effects(const ImportArguments& arguments, megatron::ImportedScript im
 model::Result<void> import_megatron(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto options = TRY(options_of(arguments));
-  auto imported = TRY(megatron::import_script(text, arguments.file, options));
+  auto imported = TRY(arguments.execute ? import_executed(arguments, text, options)
+                                        : megatron::import_script(text, arguments.file, options));
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -28,7 +29,6 @@ constexpr Argument table[] = {
     {"--rotary-percent", value, "shape.rotary_percent", ""},
     {"--normalization", value, "shape.normalization", ""},
     {"--norm-epsilon", value, "shape.norm_epsilon", ""},
-    {"--layernorm-epsilon", rule, "shape.norm_epsilon", "the older name"},
     {"--swiglu", flag, "shape.gated", ""},
     {"--untie-embeddings-and-output-weights", flag, "shape.untied", ""},
     {"--disable-bias-linear", flag, "shape.no_linear_bias", ""},
@@ -83,7 +83,6 @@ constexpr Argument table[] = {
      "layers t counted between |, with *N and ( )"},
     {"--use-distributed-optimizer", rule, "parallelism.zero_stage", "1"},
     {"--use-megatron-fsdp", rule, "parallelism.zero_stage", "with --data-parallel-sharding-strategy"},
-    {"--use-custom-fsdp", rule, "parallelism.zero_stage", "the older name"},
     {"--data-parallel-sharding-strategy", rule, "parallelism.zero_stage",
      "no_shard 0, optim 1, optim_grads 2, optim_grads_params 3"},
     {"--num-distributed-optimizer-instances", rule, "parallelism.shard_group", "context * data / N ranks, if N > 1"},
@@ -200,6 +199,19 @@ constexpr Argument table[] = {
     {"--attention-dropout", not_modeled, "", "dropout is not priced"},
 };
 
+// Names of earlier versions, of Megatron-DeepSpeed and of ms-swift for arguments of the table.
+constexpr std::pair<std::string_view, std::string_view> other_names[] = {
+    {"--layernorm-epsilon", "--norm-epsilon"},
+    {"--model-parallel-size", "--tensor-model-parallel-size"},
+    {"--batch-size", "--micro-batch-size"},
+    {"--max-length", "--seq-length"},
+    {"--use-custom-fsdp", "--use-megatron-fsdp"},
+    {"--activations-checkpoint-method", "--recompute-method"},
+    {"--activations-checkpoint-num-layers", "--recompute-num-layers"},
+    {"--checkpoint-num-layers", "--recompute-num-layers"},
+    {"--moe-expert-parallel-size", "--expert-model-parallel-size"},
+};
+
 // Arguments that change no cost of a step.
 constexpr std::string_view without_cost = R"(
 --adam-beta1 --adam-beta2 --adam-eps --adlr-autoresume --apply-layernorm-1p --apply-query-key-layer-scaling
@@ -272,6 +284,19 @@ std::span<const Argument> arguments() {
     return rows;
   }();
   return all;
+}
+
+std::string known_name(std::string_view name) {
+  const auto by_table = [](std::string_view one) {
+    const auto* other = std::ranges::find(other_names, one, &std::pair<std::string_view, std::string_view>::first);
+    return other == std::end(other_names) ? one : other->second;
+  };
+  const std::string_view named = by_table(name);
+  if (find_argument(named) != nullptr || !name.starts_with("--")) return std::string(named);
+  std::string dashed(name);
+  std::ranges::replace(dashed, '_', '-');
+  dashed = by_table(dashed);
+  return find_argument(dashed) != nullptr ? dashed : std::string(name);
 }
 
 const Argument* find_argument(std::string_view name) {

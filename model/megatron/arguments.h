@@ -29,6 +29,10 @@ bool decides_step(const Argument& argument);
 // Returns the arguments in the order in which they are written.
 std::span<const Argument> arguments();
 
+// Returns the name under which the table has an argument: another one where it is an older or another project's name,
+// or where it is written with _ for -; itself where it is unknown.
+std::string known_name(std::string_view name);
+
 // Returns nullptr when the name is unknown.
 const Argument* find_argument(std::string_view name);
 

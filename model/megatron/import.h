@@ -17,12 +17,14 @@
 
 namespace plumbline::model::megatron {
 
+inline constexpr std::string_view default_topology = "h100-dgx";
+
 struct ImportOptions {
   Definitions definitions;              // variables that are set outside of the script; 1, 2 ...: its parameters
   std::string more_arguments;           // added after the script's arguments
   std::string config;                   // the plan's model.config
   std::optional<ModelShape> model;      // that model, if it exists already; else it is read from the script
-  std::optional<std::string> topology;  // default: that of the script's comment, else h100-dgx
+  std::optional<std::string> topology;  // default: that of the script's comment, else default_topology
   std::vector<std::string> overrides;   // plan keys, KEY=VALUE
   std::string folder;                   // that holds the script, for $(dirname "$0")
   std::function<FoundFile(const std::string& path)> find_file;  // what it may source; none: nothing
@@ -37,6 +39,20 @@ struct ImportedScript {
   std::vector<PlanAlternative> alternatives;  // without each argument that changes the plan, with some that are missing
   std::vector<std::string> files;             // of the lines: the script, and those that it sources
 };
+
+// What a launch script did when it was executed.
+struct Execution {
+  std::vector<Command> started;       // programs, with the words of their launchers before them
+  std::vector<std::string> skipped;   // names of other programs in whose place nothing was done
+  std::vector<std::string> answered;  // names of those that were answered for
+  Definitions variables;              // WORLD_SIZE and Slurm's, as the programs saw them
+  std::string ending;                 // how it ended, where that was no success
+};
+
+// Reads the first training that an executed script started. `text` is the script's, for its comments. Errors are those
+// of import_script(), without lines.
+Result<ImportedScript> import_execution(const Execution& execution, std::string_view text, const std::string& path,
+                                        const ImportOptions& options);
 
 // Reads the script without running it. Where a condition depends on what is outside of the script, both outcomes must
 // give the same plan: an error names the condition, the variables that decide it and what differs. A comment "#

@@ -70,7 +70,48 @@ class Alternatives {
   std::map<std::string, std::string, std::less<>> plan_;
 };
 
+// Reads one reading of a script, with the plans that it would give otherwise.
+Result<ImportedScript> import_reading(const Script& script, const std::string& path, const ImportOptions& options) {
+  Importer importer(path, options);
+  auto imported = TRY(importer.run(script));
+  Alternatives(path, options, script, imported).add_all(importer);
+  return imported;
+}
+
 }  // namespace
+
+Result<ImportedScript> import_execution(const Execution& execution, std::string_view text, const std::string& path,
+                                        const ImportOptions& options) {
+  Script script{.commands = execution.started, .variables = execution.variables, .files = {path}};
+  int line = 0;
+  for (const std::string_view written : lines_of(text)) {
+    ++line;
+    if (written.starts_with('#')) script.comments.push_back({std::string(written.substr(1)), line});
+  }
+  std::vector<Note> notes;
+  const auto launch = find_launch(script, notes);
+  if (!launch) {
+    std::string started;
+    for (const Command& command : execution.started) started += (started.empty() ? "" : "; ") + text_of(command);
+    return wrong_input_at(
+        path, 0, "",
+        fmt::format("the script was executed and {}{}: it started no .py file with arguments of Megatron-LM",
+                    execution.ending.empty() ? "ended" : execution.ending,
+                    started.empty() ? "" : fmt::format(", and started {}", started)),
+        "give what it asks for with --define NAME=VALUE, or its arguments behind --");
+  }
+  auto imported = TRY(import_reading(script, path, options));
+  const auto note = [&imported](std::string said) {
+    imported.notes.insert(imported.notes.begin(), {0, std::move(said)});
+  };
+  if (!execution.answered.empty())
+    note(fmt::format("answered as one node of the cluster does: {}", fmt::join(execution.answered, ", ")));
+  if (!execution.skipped.empty())
+    note(fmt::format("started, and nothing done in their place: {}", fmt::join(execution.skipped, ", ")));
+  if (!execution.ending.empty()) note("the script " + execution.ending);
+  note(fmt::format("the script was executed; its training is '{}'", launch->text));
+  return imported;
+}
 
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
   if (const int line = line_without_utf8(text); line > 0)
@@ -86,10 +127,7 @@ Result<ImportedScript> import_script(std::string_view text, const std::string& p
   }
   if (plans.empty()) return Importer(path, options).run(readings.front());
   if (auto error = difference(plans)) return tl::unexpected(*error);
-  Importer importer(path, options);
-  auto imported = TRY(importer.run(*plans.front().script));
-  Alternatives(path, options, *plans.front().script, imported).add_all(importer);
-  return imported;
+  return import_reading(*plans.front().script, path, options);
 }
 
 }  // namespace plumbline::model::megatron

@@ -50,7 +50,7 @@ void read_sharding(const RuleReader& in) {
   auto& stage = in.plan.parallelism.zero_stage;
   if (in.given.has("--use-distributed-optimizer")) stage = 1;
   if (in.given.has("--use-torch-fsdp2")) stage = 3;
-  if (in.given.has("--use-megatron-fsdp") || in.given.has("--use-custom-fsdp")) {
+  if (in.given.has("--use-megatron-fsdp")) {
     const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
     for (const auto& [name, level] : strategies) {
       if (name == wanted) stage = level;

@@ -85,10 +85,12 @@ Number count_gpus(const Command& launcher, const Script& script) {
                                                     : Number(1)),
                      variable(script, "WORLD_SIZE")});
   }
-  const Number tasks = first_of({count(option(launcher, {"-n", "-np", "--ntasks"})), variable(script, "SLURM_NTASKS")});
+  const Number tasks = first_of(
+      {count(option(launcher, {"-n", "-np", "--ntasks", "--num_processes"})), variable(script, "SLURM_NTASKS")});
   const Number per_node = first_of({slurm_tasks_per_node(launcher), variable(script, "SLURM_NTASKS_PER_NODE"),
                                     slurm_gpus_per_node(launcher), variable(script, "SLURM_GPUS_PER_NODE")});
-  return first_of({tasks, product(nodes, per_node), variable(script, "WORLD_SIZE")});
+  return first_of({tasks, product(nodes, per_node), variable(script, "WORLD_SIZE"),
+                   product(variable(script, "NPROC_PER_NODE"), first_of({variable(script, "NNODES"), Number(1)}))});
 }
 
 // Returns the name of the variable that holds the value, or that it is: "GPUS" of "$GPUS" and of "${GPUS}".
@@ -116,16 +118,32 @@ void name_open_number(const Command& launcher, const Script& script, Launch& lau
   }
 }
 
-// Returns the position of the program in a command that trains.
+// Returns the position of the program: a .py file, the module behind python's or torchrun's -m, or ms-swift's verb.
+std::optional<std::size_t> program_word(const Command& command) {
+  bool python = false;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    const std::string_view word = command[i].text, next = i + 1 < command.size() ? command[i + 1].text : "";
+    const std::string_view name = word.substr(word.rfind('/') + 1);
+    if (word.ends_with(".py")) return i;
+    if (python && word == "-m" && next.find("torch.distributed") == std::string_view::npos &&
+        next.find("accelerate") == std::string_view::npos && next.find("deepspeed") == std::string_view::npos)
+      return i + 1 < command.size() ? std::optional(i + 1) : std::nullopt;
+    if (name == "megatron" && (next == "sft" || next == "pt" || next == "rlhf")) return i + 1;
+    python = python || name.starts_with("python") || name == "torchrun";
+  }
+  return std::nullopt;
+}
+
 std::optional<std::size_t> find_program(const Command& command) {
   if (command.empty() || command[0].text == "echo" || command[0].text == "printf") return std::nullopt;
-  const auto program = std::ranges::find_if(command, [](const Word& word) { return word.text.ends_with(".py"); });
-  const bool trains = std::any_of(program, command.end(), [](const Word& word) {
-    const Argument* known = find_argument(std::string_view(word.text).substr(0, word.text.find('=')));
-    return known != nullptr && known->meaning != Meaning::no_cost;
-  });
-  if (!trains) return std::nullopt;
-  return static_cast<std::size_t>(program - command.begin());
+  const auto program = program_word(command);
+  if (!program) return std::nullopt;
+  const bool trains =
+      std::any_of(command.begin() + static_cast<std::ptrdiff_t>(*program), command.end(), [](const Word& word) {
+        const Argument* known = find_argument(known_name(std::string_view(word.text).substr(0, word.text.find('='))));
+        return known != nullptr && known->meaning != Meaning::no_cost;
+      });
+  return trains ? program : std::nullopt;
 }
 
 }  // namespace
@@ -157,18 +175,28 @@ Definitions slurm_definitions(std::string_view script) {
   return names;
 }
 
+std::string text_of(const Command& command) {
+  std::string text;
+  for (const Word& word : command) text += (text.empty() ? "" : " ") + word.text;
+  return text;
+}
+
 std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes) {
   std::optional<Launch> launch;
   for (const Command& command : script.commands) {
     const auto program = find_program(command);
     if (!program) continue;
     if (launch) {
-      notes.push_back({command[*program].line, "a further training command is left out"});
+      notes.push_back(
+          {command[*program].line,
+           fmt::format("a further training is left out: '{}'",
+                       text_of({command.begin(), command.begin() + static_cast<std::ptrdiff_t>(*program) + 1}))});
       continue;
     }
     const auto split = command.begin() + static_cast<std::ptrdiff_t>(*program);
     const Command launcher(command.begin(), split);
     launch.emplace();
+    launch->text = text_of({command.begin(), split + 1});
     launch->arguments.assign(split + 1, command.end());
     launch->gpus = count_gpus(launcher, script);
     if (!launch->gpus) name_open_number(launcher, script, *launch);
@@ -181,13 +209,15 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
   std::string name;
   GivenArgument current;
   const auto finish = [&] {
-    if (!name.empty()) given.put(name, current);
+    const bool is_switch = current.values == std::vector<std::string>{"true"};
+    if (is_switch && find_argument(name) != nullptr) current.values.clear();
+    if (!name.empty() && current.values != std::vector<std::string>{"false"}) given.put(name, current);
   };
   for (const Word& word : words) {
     if (is_name(word.text)) {
       finish();
       const std::size_t equals = word.text.find('=');
-      name = word.text.substr(0, equals);
+      name = known_name(std::string_view(word.text).substr(0, equals));
       current = {{}, word.line};
       if (equals != std::string::npos) current.values.push_back(word.text.substr(equals + 1));
     } else if (name.empty()) {

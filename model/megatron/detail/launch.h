@@ -14,6 +14,7 @@ namespace plumbline::model::megatron {
 
 struct Launch {
   Command arguments;  // after the program
+  std::string text;   // the launcher and the program
   std::optional<std::int64_t> gpus;
   Word open;  // without them: the launcher's number that is not known, "--nproc_per_node $GPUS"; may be empty
   std::string open_name;  // of the variable that has it; may be empty
@@ -22,11 +23,16 @@ struct Launch {
 // Returns the values in the header of a batch script (#SBATCH) under Slurm's run-time names (SLURM_NNODES ...).
 Definitions slurm_definitions(std::string_view script);
 
-// Returns the first command that runs a .py file with one of Megatron's arguments, or nothing; further ones are noted.
-// The number of GPUs is that of the launcher before the program (torchrun, srun, mpirun), Slurm's header or WORLD_SIZE.
+// Returns the words with a blank between them.
+std::string text_of(const Command& command);
+
+// Returns the first command that runs a .py file, a module of Python or a verb of ms-swift's `megatron` with one of
+// Megatron's arguments, or nothing; further ones are noted. The number of GPUs is that of the launcher before the
+// program (torchrun, srun, mpirun), Slurm's header, WORLD_SIZE or ms-swift's NPROC_PER_NODE and NNODES.
 std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes);
 
-// Returns the arguments by name, and adds a note for each word that belongs to none.
+// Returns the arguments by the names that the table has for them, also where they are written with _ for - or by an
+// older name, and adds a note for each word that belongs to none. "true" after a name is a flag, "false" is none.
 Given group_arguments(const Command& words, std::vector<Note>& notes);
 
 }  // namespace plumbline::model::megatron

@@ -19,7 +19,6 @@
 namespace plumbline::model::megatron {
 namespace {
 
-constexpr std::string_view kDefaultTopology = "h100-dgx";
 constexpr std::int64_t kLargest = 1'000'000'000;  // limit of a dimension: products of two fit 64 bits
 constexpr std::string_view kComment = " plumbline: ", kNotSet = " is not set";
 
@@ -31,7 +30,6 @@ constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETok
 
 void Importer::read_older_names() {
   if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
-  if (const auto epsilon = given_.value("--layernorm-epsilon")) set("shape.norm_epsilon", *epsilon);
   if (out_.shape.vocabulary) {
     // Its end of a document is a token more.
     const bool null = given_.value("--tokenizer-type") == "NullTokenizer" && *out_.shape.vocabulary < kLargest;
@@ -121,7 +119,7 @@ void Importer::note_differences() {
 std::optional<Error> Importer::settle_plan(const Script& script) {
   if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
   if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
-  out_.plan.cluster.topology = kDefaultTopology;
+  out_.plan.cluster.topology = default_topology;
   std::vector<std::string> overrides;
   for (const Word& comment : script.comments) {
     const std::size_t equals = comment.text.find(" = ");
@@ -145,7 +143,7 @@ std::optional<Error> Importer::settle_plan(const Script& script) {
   }
   if (!sets("cluster.topology=")) {
     out_.notes.push_back(
-        {0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another", kDefaultTopology)});
+        {0, fmt::format("a script does not name its cluster: {} assumed, --topology takes another", default_topology)});
   }
   // The plan is read like any other, so that ranges are checked in one place.
   const auto plan = read_plan(to_toml(out_.plan), path_, overrides);
