@@ -8,17 +8,25 @@
 #include <string_view>
 #include <vector>
 
+#include "model/megatron/shell/shell.h"
+
 namespace plumbline::model::megatron {
 
 struct GivenArgument {
   std::vector<std::string> values;  // empty for a flag
   int line = 0;
+  bool unknown = false;  // a value is not known
 };
 
 class Given {
  public:
   void put(const std::string& name, GivenArgument argument) { arguments_[name] = std::move(argument); }
   void put(const std::string& name, const std::string& value) { arguments_[name] = {{value}, 0}; }
+  // Keeps a word that may hold any arguments; the first one counts.
+  void put_open(const Word& word) {
+    if (!open_) open_ = word;
+  }
+  const std::optional<Word>& open() const { return open_; }
   void put_flag(const std::string& name) { arguments_[name] = {}; }
   void erase(const std::string& name) { arguments_.erase(name); }
 
@@ -41,6 +49,7 @@ class Given {
 
  private:
   std::map<std::string, GivenArgument, std::less<>> arguments_;  // the last one of a name counts
+  std::optional<Word> open_;
 };
 
 enum class NoteKind {

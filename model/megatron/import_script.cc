@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,7 +10,6 @@
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/importer.h"
 #include "model/megatron/detail/launch.h"
-#include "model/megatron/detail/readings.h"
 #include "model/megatron/import.h"
 
 namespace plumbline::model::megatron {
@@ -116,18 +114,10 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
   if (const int line = line_without_utf8(text); line > 0)
     return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
-  ShellInputs inputs{path, options.folder, slurm_definitions(text), options.find_file};
+  ShellInputs inputs{path, options.folder, slurm_definitions(text), options.find_file, is_training};
   for (const auto& [name, value] : options.definitions) inputs.definitions[name] = value;
-  const auto readings = TRY(read_script(text, inputs));
-  std::vector<Reading> plans;
-  for (const Script& script : readings) {
-    std::vector<Note> ignored;
-    if (readings.size() > 1 && !find_launch(script, ignored)) continue;
-    plans.push_back({&script, Importer(path, options).run(script)});
-  }
-  if (plans.empty()) return Importer(path, options).run(readings.front());
-  if (auto error = difference(plans)) return tl::unexpected(*error);
-  return import_reading(*plans.front().script, path, options);
+  const Script script = TRY(read_script(text, inputs));
+  return import_reading(script, path, options);
 }
 
 }  // namespace plumbline::model::megatron

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ std::string nearest_setting(std::string_view name, const GivenArgument& argument
 
 Result<ImportedScript> Importer::run(const Script& script) {
   files_ = script.files;
+  script_ = &script;
   if (auto error = read_launch(script)) return tl::unexpected(*error);
   if (auto error = read_rows()) return tl::unexpected(*error);
   read_older_names();
@@ -56,10 +58,11 @@ std::optional<Error> Importer::read_launch(const Script& script) {
   if (!launch) return no_launch(script);
   const auto more = read_script(options_.more_arguments, {.path = "--args", .definitions = options_.definitions});
   if (!more) return more.error();
-  for (const Command& command : more->front().commands) {
+  for (const Command& command : more->commands) {
     for (const Word& word : command) launch->arguments.push_back({word.text, 0});
   }
-  given_ = group_arguments(launch->arguments, out_.notes);
+  given_ = group_arguments(launch->arguments, out_.notes, script.open);
+  if (given_.open()) return not_known("", given_.open()->text, given_.open()->line);
   given_.erase(without_);
   launch_ = std::move(*launch);
   out_.plan = megatron_defaults();
@@ -69,10 +72,11 @@ std::optional<Error> Importer::read_launch(const Script& script) {
 
 Error Importer::no_launch(const Script& script) const {
   if (script.exit_line == 0)
-    return problem("", "no command runs a .py file with arguments of Megatron-LM",
-                   "a script that starts one of another folder is imported by that one, with --define and --args");
+    return problem(
+        "", "no command runs a .py file with arguments of Megatron-LM",
+        "--execute runs the script and takes what it starts; a script that it starts can be imported itself");
   Error error = problem("", "the script ends here before it starts a training",
-                        "--define the variables that it asks for; --define 1=... is its first parameter");
+                        "--define the variables that it asks for (1 is its first parameter), or --execute it");
   error.file = files_[static_cast<std::size_t>(script.exit_line / lines_of_a_file)];
   error.line = script.exit_line % lines_of_a_file;
   return error;
@@ -86,8 +90,7 @@ void Importer::note_reading(const Script& script) {
   }
   if (!defaults.empty())
     out_.notes.push_back({0, fmt::format("the script's own defaults hold, --define changes them: {}", defaults)});
-  for (const Word& word : script.skipped)
-    out_.notes.push_back({word.line, fmt::format("'{}' is not read: nothing that it sets is known", word.text)});
+  for (const Word& word : script.notes) out_.notes.push_back({word.line, word.text});
 }
 
 std::optional<Error> Importer::read_rows() {
@@ -97,11 +100,10 @@ std::optional<Error> Importer::read_rows() {
       note_unread(name, argument, known);
       continue;
     }
+    if (argument.unknown)
+      return not_known(name, argument.values.empty() ? name : argument.values.back(), argument.line);
     if (!known->key.empty()) lines_[std::string(known->key)] = argument.line;
-    if (known->meaning == Meaning::rule) {
-      if (auto error = unknown_value(name, argument)) return error;
-      continue;
-    }
+    if (known->meaning == Meaning::rule) continue;
     const bool is_flag = known->meaning == Meaning::flag;
     if (is_flag ? !argument.values.empty() : argument.values.size() != 1)
       return problem(name,
@@ -113,18 +115,32 @@ std::optional<Error> Importer::read_rows() {
 }
 
 Error Importer::not_a_number(std::string_view name, const std::string& value) const {
-  const std::size_t dollar = value.find('$');
-  return problem(
-      name, fmt::format("'{}' is no value for it", value),
-      dollar == std::string::npos ? "expected a number" : "the script does not set it; --define NAME=VALUE does");
+  return problem(name, fmt::format("'{}' is no value for it", value), "expected a number");
 }
 
-// A variable without a value must not be taken for a missing argument.
-std::optional<Error> Importer::unknown_value(const std::string& name, const GivenArgument& argument) const {
-  for (const std::string& value : argument.values) {
-    if (value.starts_with('$')) return not_a_number(name, value);
+// Names a word that is not known, with the variable that would decide it and, where the script sets that, the reason.
+Error Importer::not_known(std::string_view argument, const std::string& text, int line) const {
+  const bool is_command = text.find('`') != std::string::npos ||
+                          (text.find("$(") != std::string::npos && text.find("$((") == std::string::npos);
+  std::string name, reason;
+  const auto find_open = [&] { return std::ranges::find(script_->open, name, &OpenValue::name); };
+  for (const char letter : is_command ? std::string() : text + " ") {
+    const bool known = script_->variables.contains(name) && find_open() == script_->open.end();
+    if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_')
+      name += letter;
+    else if (name.empty() || known || std::isdigit(static_cast<unsigned char>(name[0])) != 0)
+      name.clear();
+    else
+      break;
   }
-  return std::nullopt;
+  if (const auto open = find_open(); open != script_->open.end())
+    reason = fmt::format(": {} ({})", open->reason, place_of(files_, open->line));
+  Error error = problem(
+      argument, fmt::format("'{}' is not known{}", text, reason),
+      fmt::format("{}--execute runs the script", name.empty() ? "" : fmt::format("--define {}=VALUE, or ", name)));
+  error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
+  error.line = line % lines_of_a_file;
+  return error;
 }
 
 void Importer::note_unread(const std::string& name, const GivenArgument& argument, const Argument* known) {

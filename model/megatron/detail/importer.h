@@ -44,7 +44,7 @@ class Importer {
   Error no_launch(const Script& script) const;
   std::optional<Error> read_rows();
   Error not_a_number(std::string_view name, const std::string& value) const;
-  std::optional<Error> unknown_value(const std::string& name, const GivenArgument& argument) const;
+  Error not_known(std::string_view argument, const std::string& text, int line) const;
   bool set(std::string_view key, std::string_view value);
   void note_reading(const Script& script);
   void note_unread(const std::string& name, const GivenArgument& argument, const Argument* known);
@@ -65,6 +65,7 @@ class Importer {
   const ImportOptions& options_;
   std::string without_;
   std::vector<std::string> files_;
+  const Script* script_ = nullptr;
   Launch launch_;
   Given given_;
   std::vector<OpenChoice> open_;

@@ -118,6 +118,31 @@ void name_open_number(const Command& launcher, const Script& script, Launch& lau
   }
 }
 
+// Whether a word that is not known is a value of the argument; elsewhere it may hold any arguments.
+bool takes_unknown(std::string_view name, const GivenArgument& argument) {
+  const Argument* known = find_argument(name);
+  if (name.ends_with("data-path")) return true;
+  return !name.empty() && argument.values.empty() && (known == nullptr || known->meaning != Meaning::flag);
+}
+
+// Whether every outcome of the condition that decides the word has arguments without cost alone.
+bool has_no_cost(const Word& word, const std::vector<OpenValue>& open) {
+  const auto value = std::ranges::find_if(
+      open, [&word](const OpenValue& one) { return word.text == "$" + one.name && word.line == one.line; });
+  return value != open.end() && !value->outcomes.empty() &&
+         std::ranges::all_of(value->outcomes, [](const std::string& outcome) {
+           Command words;
+           for (const std::string_view text : split(outcome, ' '))
+             if (!text.empty()) words.push_back({std::string(text), 0, text.find('$') != std::string_view::npos});
+           std::vector<Note> notes;
+           const Given given = group_arguments(words, notes);
+           return notes.empty() && !given.open() && std::ranges::all_of(given.all(), [](const auto& argument) {
+                    const Argument* known = find_argument(argument.first);
+                    return known != nullptr && known->meaning == Meaning::no_cost;
+                  });
+         });
+}
+
 // Returns the position of the program: a .py file, the module behind python's or torchrun's -m, or ms-swift's verb.
 std::optional<std::size_t> program_word(const Command& command) {
   bool python = false;
@@ -147,6 +172,8 @@ std::optional<std::size_t> find_program(const Command& command) {
 }
 
 }  // namespace
+
+bool is_training(const Command& command) { return find_program(command).has_value(); }
 
 Definitions slurm_definitions(std::string_view script) {
   Command header;
@@ -204,7 +231,7 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
   return launch;
 }
 
-Given group_arguments(const Command& words, std::vector<Note>& notes) {
+Given group_arguments(const Command& words, std::vector<Note>& notes, const std::vector<OpenValue>& open_values) {
   Given given;
   std::string name;
   GivenArgument current;
@@ -214,16 +241,22 @@ Given group_arguments(const Command& words, std::vector<Note>& notes) {
     if (!name.empty() && current.values != std::vector<std::string>{"false"}) given.put(name, current);
   };
   for (const Word& word : words) {
-    if (is_name(word.text)) {
+    const std::string_view written = std::string_view(word.text).substr(0, word.text.find('='));
+    const bool open = word.unknown && written.find_first_of("$`") != std::string_view::npos;
+    if (is_name(word.text) && !open) {
       finish();
-      const std::size_t equals = word.text.find('=');
-      name = known_name(std::string_view(word.text).substr(0, equals));
-      current = {{}, word.line};
-      if (equals != std::string::npos) current.values.push_back(word.text.substr(equals + 1));
-    } else if (name.empty()) {
+      name = known_name(written);
+      current = {{}, word.line, word.unknown};
+      if (written.size() < word.text.size()) current.values.push_back(word.text.substr(written.size() + 1));
+    } else if (name.empty() && !word.unknown) {
       notes.push_back({word.line, fmt::format("'{}' belongs to no argument", word.text)});
+    } else if (word.unknown && has_no_cost(word, open_values)) {
+      notes.push_back({word.line, fmt::format("'{}' is not known, and changes no cost", word.text), NoteKind::no_cost});
+    } else if (word.unknown && (is_name(word.text) || !takes_unknown(name, current))) {
+      given.put_open(word);
     } else {
       current.values.push_back(word.text);
+      current.unknown = current.unknown || word.unknown;
     }
   }
   finish();

@@ -26,6 +26,9 @@ Definitions slurm_definitions(std::string_view script);
 // Returns the words with a blank between them.
 std::string text_of(const Command& command);
 
+// Whether the command trains: it runs a program with an argument of Megatron-LM that decides cost.
+bool is_training(const Command& command);
+
 // Returns the first command that runs a .py file, a module of Python or a verb of ms-swift's `megatron` with one of
 // Megatron's arguments, or nothing; further ones are noted. The number of GPUs is that of the launcher before the
 // program (torchrun, srun, mpirun), Slurm's header, WORLD_SIZE or ms-swift's NPROC_PER_NODE and NNODES.
@@ -33,6 +36,7 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
 
 // Returns the arguments by the names that the table has for them, also where they are written with _ for - or by an
 // older name, and adds a note for each word that belongs to none. "true" after a name is a flag, "false" is none.
-Given group_arguments(const Command& words, std::vector<Note>& notes);
+// A word that is not known is noted where none of its outcomes (`open`) has an argument that decides cost.
+Given group_arguments(const Command& words, std::vector<Note>& notes, const std::vector<OpenValue>& open = {});
 
 }  // namespace plumbline::model::megatron

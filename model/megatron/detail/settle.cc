@@ -154,7 +154,8 @@ std::optional<Error> Importer::settle_plan(const Script& script) {
 
 // Names the launcher's number that is missing, and the variable that would give it.
 Error Importer::no_gpus() const {
-  const auto& [open, line] = launch_.open;
+  const std::string& open = launch_.open.text;
+  const int line = launch_.open.line;
   const std::string message = open.empty() ? "" : fmt::format(": '{}' is known where it runs, not in the script", open);
   Error error = problem("", "the number of GPUs is not in the script" + message,
                         launch_.open_name.empty() ? "--gpus N, or --define the variables of the launcher"

@@ -77,7 +77,7 @@ class Parser {
         const Number before = number_of(name);
         value = before ? combine(*before, sign.substr(0, 1), *value) : std::nullopt;
       }
-      if (value) scope_.assign(name, *value);
+      if (value && dead_ == 0) scope_.assign(name, *value);
       return value;
     }
     at_ = first;
@@ -87,10 +87,19 @@ class Parser {
   Number choice() {
     const Number condition = operation(0);
     if (!condition || !take("?")) return condition;
-    const Number yes = expression();
+    const Number yes = dead(*condition == 0, [this] { return expression(); });
     if (!take(":")) return std::nullopt;
-    const Number no = expression();
+    const Number no = dead(*condition != 0, [this] { return expression(); });
     return *condition != 0 ? yes : no;
+  }
+
+  // Reads a part whose assignments do not count where it is not reached.
+  template <class Part>
+  Number dead(bool unreached, const Part& part) {
+    dead_ += unreached ? 1 : 0;
+    const Number value = part();
+    dead_ -= unreached ? 1 : 0;
+    return value;
   }
 
   Number operation(std::size_t level) {
@@ -99,7 +108,8 @@ class Parser {
     while (value) {
       const std::string_view sign = sign_of(level);
       if (sign.empty()) break;
-      const Number next = operation(level + 1);
+      const bool unreached = (sign == "&&" && *value == 0) || (sign == "||" && *value != 0);
+      const Number next = dead(unreached, [&] { return operation(sign == "**" ? level : level + 1); });
       value = next ? combine(*value, sign, *next) : std::nullopt;
     }
     return value;
@@ -139,7 +149,7 @@ class Parser {
     const Number before = name.empty() ? std::nullopt : number_of(name);
     const Number after = before ? combine(*before, "+", by) : std::nullopt;
     if (!after) return std::nullopt;
-    scope_.assign(name, *after);
+    if (dead_ == 0) scope_.assign(name, *after);
     return *after + later;
   }
 
@@ -152,12 +162,17 @@ class Parser {
     }
     const std::size_t first = at_;
     while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
-    return integer(text_.substr(first, at_ - first));
+    return decimal(text_.substr(first, at_ - first));
+  }
+
+  // A number that begins with 0 is no decimal one.
+  static Number decimal(std::string_view digits) {
+    return digits.size() > 1 && digits[0] == '0' ? std::nullopt : integer(digits);
   }
 
   Number number_of(std::string_view name) const {
     const auto value = scope_.value_of(name);
-    return value ? integer(*value) : std::nullopt;
+    return value ? decimal(*value) : std::nullopt;
   }
 
   std::string_view read_name() {
@@ -186,6 +201,7 @@ class Parser {
   const NumberScope& scope_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int dead_ = 0;  // above 0: in a part that is not reached
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ struct NumberScope {
 };
 
 // Evaluates + - * / % ** comparisons && || ! ?: and assignments over numbers, names and NAME[KEY]. Returns nothing when
-// the text has other content, a name has no number, or a result does not fit 64 bits.
+// the text has other content, a name has no number or an octal one, or a result does not fit 64 bits.
 std::optional<std::int64_t> arithmetic(std::string_view text, const NumberScope& scope);
 
 // Parses a text that is a decimal integer.

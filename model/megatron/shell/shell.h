@@ -1,8 +1,8 @@
-// Reads a launch script without running any program. Variables, arrays, quotes, functions, branches, loops and integer
-// arithmetic are evaluated as a shell does. What only a running shell has stays as written ("$RANK", "$(hostname)").
+// Reads a launch script without running any program. Variables, arrays, arithmetic, conditions that are decided,
+// functions and sourced files have bash's meaning. What only a running shell has is not known: it stays as it is
+// written ("$RANK", "$(hostname)"), and so does a variable that depends on it.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -18,7 +18,8 @@ inline constexpr int lines_of_a_file = 1'000'000;
 
 struct Word {
   std::string text;
-  int line = 0;  // where its text was written
+  int line = 0;          // where its text was written
+  bool unknown = false;  // a part of it is as it is written, without its value
 };
 using Command = std::vector<Word>;
 
@@ -37,15 +38,15 @@ struct ShellInputs {
   std::string folder;  // that holds it, for $(dirname "$0")
   Definitions definitions;
   std::function<FoundFile(const std::string& path)> find_file;  // none: no file is known
+  std::function<bool(const Command&)> trains;                   // none: every command that runs a .py file
 };
 
-// A condition that depends on what is outside of the script, and the outcome under which a reading is made.
-struct Decision {
+// A variable, or the end of its value, that is not known from a line on: "$NAME" stands for it.
+struct OpenValue {
+  std::string name;
   int line = 0;
-  std::string condition;              // as it is written
-  std::vector<std::string> names;     // of variables that would decide it
-  std::vector<std::string> outcomes;  // "it holds", "it does not", "7b" ...
-  std::size_t taken = 0;
+  std::string reason;
+  std::vector<std::string> outcomes;  // its values by the outcomes of a condition; none: any value
 };
 
 struct Script {
@@ -54,17 +55,18 @@ struct Script {
   std::map<std::string, std::string, std::less<>> variables;  // at the end of the script
   std::vector<std::string> files;                             // the script, and those that it sources
   std::vector<Word> defaults;  // NAME=VALUE of the variables for which the script's own default holds
-  std::vector<Word> skipped;   // sourced files that are not read
-  std::vector<Decision> decisions;
+  std::vector<Word> notes;     // files that are taken to exist or not read, conditions that a training implies
+  std::vector<OpenValue> open;
   int exit_line = 0;  // where the script ends itself; 0: nowhere
 };
 
 // Returns "FILE:LINE" of a line of a script, FILE without one.
 std::string place_of(const std::vector<std::string>& files, int line);
 
-// Returns a reading of the script for every combination of outcomes of its undecided conditions: one where there are
-// none, or where they change no variable and no command. Fails with an input error (path and line) for a quote, bracket
-// or command that is not closed, a sourced file that is missing, and a script that does not end.
-Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs);
+// Reads the script. A condition that it does not decide makes what its outcomes set differently unknown, and an outcome
+// that ends the script before a training is left out. Fails with an input error (path and line) for a quote, bracket or
+// command that is not closed, a construct that is not read, a condition that decides which training is started, a
+// sourced file that is missing, and a script that does not end.
+Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
 
 }  // namespace plumbline::model::megatron

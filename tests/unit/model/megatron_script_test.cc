@@ -23,11 +23,8 @@ std::vector<std::string> words_of(const Command& command) {
   return words;
 }
 
-// Returns the first reading of the script.
 Result<Script> reading(const std::string& script, const Definitions& definitions = {}) {
-  return read_script(script, {.path = "s.sh", .definitions = definitions}).map([](const auto& readings) {
-    return readings.front();
-  });
+  return read_script(script, {.path = "s.sh", .definitions = definitions});
 }
 
 // Returns the words of the last command.
@@ -63,6 +60,7 @@ TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   const NumberScope none{[](std::string_view) { return std::nullopt; }, [](std::string_view, std::int64_t) {}};
   EXPECT_EQ(arithmetic("9223372036854775807 + 1", none), std::nullopt);
   EXPECT_EQ(arithmetic("1 / 0", none), std::nullopt);
+  EXPECT_EQ(arithmetic("09", none), std::nullopt);
   EXPECT_EQ(arithmetic("2 ** 3 + (4 > 3 && 1 != 2 ? 10 : 20) * 2", none), 28);
 }
 
@@ -75,33 +73,105 @@ TEST(MegatronScript, CommandsWithinCommands) {
   EXPECT_THAT(last("cat <<EOF > f\nrun 'x\nEOF\nrun y"), ElementsAre("run", "y"));
 }
 
-// A script of its own sees what is exported and its parameters; nothing that it sets comes back.
-TEST(MegatronScript, AnotherScriptSeesWhatIsExported) {
-  const auto commands = [](const std::string& script) {
-    const auto find = [](const std::string& path) {
-      return path == "other.sh" || path == "./other.sh"
-                 ? FoundFile{FileKind::file, "X=9\nrun $A $B $1 $# ${2:-none}\nexit 0\n"}
-                 : FoundFile{FileKind::none, ""};
-    };
-    const auto read = read_script(script, {.path = "s.sh", .find_file = find});
-    EXPECT_TRUE(read) << to_string(read.error());
-    std::vector<std::string> all;
-    for (const Command& command : read ? read->front().commands : std::vector<Command>()) {
-      std::string line;
-      for (const std::string& word : words_of(command)) line += (line.empty() ? "" : " ") + word;
-      all.push_back(line);
-    }
-    return all;
+// What stands for a word in bash: each value is what bash gives, or not known, or the script is refused.
+TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
+  const auto value = [](const std::string& script) {
+    const auto read = reading(script + "\npython a.py \"${TP:-4}\"\n");
+    if (!read) return std::string("refused");
+    if (read->commands.empty()) return std::string("none");
+    const Word& word = read->commands.back().back();
+    return word.unknown ? "unknown" : word.text;
   };
-  EXPECT_THAT(commands("export A=1\nB=2\nbash other.sh three\nrun $X$B\n"),
-              ElementsAre("bash run 1 $B three 1 none", "run $X2"));
-  EXPECT_THAT(commands("B=2 ./other.sh\nrun $B\n"), ElementsAre("run $A 2 0 none", "run $B"));
-  EXPECT_THAT(commands("set -a\nA=1\nset +a\nB=2\nsrun -N 4 sh -x other.sh a b | tee log\n"),
-              ElementsAre("srun -N 4 sh -x run 1 $B a 2 b", "tee log"));
-  EXPECT_THAT(commands("declare -x A=5\nfor i in 1 2; do bash ./other.sh $i; done\n"),
-              ElementsAre("bash run 5 $B 1 1 none", "bash run 5 $B 2 1 none"));
-  EXPECT_THAT(commands("bash missing.sh 1\ncp other.sh there\n"),
-              ElementsAre("bash missing.sh 1", "cp other.sh there"));
+  const std::vector<std::pair<std::string, std::string>> known = {
+      {"A=(1 2 8); TP=${A[-1]}", "8"},
+      {"A=(1 2); A[1]=8; TP=${A[@]}", "1 8"},
+      {"A=(1 2); A=(8); TP=${A[1]:-8}", "8"},
+      {"A=(--x 'a b'); TP=\"in ${A[@]} out\"", "in --x a b out"},
+      {"declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "8"},
+      {"X=8.5; TP=${X%.*}", "8"},
+      {"X=a/b/8; TP=${X##*/}", "8"},
+      {"X=v8.sh; TP=$(basename $X .sh); TP=${TP#v}", "8"},
+      {"(( TP = 1 ? 8 : 2 ))", "8"},
+      {"TP=$((2 ** 3 ** 2))", "512"},
+      {"X=1; (( X || (TP = 2) )); TP=${TP:-8}", "8"},
+      {"i=0; while (( i < 8 )); do (( i++ )); done; TP=$i", "8"},
+      {"f() { local X=2; h; }; X=8; h() { TP=$X; }; f", "2"},
+      {"f() { echo 8 >&2; echo 3; }; TP=$(f)", "3"},
+      {"TP=8 | cat", "4"},
+      {"TP=8 true", "4"},
+      {"T\\\nP=8", "8"},
+      {"[[ v8 =~ ^v[0-9]$ ]] && TP=8", "8"},
+      {"unset TP; TP=${TP-8}", "8"},
+      {"X=' 8 '; [[ \"\" -eq 0 ]] && TP=$((X))", "unknown"},
+  };
+  for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
+  for (const std::string script : {"printf -v TP %d 8",
+                                   "read TP <<< 8",
+                                   "TP=$((010))",
+                                   "TP=$((16#8))",
+                                   "X=008; TP=$((X))",
+                                   "A=(1); X=${A[$N]:-2}; TP=$X",
+                                   "TP=8; [ -n \"$X\" ] && TP=2",
+                                   "for TP in $(seq 8); do :; done",
+                                   "while getopts t: o; do TP=$OPTARG; done",
+                                   "A=({1..8}); TP=${#A[@]}",
+                                   "X=8B; TP=${X,,}",
+                                   "X=Y; Y=8; TP=${!X}",
+                                   "TP=$'8\\n'",
+                                   "X=([3]=8 9); TP=${#X[@]}",
+                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)",
+                                   "TP=$(echo 8 | tr -d x)",
+                                   "[[ 08 -eq 8 ]] && TP=2 || TP=8",
+                                   "TP=8; for x in $LIST; do TP=$U; U=2; done",
+                                   "mapfile -t TP < f",
+                                   "TP=${@: -1}"})
+    EXPECT_EQ(value(script), "unknown") << script;
+  for (const std::string script :
+       {"declare -i TP=1; TP+=7", "TP=8; readonly TP; TP=2", "shopt -s nocasematch; TP=8",
+        "f() { local -n r=$1; r=8; }; f TP", "case x in x) TP=2;& y) TP=8;; esac",
+        "case x in x) TP=2;;& *) TP=8;; esac", "IFS=,; A=8,4; set -- $A; TP=$1", "TP=2 f() { :; }",
+        "select x in a; do TP=$x; done", "set -- 1 2; [ -n \"$X\" ] && shift", "coproc TP=8"})
+    EXPECT_EQ(value(script), "refused") << script;
+}
+
+// Conditions that are not decided leave what both outcomes have in common.
+TEST(MegatronScript, OutcomesHaveACommonPart) {
+  const auto script = reading(
+      "A=(--x 1)\nif [ -n \"$LOG\" ]; then A+=(--save s); fi\nA+=(--y 2)\nrun \"${A[@]}\"\n"
+      "B='--x 1 --y 2'\n[ -n \"$LOG\" ] && B=\"--x 1 --z 3\"\nrun $B\n");
+  ASSERT_TRUE(script) << to_string(script.error());
+  EXPECT_THAT(words_of(script->commands.at(0)), ElementsAre("run", "--x", "1", "$A", "--y", "2"));
+  EXPECT_TRUE(script->commands[0][3].unknown);
+  EXPECT_THAT(words_of(script->commands.at(1)), ElementsAre("run", "--x", "1", "$B"));
+  ASSERT_EQ(script->open.size(), 2u);
+  EXPECT_EQ(script->open[0].line, 2);
+  EXPECT_EQ(script->open[0].reason, "'[ -n \"$LOG\" ]' with LOG is not decided");
+  EXPECT_THAT(script->open[0].outcomes, ElementsAre("--save s", ""));
+}
+
+TEST(MegatronScript, GuardsOfFilesAreTakenToHold) {
+  const auto script = reading(
+      "if [ ! -f pretrain_gpt.py ]; then\n  echo missing; exit 1\nfi\n"
+      "[[ -d $DATA && -e a ]] || exit 1\npython a.py\n");
+  ASSERT_TRUE(script) << to_string(script.error());
+  EXPECT_THAT(words_of(script->commands.back()), ElementsAre("python", "a.py"));
+  std::vector<std::string> notes;
+  for (const Word& note : script->notes)
+    notes.push_back(std::to_string(note.line) + " " + note.text.substr(0, note.text.find(" is taken to hold")));
+  EXPECT_THAT(notes, ElementsAre("1 '-f pretrain_gpt.py'", "4 '-d $DATA'", "4 '-e a'"));
+}
+
+TEST(MegatronScript, ATrainingThatIsNotDecidedIsRefused) {
+  const auto refused = [](const std::string& script) {
+    const auto read = reading(script);
+    return read ? "" : std::to_string(read.error().line) + " " + read.error().message;
+  };
+  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\npython a.py\nelse\npython b.py\nfi\n"),
+            "1 '[ -n \"$M\" ]' with M decides which training is started");
+  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\npython a.py\nexit\nfi\npython b.py\n"),
+            "5 whether this training is started, or one before it, is decided by line 1");
+  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\necho usage\nexit 1\nfi\npython b.py\n"), "");
+  EXPECT_EQ(refused("[ -n \"$M\" ] && python a.py\n"), "");
 }
 
 TEST(MegatronScript, WordsHaveTheirLines) {

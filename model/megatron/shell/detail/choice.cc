@@ -1,6 +1,10 @@
-// Conditions that depend on what is outside of the script: both outcomes are tried, and where they leave the same
-// variables and commands the script goes on as one.
+// Conditions that the script does not decide: every outcome is run from the same state, and what differs afterwards is
+// not known.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,132 +14,161 @@
 namespace plumbline::model::megatron {
 namespace {
 
-bool same_letter(const Letter& left, const Letter& right) {
-  return left.symbol == right.symbol && left.kept == right.kept;
-}
-bool same_fields(const Fields& left, const Fields& right) {
-  return std::ranges::equal(
-      left, right, [](const Letters& one, const Letters& two) { return std::ranges::equal(one, two, same_letter); });
-}
-
-// Whether both have the same commands that can start a training.
-bool same_programs(const std::vector<Command>& left, const std::vector<Command>& right) {
-  const auto programs = [](const std::vector<Command>& commands) {
-    std::vector<std::string> texts;
-    for (const Command& command : commands) {
-      if (!holds_program(command)) continue;
-      for (const Word& word : command) texts.push_back(word.text);
-      texts.emplace_back("\n");
-    }
-    return texts;
-  };
-  return programs(left) == programs(right);
-}
-
-bool same_state(const State& left, const State& right) {
-  const bool variables = std::ranges::equal(left.variables, right.variables, [](const auto& one, const auto& two) {
-    return one.first == two.first && same_fields(one.second, two.second);
-  });
-  return variables && same_fields(left.parameters, right.parameters) && left.functions == right.functions &&
-         left.folder == right.folder && same_programs(left.commands, right.commands);
-}
+constexpr const char* not_decided = "--define its variables, or let --execute run the script";
 
 }  // namespace
 
-bool holds_program(const Command& command) {
+bool Evaluator::trains(const Command& command) const {
+  if (inputs_.trains) return inputs_.trains(command);
   return std::ranges::any_of(command, [](const Word& word) { return word.text.ends_with(".py"); });
+}
+
+// Returns the condition as a clause of a sentence, with the variables that would decide it.
+std::string Evaluator::deciding(const Question& question) const {
+  return fmt::format("'{}'{}{}", question.condition, missing_.empty() ? "" : " with ", fmt::join(missing_, ", "));
 }
 
 // Returns the status of the last command of a condition, and collects what it lacks.
 Truth Evaluator::condition(const std::vector<Node>& nodes) {
   missing_.clear();
-  unknown_.clear();
   status_ = Truth::yes;
   run_list(nodes);
   return status_;
 }
 
-Evaluator::Reached Evaluator::try_outcome(const State& before, const std::string& key, std::size_t index,
-                                          const Outcome& outcome) {
-  state_ = before;
-  state_.decided[key] = index;
-  flow_ = Flow::none;
-  outcome.run();
-  Reached reached{std::move(state_), flow_, levels_, status_, undecided_, exhausted_ ? std::nullopt : error_};
-  flow_ = Flow::none;
-  undecided_ = false;
-  if (!exhausted_) error_.reset();
-  return reached;
-}
-
-void Evaluator::adopt(Reached reached) {
-  state_ = std::move(reached.state);
-  flow_ = reached.flow;
-  levels_ = reached.levels;
-  status_ = reached.status;
-  if (reached.error) error_ = std::move(reached.error);
-}
-
 void Evaluator::choose(const Question& question, const std::vector<Outcome>& outcomes) {
-  const std::string key = question.condition + '\n' + unknown_;
-  if (const auto found = state_.decided.find(key); found != state_.decided.end())
-    return outcomes[std::min(found->second, outcomes.size() - 1)].run();
-  const State before = std::move(state_);
+  const State before = state_;
   const auto missing = missing_;
-  const std::string unknown = unknown_;
+  const int exit_line = out_.exit_line;
+  const auto printed = output_ == nullptr ? std::nullopt : *output_;
+  std::optional<std::optional<Letters>> prints;
   std::vector<Reached> reached;
-  ++trying_;
-  for (std::size_t i = 0; i < outcomes.size() && !exhausted_; ++i)
-    reached.push_back(try_outcome(before, key, i, outcomes[i]));
-  --trying_;
-  state_ = before;
-  if (exhausted_) return;
-  // A script that ends itself before it starts anything is not the one to read.
-  std::vector<std::size_t> possible;
-  for (std::size_t i = 0; i < reached.size(); ++i) {
-    const bool ends = !reached[i].undecided && !reached[i].error && reached[i].flow == Flow::end &&
-                      std::ranges::none_of(reached[i].state.commands, holds_program);
-    if (!ends) possible.push_back(i);
-  }
-  if (possible.empty()) possible.push_back(0);
-  const Reached& first = reached[possible[0]];
-  const bool same = std::ranges::all_of(possible, [&](std::size_t i) {
-    const Reached& other = reached[i];
-    return !other.undecided && !other.error && other.flow == first.flow && same_state(first.state, other.state);
-  });
-  if (same || (possible.size() == 1 && !first.undecided)) {
-    const bool one_status =
-        std::ranges::all_of(possible, [&](std::size_t i) { return reached[i].status == first.status; });
-    adopt(std::move(reached[possible[0]]));
-    if (!one_status) status_ = Truth::unknown;
-    missing_.insert(missing.begin(), missing.end());
-    unknown_ += unknown;
-    if (possible.size() > 1) state_.decided = before.decided;
-    if (possible.size() > 1) state_.assumed = before.assumed;
-    return;
+  for (const Outcome& outcome : outcomes) {
+    state_ = before;
+    flow_ = Flow::none;
+    if (output_ != nullptr) *output_ = printed;
+    outcome();
+    if (error_) return;
+    if (output_ != nullptr && prints && (!*prints || !*output_ || !same_fields({**prints}, {**output_})))
+      prints.emplace(std::nullopt);
+    else if (output_ != nullptr)
+      prints = *output_;
+    const auto first = state_.commands.begin() + static_cast<std::ptrdiff_t>(before.commands.size());
+    const bool starts = std::any_of(first, state_.commands.end(), [this](const Command& one) { return trains(one); });
+    reached.push_back({std::move(state_), flow_, status_, starts});
   }
   missing_ = missing;
-  if (trying_ > 0) {
-    undecided_ = true;
-  } else {
-    decide(question, outcomes, possible, reached, key, before);
+  if (prints) *output_ = *prints;
+  const auto ends = [](const Reached& one) { return one.flow == Flow::end && !one.trains; };
+  const auto ended = std::ranges::count_if(reached, ends);
+  if (ended > 0 && ended < std::ssize(reached)) {
+    out_.exit_line = exit_line;
+    line_ = question.line;
+    if (!missing_.empty())
+      note(fmt::format("{} is not decided: outcomes that end the script before a training are left out",
+                       deciding(question)));
+    std::erase_if(reached, ends);
   }
+  join(question, std::move(reached));
 }
 
-// Takes the forced outcome, or the first one, and records the question.
-void Evaluator::decide(const Question& question, const std::vector<Outcome>& outcomes,
-                       const std::vector<std::size_t>& possible, std::vector<Reached>& reached, const std::string& key,
-                       const State& before) {
-  Decision decision{question.line, question.condition, {missing_.begin(), missing_.end()}, {}, 0};
-  for (const std::size_t i : possible) decision.outcomes.push_back(outcomes[i].label);
-  const std::size_t position = out_.decisions.size();
-  if (position < forced_.size()) decision.taken = std::min(forced_[position], possible.size() - 1);
-  const std::size_t taken = possible[decision.taken];
-  if (possible.size() > 1) out_.decisions.push_back(std::move(decision));
-  if (!reached[taken].undecided) return adopt(std::move(reached[taken]));
-  state_ = before;
-  state_.decided[key] = taken;
-  outcomes[taken].run();
+// Goes on with what all outcomes have in common.
+void Evaluator::join(const Question& question, std::vector<Reached> reached) {
+  const auto training = [this](const Reached& one) {
+    std::string text;
+    for (const Command& command : one.state.commands)
+      if (trains(command))
+        for (const Word& word : command) text += word.text + '\n';
+    return text;
+  };
+  const auto started = std::ranges::find(reached, true, &Reached::trains);
+  const bool starts = started != reached.end();
+  const std::string text = starts ? training(*started) : "";
+  const std::vector<Command> commands = starts ? started->state.commands : std::vector<Command>();
+  if (std::ranges::any_of(reached, [&](const Reached& one) { return one.trains && training(one) != text; }))
+    return fail(question.line, fmt::format("{} decides which training is started", deciding(question)), not_decided);
+  const bool maybe = starts && !std::ranges::all_of(reached, &Reached::trains);
+  if (maybe) {
+    line_ = question.line;
+    note(fmt::format("{} is not decided: it is taken as it starts a training", deciding(question)));
+  }
+  // Where some outcomes go on the others end the script.
+  const auto goes_on = [](const Reached& one) { return one.flow != Flow::end; };
+  if (std::ranges::any_of(reached, goes_on)) std::erase_if(reached, [&](const Reached& one) { return !goes_on(one); });
+  Reached& first = reached.front();
+  std::set<std::string> names;
+  for (const Reached& one : reached) {
+    if (one.flow != first.flow || one.state.functions != first.state.functions ||
+        one.state.locals.size() != first.state.locals.size() ||
+        !same_fields(one.state.parameters, first.state.parameters))
+      return fail(question.line, fmt::format("{} decides how the script goes on", deciding(question)), not_decided);
+    for (std::size_t i = 0; i < one.state.locals.size(); ++i)
+      first.state.locals[i].insert(one.state.locals[i].begin(), one.state.locals[i].end());
+    if (one.status != first.status) first.status = Truth::unknown;
+    if (one.state.folder != first.state.folder) first.state.folder.clear();
+    for (const auto& [name, ignored] : one.state.variables) names.insert(name);
+  }
+  State after = first.state;
+  for (const std::string& name : names) {
+    std::vector<const Fields*> values;
+    for (const Reached& one : reached) {
+      const auto value = one.state.variables.find(name);
+      values.push_back(value == one.state.variables.end() ? nullptr : &value->second);
+    }
+    after.variables[name] = join_values(name, question, values);
+  }
+  if (starts) after.commands = commands;
+  if (maybe) after.maybe_line = question.line;
+  state_ = std::move(after);
+  flow_ = first.flow;
+  status_ = first.status;
+}
+
+// Returns what the values of a variable have in common at their beginning, whole words of it, and "$NAME" for the rest.
+Fields Evaluator::join_values(const std::string& name, const Question& question,
+                              const std::vector<const Fields*>& values) {
+  const Fields none, &first = values.front() == nullptr ? none : *values.front();
+  const auto all = [&](const auto& holds) { return std::ranges::all_of(values, holds); };
+  const auto same_at = [&](std::size_t i) {
+    return all([&](const Fields* one) {
+      return one != nullptr && i < one->size() && i < first.size() && same_fields({(*one)[i]}, {first[i]});
+    });
+  };
+  std::size_t fields = 0, letters = 0;
+  while (same_at(fields)) ++fields;
+  if (all([&](const Fields* one) { return one != nullptr && one->size() == fields; })) return first;
+  Fields value(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(fields));
+  if (all([](const Fields* one) { return one != nullptr && one->size() == 1; })) {
+    const auto same_letter = [&](std::size_t i) {
+      return all([&](const Fields* one) {
+        const Letters& field = one->front();
+        return i < field.size() && i < first[0].size() && same_fields({{field[i]}}, {{first[0][i]}});
+      });
+    };
+    const auto between_words = [&](std::size_t i) {
+      return is_blank(first[0][i - 1].symbol) ||
+             all([i](const Fields* one) { return i == one->front().size() || is_blank(one->front()[i].symbol); });
+    };
+    for (std::size_t i = 0; same_letter(i); ++i)
+      if (between_words(i + 1)) letters = i + 1;
+    value = {slice(first[0], 0, letters)};
+  }
+  OpenValue rest{name, question.line, deciding(question) + " is not decided", {}};
+  for (const Fields* one : values) {
+    const std::string text = one == nullptr ? "" : text_of(joined(*one, fields));
+    rest.outcomes.push_back(text.substr(std::min(letters, text.size())));
+  }
+  open(std::move(rest));
+  const Letters mark = kept_letters("$" + name, question.line);
+  if (letters > 0) {
+    value[0].push_back({' ', question.line});
+    value[0].insert(value[0].end(), mark.begin(), mark.end());
+  } else if (letters == 0 && fields == 0) {
+    value = {mark};
+  } else if (!same_fields({value.back()}, {mark}) || value.back().front().line != question.line) {
+    value.push_back(mark);
+  }
+  return value;
 }
 
 }  // namespace plumbline::model::megatron

@@ -1,7 +1,10 @@
 // Commands that change variables, and those that decide what runs next.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +13,6 @@
 
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/detail/evaluator.h"
-#include "model/megatron/shell/detail/patterns.h"
 #include "model/megatron/shell/detail/scan.h"
 
 namespace plumbline::model::megatron {
@@ -49,28 +51,23 @@ void Evaluator::run_command(const Node& node) {
   }
   Fields fields;
   for (std::size_t i = first; i < node.words.size(); ++i) {
-    for (const Letters& word : with_braces(node.words[i])) {
-      const ReadWord read = read_word(word, false, *this);
-      fields.insert(fields.end(), read.fields.begin(), read.fields.end());
-    }
+    const ReadWord read = read_word(node.words[i], false, *this);
+    fields.insert(fields.end(), read.fields.begin(), read.fields.end());
   }
-  // NAME=VALUE before a command holds for that command alone, which sees it.
+  // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
   std::vector<std::pair<std::string, std::optional<Fields>>> hidden;
-  const auto exported = state_.exported;
   for (std::size_t i = 0; i < first; ++i) {
     const ReadWord read = read_word(node.words[i], true, *this);
-    const Fields* old = find(read.name);
-    hidden.emplace_back(read.name, old == nullptr ? std::nullopt : std::optional(*old));
+    if (read.name == "IFS" && !fields.empty()) continue;
+    const auto old = state_.variables.find(read.name);
+    hidden.emplace_back(read.name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
     assign_word(read);
-    state_.exported.insert(read.name);
   }
-  if (!fields.empty()) run_words(fields, node);
-  if (first > 0) state_.exported = exported;
+  if (fields.empty()) return;
+  run_words(fields, node);
   for (auto& [name, old] : hidden) {
-    if (old)
-      state_.variables[name] = std::move(*old);
-    else
-      state_.variables.erase(name);
+    state_.variables.erase(name);
+    if (old) state_.variables[name] = std::move(*old);
   }
 }
 
@@ -85,7 +82,32 @@ void Evaluator::assign_word(const ReadWord& word) {
     for (const Letters& field : word.fields) longer[0].insert(longer[0].end(), field.begin(), field.end());
     value = std::move(longer);
   }
-  if (charge(value.empty() ? 0 : value.front().size() + value.size())) assign(word.name, std::move(value));
+  if (!charge(value.empty() ? 0 : value.front().size() + value.size())) return;
+  if (word.name.ends_with(']'))
+    assign_element(word.name, value.empty() ? Letters() : value.front());
+  else
+    assign(word.name, std::move(value));
+  for (const auto& [name, element] : word.elements) assign_element(name, element);
+}
+
+// Sets NAME[KEY]: the list where it has that place or has it next, else the element alone. Then the whole is not known.
+void Evaluator::assign_element(const std::string& name, const Letters& value) {
+  const std::string list = name.substr(0, name.find('['));
+  const auto key = integer(std::string_view(name).substr(list.size() + 1, name.size() - list.size() - 2));
+  const Fields* old = find(list);
+  Fields fields = old == nullptr ? Fields() : *old;
+  const bool listed = key && *key >= 0 && *key <= std::ssize(fields) && std::ranges::all_of(fields, is_known);
+  if (!listed) {
+    if (inputs_.definitions.contains(list)) return;
+    state_.variables[list] = {kept_letters("$" + list, line_)};
+    state_.variables[name] = {value};
+    open({list, line_, "its keys are no numbers in a row", {}});
+    return;
+  }
+  const auto place = static_cast<std::size_t>(*key);
+  if (place == fields.size()) fields.emplace_back();
+  fields[place] = value;
+  assign(list, std::move(fields));
 }
 
 void Evaluator::hide(const std::string& name) {
@@ -96,28 +118,35 @@ void Evaluator::hide(const std::string& name) {
 
 void Evaluator::declare(const Node& node, std::size_t first, const std::string& kind) {
   const bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
-  bool exports = kind == "export";
+  bool fixed = kind == "readonly";
+  const auto put = [&](const std::string& name, const std::function<void()>& value) {
+    if (is_local) hide(name);
+    value();
+    if (fixed) readonly_.insert(name);
+  };
   for (std::size_t i = first; i < node.words.size() && !stopped(); ++i) {
     if (is_assignment(node.words[i])) {
       const ReadWord read = read_word(node.words[i], true, *this);
-      if (is_local) hide(read.name);
-      assign_word(read);
-      if (exports) state_.exported.insert(read.name);
+      put(read.name, [&] { assign_word(read); });
       continue;
     }
     for (const Letters& field : read_word(node.words[i], false, *this).fields) {
       const std::string text = text_of(field);
       const std::size_t equals = text.find('=');
       if (text.starts_with('-')) {
-        exports = exports || text.find('x') != std::string::npos;
-        continue;
+        if (text.find_first_of("nilu") != std::string::npos)
+          return refuse(node.line, fmt::format("'{} {}'", kind, text));
+        fixed = fixed || text.find('r') != std::string::npos;
+      } else if (!is_known(field)) {
+        return refuse(node.line, fmt::format("'{}' of a name that is not known", kind));
+      } else {
+        put(text.substr(0, equals), [&] {
+          if (equals != std::string::npos)
+            assign(text.substr(0, equals), {slice(field, equals + 1, field.size())});
+          else if (is_local)
+            assign(text, {});
+        });
       }
-      if (is_local) hide(text.substr(0, equals));
-      if (exports) state_.exported.insert(text.substr(0, equals));
-      if (equals != std::string::npos)
-        assign(text.substr(0, equals), {slice(field, equals + 1, field.size())});
-      else if (is_local)
-        assign(text, {});
     }
   }
 }
@@ -131,35 +160,49 @@ void Evaluator::run_words(const Fields& fields, const Node& node) {
   }
   if (const auto function = state_.functions.find(name); function != state_.functions.end())
     return run_function(*function->second, fields, node.line);
-  if (run_variables(name, fields, node) || run_control(name, fields, node) || run_text(name, fields, node)) return;
-  record(fields, node);
+  if (!run_variables(name, fields, node) && !run_control(name, fields, node) && !run_output(name, fields, node))
+    record(fields, node);
 }
 
 // Commands that read or change variables; returns whether the command is one.
 bool Evaluator::run_variables(const std::string& name, const Fields& fields, const Node& node) {
   if (name == "unset") {
-    for (std::size_t i = 1; i < fields.size(); ++i)
-      if (text_of(fields[i])[0] != '-') assign(text_of(fields[i]), {});
+    for (std::size_t i = 1; i < fields.size(); ++i) {
+      const std::string word = text_of(fields[i]);
+      if (word.starts_with('-')) continue;
+      if (word.find('[') != std::string::npos || !is_known(fields[i]))
+        forget(word.substr(0, word.find('[')), node.line, "an element of it is unset");
+      else
+        assign(word, {});
+      state_.functions.erase(word);
+    }
   } else if (name == "shift") {
     const auto count = fields.size() > 1 ? integer(text_of(fields[1])) : std::optional<std::int64_t>(1);
     const auto all = static_cast<std::int64_t>(state_.parameters.size());
+    if (fields.size() > 1 && !is_known(fields[1]) && all > 0)
+      refuse(node.line, "'shift' by a number that is not known");
     status_ = truth_of(count && *count >= 0 && *count <= all);
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
-    for (std::size_t i = 1; i < fields.size(); ++i) {
-      const std::string word = text_of(fields[i]);
-      const bool all = word.size() > 1 && word[1] != '-' && word.find('a') != std::string::npos;
-      if (all && (word[0] == '-' || word[0] == '+')) state_.exports_all = word[0] == '-';
-      if (word != "--") continue;
-      state_.parameters.assign(fields.begin() + static_cast<std::ptrdiff_t>(i) + 1, fields.end());
-      break;
-    }
+    const auto end = std::ranges::find(fields, "--", text_of);
+    if (end != fields.end()) state_.parameters.assign(end + 1, fields.end());
   } else if (name == "let") {
     for (std::size_t i = 1; i < fields.size(); ++i) run_arithmetic(fields[i]);
-  } else if (name == "getopts") {
-    run_options(fields);
-  } else if (name == "read") {
-    run_read(fields, node);
+  } else if (name == "read" || name == "getopts" || name == "mapfile" || name == "readarray" ||
+             (name == "printf" && fields.size() > 2 && text_of(fields[1]) == "-v")) {
+    // Each word that may be a name is one.
+    for (std::size_t i = 1; i < fields.size(); ++i) {
+      const std::string word = text_of(fields[i]);
+      if (!word.empty() && begins_name(word[0]) && std::ranges::all_of(word, in_name))
+        forget(word, node.line, fmt::format("'{}' sets it", name));
+    }
+    if (name == "getopts") forget("OPTARG", node.line, "'getopts' sets it");
+    if (name == "getopts") forget("OPTIND", node.line, "'getopts' sets it");
+    status_ = Truth::unknown;
+  } else if (name == "shopt" || name == "alias" || name == "enable") {
+    for (const Letters& field : fields)
+      if (text_of(field) == "nocasematch" || text_of(field) == "expand_aliases" || name == "enable")
+        refuse(node.line, fmt::format("'{}'", node.text));
   } else {
     return false;
   }
@@ -171,12 +214,10 @@ bool Evaluator::run_control(const std::string& name, const Fields& fields, const
     std::vector<Letters> words(fields.begin() + 1, fields.end());
     if (name == "[" && !words.empty()) words.pop_back();
     status_ = evaluate_condition(words, false, *this, inputs_);
-    if (status_ == Truth::unknown)
-      for (const Letters& word : words) unknown_ += text_of(word) + " ";
   } else if (name == "exit" || name == "return") {
     if (name == "exit" || (state_.locals.empty() && calls_ <= 1)) {
       flow_ = Flow::end;
-      if (out_.exit_line == 0 && trying_ == 0) out_.exit_line = node.line;
+      if (out_.exit_line == 0) out_.exit_line = node.line;
     } else {
       flow_ = Flow::give_back;
     }

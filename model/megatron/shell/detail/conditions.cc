@@ -1,5 +1,7 @@
 #include "model/megatron/shell/detail/conditions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <regex>
 #include <string>
@@ -11,8 +13,6 @@
 
 namespace plumbline::model::megatron {
 namespace {
-
-constexpr std::size_t longest_expression = 100, longest_subject = 200;  // of =~, whose work grows fast
 
 Truth both(Truth left, Truth right) {
   if (left == Truth::no || right == Truth::no) return Truth::no;
@@ -48,17 +48,19 @@ Truth compare(std::string_view sign, const Letters& left, const Letters& right) 
   return truth_of(*first >= *second);
 }
 
-// Expressions with a repeated group are left undecided: their work has no bound.
+// Expressions that may take long, and those with signs in quotes, are left undecided.
 Truth matches_expression(const Letters& text, const Letters& expression) {
+  constexpr std::size_t longest = 200;
+  const auto is_sign = [](char symbol) {
+    return std::string_view(".[]{}()*+?^$|\\").find(symbol) != std::string_view::npos;
+  };
   const std::string pattern = text_of(expression), subject = text_of(text);
-  bool repeated = pattern.size() > longest_expression || subject.size() > longest_subject;
-  int repeats = 0;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const bool repeat = pattern[i] == '*' || pattern[i] == '+' || pattern[i] == '{';
-    if (repeat) ++repeats;
-    repeated = repeated || (repeat && i > 0 && (pattern[i - 1] == ')' || pattern[i] == '{'));
-  }
-  if (repeated || repeats > 3 || !is_known(text) || !is_known(expression)) return Truth::unknown;
+  const auto repeats =
+      std::ranges::count_if(pattern, [](char symbol) { return symbol == '*' || symbol == '+' || symbol == '{'; });
+  const bool quoted =
+      std::ranges::any_of(expression, [&](const Letter& letter) { return letter.quoted && is_sign(letter.symbol); });
+  if (!is_known(text) || !is_known(expression) || quoted || repeats > 1 || pattern.size() + subject.size() > longest)
+    return Truth::unknown;
   try {
     return truth_of(std::regex_search(subject, std::regex(pattern, std::regex::extended)));
   } catch (const std::regex_error&) {
@@ -137,21 +139,22 @@ class ConditionReader {
     at_ += 3;
     if (sign == "=" || sign == "==") return same(left, right);
     if (sign == "!=") return !same(left, right);
-    if (sign == "=~") return matches_expression(left, right);
     if (sign == "<" || sign == ">") {
       if (!is_known(left) || !is_known(right)) return Truth::unknown;
       return truth_of(sign == "<" ? text_of(left) < text_of(right) : text_of(left) > text_of(right));
     }
+    if (sign == "=~") return matches_expression(left, right);
     if (sign == "-nt" || sign == "-ot") return Truth::unknown;
     return compare(sign, number(left), number(right));
   }
 
-  // [[ ]] takes a name for its value in comparisons of numbers.
+  // [[ ]] takes a name for its value in comparisons of numbers, and a number that begins with 0 is no decimal one
+  // there.
   Letters number(const Letters& text) {
-    if (!patterns_ || !is_known(text) || text.empty() || integer(text_of(text))) return text;
+    if (!patterns_ || !is_known(text)) return text;
+    if (text.empty()) return letters_of("0", 0);
     const auto value = read_number(text, scope_);
-    if (value) return letters_of(std::to_string(*value), 0);
-    return {{'?', 0, true}};
+    return value ? letters_of(std::to_string(*value), 0) : kept_letters("?", 0);
   }
 
   Truth same(const Letters& left, const Letters& right) const {
@@ -185,15 +188,18 @@ class ConditionReader {
     return Truth::unknown;
   }
 
+  // A file that a script asks for is there where it runs; only what lies in the script's own folder is looked up.
   Truth file(char sign, const Letters& path) const {
-    if (text_of(path).empty()) return Truth::no;
-    if (!is_known(path) || !inputs_.find_file) return Truth::unknown;
-    const FileKind kind = inputs_.find_file(text_of(path)).kind;
-    if (kind == FileKind::unknown) return Truth::unknown;
-    if (sign == 'd') return truth_of(kind == FileKind::folder);
-    if (sign == 'f') return truth_of(kind == FileKind::file);
-    if (kind == FileKind::none && std::string_view("erswx").find(sign) != std::string_view::npos) return Truth::no;
-    return sign == 'e' || sign == 'r' ? Truth::yes : Truth::unknown;
+    const std::string text = text_of(path);
+    if (text.empty()) return Truth::no;
+    if (std::string_view("defrswx").find(sign) == std::string_view::npos) return Truth::unknown;
+    const bool looks = is_known(path) && inputs_.find_file;
+    const FileKind kind = looks ? inputs_.find_file(text).kind : FileKind::unknown;
+    if (kind == FileKind::none && text.starts_with('/')) return Truth::no;
+    if (kind == FileKind::file || kind == FileKind::folder)
+      return truth_of((sign != 'd' || kind == FileKind::folder) && (sign != 'f' || kind == FileKind::file));
+    scope_.note(fmt::format("'-{} {}' is taken to hold: the file is there where the script runs", sign, text));
+    return Truth::yes;
   }
 
   const std::vector<Letters>& words_;

@@ -14,7 +14,7 @@
 namespace plumbline::model::megatron {
 namespace {
 
-constexpr int deepest_call = 40;
+constexpr int deepest_call = 40, most_rounds = 20;
 constexpr std::size_t longest_value = 1'000'000;
 
 // Whether "NAME=" stands somewhere in the text.
@@ -24,7 +24,7 @@ bool sets(std::string_view text, std::string_view assignment) {
   return false;
 }
 
-// Whether the word of a list stands for file names, which only a machine has.
+// Whether the word stands for file names, which only a machine has.
 bool is_file_pattern(const Letters& word) {
   return std::ranges::any_of(
       word, [](const Letter& letter) { return !letter.quoted && (letter.symbol == '*' || letter.symbol == '?'); });
@@ -32,8 +32,15 @@ bool is_file_pattern(const Letters& word) {
 
 }  // namespace
 
-Evaluator::Evaluator(const ShellInputs& inputs, Budget& budget, std::vector<std::size_t> forced)
-    : inputs_(inputs), budget_(budget), forced_(std::move(forced)) {
+std::string place_of(const std::vector<std::string>& files, int line) {
+  const auto file = static_cast<std::size_t>(line / lines_of_a_file);
+  const std::string& name = files[std::min(file, files.size() - 1)];
+  return line > 0 ? fmt::format("{}:{}", name, line % lines_of_a_file) : name;
+}
+
+Result<Script> read_script(std::string_view text, const ShellInputs& inputs) { return Evaluator(inputs).run(text); }
+
+Evaluator::Evaluator(const ShellInputs& inputs) : inputs_(inputs) {
   for (const auto& [name, value] : inputs.definitions) state_.variables[name] = {letters_of(value, 0)};
   for (int i = 1; inputs.definitions.contains(std::to_string(i)); ++i)
     state_.parameters.push_back(letters_of(inputs.definitions.find(std::to_string(i))->second, 0));
@@ -51,9 +58,7 @@ Result<Script> Evaluator::run(std::string_view text) {
       out_.comments.push_back({text_of(comment), comment.front().line});
   out_.commands = std::move(state_.commands);
   // An empty default of a variable that the script sets elsewhere is no choice.
-  for (Word& word : state_.defaults)
-    if (!word.text.ends_with('=') || !sets(text, word.text)) out_.defaults.push_back(std::move(word));
-  out_.skipped = std::move(state_.skipped);
+  std::erase_if(out_.defaults, [text](const Word& word) { return word.text.ends_with('=') && sets(text, word.text); });
   for (const auto& [name, fields] : state_.variables)
     out_.variables[name] = fields.empty() ? "" : text_of(fields.front());
   return std::move(out_);
@@ -63,7 +68,6 @@ const Fields* Evaluator::find(std::string_view name) const {
   if (name == "@") return &state_.parameters;
   if (const auto index = integer(name); (index && *index > 0) || name == "#") return find_parameter(index.value_or(0));
   if (const auto found = state_.variables.find(name); found != state_.variables.end()) return &found->second;
-  if (const auto found = state_.assumed.find(name); found != state_.assumed.end()) return &found->second;
   return nullptr;
 }
 
@@ -80,38 +84,56 @@ const Fields* Evaluator::find_parameter(std::int64_t index) const {
 
 void Evaluator::assign(const std::string& name, Fields value) {
   if (inputs_.definitions.contains(name)) return;  // what comes from outside holds
+  if (name == "IFS") return refuse(line_, "an IFS of the script's own");
+  if (readonly_.contains(name)) return refuse(line_, fmt::format("a new value of '{}', which is readonly,", name));
   std::size_t size = 0;
   for (Letters& field : value) {
     size += field.size() + 1;
     for (Letter& letter : field) letter.quoted = false;
   }
-  const int line = value.empty() || value.front().empty() ? 0 : value.front().front().line;
-  if (size > longest_value) return fail(line, fmt::format("'{}' grows over a million letters", name), "");
+  if (size > longest_value) return fail(line_, fmt::format("'{}' grows over a million letters", name), "");
+  std::erase_if(state_.variables, [&name](const auto& one) { return one.first.starts_with(name + "["); });
   state_.variables[name] = std::move(value);
-  if (state_.exports_all) state_.exported.insert(name);
+}
+
+// Records why "$NAME" stands in a value.
+void Evaluator::open(OpenValue value) {
+  const auto same = [&](const OpenValue& one) { return one.name == value.name && one.line == value.line; };
+  const auto known = std::ranges::find_if(out_.open, same);
+  if (known == out_.open.end())
+    out_.open.push_back(std::move(value));
+  else
+    known->outcomes.insert(known->outcomes.end(), value.outcomes.begin(), value.outcomes.end());
+}
+
+// Makes the variable one that is not known.
+void Evaluator::forget(const std::string& name, int line, const std::string& reason) {
+  if (inputs_.definitions.contains(name)) return;
+  std::erase_if(state_.variables, [&name](const auto& one) { return one.first.starts_with(name + "["); });
+  state_.variables[name] = {kept_letters("$" + name, line)};
+  open({name, line, reason, {}});
 }
 
 std::optional<Letters> Evaluator::output_of(const Letters& command) {
   const Syntax* syntax = parse(command);
   if (syntax == nullptr || !enter(command.empty() ? 0 : command.front().line)) return std::nullopt;
   std::optional<Letters> output = Letters();
-  const State before = state_;
   auto* outer = std::exchange(output_, &output);
   const Syntax* outer_syntax = std::exchange(syntax_, syntax);
-  run_list(syntax->commands);
+  run_apart([&] { run_list(syntax->commands); });
   syntax_ = outer_syntax;
   output_ = outer;
-  leave_shell(before);
   --calls_;
   return output;
 }
 
-void Evaluator::leave_shell(const State& before) {
-  State after = std::exchange(state_, before);
-  state_.commands = std::move(after.commands);
-  state_.decided = std::move(after.decided);
-  state_.defaults = std::move(after.defaults);
-  state_.skipped = std::move(after.skipped);
+// Runs commands whose variables nobody sees afterwards.
+void Evaluator::run_apart(const std::function<void()>& commands) {
+  State before = state_;
+  commands();
+  before.commands = std::move(state_.commands);
+  before.maybe_line = state_.maybe_line;
+  state_ = std::move(before);
   flow_ = Flow::none;
 }
 
@@ -119,16 +141,18 @@ void Evaluator::miss(std::string_view name) { missing_.emplace(name); }
 
 void Evaluator::take_default(std::string_view name, const std::string& value, int line) {
   const std::string text = fmt::format("{}={}", name, value);
-  if (std::ranges::find(state_.defaults, text, &Word::text) == state_.defaults.end())
-    state_.defaults.push_back({text, line});
+  if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
+}
+
+void Evaluator::note(const std::string& text) {
+  const auto same = [&](const Word& other) { return other.text == text && other.line == line_; };
+  if (std::ranges::none_of(out_.notes, same)) out_.notes.push_back({text, line_});
 }
 
 bool Evaluator::charge(std::size_t letters) {
-  budget_.letters -= static_cast<std::int64_t>(letters);
-  if (budget_.letters >= 0) return true;
-  exhausted_ = true;
-  fail(0, "its variables grow without end", "");
-  return false;
+  letters_left_ -= static_cast<std::int64_t>(letters);
+  if (letters_left_ < 0) fail(line_, "its variables grow without end", "");
+  return letters_left_ >= 0;
 }
 
 void Evaluator::fail(int line, std::string message, std::string hint) {
@@ -142,21 +166,20 @@ void Evaluator::fail(int line, std::string message, std::string hint) {
                  std::move(hint)};
 }
 
+void Evaluator::refuse(int line, const std::string& what) {
+  fail(line, fmt::format("{} is not read", what), "write it otherwise in a copy, or let --execute run the script");
+}
+
 bool Evaluator::spend(int line) {
-  if (--budget_.commands >= 0) return true;
-  exhausted_ = true;
-  fail(line, "the script runs over 500,000 commands", "loops without an end are not read");
-  return false;
+  line_ = line;
+  if (--commands_left_ < 0) fail(line, "the script runs over 500,000 commands", "loops without an end are not read");
+  return commands_left_ >= 0;
 }
 
 bool Evaluator::enter(int line) {
-  if (calls_ >= deepest_call) {
-    exhausted_ = true;
+  if (calls_ >= deepest_call)
     fail(line, fmt::format("over {} calls are nested", deepest_call), "functions that call themselves are not read");
-    return false;
-  }
-  ++calls_;
-  return true;
+  return calls_ < deepest_call && ++calls_ > 0;
 }
 
 const Syntax* Evaluator::parse(const Letters& text) {
@@ -182,6 +205,12 @@ void Evaluator::run_list(const std::vector<Node>& nodes) {
 
 void Evaluator::run_node(const Node& node) {
   if (!spend(node.line)) return;
+  auto* const output = std::exchange(output_, node.silent ? nullptr : output_);
+  run_kind(node);
+  output_ = output;
+}
+
+void Evaluator::run_kind(const Node& node) {
   switch (node.kind) {
     case NodeKind::command:
       return run_command(node);
@@ -202,11 +231,12 @@ void Evaluator::run_node(const Node& node) {
     case NodeKind::each:
       return run_each(node);
     case NodeKind::count:
-      return run_count(node);
+      forget(text_of(node.words[0]), node.line, "a loop that counts is not read");
+      return run_any_times({node.line, node.text}, [&] { run_body(node.clauses[0]); });
     case NodeKind::group:
       return run_list(node.clauses[0].body);
     case NodeKind::subshell:
-      return run_subshell(node);
+      return run_apart([&] { run_list(node.clauses[0].body); });
     case NodeKind::function:
       state_.functions[text_of(node.words[0])] = &node;
       break;
@@ -217,7 +247,6 @@ void Evaluator::run_node(const Node& node) {
 // Runs the parts from one on; what follows && and || depends on the status.
 void Evaluator::run_chain(const Node& node, std::size_t from) {
   missing_.clear();
-  unknown_.clear();
   run_node(node.parts[from]);
   if (!stopped()) run_link(node, from, status_);
 }
@@ -228,32 +257,21 @@ void Evaluator::run_link(const Node& node, std::size_t from, Truth status) {
     if (node.on_success[from] == (status_ == Truth::yes)) return run_chain(node, from + 1);
   if (from == node.on_success.size() || stopped()) return;
   const Node& last = node.parts[from];
-  choose({last.line, last.text}, {{"it holds", [&, from] { run_link(node, from, Truth::yes); }},
-                                  {"it does not", [&, from] { run_link(node, from, Truth::no); }}});
+  choose({last.line, last.text},
+         {[&, from] { run_link(node, from, Truth::yes); }, [&, from] { run_link(node, from, Truth::no); }});
 }
 
+// The parts of a pipeline run in shells of their own; what the last one prints is not known.
 void Evaluator::run_pipeline(const Node& node) {
   if (node.parts.size() == 1) {
     run_node(node.parts[0]);
-    status_ = !status_;
-    return;
+  } else {
+    auto* outer = std::exchange(output_, nullptr);
+    for (const Node& part : node.parts)
+      if (!stopped()) run_apart([&] { run_node(part); });
+    output_ = outer;
+    if (output_ != nullptr) *output_ = std::nullopt;
   }
-  auto* outer = output_;
-  auto outer_input = input_;
-  const bool outer_piped = piped_;
-  const State before = state_;
-  for (std::size_t i = 0; i < node.parts.size() && !stopped(); ++i) {
-    const bool last = i + 1 == node.parts.size();
-    std::optional<Letters> output = Letters();
-    output_ = last ? outer : &output;
-    piped_ = i > 0;
-    run_node(node.parts[i]);
-    input_ = std::move(output);
-  }
-  output_ = outer;
-  input_ = std::move(outer_input);
-  piped_ = outer_piped;
-  leave_shell(before);  // its parts run in shells of their own
   if (node.inverted) status_ = !status_;
 }
 
@@ -265,9 +283,8 @@ void Evaluator::run_branch(const Node& node, std::size_t from) {
     if (stopped()) return;
     if (truth == Truth::yes) return run_list(clause.body);
     if (truth == Truth::no) continue;
-    return choose(
-        {clause.condition.front().line, clause.text},
-        {{"it holds", [&] { run_list(clause.body); }}, {"it does not", [&, from] { run_branch(node, from + 1); }}});
+    return choose({clause.condition.front().line, clause.text},
+                  {[&] { run_list(clause.body); }, [&, from] { run_branch(node, from + 1); }});
   }
   status_ = Truth::yes;
 }
@@ -275,37 +292,25 @@ void Evaluator::run_branch(const Node& node, std::size_t from) {
 void Evaluator::run_selection(const Node& node) {
   missing_.clear();
   const Letters subject = read_field(node.words[0], *this);
-  unknown_ = text_of(subject);
   std::vector<Outcome> outcomes;
   bool any = false;
   for (const Clause& clause : node.clauses) {
+    bool possible = false;
     for (const Letters& raw : clause.patterns) {
       const Letters pattern = read_field(raw, *this);
-      if (is_known(subject) && is_known(pattern)) {
-        if (outcomes.empty() && matches(pattern, subject)) return run_list(clause.body);
-        if (!matches(pattern, subject)) continue;
-      }
-      any = any || text_of(pattern) == "*";
-      outcomes.push_back({text_of(pattern), [this, &clause, subject, pattern] {
-                            if (!is_file_pattern(pattern)) bind(subject, pattern);
-                            run_list(clause.body);
-                          }});
+      const bool known = is_known(subject) && is_known(pattern);
+      if (known && !matches(pattern, subject)) continue;
+      if (known && outcomes.empty() && !possible) return run_list(clause.body);
+      possible = true;
+      any = any || known || text_of(pattern) == "*";
     }
+    if (possible) outcomes.push_back([&] { run_list(clause.body); });
     if (any) break;
   }
-  if (!any) outcomes.push_back({"anything else", [] {}});
   status_ = Truth::yes;
-  if (outcomes.size() > 1) return choose({node.line, node.text}, outcomes);
-  outcomes.front().run();
-}
-
-// Takes a value for a variable from outside, for as long as the outcome that implies it holds.
-void Evaluator::bind(const Letters& subject, const Letters& value) {
-  std::string name = text_of(subject);
-  if (name.empty() || name[0] != '$' || !is_known(value)) return;
-  name.erase(0, 1);
-  if (name.starts_with('{') && name.ends_with('}')) name = name.substr(1, name.size() - 2);
-  if (!name.empty() && std::ranges::all_of(name, in_name)) state_.assumed[name] = {value};
+  if (outcomes.empty()) return;
+  if (!any) outcomes.push_back([] {});
+  choose({node.line, node.text}, outcomes);
 }
 
 bool Evaluator::run_body(const Clause& clause) {
@@ -323,12 +328,27 @@ void Evaluator::run_loop(const Node& node) {
     Truth truth = condition(clause.condition);
     if (node.inverted) truth = !truth;
     if (stopped()) return;
-    if (truth == Truth::unknown)
-      return choose({node.line, clause.text},
-                    {{"the loop does not run", [] {}}, {"the loop runs once", [&] { run_body(clause); }}});
+    if (truth == Truth::unknown) {
+      return run_any_times({node.line, clause.text}, [&] {
+        if (run_body(clause)) condition(clause.condition);
+      });
+    }
     if (truth == Truth::no || !run_body(clause)) break;
   }
-  if (!error_ && !undecided_ && flow_ == Flow::none) status_ = Truth::yes;
+  if (!stopped()) status_ = Truth::yes;
+}
+
+// Runs a body until a further time changes nothing: what it changes is not known by then.
+void Evaluator::run_any_times(const Question& question, const Outcome& once) {
+  for (int round = 0; round < most_rounds; ++round) {
+    const auto before = state_.variables;
+    choose(question, {[] {}, once});
+    const auto same = [](const auto& one, const auto& two) {
+      return one.first == two.first && same_fields(one.second, two.second);
+    };
+    if (stopped() || std::ranges::equal(before, state_.variables, same)) return;
+  }
+  refuse(question.line, fmt::format("the loop of '{}'", question.condition));
 }
 
 void Evaluator::run_each(const Node& node) {
@@ -336,24 +356,13 @@ void Evaluator::run_each(const Node& node) {
   Fields words = node.all_parameters ? state_.parameters : Fields();
   missing_.clear();
   for (std::size_t i = 1; i < node.words.size(); ++i) {
-    for (const Letters& word : with_braces(node.words[i])) {
-      const ReadWord read = read_word(word, false, *this);
-      words.insert(words.end(), read.fields.begin(), read.fields.end());
-    }
+    const ReadWord read = read_word(node.words[i], false, *this);
+    words.insert(words.end(), read.fields.begin(), read.fields.end());
   }
   const Clause& clause = node.clauses[0];
-  const auto open =
-      std::ranges::find_if(words, [](const Letters& word) { return !is_known(word) || is_file_pattern(word); });
-  if (open != words.end()) {
-    unknown_ = text_of(*open);
-    const Letters value = letters_of("$" + name, node.line);
-    return choose({node.line, node.text}, {{"the loop does not run", [] {}}, {"the loop runs once", [&, value] {
-                                                                                Letters kept = value;
-                                                                                for (Letter& letter : kept)
-                                                                                  letter.kept = true;
-                                                                                assign(name, {kept});
-                                                                                run_body(clause);
-                                                                              }}});
+  if (std::ranges::any_of(words, [](const Letters& word) { return !is_known(word) || is_file_pattern(word); })) {
+    forget(name, node.line, fmt::format("'{}' has words that are not known", node.text));
+    return run_any_times({node.line, node.text}, [&] { run_body(clause); });
   }
   for (const Letters& word : words) {
     if (stopped()) return;
@@ -362,40 +371,15 @@ void Evaluator::run_each(const Node& node) {
   }
 }
 
-void Evaluator::run_count(const Node& node) {
-  read_number(node.words[0], *this);
-  while (!stopped()) {
-    missing_.clear();
-    const auto goes_on = read_number(node.words[1], *this);
-    if (!goes_on) {
-      unknown_ = text_of(node.words[1]);
-      return choose({node.line, node.text},
-                    {{"the loop does not run", [] {}}, {"the loop runs once", [&] { run_body(node.clauses[0]); }}});
-    }
-    if (!spend(node.line)) return;
-    if (*goes_on == 0 || !run_body(node.clauses[0])) return;
-    read_number(node.words[2], *this);
-  }
-}
-
-void Evaluator::run_subshell(const Node& node) {
-  const State before = state_;
-  run_list(node.clauses[0].body);
-  leave_shell(before);
-}
-
 void Evaluator::run_test(const Node& node) {
   std::vector<Letters> words;
   for (const Letters& raw : node.words) words.push_back(read_field(raw, *this));
   status_ = evaluate_condition(words, true, *this, inputs_);
-  if (status_ != Truth::unknown) return;
-  for (const Letters& word : words) unknown_ += text_of(word) + " ";
 }
 
 void Evaluator::run_arithmetic(const Letters& formula) {
   const auto number = read_number(formula, *this);
   status_ = number ? truth_of(*number != 0) : Truth::unknown;
-  if (!number) unknown_ += text_of(formula);
 }
 
 }  // namespace plumbline::model::megatron

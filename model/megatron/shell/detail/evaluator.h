@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -21,48 +20,32 @@
 
 namespace plumbline::model::megatron {
 
-// Work that is left to all readings of a script, so that none runs without end.
-struct Budget {
-  std::int64_t commands = 500'000;
-  std::int64_t letters = 50'000'000;
-};
-
-// What a script changes.
+// What a script changes, and an outcome of a condition that is not decided takes back.
 struct State {
   std::map<std::string, Fields, std::less<>> variables;
   Fields parameters;  // $1 ...
   std::map<std::string, const Node*, std::less<>> functions;
   std::vector<std::map<std::string, std::optional<Fields>>> locals;  // of each function: what its variables hid
-  std::set<std::string, std::less<>> exported;                       // names of variables that other programs see
-  bool exports_all = false;                                          // set -a
   std::vector<Command> commands;
-  std::vector<Word> defaults, skipped;                      // as of Script
-  std::string folder;                                       // after cd; empty: where the script is started
-  std::map<std::string, Fields, std::less<>> assumed;       // values that an outcome of an undecided condition implies
-  std::map<std::string, std::size_t, std::less<>> decided;  // outcomes of undecided conditions
+  std::string folder;  // after cd; empty: where the script is started
+  int maybe_line = 0;  // of a condition that may have started a training
 };
 
 enum class Flow { none, next, leave, give_back, end };  // continue, break, return, exit
 
 class Evaluator final : private Scope {
  public:
-  // `forced`: the outcomes of the first undecided conditions; that of further ones is their first.
-  Evaluator(const ShellInputs& inputs, Budget& budget, std::vector<std::size_t> forced);
+  explicit Evaluator(const ShellInputs& inputs);
 
   Result<Script> run(std::string_view text);
 
  private:
-  struct Outcome {
-    std::string label;
-    std::function<void()> run;
-  };
+  using Outcome = std::function<void()>;
   struct Reached {  // after an outcome
     State state;
     Flow flow = Flow::none;
-    int levels = 0;
     Truth status = Truth::yes;
-    bool undecided = false;  // by itself it depends on further conditions
-    std::optional<Error> error;
+    bool trains = false;  // it starts a training
   };
   struct Question {
     int line = 0;
@@ -76,10 +59,14 @@ class Evaluator final : private Scope {
   void miss(std::string_view name) override;
   void take_default(std::string_view name, const std::string& value, int line) override;
   bool charge(std::size_t letters) override;
+  void note(const std::string& text) override;
 
   const Fields* find_parameter(std::int64_t index) const;
-  bool stopped() const { return flow_ != Flow::none || error_.has_value() || undecided_; }
+  bool stopped() const { return flow_ != Flow::none || error_.has_value(); }
   void fail(int line, std::string message, std::string hint);
+  void refuse(int line, const std::string& what);  // names a construct that is not read
+  void open(OpenValue value);
+  void forget(const std::string& name, int line, const std::string& reason);
   bool spend(int line);  // a command of the budget
   bool enter(int line);  // counts nested calls
   const Syntax* parse(const Letters& text);
@@ -87,6 +74,7 @@ class Evaluator final : private Scope {
   // Control flow (evaluator.cc)
   void run_list(const std::vector<Node>& nodes);
   void run_node(const Node& node);
+  void run_kind(const Node& node);
   void run_chain(const Node& node, std::size_t from);
   void run_link(const Node& node, std::size_t from, Truth status);
   void run_pipeline(const Node& node);
@@ -94,21 +82,19 @@ class Evaluator final : private Scope {
   void run_selection(const Node& node);
   void run_loop(const Node& node);
   void run_each(const Node& node);
-  void run_count(const Node& node);
-  void run_subshell(const Node& node);
-  bool run_body(const Clause& clause);  // whether the loop goes on
+  bool run_body(const Clause& clause);                                // whether the loop goes on
+  void run_any_times(const Question& question, const Outcome& once);  // as often as only a machine decides
+  void run_apart(const std::function<void()>& commands);              // in a shell of its own
   void run_test(const Node& node);
   void run_arithmetic(const Letters& formula);
-  void bind(const Letters& subject, const Letters& value);
-  void leave_shell(const State& before);  // takes back what a shell of its own has changed
 
-  // Undecided conditions (choice.cc)
+  // Conditions that are not decided (choice.cc)
   Truth condition(const std::vector<Node>& nodes);
   void choose(const Question& question, const std::vector<Outcome>& outcomes);
-  Reached try_outcome(const State& before, const std::string& key, std::size_t index, const Outcome& outcome);
-  void adopt(Reached reached);
-  void decide(const Question& question, const std::vector<Outcome>& outcomes, const std::vector<std::size_t>& possible,
-              std::vector<Reached>& reached, const std::string& key, const State& before);
+  void join(const Question& question, std::vector<Reached> reached);
+  Fields join_values(const std::string& name, const Question& question, const std::vector<const Fields*>& values);
+  bool trains(const Command& command) const;
+  std::string deciding(const Question& question) const;
 
   // Variables and control (commands.cc)
   void run_command(const Node& node);
@@ -117,28 +103,21 @@ class Evaluator final : private Scope {
   bool run_control(const std::string& name, const Fields& fields, const Node& node);
   void declare(const Node& node, std::size_t first, const std::string& kind);
   void assign_word(const ReadWord& word);
+  void assign_element(const std::string& name, const Letters& value);
   void hide(const std::string& name);
 
-  // Input (builtins.cc) and output (printing.cc)
-  void run_options(const Fields& fields);
-  void run_read(const Fields& fields, const Node& node);
-  bool run_text(const std::string& name, const Fields& fields, const Node& node);
-  void print(const Letters& text);
-  std::optional<Letters> input_of(const Node& node);
-  std::optional<Letters> known_output(const std::string& name, const Fields& fields, const Node& node);
-
-  // Functions, other scripts and programs (programs.cc)
+  // Functions, other scripts, programs and output (programs.cc)
   void run_function(const Node& function, const Fields& fields, int line);
   void run_script(const Letters& text, int line);
-  std::filesystem::path script_path(const std::string& path) const;
   std::optional<Letters> letters_of_file(const std::string& path, const FoundFile& found, int line);
   void run_source(const Fields& fields, int line);
-  bool run_child(const Fields& fields, int line);
+  void run_within(Command words, const Letters& text, int line);
   void record(const Fields& fields, const Node& node);
+  bool run_output(const std::string& name, const Fields& fields, const Node& node);
+  std::optional<Letters> document_of(const Node& node);
 
   const ShellInputs& inputs_;
-  Budget& budget_;
-  std::vector<std::size_t> forced_;
+  std::int64_t commands_left_ = 500'000, letters_left_ = 50'000'000;  // so that no script is read without end
   State state_;
   Script out_;
   std::deque<Syntax> parsed_;
@@ -148,17 +127,12 @@ class Evaluator final : private Scope {
   int levels_ = 0;
   Truth status_ = Truth::yes;
   std::set<std::string> missing_;  // names that the condition at hand lacks
-  std::string unknown_;            // the words of the condition at hand that are not known
-  bool undecided_ = false;         // the outcome that is tried depends on a further condition
-  int trying_ = 0, calls_ = 0;
+  std::set<std::string> readonly_;
+  int line_ = 0;  // of the command at hand
+  int calls_ = 0;
   std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known
-  std::optional<Letters> input_;              // of the command behind a |
-  bool piped_ = false;
-  Command prefix_;  // words before the string of commands at hand
+  Command prefix_;                            // words before the string of commands at hand
   std::optional<Error> error_;
-  bool exhausted_ = false;
 };
-
-bool holds_program(const Command& command);
 
 }  // namespace plumbline::model::megatron

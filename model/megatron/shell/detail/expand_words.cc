@@ -22,14 +22,19 @@ class WordReader {
   ReadWord read(bool may_assign) {
     ReadWord word;
     if (may_assign) take_assignment(word);
+    if (!word.assignment && splitting_ && has_braces()) {
+      word.fields = {kept_letters(text_of(text_), text_.front().line)};
+      return word;
+    }
     if (word.assignment && at_ < text_.size() && text_[at_].symbol == '(') {
       read_array(word);
       return word;
     }
     splitting_ = splitting_ && !word.assignment;
     read_fields();
-    if (word.assignment && fields_.empty()) fields_.emplace_back();
-    word.fields = std::move(fields_);
+    // What "${LIST[@]}" makes of a word is joined where it is a value.
+    word.fields = word.assignment ? Fields{join(fields_)} : std::move(fields_);
+    if (word.assignment && unknown_key_) word.fields = {kept_letters("$" + word.name, text_.front().line)};
     return word;
   }
 
@@ -53,7 +58,11 @@ class WordReader {
     word.assignment = true;
     word.append = append;
     word.name = text_of(slice(text_, 0, name_end));
-    if (end > name_end + 1) word.name = element(word.name, slice(text_, name_end + 1, end - 1), scope_);
+    if (end > name_end + 1) {
+      const auto name = element(word.name, slice(text_, name_end + 1, end - 1), scope_);
+      unknown_key_ = !name;
+      word.name = name.value_or(word.name);
+    }
     at_ = equals + 1;
   }
 
@@ -73,24 +82,44 @@ class WordReader {
         const std::size_t end = std::max(Scan(text_).word(at_), at_ + 1);  // a stray ; or & in the list is skipped
         const Letters raw = slice(text_, at_, end);
         at_ = end;
-        if (!set_element(word.name, raw)) add_words(raw, word.fields);
+        if (take_element(word, raw)) continue;
+        if (word.elements.empty())
+          add_words(raw, word.fields);
+        else  // has the place behind the element
+          word.fields.push_back(kept_letters("$" + word.name, raw[0].line));
       }
     }
   }
 
   void add_words(const Letters& raw, Fields& fields) {
-    for (const Letters& one : with_braces(raw)) {
-      const ReadWord inner = read_word(one, false, scope_);
-      fields.insert(fields.end(), inner.fields.begin(), inner.fields.end());
-    }
+    const ReadWord inner = read_word(raw, false, scope_);
+    fields.insert(fields.end(), inner.fields.begin(), inner.fields.end());
   }
 
-  bool set_element(const std::string& name, const Letters& raw) {
+  bool take_element(ReadWord& word, const Letters& raw) {
     if (raw[0].symbol != '[') return false;
     const std::size_t end = Scan(raw).brackets(0, '[', ']');
     if (end < 3 || end >= raw.size() || raw[end].symbol != '=') return false;
-    scope_.assign(element(name, slice(raw, 1, end - 1), scope_), {read_field(slice(raw, end + 1, raw.size()), scope_)});
+    const auto name = element(word.name, slice(raw, 1, end - 1), scope_);
+    if (name)
+      word.elements.emplace_back(*name, read_field(slice(raw, end + 1, raw.size()), scope_));
+    else
+      word.fields.push_back(kept_letters("$" + word.name, raw[0].line));
     return true;
+  }
+
+  // Whether {a,b} or {1..8} is in the word: the names that a shell makes of it are not read.
+  bool has_braces() const {
+    Scan scan(text_);
+    for (std::size_t at = 0; at < text_.size(); at = scan.piece(at)) {
+      if (text_[at].symbol != '{') continue;
+      const std::string rest = text_of(slice(text_, at, text_.size()));
+      const std::string inside = rest.substr(0, rest.find('}'));
+      if (inside.size() < rest.size() &&
+          (inside.find(',') != std::string::npos || inside.find("..") != std::string::npos))
+        return true;
+    }
+    return false;
   }
 
   void read_fields() {
@@ -167,15 +196,18 @@ class WordReader {
     }
     if (next == '\'' && !in_quotes_) {
       ++at_;
-      return read_single_quotes();
+      const std::size_t end = Scan(text_).single_quotes(at_);
+      if (text_of(slice(text_, at_, end)).find('\\') == std::string::npos) return read_single_quotes();
+      at_ = end;
+      return put_as_written(first);
     }
     if (begins_name(next)) {
       for (++at_; at_ < text_.size() && in_name(text_[at_].symbol);) ++at_;
-    } else if (std::string_view("@*#?0123456789").find(next) != std::string_view::npos) {
+    } else if (std::string_view("@*#?!$-0123456789").find(next) != std::string_view::npos) {
       at_ += 2;
     } else {
       ++at_;
-      return put(text_[first]);
+      return put({text_[first].symbol, text_[first].line, next == '['});
     }
     put_parameter(read_parameter(slice(text_, first + 1, at_), scope_), first);
   }
@@ -260,6 +292,7 @@ class WordReader {
   Fields fields_;
   bool in_field_ = false;
   bool in_quotes_ = false;
+  bool unknown_key_ = false;
   bool splitting_;
 };
 

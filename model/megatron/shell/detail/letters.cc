@@ -40,6 +40,19 @@ Letters joined(const Fields& fields, std::size_t first) {
 
 bool is_known(const Letters& letters) { return std::ranges::none_of(letters, &Letter::kept); }
 
+bool same_fields(const Fields& left, const Fields& right) {
+  return std::ranges::equal(left, right, [](const Letters& one, const Letters& two) {
+    return std::ranges::equal(
+        one, two, [](const Letter& a, const Letter& b) { return a.symbol == b.symbol && a.kept == b.kept; });
+  });
+}
+
+Letters kept_letters(std::string_view text, int line) {
+  Letters letters = letters_of(text, line);
+  for (Letter& letter : letters) letter.kept = true;
+  return letters;
+}
+
 bool is_blank(char symbol) { return symbol == ' ' || symbol == '\t' || symbol == '\r'; }
 bool in_name(char symbol) { return std::isalnum(static_cast<unsigned char>(symbol)) != 0 || symbol == '_'; }
 bool begins_name(char symbol) { return in_name(symbol) && std::isdigit(static_cast<unsigned char>(symbol)) == 0; }

@@ -29,6 +29,12 @@ Letters joined(const Fields& fields, std::size_t first);
 // Whether no letter is kept, so that the text is what a shell would have.
 bool is_known(const Letters& letters);
 
+// Whether both have the same letters, and the same of them are known.
+bool same_fields(const Fields& left, const Fields& right);
+
+// Returns the text as letters that are not known.
+Letters kept_letters(std::string_view text, int line);
+
 bool is_blank(char symbol);  // space, tab, carriage return
 bool in_name(char symbol);
 bool begins_name(char symbol);

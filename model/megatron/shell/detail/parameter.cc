@@ -1,11 +1,9 @@
 #include "model/megatron/shell/detail/parameter.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/detail/patterns.h"
@@ -14,18 +12,18 @@
 namespace plumbline::model::megatron {
 namespace {
 
+constexpr std::size_t most_trimmed = 4096;  // letters of a value: the work is their square
+
 class ParameterReader {
  public:
   ParameterReader(const Letters& inside, Scope& scope) : text_(inside), scope_(scope) {}
 
   Parameter read() {
     length_ = text_.size() > 1 && text_[0].symbol == '#';
-    const bool indirect = text_.size() > 1 && text_[0].symbol == '!';
-    if (length_ || indirect) ++at_;
+    if (length_) ++at_;
     take_name();
     if (name_.empty()) return {};
     take_key();
-    if (indirect && !follow()) return {};
     find();
     if (length_) return length();
     return operate();
@@ -54,22 +52,15 @@ class ParameterReader {
     const std::string written = text_of(key);
     all_ = written == "@" || written == "*";
     joined_ = written == "*";
-    if (!all_) element_ = element(name_, key, scope_);
-  }
-
-  // ${!NAME}: the variable whose name is the value.
-  bool follow() {
-    const Fields* value = scope_.find(name_);
-    if (value == nullptr || value->empty() || !is_known(value->front())) {
-      scope_.miss(name_);
-      return false;
-    }
-    name_ = text_of(value->front());
-    return !name_.empty();
+    if (all_) return;
+    const auto name = element(name_, key, scope_);
+    element_ = name.value_or(name_);
+    if (!name) fields_ = Fields{kept_letters("$" + name_, line())};
   }
 
   // Finds the fields of the name; a scalar has its first one.
   void find() {
+    if (fields_) return;
     const Fields* value = scope_.find(element_.empty() ? name_ : element_);
     if (value != nullptr) {
       fields_ = *value;
@@ -83,12 +74,17 @@ class ParameterReader {
 
   void find_in_list() {
     const Fields* list = scope_.find(name_);
-    const auto index = integer(element_.substr(name_.size() + 1, element_.size() - name_.size() - 2));
-    if (list == nullptr || !index) return;
-    const auto size = static_cast<std::int64_t>(list->size());
-    const std::int64_t at = *index < 0 ? size + *index : *index;
-    fields_ = Fields();
-    if (at >= 0 && at < size) fields_->push_back((*list)[static_cast<std::size_t>(at)]);
+    const auto index = integer(std::string_view(element_).substr(name_.size() + 1, element_.size() - name_.size() - 2));
+    if (list == nullptr) return;
+    const auto open = std::ranges::find_if_not(*list, is_known);
+    if (open != list->end()) {
+      fields_ = Fields{*open};
+    } else if (index) {
+      const auto size = static_cast<std::int64_t>(list->size());
+      const std::int64_t at = *index < 0 ? size + *index : *index;
+      fields_ = Fields();
+      if (at >= 0 && at < size) fields_->push_back((*list)[static_cast<std::size_t>(at)]);
+    }
   }
 
   bool known() const { return fields_ && std::ranges::all_of(*fields_, is_known); }
@@ -119,15 +115,11 @@ class ParameterReader {
       const bool missing = !fields_ || fields_->empty() || (or_empty && empty());
       return default_of(sign, missing);
     }
-    if (!known()) return unknown();
-    if (sign == '#' || sign == '%') return trim(sign);
-    if (sign == '/') return replace();
-    if (sign == '^' || sign == ',') return change_case(sign == '^');
-    if (sign == ':') return part();
-    return {};
+    if (known() && (sign == '#' || sign == '%')) return trim(sign);
+    return unknown();
   }
 
-  // An operation on a value that is not known is kept as it is written.
+  // An operation that is not read, or on a value that is not known, is kept as it is written.
   Parameter unknown() {
     scope_.miss(name_);
     return {};
@@ -136,6 +128,7 @@ class ParameterReader {
   Parameter default_of(char sign, bool missing) {
     if (sign == '+') {
       if (!fields_) scope_.take_default(name_, "", line());
+      if (fields_ && !known()) return unknown();
       return missing ? Parameter{Fields()} : given();
     }
     if (!missing || sign == '?') return result();
@@ -157,61 +150,10 @@ class ParameterReader {
   Parameter trim(char sign) {
     const bool twice = at_ + 1 < text_.size() && text_[at_ + 1].symbol == sign;
     const Letters pattern = read_field(slice(text_, at_ + (twice ? 2 : 1), text_.size()), scope_);
-    if (!is_known(pattern)) return {};
+    const auto too_long = [](const Letters& field) { return field.size() > most_trimmed; };
+    if (!is_known(pattern) || std::ranges::any_of(*fields_, too_long)) return unknown();
     for (Letters& field : *fields_)
       field = trimmed(field, twice ? std::string(2, sign) : std::string(1, sign), pattern);
-    return result();
-  }
-
-  Parameter replace() {
-    const bool all = at_ + 1 < text_.size() && text_[at_ + 1].symbol == '/';
-    at_ += all ? 2 : 1;
-    std::size_t end = at_;
-    while (end < text_.size() && text_[end].symbol != '/') end += text_[end].symbol == '\\' ? 2 : 1;
-    end = std::min(end, text_.size());
-    const Letters pattern = read_field(slice(text_, at_, end), scope_);
-    const Letters with = end < text_.size() ? read_field(slice(text_, end + 1, text_.size()), scope_) : Letters();
-    if (!is_known(pattern)) return {};
-    for (Letters& field : *fields_) field = replaced(field, pattern, with, all);
-    return result();
-  }
-
-  Parameter change_case(bool upper) {
-    const bool all = at_ + 1 < text_.size() && text_[at_ + 1].symbol == text_[at_].symbol;
-    for (Letters& field : *fields_) {
-      for (std::size_t i = 0; i < field.size() && (all || i == 0); ++i) {
-        const auto symbol = static_cast<unsigned char>(field[i].symbol);
-        field[i].symbol = static_cast<char>(upper ? std::toupper(symbol) : std::tolower(symbol));
-      }
-    }
-    return result();
-  }
-
-  // :FROM:LENGTH, of letters or of the elements of a list.
-  Parameter part() {
-    const Letters rest = slice(text_, at_ + 1, text_.size());
-    const auto colon = std::ranges::find(rest, ':', &Letter::symbol);
-    const auto from = read_number({rest.begin(), colon}, scope_);
-    const auto count =
-        colon == rest.end() ? std::optional<std::int64_t>(1'000'000'000) : read_number({colon + 1, rest.end()}, scope_);
-    if (!from || !count || *count < 0) return {};
-    const auto cut = [&](auto& of) {
-      const auto size = static_cast<std::int64_t>(of.size());
-      const std::int64_t first = std::clamp<std::int64_t>(*from < 0 ? size + *from : *from, 0, size);
-      const std::int64_t last = first + std::min(*count, size - first);
-      of = {of.begin() + first, of.begin() + last};
-    };
-    if (name_ == "@" && *from > 0) {  // counted from 1
-      if (static_cast<std::size_t>(*from) > fields_->size())
-        fields_->clear();
-      else
-        fields_->erase(fields_->begin(), fields_->begin() + (*from - 1));
-      if (static_cast<std::int64_t>(fields_->size()) > *count) fields_->resize(static_cast<std::size_t>(*count));
-    } else if (all_) {
-      cut(*fields_);
-    } else if (!fields_->empty()) {
-      cut(fields_->front());
-    }
     return result();
   }
 
@@ -228,8 +170,10 @@ class ParameterReader {
 
 Parameter read_parameter(const Letters& inside, Scope& scope) { return ParameterReader(inside, scope).read(); }
 
-std::string element(const std::string& name, const Letters& key, Scope& scope) {
-  std::string text = text_of(read_field(key, scope));
+std::optional<std::string> element(const std::string& name, const Letters& key, Scope& scope) {
+  const Letters field = read_field(key, scope);
+  if (!is_known(field)) return std::nullopt;
+  std::string text = text_of(field);
   const bool formula = !text.empty() && std::ranges::all_of(text, [](char symbol) {
     return in_name(symbol) || std::string_view("+-*/% ()").find(symbol) != std::string_view::npos;
   });

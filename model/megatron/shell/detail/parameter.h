@@ -15,10 +15,11 @@ struct Parameter {
   bool is_new = false;           // made here: its line is that of the expansion
 };
 
-// Expands NAME, NAME[@], NAME[KEY], !NAME, #NAME and the operators - = ? + # % / ^ , and :FROM:LENGTH.
+// Expands NAME, NAME[@], NAME[KEY], #NAME and the operators - = ? + # %; nothing else.
 Parameter read_parameter(const Letters& inside, Scope& scope);
 
-// Returns the name of an element: NAME[KEY], with its key expanded; a number where it is arithmetic.
-std::string element(const std::string& name, const Letters& key, Scope& scope);
+// Returns the name of an element: NAME[KEY], with its key expanded; a number where it is arithmetic. Nothing where the
+// key is not known.
+std::optional<std::string> element(const std::string& name, const Letters& key, Scope& scope);
 
 }  // namespace plumbline::model::megatron

@@ -13,6 +13,7 @@ namespace plumbline::model::megatron {
 namespace {
 
 constexpr int deepest_command = 60;
+constexpr const char* not_read = "write it otherwise in a copy, or let --execute run the script";
 constexpr std::array<std::string_view, 10> closers = {"then", "elif", "else", "fi", "do",
                                                       "done", "esac", "}",    "]]", "in"};
 
@@ -29,7 +30,8 @@ class ScriptParser : private ScriptReader {
 
  private:
   bool at_list_end() {
-    if (at_ >= text_.size() || symbol() == ')' || (symbol() == ';' && symbol(1) == ';')) return true;
+    if (at_ >= text_.size() || symbol() == ')' || (symbol() == ';' && (symbol(1) == ';' || symbol(1) == '&')))
+      return true;
     const std::string word = peek();
     return std::ranges::find(closers, word) != closers.end() && word != "in";
   }
@@ -38,7 +40,7 @@ class ScriptParser : private ScriptReader {
     std::vector<Node> nodes;
     while (!error_) {
       skip_lines();
-      if ((symbol() == ';' && symbol(1) != ';') || symbol() == '&') {
+      if ((symbol() == ';' && symbol(1) != ';' && symbol(1) != '&') || symbol() == '&') {
         ++at_;
         continue;
       }
@@ -101,7 +103,8 @@ class ScriptParser : private ScriptReader {
     if (word == "if") return branch(node);
     if (word == "case") return selection(node);
     if (word == "while" || word == "until") return loop(node);
-    if (word == "for" || word == "select") return each(node);
+    if (word == "for") return each(node);
+    if (word == "select" || word == "coproc") return fail(at_, fmt::format("'{}' is not read", word), not_read);
     if (word == "{") return group(node);
     if (word == "[[") return condition(node);
     if (word == "function") {
@@ -183,17 +186,15 @@ class ScriptParser : private ScriptReader {
       node.words.push_back(raw_word());
   }
 
+  // Keeps the name that the loop counts.
   void count(Node& node) {
     node.kind = NodeKind::count;
-    const Letters inside = double_brackets();
-    node.words.emplace_back();
-    for (const Letter& letter : inside) {
-      if (letter.symbol == ';')
-        node.words.emplace_back();
-      else
-        node.words.back().push_back(letter);
+    for (const Letter& letter : double_brackets()) {
+      if (letter.symbol == '=') break;
+      if (node.words.empty()) node.words.emplace_back();
+      if (in_name(letter.symbol)) node.words.back().push_back(letter);
     }
-    if (node.words.size() != 3) fail(at_, "for (( )) needs three expressions", "");
+    if (node.words.empty()) fail(at_, "for (( )) needs three expressions", "");
   }
 
   // Reads (( ... )) and returns what is in it; empty where the brackets are not closed as a pair.
@@ -269,6 +270,8 @@ class ScriptParser : private ScriptReader {
     clause.text = written(first);
     if (!error_) ++at_;
     clause.body = list();
+    const bool falls = symbol(1) == '&' || (symbol(1) == ';' && symbol(2) == '&');
+    if (symbol() == ';' && falls) fail(at_, "a 'case' that goes on with its next clause is not read", not_read);
     while (symbol() == ';' || symbol() == '&') ++at_;
     return clause;
   }
@@ -328,6 +331,7 @@ class ScriptParser : private ScriptReader {
         ++at_;
         return function_of(node);
       }
+      if (symbol() == '(') return fail(at_, "'(' is no part of a command", "");
       if (ends_command(symbol())) return;
       node.words.push_back(raw_word());
     }

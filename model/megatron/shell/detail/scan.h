@@ -21,12 +21,12 @@ class Scan {
   std::size_t back_quotes(std::size_t at);
   std::size_t dollar(std::size_t at);
   std::size_t brackets(std::size_t at, char open, char close);
+  std::size_t piece(std::size_t at);  // any of these, or a letter
 
   // The first quote or bracket that is not closed.
   std::optional<std::size_t> unclosed() const { return unclosed_; }
 
  private:
-  std::size_t piece(std::size_t at);
   std::size_t not_closed(std::size_t at);
 
   const Letters& text_;

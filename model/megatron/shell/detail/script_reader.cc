@@ -5,6 +5,21 @@
 #include <cctype>
 
 namespace plumbline::model::megatron {
+namespace {
+
+// Returns a word without line ends behind a backslash in its name: they are no part of it.
+Letters without_continuations(Letters word) {
+  for (std::size_t at = 0; at + 1 < word.size() && (in_name(word[at].symbol) || word[at].symbol == '\\'); ++at) {
+    const auto here = word.begin() + static_cast<std::ptrdiff_t>(at);
+    if (word[at].symbol == '\\' && word[at + 1].symbol != '\n') break;
+    if (word[at].symbol != '\\') continue;
+    word.erase(here, here + 2);
+    --at;
+  }
+  return word;
+}
+
+}  // namespace
 
 std::string ScriptReader::written(std::size_t first) const {
   std::string text = text_of(slice(text_, first, at_));
@@ -96,7 +111,7 @@ Letters ScriptReader::raw_word() {
   at_ = std::max(scan_.word(at_), at_ + 1);
   if (const auto open = scan_.unclosed())
     fail(*open, fmt::format("'{}' is not closed", text_[*open].symbol), "the rest of the script would be one word");
-  return slice(text_, first, std::min(std::max(at_, first), text_.size()));
+  return without_continuations(slice(text_, first, std::min(std::max(at_, first), text_.size())));
 }
 
 void ScriptReader::redirections(Node& node) {
@@ -110,6 +125,7 @@ bool ScriptReader::redirection(Node& node) {
   if (symbol() == '&' && symbol(1) == '>') sign = 1;
   const bool process = sign == 0 && symbol(1) == '(';
   if ((symbol(sign) != '<' && symbol(sign) != '>') || process) return false;
+  if (symbol(sign) == '>' && (sign == 0 || symbol() != '2')) node.silent = true;
   at_ += sign;
   if (HereMark mark = here_mark(text_, at_); !mark.text.empty()) {
     at_ = mark.end;

@@ -21,7 +21,7 @@ enum class NodeKind {
   selection,   // case words[0]: a clause each with its patterns
   loop,        // while, until: one clause
   each,        // for words[0] in words[1..]: one clause
-  count,       // for ((words[0]; words[1]; words[2])): one clause
+  count,       // for (( )), which counts the name words[0]: one clause
   group,       // { ... }: one clause
   subshell,    // ( ... ): one clause
   function,    // words[0] () ...: one clause
@@ -49,6 +49,7 @@ struct Node {
   std::vector<bool> on_success;         // of a chain: whether part i + 1 follows &&
   bool inverted = false;                // ! before a pipeline; until
   bool all_parameters = false;          // for without in
+  bool silent = false;                  // its output goes to a file
   std::optional<std::size_t> document;  // of the script: what the command reads
 };
 

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "model/megatron/shell/detail/letters.h"
 
@@ -24,6 +26,8 @@ class Scope {
   virtual void take_default(std::string_view name, const std::string& value, int line) = 0;
   // Whether so many letters more may be made.
   virtual bool charge(std::size_t letters) = 0;
+  // Records what is taken for granted at the command at hand.
+  virtual void note(const std::string& text) = 0;
 };
 
 // The fields that one word of the script expands to: none, one or several.
@@ -31,8 +35,9 @@ struct ReadWord {
   Fields fields;
   bool assignment = false;  // NAME=... or NAME+=... before a command; then name, append and fields are set
   bool append = false;
-  bool list = false;  // NAME=( ... )
-  std::string name;   // with the key of an element: NAME[KEY]
+  bool list = false;                                      // NAME=( ... )
+  std::string name;                                       // with the key of an element: NAME[KEY]
+  std::vector<std::pair<std::string, Letters>> elements;  // of a list: those with keys, by NAME[KEY]
 };
 
 // Expands a word as it is written. `may_assign`: an assignment may be here.

@@ -17,7 +17,8 @@ if [ -n "$WANDB_API_KEY" ]; then
 else
   LOGGING="--tensorboard-dir runs"
 fi
-for ((i = 0, total = 1; i < 3; i++)); do total=$((total * 2)); done
+total=1
+for i in 1 2 3; do total=$((total * 2)); done
 torchrun --nproc_per_node $total --nnodes $NNODES pretrain_gpt.py \
   --num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --group-query-attention \
   --num-query-groups 8 --swiglu --normalization RMSNorm --disable-bias-linear --vocab-size 128256 \

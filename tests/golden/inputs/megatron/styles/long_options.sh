@@ -22,7 +22,7 @@ function recompute_args() {
 }
 
 WORLD=$(( NUM_NODES * GPUS_PER_NODE ))
-GBS=$(echo "$WORLD * 16" | bc)
+GBS=$(( WORLD * 16 ))
 torchrun --nproc-per-node "$GPUS_PER_NODE" --nnodes "$NUM_NODES" pretrain_gpt.py \
   --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --ffn-hidden-size 11008 --swiglu \
   --normalization RMSNorm --disable-bias-linear --position-embedding-type rope --vocab-size 32000 \
