@@ -102,7 +102,6 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   TRY(search_options(request, tasks, answer, stopped));
   sim::rank(answer);
   if (answer.order.empty() || !answer.complete) return answer;
-  TRY(sim::find_parts(answer, request.threads));
   InputsReader reader;
   const auto add_campaign = [&](sim::Inputs& inputs) -> Result<std::string> {
     return TRY(reader.add_campaign(inputs)).name;
@@ -120,6 +119,7 @@ Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const sim::Reci
   };
   TRY(sim::find_campaigns(answer, add_campaign, load_stated, simulated, tasks));
   sim::find_break_evens(answer, request.threads, stopped);
+  TRY(sim::find_parts(answer, request.threads));
   return answer;
 }
 

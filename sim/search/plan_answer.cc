@@ -127,7 +127,7 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
 }
 
 model::Result<void> find_parts(PlanAnswer& answer, unsigned threads) {
-  ClusterOption& option = answer.options[answer.order[answer.verdict.winner.value_or(0)]];
+  ClusterOption& option = answer.options[answer.order[answer.recommended]];
   RankedPlan& best = option.plans.front();
   if (best.result.interval)
     best.result.interval->parts = TRY(drawn_parts(inputs_of(option, best), threads, best.result));

@@ -24,6 +24,7 @@ sim::ClusterOption searched(const std::string& offer, const std::string& remedie
   sim::ClusterOption option = load_options(request, find_recipe(request).value(), Purpose::training).value().front();
   sim::SearchOptions options;
   options.top = 1;
+  options.breadth = sim::Breadth::quick;
   EXPECT_TRUE(sim::search_with_remedies(option, options));
   return option;
 }
