@@ -71,6 +71,14 @@ void undo_joins(Alignment& alignment, const Items& predicted, const Items& measu
       });
 }
 
+// Whether one stands for several.
+bool joins(const Alignment& alignment) {
+  const auto matched = [](const std::vector<std::int32_t>& of) {
+    return std::ranges::count_if(of, [](std::int32_t i) { return i >= 0; });
+  };
+  return matched(alignment.predicted_of) != matched(alignment.measured_of);
+}
+
 double size_of(const MatchItem& gemm) { return gemm.extents[0] * gemm.extents[1] * gemm.extents[2]; }
 
 // Moves parts of GEMMs that match nothing, or joined a predicted one whose FLOPs are all matched, to the one that the
@@ -146,13 +154,16 @@ class ComputeMatcher {
     double score = 0, places = 0, count = 0;
     const auto match = [&](const auto& wanted) {
       const Items first = chosen(predicted_, wanted), second = chosen(measured_, wanted);
-      const ComputeScore gain(first, second);
+      ComputeScore gain(first, second);
       Alignment alignment = align(first.size(), second.size(), gain);
+      if (joins(alignment)) {
+        gain.scale_gemms(alignment);
+        alignment = align(first.size(), second.size(), gain);
+      }
       score += alignment.score;
       for (std::size_t j = 0; j < second.size(); ++j) {
         const std::int32_t i = alignment.predicted_of[j];
-        const bool joins = i >= 0 && !std::cmp_equal(alignment.measured_of[static_cast<std::size_t>(i)], j);
-        if (joins) continue;
+        if (i >= 0 && !std::cmp_equal(alignment.measured_of[static_cast<std::size_t>(i)], j)) continue;  // it joins
         ++count;
         places += i >= 0 ? place_evidence(first[static_cast<std::size_t>(i)], second[j]) : 0;
       }

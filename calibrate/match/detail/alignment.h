@@ -43,7 +43,8 @@ class AlignmentBand {
 };
 
 // Score has operator()(i, j), the gain of a match of predicted i with measured j, and same(i, j), whether they may
-// join.
+// join. It may have parts(i, j, count), the gain of a match of predicted i with all of the measured [j, j + count),
+// for counts from 2 to most_parts; far below 0 where they are not its parts, and then of more that end with them, too.
 template <class Score>
 class Aligner {
  public:
@@ -67,8 +68,16 @@ class Aligner {
   }
 
  private:
-  enum Move : std::uint8_t { both, measured_only, predicted_only };
+  enum Move : std::uint8_t { both, measured_only, predicted_only, two_parts };  // and more parts behind it
   static constexpr double never = -1e30;
+
+  static constexpr std::size_t most_parts() {
+    if constexpr (requires { Score::most_parts; }) return Score::most_parts;
+    return 1;
+  }
+  static constexpr std::size_t parts_of(Move move) {
+    return move < two_parts ? 1 : 2U + static_cast<std::size_t>(move - two_parts);
+  }
 
   double measured_cost(std::size_t row, std::size_t column) const {
     if (column == 0 || column == predicted_) return costs_.end;
@@ -84,10 +93,12 @@ class Aligner {
     for (std::size_t row = 0; row <= measured_; ++row)
       offsets_[row + 1] = offsets_[row] + band.last(row) - band.first(row) + 1;
     moves_.assign(offsets_.back(), both);
-    std::vector<double> before(predicted_ + 1, never), now(predicted_ + 1, never);
+    constexpr std::size_t kept = most_parts() + 1;  // rows from which a move may come, and the present one
+    std::vector<std::vector<double>> rows(kept, std::vector<double>(predicted_ + 1, never));
     for (std::size_t row = 0; row <= measured_; ++row) {
       const std::size_t first = band.first(row), last = band.last(row);
-      if (row > 0 && band.first(row - 1) > 0) before[band.first(row - 1) - 1] = never;
+      std::vector<double>& now = rows[row % kept];
+      std::ranges::fill(now, never);
       for (std::size_t column = first; column <= last; ++column) {
         double best = row == 0 && column == 0 ? 0 : never;
         Move move = both;
@@ -97,16 +108,24 @@ class Aligner {
             move = by;
           }
         };
-        if (row > 0 && column > 0 && column <= band.last(row - 1) + 1)
-          offer(before[column - 1] + score_(column - 1, row - 1), both);
-        if (row > 0 && column <= band.last(row - 1)) offer(before[column] - measured_cost(row, column), measured_only);
+        if (row > 0) {
+          const std::vector<double>& before = rows[(row - 1) % kept];
+          if (column > 0) offer(before[column - 1] + score_(column - 1, row - 1), both);
+          offer(before[column] - measured_cost(row, column), measured_only);
+        }
         if (column > first) offer(now[column - 1] - predicted_cost(row, column), predicted_only);
+        if constexpr (most_parts() > 1) {
+          for (std::size_t count = 2; column > 0 && count <= std::min(row, most_parts()); ++count) {
+            const double gain = score_.parts(column - 1, row - count, count);
+            if (gain < 0) break;
+            offer(rows[(row - count) % kept][column - 1] + gain, static_cast<Move>(two_parts + (count - 2)));
+          }
+        }
         now[column] = best;
         moves_[offsets_[row] + column - first] = move;
       }
-      std::swap(before, now);
     }
-    result_.score = before[predicted_];
+    result_.score = rows[measured_ % kept][predicted_];
   }
 
   // Follows the best path back; returns whether it kept off the edges of the band.
@@ -119,10 +138,13 @@ class Aligner {
       const Move move = moves_[offsets_[row] + column - band.first(row)];
       const bool last = (move == measured_only && column == predicted_) || (move == predicted_only && row == measured_);
       const bool at_end = row == 0 || column == 0 || (last && !costs_.whole);
-      const bool pair = !at_end && (move == both || score_.same(column - 1, row - 1));
-      if (pair && move != predicted_only) result_.predicted_of[row - 1] = static_cast<std::int32_t>(column - 1);
+      const bool whole = move != measured_only && move != predicted_only;
+      const bool pair = !at_end && (whole || score_.same(column - 1, row - 1));
+      const std::size_t rows = move == predicted_only ? 0 : parts_of(move);
+      for (std::size_t part = 1; pair && part <= rows; ++part)
+        result_.predicted_of[row - part] = static_cast<std::int32_t>(column - 1);
       if (pair && move != measured_only) result_.measured_of[column - 1] = static_cast<std::int32_t>(row - 1);
-      row -= move == predicted_only ? 0 : 1;
+      row -= rows;
       column -= move == measured_only ? 0 : 1;
     }
     return inside;
