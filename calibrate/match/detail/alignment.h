@@ -98,7 +98,9 @@ class Aligner {
     for (std::size_t row = 0; row <= measured_; ++row) {
       const std::size_t first = band.first(row), last = band.last(row);
       std::vector<double>& now = rows[row % kept];
-      std::ranges::fill(now, never);
+      const std::size_t read_to = band.last(std::min(row + kept, measured_));  // by the rows that follow
+      std::fill(now.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(first, 1) - 1),
+                now.begin() + static_cast<std::ptrdiff_t>(read_to) + 1, never);
       for (std::size_t column = first; column <= last; ++column) {
         double best = row == 0 && column == 0 ? 0 : never;
         Move move = both;
