@@ -103,7 +103,7 @@ const KernelNames torch_gemms = {{"fprop", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz
                                  {"dgrad", "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT"},
                                  {"wgrad", "nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NTT"}};
 
-KernelNames with(KernelNames names, const KernelNames& more) {
+KernelNames with_names(KernelNames names, const KernelNames& more) {
   for (const auto& [row, name] : more) names[row] = name;
   return names;
 }
@@ -114,10 +114,10 @@ TEST(SameRun, MatchesFsdpOperatorByOperator) {
   const model::Timeline predicted = all_kernels(inputs, {0});
   expect_compared(inputs, 0,
                   divided(predicted, named(predicted, 0,
-                                           with(torch_gemms, {{"norm", elementwise},
-                                                              {"swiglu", elementwise},
-                                                              {"rotary", elementwise},
-                                                              {"cast", elementwise}}))));
+                                           with_names(torch_gemms, {{"norm", elementwise},
+                                                                    {"swiglu", elementwise},
+                                                                    {"rotary", elementwise},
+                                                                    {"cast", elementwise}}))));
 }
 
 // The profiler records no shapes unless it is asked to, and these names of GEMMs state no weight gradients.
