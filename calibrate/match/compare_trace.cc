@@ -272,7 +272,8 @@ struct FoundRank {
 model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, const TraceOrigin& origin) {
   const std::int64_t ranks = plan.parallelism.pipeline, gpus = plan.cluster.gpus;
   const std::int64_t all = origin.of_pipeline ? ranks : gpus;
-  if (origin.world_size > 0 && origin.world_size != all)
+  // A file of plumbline has the ranks up to the highest that was recorded.
+  if (origin.of_pipeline ? origin.world_size > ranks : origin.world_size > 0 && origin.world_size != gpus)
     return model::wrong_input("",
                               fmt::format("the trace is of {} {}, the plan of {}", origin.world_size,
                                           origin.of_pipeline ? "pipeline ranks" : "GPUs", all),
@@ -284,7 +285,7 @@ model::Result<std::optional<FoundRank>> stated_rank(const model::Plan& plan, con
     return FoundRank{*origin.pipeline_rank, "as given"};
   }
   if (ranks == 1) return FoundRank{0, "the plan has one"};
-  if (origin.rank < 0 || origin.rank >= all || origin.world_size == 0) return std::nullopt;
+  if (origin.rank < 0 || origin.rank >= all || origin.world_size != all) return std::nullopt;
   if (origin.of_pipeline)
     return FoundRank{origin.rank, fmt::format("the trace is of pipeline rank {} of {}", origin.rank, ranks)};
   return FoundRank{static_cast<std::int32_t>(origin.rank / (gpus / ranks)),
