@@ -265,6 +265,19 @@ TEST(KinetoSteps, TheMedianOfTheWholeOnesOrTheOneAskedFor) {
   EXPECT_EQ(missing.error().hint, "steps: 7, 8, 9");
 }
 
+TEST(KinetoSteps, AStepIsWholeWhereItsWorkFillsItsAnnotation) {
+  KinetoStep step;
+  step.forward_pass(2, true, true).backward_pass(2, true, true).optimizer();
+  const double length_us = step.now_us();
+  EXPECT_FALSE(import_step(step.trace.json())->whole_step);
+  const auto whole = [&](double us) {
+    tests::KinetoTrace trace = step.trace;
+    return import_step(trace.annotation("ProfilerStep#1", "0", KinetoStep::text(us)).json())->whole_step;
+  };
+  EXPECT_TRUE(whole(length_us));
+  EXPECT_FALSE(whole(2 * length_us));  // the file has half of it
+}
+
 TEST(KinetoSteps, OptimizersEndStepsWithoutAnnotations) {
   const auto imported = import_step(several_steps(false).trace.json(), {.step = 1});
   ASSERT_TRUE(imported) << model::to_string(imported.error());
