@@ -28,7 +28,7 @@ model::Result<model::Timeline> parse_chunk(std::string_view text, const std::str
 bool is_chunk(std::string_view text);
 
 // Returns the value of a comment "# KEY: VALUE" up to a comma or parenthesis, as `import kineto` writes them: "device",
-// "rank", "world size". It is empty where no line has it.
+// "rank", "world size", "step". It is empty where no line has it.
 std::string chunk_comment(std::string_view text, std::string_view key);
 
 // Returns the median pause between kernels of a trace as a record of its device; nullopt where there is none.

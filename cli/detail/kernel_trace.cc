@@ -37,7 +37,8 @@ model::Result<KernelTrace> read_table(const std::string& path, const calibrate::
   return KernelTrace{std::move(timeline),
                      {.rank = number("rank").value_or(-1),
                       .world_size = number("world size").value_or(0),
-                      .of_pipeline = calibrate::chunk_comment(text, "ranks") == "of the pipeline"},
+                      .of_pipeline = calibrate::chunk_comment(text, "ranks") == "of the pipeline",
+                      .whole_step = calibrate::chunk_comment(text, "step") == "whole"},
                      path,
                      calibrate::chunk_comment(text, "device")};
 }

@@ -297,6 +297,7 @@ std::vector<std::string> comments_of(const std::string& path, const Trace& trace
     lines.push_back(fmt::format("rank: {}{}", result.rank, trace.rank < 0 ? " (of the file's name)" : ""));
   if (trace.world_size > 0) lines.push_back(fmt::format("world size: {}", trace.world_size));
   if (trace.of_pipeline) lines.emplace_back("ranks: of the pipeline");
+  if (result.whole_step) lines.emplace_back("step: whole");
   lines.push_back(fmt::format(
       "events: {} read; {} kernels ({} classified, {} unclassified) and {} copies and memory "
       "sets kept, {} of them with a phase",
