@@ -50,8 +50,8 @@ model::Result<RowRanges> row_ranges(const sim::Inputs& inputs, const model::Step
   RowRanges ranges;
   if (row.measured_s) ranges.step = {interval.time_s, *row.measured_s};
   // A full device shows its capacity, whatever more an allocator would hold.
-  const double most = row.peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
-  if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(most), *row.measured_bytes};
+  const double room = row.peak == sim::PeakOf::device ? result.memory.capacity_bytes : INFINITY;
+  if (row.measured_bytes) ranges.memory = {interval.peak_bytes.at_most(room), *row.measured_bytes};
   ranges.fits_probability = interval.fits_probability;
   ranges.ran = row.ran;
   const auto count = static_cast<double>(draws.time_ratio.size());
