@@ -38,6 +38,11 @@ struct StepRequest {
 // Simulates a step with its interval. One call at a time may use SimGrid (sim/network/simgrid_loop.h).
 model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request);
 
+// Reads a measured step: a value and a peak of memory as `--measured` and `--measured-memory` take them, or the path of
+// a training log of the plan, whose own peak another one replaces.
+model::Result<sim::Measurement> read_measured(const std::string& value_or_log, const std::optional<std::string>& memory,
+                                              const model::Plan& plan);
+
 struct MemoryAnswer {
   model::Memory memory;
   model::RankLevels levels;                   // of the requested rank, else of the one with the highest peak

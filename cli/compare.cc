@@ -54,10 +54,9 @@ struct CompareArguments {
 enum class Kind { plan, result, trace, log };
 
 bool is_log(const std::string& subject) {
-  if (subject.ends_with(".log") || subject.ends_with(".out")) return true;
   if (subject.ends_with(".toml")) return false;
   const auto text = model::read_text_file(subject);
-  return text && calibrate::is_training_log(*text);
+  return text && (subject.ends_with(".log") || subject.ends_with(".out") || calibrate::is_training_log(*text));
 }
 
 Kind kind_of(const std::string& subject) {
@@ -134,11 +133,10 @@ model::Result<int> compare_with_log(const CompareArguments& arguments, const std
     if (given) return model::wrong_input(option, "a training log is compared with one plan as it is", "leave it out");
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   const auto inputs = TRY(InputsReader().load(plan, arguments.overrides, arguments.profile));
-  const auto text = TRY(model::read_text_file(log));
   StepRequest request{.fidelity = fidelity,
                       .record = arguments.outputs.given("--trace") || arguments.outputs.given("--html"),
                       .with_interval = !arguments.no_interval};
-  request.measured = TRY(calibrate::parse_training_log(text, log, inputs.plan));
+  request.measured = TRY(read_measured(log, std::nullopt, inputs.plan));
   return show_step(arguments.outputs, arguments.overrides, inputs, TRY(predict_step(inputs, request)));
 }
 

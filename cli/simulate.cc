@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "calibrate/import/training_log.h"
 #include "calibrate/ledger/ledger.h"
 #include "cli/answers.h"
 #include "cli/data.h"
@@ -19,6 +20,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
 #include "model/base/version.h"
 #include "model/memory/memory.h"
 #include "reports/html/timeline_data.h"
@@ -156,6 +158,19 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
 
 }  // namespace
 
+model::Result<sim::Measurement> read_measured(const std::string& value_or_log, const std::optional<std::string>& memory,
+                                              const model::Plan& plan) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(value_or_log, ignored)) return sim::parse_measurement(value_or_log, memory);
+  const auto text = TRY(model::read_text_file(value_or_log));
+  auto measurement = TRY(calibrate::parse_training_log(text, value_or_log, plan));
+  if (memory) {
+    measurement.peak_bytes = TRY(sim::parse_measured_peak(*memory));
+    measurement.counted = model::MemoryCount::device;
+  }
+  return measurement;
+}
+
 model::Result<sim::Simulation> predict_step(const sim::Inputs& inputs, const StepRequest& request) {
   const auto simulated = [&]() -> model::Result<sim::Simulation> {
     if (request.fidelity == sim::Fidelity::step)
@@ -207,9 +222,9 @@ model::Result<int> run(const SimulateArguments& arguments) {
   const Patience patience;
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));
   TRY(check_fidelity(arguments, fidelity));
-  std::optional<sim::Measurement> measured;
-  if (arguments.measured) measured = TRY(sim::parse_measurement(*arguments.measured, arguments.measured_memory));
   auto inputs = TRY(load_inputs(arguments.plan.plan, arguments.plan.overrides));
+  std::optional<sim::Measurement> measured;
+  if (arguments.measured) measured = TRY(read_measured(*arguments.measured, arguments.measured_memory, inputs.plan));
   inputs.every_link = arguments.every_link;
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
@@ -263,7 +278,8 @@ void add_simulate(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   CLI::Option* measured = verb->add_option(
       "--measured", arguments->measured,
-      "A measured step, to hold against the interval: 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, 41% MFU");
+      "A measured step, to hold against the interval: 2.1s, 1.2Mtok/s, 7800tok/s/GPU, 230TFLOP/s of a GPU, 41% MFU,\n"
+      "or a training log");
   verb->add_option("--measured-memory", arguments->measured_memory,
                    "With --measured: the peak of the fullest GPU as nvidia-smi states it, 71GB or 68000MiB")
       ->needs(measured);

@@ -72,11 +72,11 @@ class Engine {
     const PlanInput input = plan_input(plan, set);
     return run([&]() -> Result<std::string> {
       cli::StepRequest request{.fidelity = TRY(sim::parse_fidelity(fidelity)), .seeds = seeds};
-      if (measured) request.measured = TRY(sim::parse_measurement(*measured, measured_memory));
       request.with_interval = request.with_assumed = interval;
       request.interval = {.draws = draws, .seed = seed};
       InputsReader reader;
       const auto inputs = TRY(load_inputs(reader, input));
+      if (measured) request.measured = TRY(cli::read_measured(*measured, measured_memory, inputs.plan));
       const auto simulation = TRY(cli::predict_step(inputs, request));
       return reports::to_json(simulation.result, inputs.plan);
     });

@@ -33,8 +33,8 @@ def simulate(plan: PlanLike, *, fidelity: str = "step", interval: bool = True, d
     plan: a dict, the path or shipped name of a plan, TOML text, or the result of another one.
     fidelity: closed-form, step, or cluster, which draws `seeds` fleets.
     interval: P10, P50 and P90 from so many `draws`; they take most of the time.
-    measured: a measured step to hold against the interval, as `--measured` ("2.1s", "230TFLOP/s"), and the peak of its
-        fullest GPU (`measured_memory="71GB"`).
+    measured: a measured step to hold against the interval, as `--measured` ("2.1s", "230TFLOP/s", "train.log"), and the
+        peak of its fullest GPU (`measured_memory="71GB"`).
     set, keys: changes of the plan, `set={"parallelism.pipeline": 8}` or `parallelism__pipeline=8`.
     """
     plan = plan_argument(plan)

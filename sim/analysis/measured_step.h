@@ -34,6 +34,7 @@ struct Measurement {
 // Reads a step ("2.1s", "1.2Mtok/s", "7800tok/s/GPU", "230TFLOP/s", "41%") and a peak of memory ("71GB"). Input errors
 // name the option and the nearest unit.
 model::Result<Measurement> parse_measurement(std::string_view step, std::optional<std::string_view> memory = {});
+model::Result<double> parse_measured_peak(std::string_view memory);  // bytes
 
 // What a convention may count on top of the model's FLOPs, and peaks that it may take instead of that of BF16.
 struct RateCounts {

@@ -55,6 +55,19 @@ model::Result<Measured<Unit>> read_measured(std::string_view text, std::span<con
 
 }  // namespace
 
+model::Result<double> parse_measured_peak(std::string_view memory) {
+  static constexpr double binary_kilo = 1024;
+  static constexpr MemoryUnit memory_units[] = {
+      {"MB", 1e6},
+      {"GB", 1e9},
+      {"MiB", binary_kilo * binary_kilo},
+      {"GiB", binary_kilo * binary_kilo * binary_kilo},
+  };
+  return read_measured<MemoryUnit>(memory, memory_units, "--measured-memory",
+                                   "the peak of the fullest GPU, as 71GB or 68000MiB")
+      .map([](const Measured<MemoryUnit>& read) { return read.value; });
+}
+
 model::Result<Measurement> parse_measurement(std::string_view step, std::optional<std::string_view> memory) {
   using enum MeasuredQuantity;
   static constexpr StepUnit step_units[] = {
@@ -81,18 +94,7 @@ model::Result<Measurement> parse_measurement(std::string_view step, std::optiona
     return model::wrong_input(option, fmt::format("an MFU of '{}' is above the peak", step),
                               "at most 100%, or TFLOP/s of a GPU: 230TFLOP/s");
   Measurement measurement{{std::string(step), read.unit.quantity, read.value}, std::nullopt};
-  if (memory) {
-    static constexpr double binary_kilo = 1024;
-    static constexpr MemoryUnit memory_units[] = {
-        {"MB", 1e6},
-        {"GB", 1e9},
-        {"MiB", binary_kilo * binary_kilo},
-        {"GiB", binary_kilo * binary_kilo * binary_kilo},
-    };
-    const auto bytes = TRY(read_measured<MemoryUnit>(*memory, memory_units, "--measured-memory",
-                                                     "the peak of the fullest GPU, as 71GB or 68000MiB"));
-    measurement.peak_bytes = bytes.value;
-  }
+  if (memory) measurement.peak_bytes = TRY(parse_measured_peak(*memory));
   return measurement;
 }
 
