@@ -30,6 +30,11 @@ constexpr Argument table[] = {
     {"--normalization", value, "shape.normalization", ""},
     {"--norm-epsilon", value, "shape.norm_epsilon", ""},
     {"--swiglu", flag, "shape.gated", ""},
+    {"--quick-geglu", flag, "shape.quick_geglu", "gates of GPT-OSS"},
+    {"--activation-func-clamp-value", value, "shape.clamp", ""},
+    {"--softmax-type", value, "shape.softmax", "learnable, off-by-one: attention sinks"},
+    {"--window-size", rule, "shape.window", "N,0: N tokens"},
+    {"--window-attn-skip-freq", value, "shape.window_full_every", ""},
     {"--untie-embeddings-and-output-weights", flag, "shape.untied", ""},
     {"--disable-bias-linear", flag, "shape.no_linear_bias", ""},
     {"--add-qkv-bias", flag, "shape.qkv_bias", ""},
@@ -85,6 +90,7 @@ constexpr Argument table[] = {
     {"--use-megatron-fsdp", rule, "parallelism.zero_stage", "with --data-parallel-sharding-strategy"},
     {"--data-parallel-sharding-strategy", rule, "parallelism.zero_stage",
      "no_shard 0, optim 1, optim_grads 2, optim_grads_params 3"},
+    {"--zero-stage", rule, "parallelism.zero_stage", "of Megatron-DeepSpeed; read only"},
     {"--num-distributed-optimizer-instances", rule, "parallelism.shard_group", "context * data / N ranks, if N > 1"},
     {"--use-torch-fsdp2", rule, "parallelism.zero_stage", "3; read only"},
 
@@ -103,6 +109,8 @@ constexpr Argument table[] = {
     {"--fp8-dot-product-attention", rule, "precision.attention", "mxfp8 by that recipe, else fp8"},
     {"--attention-backend", rule, "attention.kernel", "fused: cudnn; flash: flash2; unfused, local: unfused"},
     {"--use-flash-attn", rule, "attention.kernel", "flash2"},
+    {"--cross-entropy-loss-fusion", rule, "loss.kernel", "fused; of --cross-entropy-fusion-impl te fused_in_place"},
+    {"--cross-entropy-fusion-impl", rule, "loss.kernel", "native or te"},
     {"--accumulate-allreduce-grads-in-fp32", rule, "precision.gradients", "fp32; what --bf16 does by itself"},
     {"--grad-reduce-in-bf16", rule, "precision.gradients", "bf16"},
     {"--main-grads-dtype", rule, "precision.gradients", ""},
@@ -117,6 +125,7 @@ constexpr Argument table[] = {
     {"--recompute-method", rule, "recompute.policy", "uniform; block: the first layers of a stage"},
     {"--recompute-num-layers", rule, "recompute.layers",
      "of block; of uniform 1 is written, a larger chunk keeps less than priced"},
+    {"--checkpoint-activations", rule, "recompute.policy", "full, as it was; read only"},
     {"--moe-layer-recompute", rule, "recompute.operators", "moe; read only"},
 
     {"--tp-comm-overlap", flag, "overlap.tensor", ""},
@@ -177,13 +186,30 @@ constexpr Argument table[] = {
     {"--optimizer", not_modeled, "", "the optimizer is Adam"},
     {"--first-last-layers-bf16", not_modeled, "", "all layers have the same precision"},
     {"--squared-relu", not_modeled, "", ""},
-    {"--window-size", not_modeled, "", "attention sees the whole sequence"},
-    {"--window-attn-skip-freq", not_modeled, "", "attention sees the whole sequence"},
     {"--hierarchical-context-parallel-sizes", not_modeled, "", ""},
     {"--encoder-num-layers", not_modeled, "", "one stack of layers"},
     {"--decoder-num-layers", not_modeled, "", "one stack of layers"},
     {"--hybrid-override-pattern", not_modeled, "", "every layer has attention"},
     {"--hybrid-attention-ratio", not_modeled, "", "every layer has attention"},
+    {"--hybrid-mlp-ratio", not_modeled, "", "every layer has an MLP"},
+    {"--is-hybrid-model", not_modeled, "", "every layer has attention"},
+    {"--spec", not_modeled, "", "layers are those that the other arguments describe"},
+    {"--retro-add-retriever", not_modeled, "", "no retriever is priced"},
+    {"--experimental-attention-variant", not_modeled, "", "attention sees the whole sequence"},
+    {"--deepspeed-config", not_modeled, "", "what the file sets is not read; --zero-stage is"},
+    {"--ds-sequence-parallel-size", not_modeled, "", "sequences are not cut over these ranks"},
+    {"--no-pipeline-parallel", not_modeled, "", "--pipeline-model-parallel-size holds"},
+    {"--moe-train-capacity-factor", not_modeled, "", "routing.capacity_factor"},
+    {"--partition-activations", not_modeled, "", "every tensor-parallel rank keeps its own activations"},
+    {"--distribute-saved-activations", not_modeled, "", "every tensor-parallel rank keeps its own activations"},
+    {"--model", not_modeled, "", "the model is what the other arguments describe, or --model of this command"},
+    {"--train-type", not_modeled, "", "all weights train"},
+    {"--packing", not_modeled, "", "every sequence has the full length"},
+    {"--context-parallel-algo", not_modeled, "", "parallelism.context_method is a ring"},
+    {"--swap-attention", not_modeled, "", "offload.activations"},
+    {"--recompute-activation-function", not_modeled, "", "activations of functions are kept"},
+    {"--reuse-fp32-param", not_modeled, "", "parameters and their FP32 copies take memory each"},
+    {"--use-ascend-mc2", not_modeled, "", "overlap.tensor"},
     {"--freeze-LM", not_modeled, "", "all weights train"},
     {"--no-gradient-accumulation-fusion", not_modeled, "", "GEMMs add into the gradients"},
     {"--no-masked-softmax-fusion", not_modeled, "", "kernels are fused as the profile measured"},
@@ -218,7 +244,7 @@ constexpr std::string_view without_cost = R"(
 --async-save --attention-z-loss --auto-detect-ckpt-format --bias-dropout-fusion
 --check-weight-hash-across-dp-replicas-interval --ckpt-assume-constant-structure --ckpt-format
 --ckpt-fully-parallel-load --ckpt-fully-parallel-save --clip-grad --config-logger-dir
---create-attention-mask-in-dataloader --cross-entropy-fusion-impl --cross-entropy-loss-fusion --data-args-path
+--create-attention-mask-in-dataloader --data-args-path
 --data-cache-path --data-path --data-sharding --dataloader-type --decrease-batch-size-if-needed --delay-grad-reduce
 --disable-symmetric-registration --dist-ckpt-format --dist-ckpt-strictness --distributed-backend
 --distributed-timeout-minutes --enable-experimental --enable-one-logger --end-weight-decay --eod-mask-loss
@@ -241,8 +267,8 @@ constexpr std::string_view without_cost = R"(
 --one-logger-project --one-logger-run-name --openai-gelu --original-max-position-embeddings
 --override-opt_param-scheduler --override-opt-param-scheduler --per-split-data-args-path --profile --profile-ranks
 --profile-step-end --profile-step-start --pytorch-profiler --rerun-mode --reset-attention-mask --reset-position-ids
---retro-add-retriever --rope-scaling-factor --rope-type --rotary-interleaved --rotary-scaling-factor
---rotary-seq-len-interpolation-factor --save --save-interval --seed --short-seq-prob --skip-train --spec --split
+--rope-scaling-factor --rope-type --rotary-interleaved --rotary-scaling-factor
+--rotary-seq-len-interpolation-factor --save --save-interval --seed --short-seq-prob --skip-train --split
 --start-weight-decay --straggler-ctrlr-port --te-rng-tracker --tensorboard-dir --tensorboard-log-interval
 --tensorboard-queue-size --test-data-path --tiktoken-num-special-tokens --tiktoken-pattern --timing-log-level
 --timing-log-option --tokenizer-model --train-data-path --transformer-impl --trust-remote-code 
@@ -262,6 +288,10 @@ constexpr std::string_view without_cost = R"(
 --one-logger-async --override-ckpt-scheduler --pipeline-model-parallel-comm-backend --record-memory-history
 --memory-snapshot-path --replication --replication-factor --replication-jump --result-rejected-tracker-filename
 --reuse-grad-buf-for-mxfp8-param-ag --rotary-scaling --sft --sft-tokenizer-prompt-format
+--glu-linear-offset --enable-gpt-oss --deepspeed --deepspeed-activation-checkpointing --data-impl
+--disable-bf16-reduced-precision-matmul --decoupled-lr --decoupled-min-lr --empty-unused-memory-level --log-batch-size-to-tensorboard
+--lr-decay-tokens --lr-warmup-tokens --override-lr-scheduler --fp16-lm-cross-entropy --no-shared-storage
+--use-fused-rmsnorm --use-fused-swiglu --use-fused-rotary-pos-emb --dataset --load-safetensors --save-safetensors
 --strict-fsdp-dtensor-load --te-precision-config-file --tokenizer-hf-include-special-tokens
 --tokenizer-hf-use-fast --tokenizer-metadata --tokenizer-prompt-format --tokenizer-special-tokens
 --tp-comm-bootstrap-backend --train-sync-interval --use-tokenizer-model-from-checkpoint-args

@@ -14,8 +14,8 @@ namespace plumbline::model::megatron {
 namespace {
 
 // Model types that Megatron's arguments cannot describe.
-constexpr std::string_view unsayable[] = {"gemma2", "gemma3",      "gemma3_text", "glm4_moe",   "gpt_oss",
-                                          "llama4", "llama4_text", "minimax",     "minimax_m2", "mpt"};
+constexpr std::string_view unsayable[] = {"gemma2",      "gemma3",  "gemma3_text", "glm4_moe", "llama4",
+                                          "llama4_text", "minimax", "minimax_m2",  "mpt"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;
@@ -66,7 +66,14 @@ ModelShape shape_from(const Architecture& model) {
     shape.rotary_percent = static_cast<double>(model.rotary_dim) / static_cast<double>(model.head_dim);
   shape.normalization = model.norm == NormKind::layer ? "LayerNorm" : "RMSNorm";
   shape.norm_epsilon = model.norm_epsilon;
-  shape.gated = model.mlp == MlpKind::swiglu;
+  shape.quick_geglu = model.model_type == "gpt_oss";
+  if (shape.quick_geglu) shape.softmax = "learnable";
+  if (model.swiglu_limit > 0) shape.clamp = model.swiglu_limit;
+  if (model.window.tokens > 0 && model.window.first_layer == 0) {
+    shape.window = model.window.tokens;
+    shape.window_full_every = model.window.full_every;
+  }
+  shape.gated = model.mlp == MlpKind::swiglu && !shape.quick_geglu;
   shape.untied = !model.tied_embedding;
   if (model.multi_token_prediction_layers > 0) shape.prediction_layers = model.multi_token_prediction_layers;
   take_attention(model, shape);

@@ -32,6 +32,24 @@ void put_head_dim(const ModelShape& shape, OrderedJson& json) {
   if (shape.kv_channels) json["head_dim"] = *shape.kv_channels;
 }
 
+// Sets the window under the keys of the type; a dense llama with one is a mistral.
+void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::string>& notes) {
+  const std::string type = json["model_type"];
+  const bool oss = type == "gpt_oss", qwen = type.starts_with("qwen");
+  const bool mistral = type == "llama" && !json.contains("attention_bias");
+  if (shape.softmax != "vanilla") notes.emplace_back("attention sinks are not priced");
+  if (oss) json["sliding_window"] = nullptr;
+  if (!shape.window) return;
+  if (shape.window_full_every != (oss ? 2 : 0) || !(oss || qwen || mistral || type == "mixtral")) {
+    notes.push_back(fmt::format("{} has no such window: attention sees the whole sequence", type));
+    return;
+  }
+  json["sliding_window"] = *shape.window;
+  if (mistral) json["model_type"] = "mistral";
+  if (qwen) json["use_sliding_window"] = true;
+  if (qwen) json["max_window_layers"] = 0;
+}
+
 Result<WrittenConfig> finish(const OrderedJson& json, std::vector<std::string> notes) {
   return WrittenConfig{json.dump(2) + "\n", json["model_type"].get<std::string>(), std::move(notes)};
 }
@@ -73,6 +91,23 @@ Result<WrittenConfig> latent_experts(const ModelShape& shape) {
   return finish(json, {});
 }
 
+Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
+  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
+  if (!layers || layers->dense_first > 0 || layers->frequency > 1)
+    return infeasible("", "experts with --quick-geglu are known in every layer", "leave out --moe-layer-freq");
+  OrderedJson json = common(shape, "gpt_oss");
+  put_head_dim(shape, json);
+  json["intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
+  json["num_local_experts"] = *shape.experts;
+  json["num_experts_per_tok"] = shape.experts_per_token;
+  json["attention_bias"] = !shape.no_linear_bias || shape.qkv_bias;
+  json["swiglu_limit"] = shape.clamp.value_or(0);
+  std::vector<std::string> notes;
+  if (shape.no_linear_bias) notes.emplace_back("gpt_oss has biases of router and experts, the script has none");
+  put_window(shape, json, notes);
+  return finish(json, std::move(notes));
+}
+
 Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
   if (!layers || layers->dense_first > 0) {
@@ -101,6 +136,7 @@ Result<WrittenConfig> plain_experts(const ModelShape& shape) {
   }
   if (shared) json["shared_expert_intermediate_size"] = *shape.shared_expert_ffn;
   if (!shape.gated) notes.push_back(fmt::format("experts of {} are gated, those of the script are not", type));
+  put_window(shape, json, notes);
   return finish(json, std::move(notes));
 }
 
@@ -115,6 +151,8 @@ Result<WrittenConfig> gated_dense(const ModelShape& shape) {
     json["attention_bias"] = true;
     json["mlp_bias"] = true;
   }
+  if (shape.quick_geglu) notes.emplace_back("a quick GEGLU is priced like a SwiGLU");
+  put_window(shape, json, notes);
   return finish(json, std::move(notes));
 }
 
@@ -126,6 +164,7 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
   if (shape.grouped_query)
     notes.push_back("the model type has no grouped queries: attention is priced with a key-value head for each head");
   if (shape.no_linear_bias) notes.push_back("the model type has biases, the script switches them off");
+  if (shape.window) notes.push_back("the model type has no window: attention sees the whole sequence");
   if (!learned) {
     OrderedJson json = common(shape, "gpt_neox");
     for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta"}) json.erase(key);
@@ -152,8 +191,8 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
 
 Result<WrittenConfig> config_of(const ModelShape& shape) {
   if (shape.latent) return latent_experts(shape);
-  if (shape.experts) return plain_experts(shape);
-  return shape.gated ? gated_dense(shape) : plain_dense(shape);
+  if (shape.experts) return shape.quick_geglu ? gated_experts_of_gpt_oss(shape) : plain_experts(shape);
+  return shape.gated || shape.quick_geglu ? gated_dense(shape) : plain_dense(shape);
 }
 
 }  // namespace plumbline::model::megatron

@@ -56,6 +56,7 @@ enum class NoteKind {
   assumed,      // what the script leaves open, and what is read instead
   not_modeled,  // can change the cost, and the prediction does without it
   no_cost,
+  refused,  // Megatron does not start with it
 };
 
 struct Note {

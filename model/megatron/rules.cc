@@ -50,6 +50,8 @@ void read_sharding(const RuleReader& in) {
   auto& stage = in.plan.parallelism.zero_stage;
   if (in.given.has("--use-distributed-optimizer")) stage = 1;
   if (in.given.has("--use-torch-fsdp2")) stage = 3;
+  if (const auto zero = integer(in.given.value("--zero-stage").value_or("")); zero && *zero >= 0 && *zero <= 3)
+    stage = *zero;
   if (in.given.has("--use-megatron-fsdp")) {
     const std::string wanted = in.given.value("--data-parallel-sharding-strategy").value_or("no_shard");
     for (const auto& [name, level] : strategies) {
@@ -162,6 +164,8 @@ void read_software(const RuleReader& in) {
 }
 
 void write_software(const RuleWriter& out) {
+  if (out.shape.window) out.out.put("--window-size", fmt::format("{},0", *out.shape.window));
+  if (out.shape.quick_geglu) out.out.put("--glu-linear-offset", "1.0");
   const auto& stack = out.plan.stack;
   const auto fuses = [&](std::string_view name) { return std::ranges::find(stack.fused, name) != stack.fused.end(); };
   if (fuses("router")) out.out.put_flag("--moe-router-fusion");
@@ -216,6 +220,10 @@ void RuleReader::note(std::string_view argument, std::string text) const {
   notes.push_back({given.line(argument), fmt::format("{}: {}", argument, text)});
 }
 
+void RuleReader::refuse(std::string_view argument, std::string text) const {
+  notes.push_back({given.line(argument), fmt::format("{}: {}", argument, text), NoteKind::refused});
+}
+
 Rule sharding_rule() { return {read_sharding, write_sharding}; }
 Rule batch_rule() { return {read_batch, write_batch}; }
 Rule expert_rule() { return {read_experts, write_experts}; }
@@ -224,14 +232,15 @@ Rule software_rule() { return {read_software, write_software}; }
 Rule overlap_rule() { return {read_overlap, write_overlap}; }
 
 std::vector<Rule> rules() {
-  return {sharding_rule(),  batch_rule(),     expert_rule(),  dispatcher_rule(), software_rule(),
-          precision_rule(), attention_rule(), overlap_rule(), recompute_rule(),  schedule_rule()};
+  return {sharding_rule(),  batch_rule(), expert_rule(),  dispatcher_rule(), software_rule(), precision_rule(),
+          attention_rule(), loss_rule(),  overlap_rule(), recompute_rule(),  schedule_rule()};
 }
 
 Plan megatron_defaults() {
   Plan plan;
   plan.overlap.gradient_reduce = false;
   plan.precision.gemm = Precision::fp32;
+  plan.loss.kernel = "unfused_in_place";
   return plan;
 }
 

@@ -18,6 +18,7 @@ struct RuleReader {
   std::vector<Note>& notes;
 
   void note(std::string_view argument, std::string text) const;
+  void refuse(std::string_view argument, std::string text) const;  // as Megatron does
 };
 struct RuleWriter {
   const Plan& plan;
@@ -34,6 +35,7 @@ std::vector<Rule> rules();
 
 Rule precision_rule();
 Rule attention_rule();
+Rule loss_rule();
 Rule sharding_rule();
 Rule batch_rule();
 Rule schedule_rule();

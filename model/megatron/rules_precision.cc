@@ -119,6 +119,23 @@ void write_attention(const RuleWriter& out) {
   if (kernel != "fused" && found != std::end(backends)) out.out.put("--attention-backend", std::string(found->first));
 }
 
+// Without the argument Megatron-Core's loss works in place on FP32 logits
+// (megatron/core/tensor_parallel/cross_entropy.py
+// @00611e6e); Transformer Engine's stores the gradient over the logits.
+void read_loss(const RuleReader& in) {
+  if (!in.given.has("--cross-entropy-loss-fusion")) return;
+  const bool engine = in.given.value("--cross-entropy-fusion-impl") == "te";
+  in.plan.loss.kernel = engine ? "fused_in_place" : "fused";
+  if (!engine) in.note("--cross-entropy-loss-fusion", "the FP32 logits that its native kernels keep are not in memory");
+}
+
+void write_loss(const RuleWriter& out) {
+  const std::string& kernel = out.plan.loss.kernel;
+  if (!kernel.starts_with("fused")) return;
+  out.out.put_flag("--cross-entropy-loss-fusion");
+  if (kernel == "fused_in_place") out.out.put("--cross-entropy-fusion-impl", "te");
+}
+
 // Pairs of Megatron's modules and plumbline's operators.
 constexpr std::pair<std::string_view, std::string_view> modules[] = {
     {"core_attn", "core_attention"}, {"layernorm", "rmsnorm"}, {"mla_up_proj", "mla_up_projection"},
@@ -140,7 +157,10 @@ void read_modules(const RuleReader& in) {
 void read_recompute(const RuleReader& in) {
   auto& recompute = in.plan.recompute;
   const std::string granularity = in.given.value("--recompute-granularity").value_or("");
-  if (granularity == "full") {
+  const bool full =
+      granularity == "full" ||
+      (granularity.empty() && (in.given.has("--recompute-method") || in.given.has("--checkpoint-activations")));
+  if (full) {
     recompute.policy = "full";
     if (in.given.value("--recompute-method") == "block")
       recompute.layers = integer(in.given.value("--recompute-num-layers").value_or("1"));
@@ -177,6 +197,7 @@ void write_recompute(const RuleWriter& out) {
 
 Rule precision_rule() { return {read_precision, write_precision}; }
 Rule attention_rule() { return {read_attention, write_attention}; }
+Rule loss_rule() { return {read_loss, write_loss}; }
 Rule recompute_rule() { return {read_recompute, write_recompute}; }
 
 }  // namespace plumbline::model::megatron

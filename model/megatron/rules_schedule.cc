@@ -37,7 +37,7 @@ std::int64_t virtual_stages(const RuleReader& in) {
   const std::int64_t all =
       in.shape.layers + (in.given.has(embedding_counts) ? 1 : 0) + (in.given.has(loss_counts) ? 1 : 0);
   if (all / pipeline % *layers != 0) {
-    in.note("--num-layers-per-virtual-pipeline-stage", "does not divide the layers of a rank; no virtual stages");
+    in.refuse("--num-layers-per-virtual-pipeline-stage", "does not divide the layers of a rank");
     return 1;
   }
   return std::max<std::int64_t>(1, all / pipeline / *layers);
@@ -48,8 +48,8 @@ void read_layout(const RuleReader& in, const std::string& layout) {
   const std::int64_t pipeline = in.plan.parallelism.pipeline;
   const auto parsed = parse_layout(layout);
   if (!parsed || pipeline < 1 || static_cast<std::int64_t>(parsed->counts.size()) % pipeline != 0) {
-    return in.note("--pipeline-model-parallel-layout",
-                   fmt::format("'{}' is not understood; layers are spread evenly", layout));
+    return in.refuse("--pipeline-model-parallel-layout",
+                     fmt::format("'{}' is no layout for {} pipeline ranks", layout, pipeline));
   }
   const std::vector<std::int64_t>& counts = parsed->counts;
   const auto stages = static_cast<std::int64_t>(counts.size());
@@ -79,8 +79,8 @@ void read_ends(const RuleReader& in) {
   if (counts) {
     schedule.layers_per_stage = {*counts};
   } else {
-    in.note(first ? "--decoder-first-pipeline-num-layers" : "--decoder-last-pipeline-num-layers",
-            "the other ranks cannot share the rest evenly; layers are spread evenly over all");
+    in.refuse(first ? "--decoder-first-pipeline-num-layers" : "--decoder-last-pipeline-num-layers",
+              "the other ranks cannot share the rest evenly");
   }
 }
 
@@ -91,8 +91,8 @@ void read_accounts(const RuleReader& in) {
   if (const auto counts = accounted_ends(in.shape.layers, stages, embedding, loss)) {
     schedule.layers_per_stage = {*counts};
   } else {
-    in.note(embedding ? embedding_counts : loss_counts,
-            fmt::format("the layers with it do not divide over {} stages; layers are spread evenly", stages));
+    in.refuse(embedding ? embedding_counts : loss_counts,
+              fmt::format("the layers with it do not divide over {} stages", stages));
   }
 }
 
@@ -135,6 +135,8 @@ void read_schedule(const RuleReader& in) {
   // Megatron splits evenly where no argument gives another split; an even split needs no list.
   const std::int64_t stages = pipeline * schedule.virtual_stages;
   StageLayers& layers = schedule.layers_per_stage;
+  if (layers.counts.empty() && in.shape.layers % stages != 0)
+    in.refuse("--num-layers", fmt::format("{} layers do not divide over {} stages", in.shape.layers, stages));
   if (layers.counts.empty() || layers.counts == even_layer_counts(in.shape.layers, stages))
     layers = {.even = stages > 1};
   const bool overlapped = in.given.has("--overlap-moe-expert-parallel-comm");
@@ -169,9 +171,8 @@ void write_layers(const RuleWriter& out, std::int64_t chunks) {
   const std::int64_t pipeline = out.plan.parallelism.pipeline, layers = out.shape.layers;
   const std::int64_t stages = pipeline * chunks;
   std::vector<std::int64_t> counts = out.plan.schedule.layers_per_stage.counts;
-  if (counts.empty() && layers % stages == 0) return;
-  if (counts.empty()) counts = even_layer_counts(layers, stages);
-  if (static_cast<std::int64_t>(counts.size()) != stages) return;
+  if (static_cast<std::int64_t>(counts.size()) != stages) counts = even_layer_counts(layers, stages);
+  if (counts == even_layer_counts(layers, stages) && layers % stages == 0) return;
   if (chunks == 1 && ends_say_it(counts)) {
     out.out.put("--decoder-first-pipeline-num-layers", std::to_string(counts.front()));
     out.out.put("--decoder-last-pipeline-num-layers", std::to_string(counts.back()));

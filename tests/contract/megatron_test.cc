@@ -386,10 +386,12 @@ TEST(Megatron, StagesOfThePipeline) {
   const auto written = export_script(chunks.plan, chunks.shape);
   ASSERT_TRUE(written) << to_string(written.error());
   EXPECT_NE(written->script.find("--account-for-embedding-in-pipeline-split"), std::string::npos) << written->script;
-  const auto alone = read(
-      "--num-layers 6 --mtp-num-layers 1 --pipeline-model-parallel-size 4 "
-      "--pipeline-model-parallel-layout 'E(tt|)*2,t|ttt|(t|)*0|m|L'");
-  EXPECT_TRUE(alone.plan.schedule.layers_per_stage.counts.empty()) << "6 stages are no multiple of 4";
+  for (const std::string wrong : {"--pipeline-model-parallel-layout 'E(tt|)*2,t|ttt|(t|)*0|m|L'",  // 6 stages
+                                  "", "--num-layers-per-virtual-pipeline-stage 2",
+                                  "--decoder-last-pipeline-num-layers 1", "--account-for-loss-in-pipeline-split"})
+    EXPECT_FALSE(import_script(base + "--num-layers 6 --pipeline-model-parallel-size 4 " + wrong + "\n", "s.sh",
+                               {.config = "m.json"}))
+        << wrong;
   const auto apart = read(
       "--num-layers 6 --mtp-num-layers 1 --pipeline-model-parallel-size 4 "
       "--pipeline-model-parallel-layout 'Ettt|ttt|m|L'");

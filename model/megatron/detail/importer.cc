@@ -39,6 +39,7 @@ Result<ImportedScript> Importer::run(const Script& script) {
   read_older_names();
   if (auto error = settle_model()) return tl::unexpected(*error);
   for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
+  if (auto error = refusal()) return tl::unexpected(*error);
   if (auto error = settle_plan(script)) return tl::unexpected(*error);
   note_silence();
   note_reading(script);
@@ -65,6 +66,11 @@ std::optional<Error> Importer::read_launch(const Script& script) {
   if (given_.open()) return not_known("", given_.open()->text, given_.open()->line);
   given_.erase(without_);
   launch_ = std::move(*launch);
+  const std::string program = launch->text.substr(launch->text.find_last_of(" /") + 1);
+  for (const char* other : {"bert", "t5", "mamba", "retro", "vision", "vlm", "multimodal"})
+    if (program.find(other) != std::string::npos)
+      out_.notes.push_back(
+          {0, fmt::format("{}: a decoder with the same arguments is priced", program), NoteKind::not_modeled});
   out_.plan = megatron_defaults();
   out_.plan.cluster.gpus = launch_.gpus.value_or(0);
   return std::nullopt;
@@ -112,6 +118,17 @@ std::optional<Error> Importer::read_rows() {
     if (!set(known->key, value)) return not_a_number(name, value);
   }
   return std::nullopt;
+}
+
+std::optional<Error> Importer::refusal() const {
+  const auto note = std::ranges::find(out_.notes, NoteKind::refused, &Note::kind);
+  if (note == out_.notes.end()) return std::nullopt;
+  return Error{ErrorKind::input,
+               note->text,
+               files_[static_cast<std::size_t>(note->line / lines_of_a_file)],
+               note->line % lines_of_a_file,
+               "",
+               "Megatron-LM does not start with it; --args changes arguments"};
 }
 
 Error Importer::not_a_number(std::string_view name, const std::string& value) const {

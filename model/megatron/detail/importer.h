@@ -44,6 +44,7 @@ class Importer {
   Error no_launch(const Script& script) const;
   std::optional<Error> read_rows();
   Error not_a_number(std::string_view name, const std::string& value) const;
+  std::optional<Error> refusal() const;
   Error not_known(std::string_view argument, const std::string& text, int line) const;
   bool set(std::string_view key, std::string_view value);
   void note_reading(const Script& script);

@@ -13,6 +13,7 @@
 #include "model/base/integers.h"
 #include "model/megatron/detail/fields.h"
 #include "model/megatron/detail/importer.h"
+#include "model/megatron/shell/arithmetic.h"
 #include "model/plan/alternative.h"
 #include "model/plan/plan_change.h"
 
@@ -30,6 +31,11 @@ constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETok
 
 void Importer::read_older_names() {
   if (given_.has("--use-rotary-position-embeddings")) out_.shape.position = "rope";
+  if (std::string window = given_.value("--window-size").value_or(""); !window.empty()) {
+    std::erase(window, '(');
+    const auto before = integer(window.substr(0, window.find_first_of(",)")));
+    if (before && *before > 0) out_.shape.window = before;
+  }
   if (out_.shape.vocabulary) {
     // Its end of a document is a token more.
     const bool null = given_.value("--tokenizer-type") == "NullTokenizer" && *out_.shape.vocabulary < kLargest;

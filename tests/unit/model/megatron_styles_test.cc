@@ -139,6 +139,105 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   EXPECT_THAT(notes, testing::HasSubstr("common/model_8b.sh:5: --init-method-std 0.01: changes no cost"));
 }
 
+// The constructs of the scripts in Megatron-LM's own examples.
+TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
+  const std::string size =
+      "--num-layers 12 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 1 "
+      "--max-position-embeddings 1024 ";
+  const auto notes_of = [](const Result<ImportedScript>& read) {
+    std::string notes;
+    for (const Note& note : read ? read->notes : std::vector<Note>()) notes += note.text + "\n";
+    return notes;
+  };
+  // Elements that hold an argument with its value, a guard of the program, directories that are made.
+  const auto llama = import_style(
+      "export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-1}\nSAVE=${1:-\"out/run\"}\n"
+      "mkdir -p \"$(dirname \"$SAVE\")\"\nPROGRAM=\"examples/pretrain_gpt.py\"\nDTYPE=\"fp8\"\nEXTRA=()\n"
+      "if [[ \"$DTYPE\" == \"fp8\" ]]; then\n  EXTRA+=(\n    \"--fp8-format hybrid\"  # why\n    "
+      "\"--fp8-param-gather\"\n  )\nfi\n"
+      "EXTRA+=(\"--tokenizer-type NullTokenizer\" \"--vocab-size 32000\" \"--split '99,1,0'\" \"--data-cache-path "
+      "${PWD}/c\")\n"
+      "if [ ! -f \"$PROGRAM\" ]; then\n  echo \"not found at $PROGRAM\"\n  exit 1\nfi\n"
+      "torchrun --nproc_per_node 8 \"$PROGRAM\" " +
+          size + "--bf16 --cross-entropy-loss-fusion ${EXTRA[@]} --save \"$SAVE\"\nset +x\n",
+      "llama.sh", {});
+  ASSERT_TRUE(llama) << to_string(llama.error());
+  EXPECT_EQ(llama->plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(llama->plan.precision.parameters, "fp8");
+  EXPECT_EQ(llama->plan.loss.kernel, "fused");
+  EXPECT_THAT(notes_of(llama), testing::HasSubstr("'-f examples/pretrain_gpt.py' is taken to hold"));
+  // A loop over the parameters, directories that must exist, and stages that do not divide the layers.
+  const std::string oss =
+      "DIR=NONE\nwhile [[ $# -gt 0 ]]; do\n  case $1 in\n    --dir)\n      DIR=\"$2\"; shift 2 ;;\n    *) exit 1 ;;\n  "
+      "esac\ndone\n"
+      "if [ ! -d \"$DIR\" ]; then exit 1; fi\nGPUS=8\nWORLD_SIZE=$(($GPUS*1))\nPP=${STAGES:-${WORLD_SIZE}}\n"
+      "python -m torch.distributed.run --nproc_per_node $GPUS pretrain_gpt.py " +
+      size +
+      "--vocab-size 32000 --pipeline-model-parallel-size $PP --num-experts 4 --moe-ffn-hidden-size 2048 --bf16 "
+      "--quick-geglu "
+      "--glu-linear-offset 1.0 --softmax-type learnable --window-attn-skip-freq 2 --window-size 128,0 --normalization "
+      "RMSNorm "
+      "--activation-func-clamp-value 7.0 --position-embedding-type rope --enable-gpt-oss --recompute-activations\n";
+  const auto uneven = import_style(oss, "oss.sh", {});
+  ASSERT_FALSE(uneven);
+  EXPECT_EQ(uneven.error().message, "--num-layers: 12 layers do not divide over 8 stages");
+  const auto even = import_style(oss, "oss.sh", {{"STAGES", "4"}, {"1", "--dir"}, {"2", "here"}});
+  ASSERT_TRUE(even) << to_string(even.error());
+  EXPECT_EQ(even->config->model_type, "gpt_oss");
+  EXPECT_EQ(even->shape.window, 128);
+  EXPECT_EQ(even->shape.clamp, 7);
+  EXPECT_EQ(even->plan.recompute.policy, "selective");
+  EXPECT_EQ(even->plan.loss.kernel, "unfused_in_place");
+  EXPECT_THAT(notes_of(even), testing::HasSubstr("attention sinks are not priced"));
+  // A string of options, a case, another model, and a vocabulary that only the tokenizer has.
+  const std::string mamba =
+      "SCALE=\"8B\"\ncase \"${SCALE}\" in\n  \"800M\") TP=1 ;;\n  \"8B\")\n    TP=4\n    ;;\n  *) exit 1 "
+      ";;\nesac\nDATA=$1\n"
+      "options=\" \\\n  --tensor-model-parallel-size ${TP} \\\n  --hybrid-attention-ratio 0.08 --data-path ${DATA} \\\n"
+      "  --spec a.b c --tokenizer-type GPTSentencePieceTokenizer --bf16\"\n"
+      "torchrun --nproc_per_node 8 ../../pretrain_mamba.py ${options} " +
+      size + "\n";
+  const auto tokenizer = import_style(mamba, "mamba.sh", {});
+  ASSERT_FALSE(tokenizer);
+  EXPECT_EQ(tokenizer.error().key, "--vocab-size");
+  EXPECT_THAT(tokenizer.error().hint, testing::HasSubstr("--args"));
+  const auto sized = import_script(mamba, "mamba.sh", {.more_arguments = "--vocab-size 32000", .config = "m.json"});
+  ASSERT_TRUE(sized) << to_string(sized.error());
+  EXPECT_EQ(sized->plan.parallelism.tensor, 4);
+  EXPECT_THAT(notes_of(sized), testing::HasSubstr("pretrain_mamba.py: a decoder with the same arguments is priced"));
+  EXPECT_THAT(notes_of(sized), testing::HasSubstr("--hybrid-attention-ratio 0.08: not modelled"));
+  // Megatron-DeepSpeed: options in a string that eval runs, names and flags of their time.
+  const std::string deepspeed =
+      "DIR=`pwd`\nNAME=\"gpt-$(date +%s)\"\nOPTIONS=\" --model-parallel-size 2 --vocab-size 32000 --fp16\"\n"
+      "CHECKPOINT=\"true\"\nif [ \"${CHECKPOINT}\" = \"true\" ]; then\nOPTIONS=\"${OPTIONS} \\\n  "
+      "--checkpoint-activations\"\nfi\n"
+      "sed \"s/A/B/\" t.json > c.json\nZERO=\" --deepspeed --deepspeed_config c.json --zero-stage 2\"\n"
+      "run=\"deepspeed ${NODES} ${DIR}/../pretrain_gpt.py ${OPTIONS} " +
+      size + "${ZERO} &> ${DIR}/${NAME}.log\"\necho ${run}\neval ${run}\n";
+  const auto hosts = import_style(deepspeed, "ds.sh", {});
+  ASSERT_FALSE(hosts);
+  EXPECT_THAT(hosts.error().message, testing::HasSubstr("the number of GPUs is not in the script"));
+  const auto older = import_style(deepspeed, "ds.sh", {{"NODES", "--num_nodes 2 --num_gpus 8"}});
+  ASSERT_TRUE(older) << to_string(older.error());
+  EXPECT_EQ(older->plan.cluster.gpus, 16);
+  EXPECT_EQ(older->plan.parallelism.zero_stage, 2);
+  EXPECT_EQ(older->plan.parallelism.tensor, 2);
+  EXPECT_EQ(older->plan.recompute.policy, "full");
+  EXPECT_THAT(notes_of(older), testing::HasSubstr("--deepspeed-config c.json: not modelled"));
+  // ms-swift: underscores, values of switches, the environment's numbers of processes.
+  const auto swift = import_style(
+      "export NPROC_PER_NODE=8 NNODES=2\nmegatron sft --model some/name --num_layers 12 --hidden_size 512 "
+      "--num_attention_heads 8 --max_length 1024 --micro_batch_size 1 --vocab_size 32000 --bf16 true "
+      "--tensor_model_parallel_size 2 --sequence_parallel true --swiglu true --fp16 false --lora_rank 8\n",
+      "swift.sh", {});
+  ASSERT_TRUE(swift) << to_string(swift.error());
+  EXPECT_EQ(swift->plan.cluster.gpus, 16);
+  EXPECT_EQ(swift->plan.batch.sequence_length, 1024);
+  EXPECT_TRUE(swift->plan.parallelism.sequence);
+  EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
+  EXPECT_THAT(notes_of(swift), testing::HasSubstr("--lora_rank 8: unknown; it may change the cost"));
+}
+
 // Without an argument Megatron's default holds; what a script leaves open has the plan with it.
 TEST(MegatronStyles, DecisionsHaveThePlanWithoutThem) {
   const auto read = import_style("slurm_array.sh", {});
