@@ -75,6 +75,7 @@ void add_import(CLI::App& root, int& exit_code) {
   struct Options {
     std::string format;
     ImportArguments arguments;
+    std::vector<std::string> script_arguments;
   };
   const auto options = std::make_shared<Options>();
   const std::vector<std::string> known = format_names<ImportArguments>(import_formats);
@@ -86,9 +87,10 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("FORMAT", options->format, fmt::format("Format of FILE: {}", fmt::join(known, ", ")))
       ->required()
       ->check(unknown_format);
-  verb->add_option("FILE", options->arguments.files,
-                   "File to read; of components several; of megatron --execute the script's arguments behind it")
-      ->required();
+  verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
+  // FILE takes them, too; without a further positional CLI11 hands what is behind -- to the program's own.
+  verb->add_option("SCRIPT_ARGUMENT", options->script_arguments,
+                   "megatron --execute: arguments of the script, behind --");
   verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
       ->required();
   verb->add_option("--device", options->arguments.device,
