@@ -99,8 +99,8 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
         "give what it asks for with --define NAME=VALUE, or its arguments behind --");
   }
   auto imported = TRY(import_reading(script, path, options));
-  const auto note = [&imported](std::string said) {
-    imported.notes.insert(imported.notes.begin(), {0, std::move(said)});
+  const auto note = [&imported](std::string text_of_note) {
+    imported.notes.insert(imported.notes.begin(), {0, std::move(text_of_note)});
   };
   if (!execution.answered.empty())
     note(fmt::format("answered as one node of the cluster does: {}", fmt::join(execution.answered, ", ")));

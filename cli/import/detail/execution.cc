@@ -215,11 +215,11 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
     if (!record) break;
     read_record(*record, out);
   }
-  const std::string said = last_line(model::read_text_file(output.string()).value_or(""));
+  const std::string reported = last_line(model::read_text_file(output.string()).value_or(""));
   if (!status)
     out.ending = fmt::format("was ended after {:.3g} s", std::chrono::duration<double>(what.deadline).count());
   else if (*status != 0)
-    out.ending = fmt::format("ended with status {}{}{}", *status, said.empty() ? "" : ": ", said);
+    out.ending = fmt::format("ended with status {}{}{}", *status, reported.empty() ? "" : ": ", reported);
   return out;
 }
 

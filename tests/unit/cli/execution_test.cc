@@ -100,9 +100,7 @@ TEST_F(ExecutedScript, SourcesAndStartsWhatLiesNextToIt) {
 }
 
 TEST_F(ExecutedScript, IsEndedAtItsDeadline) {
-  const Execution done = run("torchrun a.py\nwhile true; do :; done\n", {}, 1);
-  EXPECT_EQ(done.started.size(), 1u);
-  EXPECT_EQ(done.ending, "was ended after 1 s");
+  EXPECT_EQ(run("while true; do :; done\n", {}, 1).ending, "was ended after 1 s");
   EXPECT_EQ(run("echo no >&2\nexit 3\n").ending, "ended with status 3: no");
   EXPECT_THAT(run("true\n").started, IsEmpty());
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,41 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_TRUE(swift->plan.parallelism.sequence);
   EXPECT_EQ(swift->plan.precision.gemm, Precision::bf16);
   EXPECT_THAT(notes_of(swift), testing::HasSubstr("--lora_rank 8: unknown; it may change the cost"));
+}
+
+TEST(MegatronStyles, WhatAnExecutedScriptStartedIsImported) {
+  const auto words = [](const std::string& text) {
+    Command command;
+    std::istringstream stream(text);
+    for (std::string word; stream >> word;) command.push_back({word});
+    return command;
+  };
+  const std::string arguments =
+      " --num-layers 4 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --seq-length 8 "
+      "--micro-batch-size 1";
+  Execution done;
+  done.started = {words("python prepare.py --x"),
+                  words("sbatch --nodes=2 torchrun --nproc_per_node 8 --nnodes 2 pretrain_gpt.py" + arguments),
+                  words("torchrun --nproc_per_node 8 pretrain_gpt.py" + arguments)};
+  done.skipped = {"git", "rm"};
+  done.answered = {"nvidia-smi"};
+  const auto read =
+      import_execution(done, "#!/bin/bash\n# plumbline: overlap.communication_sms = 4\n", "s.sh", {.config = "m.json"});
+  ASSERT_TRUE(read) << to_string(read.error());
+  EXPECT_EQ(read->plan.cluster.gpus, 16);
+  EXPECT_EQ(read->plan.overlap.communication_sms, 4);
+  std::vector<std::string> notes;
+  for (const Note& note : read->notes) notes.push_back(note.text);
+  EXPECT_THAT(
+      notes,
+      testing::IsSupersetOf(
+          {"the script was executed; its training is 'sbatch --nodes=2 torchrun --nproc_per_node 8 --nnodes "
+           "2 pretrain_gpt.py'",
+           "started, and nothing done in their place: git, rm", "answered as one node of the cluster does: nvidia-smi",
+           "a further training is left out: 'torchrun --nproc_per_node 8 pretrain_gpt.py'"}));
+  const auto none = import_execution({.ending = "ended with status 3: no"}, "", "s.sh", {.config = "m.json"});
+  ASSERT_FALSE(none);
+  tests::expect_error(none.error(), ErrorKind::input, "s.sh", 0, "", "executed and ended with status 3: no");
 }
 
 // Without an argument Megatron's default holds; what a script leaves open has the plan with it.

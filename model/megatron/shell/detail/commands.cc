@@ -185,7 +185,8 @@ bool Evaluator::run_variables(const std::string& name, const Fields& fields, con
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", text_of);
-    if (end != fields.end()) state_.parameters.assign(end + 1, fields.end());
+    const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
+    if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else if (name == "let") {
     for (std::size_t i = 1; i < fields.size(); ++i) run_arithmetic(fields[i]);
   } else if (name == "read" || name == "getopts" || name == "mapfile" || name == "readarray" ||

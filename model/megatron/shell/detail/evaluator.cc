@@ -76,7 +76,10 @@ const Fields* Evaluator::find(std::string_view name) const {
 const Fields* Evaluator::find_parameter(std::int64_t index) const {
   const auto count = static_cast<std::int64_t>(state_.parameters.size());
   if (index > count && state_.locals.empty() && !inputs_.definitions.contains("1")) return nullptr;
-  found_ = index == 0      ? Fields{letters_of(std::to_string(count), 0)}
+  // Behind one that is not known, which may be any number of them, none is.
+  const auto open = std::ranges::find_if_not(state_.parameters, is_known);
+  found_ = open != state_.parameters.end() && (index == 0 || index > open - state_.parameters.begin()) ? Fields{*open}
+           : index == 0    ? Fields{letters_of(std::to_string(count), 0)}
            : index > count ? Fields()
                            : Fields{state_.parameters[static_cast<std::size_t>(index - 1)]};
   return &found_;
@@ -230,9 +233,6 @@ void Evaluator::run_kind(const Node& node) {
       return run_loop(node);
     case NodeKind::each:
       return run_each(node);
-    case NodeKind::count:
-      forget(text_of(node.words[0]), node.line, "a loop that counts is not read");
-      return run_any_times({node.line, node.text}, [&] { run_body(node.clauses[0]); });
     case NodeKind::group:
       return run_list(node.clauses[0].body);
     case NodeKind::subshell:

@@ -167,14 +167,11 @@ class ScriptParser : private ScriptReader {
     const std::size_t first = at_;
     at_ += peek().size();
     skip_blanks();
-    if (symbol() == '(' && symbol(1) == '(') {
-      count(node);
-    } else {
-      node.words.push_back(raw_word());
-      skip_lines();
-      node.all_parameters = !take("in");
-      if (!node.all_parameters) words_of_line(node);
-    }
+    if (symbol() == '(') return fail(at_, "'for (( ))' is not read", not_read);
+    node.words.push_back(raw_word());
+    skip_lines();
+    node.all_parameters = !take("in");
+    if (!node.all_parameters) words_of_line(node);
     node.text = written(first);
     skip_blanks();
     if (symbol() == ';') ++at_;
@@ -184,17 +181,6 @@ class ScriptParser : private ScriptReader {
   void words_of_line(Node& node) {
     for (skip_blanks(); at_ < text_.size() && !ends_command(symbol()) && !error_; skip_blanks())
       node.words.push_back(raw_word());
-  }
-
-  // Keeps the name that the loop counts.
-  void count(Node& node) {
-    node.kind = NodeKind::count;
-    for (const Letter& letter : double_brackets()) {
-      if (letter.symbol == '=') break;
-      if (node.words.empty()) node.words.emplace_back();
-      if (in_name(letter.symbol)) node.words.back().push_back(letter);
-    }
-    if (node.words.empty()) fail(at_, "for (( )) needs three expressions", "");
   }
 
   // Reads (( ... )) and returns what is in it; empty where the brackets are not closed as a pair.

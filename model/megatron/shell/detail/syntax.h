@@ -21,7 +21,6 @@ enum class NodeKind {
   selection,   // case words[0]: a clause each with its patterns
   loop,        // while, until: one clause
   each,        // for words[0] in words[1..]: one clause
-  count,       // for (( )), which counts the name words[0]: one clause
   group,       // { ... }: one clause
   subshell,    // ( ... ): one clause
   function,    // words[0] () ...: one clause
