@@ -96,7 +96,7 @@ Result<WrittenConfig> gated_experts_of_gpt_oss(const ModelShape& shape) {
   if (!layers || layers->dense_first > 0 || layers->frequency > 1)
     return infeasible("", "experts with --quick-geglu are known in every layer", "leave out --moe-layer-freq");
   OrderedJson json = common(shape, "gpt_oss");
-  put_head_dim(shape, json);
+  json["head_dim"] = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
   json["intermediate_size"] = shape.expert_ffn.value_or(shape.ffn());
   json["num_local_experts"] = *shape.experts;
   json["num_experts_per_tok"] = shape.experts_per_token;

@@ -14,7 +14,6 @@ struct ModelShape {
 #include "model/megatron/model_shape.def"
 
   std::int64_t ffn() const;
-  std::int64_t head_dim() const;
   std::int64_t key_value_heads() const { return grouped_query ? query_groups : heads; }
 };
 
