@@ -54,11 +54,10 @@ struct Execution {
 Result<ImportedScript> import_execution(const Execution& execution, std::string_view text, const std::string& path,
                                         const ImportOptions& options);
 
-// Reads the script without running it. Where a condition depends on what is outside of the script, both outcomes must
-// give the same plan: an error names the condition, the variables that decide it and what differs. A comment "#
-// plumbline: KEY = VALUE" sets a key of the plan that no argument sets. Errors name `path` and the line: no command
-// with Megatron's arguments, a value that is no number, a missing dimension, batch or number of GPUs, and errors of the
-// plan's own rules.
+// Reads the script without running it. A comment "# plumbline: KEY = VALUE" sets a key of the plan that no argument
+// sets. Errors name `path` and the line: those of read_script(), no command with Megatron's arguments, a word that is
+// not known where it decides the plan, a value that is no number, a missing dimension, batch or number of GPUs, stages
+// that Megatron refuses, and errors of the plan's own rules.
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options);
 
 }  // namespace plumbline::model::megatron

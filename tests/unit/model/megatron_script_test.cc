@@ -88,6 +88,8 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"A=(1 2); A=(8); TP=${A[1]:-8}", "8"},
       {"A=(--x 'a b'); TP=\"in ${A[@]} out\"", "in --x a b out"},
       {"declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "8"},
+      {"tp=1; pp=1; declare -A M; M[tp]=8; M[pp]=4; TP=${M[tp]}", "8"},
+      {"i=1; A=(2 8); TP=${A[i]}", "8"},
       {"X=8.5; TP=${X%.*}", "8"},
       {"X=a/b/8; TP=${X##*/}", "8"},
       {"X=v8.sh; TP=$(basename $X .sh); TP=${TP#v}", "8"},

@@ -118,13 +118,15 @@ void Evaluator::hide(const std::string& name) {
 
 void Evaluator::declare(const Node& node, std::size_t first, const std::string& kind) {
   const bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
-  bool fixed = kind == "readonly";
+  bool fixed = kind == "readonly", map = false;
   const auto put = [&](const std::string& name, const std::function<void()>& value) {
     if (is_local) hide(name);
     value();
     if (fixed) readonly_.insert(name);
   };
   for (std::size_t i = first; i < node.words.size() && !stopped(); ++i) {
+    const std::string written = text_of(node.words[i]);
+    if (map) maps_.insert(written.substr(0, written.find_first_of("[+=")));
     if (is_assignment(node.words[i])) {
       const ReadWord read = read_word(node.words[i], true, *this);
       put(read.name, [&] { assign_word(read); });
@@ -137,6 +139,7 @@ void Evaluator::declare(const Node& node, std::size_t first, const std::string& 
         if (text.find_first_of("nilu") != std::string::npos)
           return refuse(node.line, fmt::format("'{} {}'", kind, text));
         fixed = fixed || text.find('r') != std::string::npos;
+        map = map || text.find('A') != std::string::npos;
       } else if (!is_known(field)) {
         return refuse(node.line, fmt::format("'{}' of a name that is not known", kind));
       } else {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/megatron/shell/arithmetic.h"
-#include "model/megatron/shell/detail/patterns.h"
+#include "model/megatron/shell/detail/words.h"
 
 namespace plumbline::model::megatron {
 namespace {

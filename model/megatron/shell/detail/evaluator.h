@@ -55,6 +55,7 @@ class Evaluator final : private Scope {
   // Scope
   const Fields* find(std::string_view name) const override;
   void assign(const std::string& name, Fields value) override;
+  bool is_map(const std::string& name) const override { return maps_.contains(name); }
   std::optional<Letters> output_of(const Letters& command) override;
   void miss(std::string_view name) override;
   void take_default(std::string_view name, const std::string& value, int line) override;
@@ -127,7 +128,7 @@ class Evaluator final : private Scope {
   int levels_ = 0;
   Truth status_ = Truth::yes;
   std::set<std::string> missing_;  // names that the condition at hand lacks
-  std::set<std::string> readonly_;
+  std::set<std::string> readonly_, maps_;
   int line_ = 0;  // of the command at hand
   int calls_ = 0;
   std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known

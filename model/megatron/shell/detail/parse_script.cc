@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "model/megatron/shell/detail/script_reader.h"
+#include "model/megatron/shell/detail/scan.h"
 #include "model/megatron/shell/detail/syntax.h"
 
 namespace plumbline::model::megatron {
@@ -17,9 +20,21 @@ constexpr const char* not_read = "write it otherwise in a copy, or let --execute
 constexpr std::array<std::string_view, 10> closers = {"then", "elif", "else", "fi", "do",
                                                       "done", "esac", "}",    "]]", "in"};
 
-class ScriptParser : private ScriptReader {
+// Returns a word without line ends behind a backslash in its name: they are no part of it.
+Letters without_continuations(Letters word) {
+  for (std::size_t at = 0; at + 1 < word.size() && (in_name(word[at].symbol) || word[at].symbol == '\\'); ++at) {
+    const auto here = word.begin() + static_cast<std::ptrdiff_t>(at);
+    if (word[at].symbol == '\\' && word[at + 1].symbol != '\n') break;
+    if (word[at].symbol != '\\') continue;
+    word.erase(here, here + 2);
+    --at;
+  }
+  return word;
+}
+
+class ScriptParser {
  public:
-  using ScriptReader::ScriptReader;
+  ScriptParser(const Letters& text, const std::string& path) : text_(text), path_(path), scan_(text) {}
 
   Result<Syntax> run() {
     out_.commands = list();
@@ -29,6 +44,137 @@ class ScriptParser : private ScriptReader {
   }
 
  private:
+  char symbol(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead].symbol : '\0'; }
+  int line() const { return text_.empty() ? 0 : text_[std::min(at_, text_.size() - 1)].line; }
+
+  std::string written(std::size_t first) const {
+    std::string text = text_of(slice(text_, first, at_));
+    while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.pop_back();
+    return text;
+  }
+
+  void fail(std::size_t at, std::string message, std::string hint) {
+    if (!error_)
+      error_ = Error{ErrorKind::input, std::move(message), path_, at < text_.size() ? text_[at].line : line(), "",
+                     std::move(hint)};
+    at_ = text_.size();
+  }
+
+  std::string found() {
+    const std::string word = peek();
+    return word.empty() ? std::string(1, symbol()) : word;
+  }
+
+  // Skips blanks, continued lines and comments.
+  void skip_blanks() {
+    while (at_ < text_.size()) {
+      const bool continued = symbol() == '\\' && (symbol(1) == '\n' || (symbol(1) == '\r' && symbol(2) == '\n'));
+      if (is_blank(symbol())) {
+        ++at_;
+      } else if (continued) {
+        at_ += symbol(1) == '\r' ? 3 : 2;
+      } else if (symbol() == '#') {
+        skip_comment();
+      } else {
+        return;
+      }
+    }
+  }
+
+  void skip_comment() {
+    const bool whole_line = at_ == 0 || text_[at_ - 1].symbol == '\n';
+    const std::size_t first = ++at_;
+    while (at_ < text_.size() && symbol() != '\n') ++at_;
+    if (whole_line && at_ > first) out_.comments.push_back(slice(text_, first, at_));
+  }
+
+  void new_line() {
+    ++at_;
+    for (const auto& [index, mark] : std::exchange(pending_, {}))
+      out_.documents[index].text = here_lines(text_, at_, mark);
+  }
+
+  void skip_lines() {
+    for (skip_blanks(); at_ < text_.size() && symbol() == '\n'; skip_blanks()) new_line();
+  }
+
+  // Returns the word ahead where it has no quotes or expansions.
+  std::string peek() {
+    skip_blanks();
+    std::size_t end = at_;
+    std::string word;
+    for (; end < text_.size() && !is_blank(text_[end].symbol) && !ends_command(text_[end].symbol); ++end) {
+      const char letter = text_[end].symbol;
+      if (std::string_view("'\"\\$`<>").find(letter) != std::string_view::npos) return "";
+      word += letter;
+      if (word.size() > 200) return "";
+    }
+    return word;
+  }
+
+  bool take(std::string_view word) {
+    if (peek() != word) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  bool take_symbols(std::string_view symbols) {
+    for (std::size_t i = 0; i < symbols.size(); ++i)
+      if (symbol(i) != symbols[i]) return false;
+    at_ += symbols.size();
+    return true;
+  }
+
+  void expect(std::string_view word, std::string_view of, int from) {
+    skip_lines();
+    if (error_ || take(word)) return;
+    fail(at_,
+         fmt::format("'{}' of line {} has no '{}'{}", of, from, word,
+                     at_ < text_.size() ? fmt::format(" before '{}'", found()) : ""),
+         "");
+  }
+
+  Letters raw_word() {
+    const std::size_t first = at_;
+    at_ = std::max(scan_.word(at_), at_ + 1);
+    if (const auto open = scan_.unclosed())
+      fail(*open, fmt::format("'{}' is not closed", text_[*open].symbol), "the rest of the script would be one word");
+    return without_continuations(slice(text_, first, std::min(std::max(at_, first), text_.size())));
+  }
+
+  void redirections(Node& node) {
+    for (skip_blanks(); !error_ && redirection(node); skip_blanks()) {
+    }
+  }
+
+  // Skips a redirection; a here-document or a here-string is kept.
+  bool redirection(Node& node) {
+    std::size_t sign = 0;
+    while (std::isdigit(static_cast<unsigned char>(symbol(sign))) != 0) ++sign;
+    if (symbol() == '&' && symbol(1) == '>') sign = 1;
+    const bool process = sign == 0 && symbol(1) == '(';
+    if ((symbol(sign) != '<' && symbol(sign) != '>') || process) return false;
+    if (symbol(sign) == '>' && (sign == 0 || symbol() != '2')) node.silent = true;
+    at_ += sign;
+    if (HereMark mark = here_mark(text_, at_); !mark.text.empty()) {
+      at_ = mark.end;
+      node.document = out_.documents.size();
+      pending_.emplace_back(out_.documents.size(), mark.text);
+      out_.documents.push_back({{}, mark.quoted});
+      return true;
+    }
+    const bool string = symbol() == '<' && symbol(1) == '<' && symbol(2) == '<';
+    while (symbol() == '<' || symbol() == '>' || symbol() == '&' || (symbol() == '|' && symbol(1) != '|')) ++at_;
+    skip_blanks();
+    if (at_ == text_.size() || (ends_command(symbol()) && symbol() != '(')) return true;
+    const Letters target = raw_word();
+    if (string) {
+      node.document = out_.documents.size();
+      out_.documents.push_back({target, false});
+    }
+    return true;
+  }
+
   bool at_list_end() {
     if (at_ >= text_.size() || symbol() == ')' || (symbol() == ';' && (symbol(1) == ';' || symbol(1) == '&')))
       return true;
@@ -328,6 +474,13 @@ class ScriptParser : private ScriptReader {
     function(node, std::move(name));
   }
 
+  const Letters& text_;
+  std::string path_;
+  Scan scan_;
+  Syntax out_;
+  std::size_t at_ = 0;
+  std::vector<std::pair<std::size_t, std::string>> pending_;  // here-documents that begin after this line
+  std::optional<Error> error_;
   int depth_ = 0;
 };
 

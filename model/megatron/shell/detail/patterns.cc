@@ -1,7 +1,7 @@
-#include "model/megatron/shell/detail/patterns.h"
-
 #include <span>
 #include <string_view>
+
+#include "model/megatron/shell/detail/words.h"
 
 namespace plumbline::model::megatron {
 namespace {

@@ -19,6 +19,7 @@ class Scope {
   // the script does not set it. An element that was assigned by itself is "NAME[KEY]".
   virtual const Fields* find(std::string_view name) const = 0;
   virtual void assign(const std::string& name, Fields value) = 0;
+  virtual bool is_map(const std::string& name) const = 0;  // an associative array
   // Returns what a command prints; nothing where only a running shell has it.
   virtual std::optional<Letters> output_of(const Letters& command) = 0;
   // Records a name whose value is not known, and one for which the script has a default.
@@ -48,6 +49,13 @@ Letters read_text(const Letters& text, Scope& scope);
 
 // Expands a word to one field that is not split; its quoted letters are marked.
 Letters read_field(const Letters& word, Scope& scope);
+
+// Whether the whole text matches the pattern: * ? [...] match, quoted letters stand for themselves.
+bool matches(const Letters& pattern, const Letters& text);
+
+// Returns the value without the shortest or longest (`sign` doubled) part that matches: # from its beginning, % from
+// its end.
+Letters trimmed(const Letters& value, std::string_view sign, const Letters& pattern);
 
 // Evaluates the text of $(( )), with the assignments in it; nothing where a value is not known.
 std::optional<std::int64_t> read_number(const Letters& formula, Scope& scope);
