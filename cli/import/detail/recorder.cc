@@ -132,6 +132,8 @@ case $name in
     esac
     ;;
   sbatch) submit "$@" ;;
+  # Bash keeps the recorders in front of PATH, another shell does not.
+  sh | dash | zsh) PATH=$PLUMBLINE_FOLDER/programs:$PATH exec bash "$@" ;;
   nvidia-smi)
     record answered "$name" "$@"
     for ((gpu = 0; gpu < PLUMBLINE_GPUS; gpu++)); do
@@ -169,7 +171,7 @@ const std::string_view recorded_programs =
     // what trains, and what starts it
     "torchrun python python3 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 deepspeed accelerate "
     "megatron srun salloc sbatch mpirun mpiexec prun jsrun aprun docker podman nerdctl apptainer singularity enroot "
-    "nsys ncu numactl "
+    "nsys ncu numactl sh dash zsh "
     // what a cluster answers
     "nvidia-smi scontrol hostname "
     // what changes files

@@ -56,6 +56,13 @@ TEST_F(ExecutedScript, HasBashsOwnMeaning) {
               ElementsAre("torchrun src/pretrain_gpt.py"));
 }
 
+TEST_F(ExecutedScript, KeepsItsRecordersInEveryShell) {
+  folder_.write("other.sh", "PATH=/usr/bin:/bin:$PATH\npython a.py $1\n");
+  EXPECT_THAT(
+      started("sh other.sh 1\ndash -c 'PATH=/bin:$PATH; python a.py 2'\n(PATH=/usr/bin:/bin; exec python a.py 3)\n"),
+      ElementsAre("python a.py 1", "python a.py 2", "python a.py 3"));
+}
+
 TEST_F(ExecutedScript, HasTheWordsOfItsLaunchers) {
   EXPECT_THAT(started("C='python a.py --x 1'\nsrun -N 4 --ntasks-per-node=8 bash -c \"cd /x; $C\"\n"),
               ElementsAre("srun -N 4 --ntasks-per-node=8 python a.py --x 1"));
