@@ -109,12 +109,12 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
     std::string key, text, hint;
   };
   for (const Refused& wanted :
-       std::vector<Refused>{{"undecided.sh", 3, "--bf16", "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided",
+       std::vector<Refused>{{"undecided.sh", 12, "--bf16", "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided",
                              "--define EXTRA=VALUE"},
                             {"getopts.sh", 27, "", "'$args' is not known: '$fp8' with fp8 is not decided", "--execute"},
                             {"heredoc.sh", 0, "", "no command runs a .py file", "--execute"},
                             {"started.sh", 0, "", "no command runs a .py file", "--execute"},
-                            {"machine.sh", 4, "--pipeline-model-parallel-size", "with GPUS_PER_NODE is not decided",
+                            {"machine.sh", 11, "--pipeline-model-parallel-size", "with GPUS_PER_NODE is not decided",
                              "--define PP=VALUE"}}) {
     const auto read = import_style(wanted.script, {});
     ASSERT_FALSE(read) << wanted.script;
