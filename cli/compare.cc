@@ -128,7 +128,8 @@ model::Result<int> compare_with_log(const CompareArguments& arguments, const std
       {"--cluster", !arguments.clusters.empty()},     {"--gpus", !arguments.gpus.empty()},
       {"--baseline", arguments.baseline.has_value()}, {"--rank", arguments.rank.has_value()},
       {"--classes", !arguments.classes.empty()},      {"--by-class", arguments.by_class},
-      {"--svg", arguments.outputs.given("--svg")},    {"--trace-ranks", !arguments.trace_ranks.empty()}};
+      {"--svg", arguments.outputs.given("--svg")},    {"--trace-ranks", !arguments.trace_ranks.empty()},
+      {"--waits", arguments.waits != "measured"},     {"--against", arguments.against != "first"}};
   for (const auto& [option, given] : others)
     if (given) return model::wrong_input(option, "a training log is compared with one plan as it is", "leave it out");
   const auto fidelity = TRY(sim::parse_fidelity(arguments.fidelity));

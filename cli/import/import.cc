@@ -106,11 +106,12 @@ void add_import(CLI::App& root, int& exit_code) {
   add_repeatable(*verb, "--define", options->arguments.definitions,
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");
-  verb->add_flag(
+  CLI::Option* execute = verb->add_flag(
       "--execute", options->arguments.execute,
       "megatron: run the script in bash, in an empty folder, with recorders in place of what trains, changes "
       "files or reaches out; what it starts is imported. Only for scripts that you would start");
   verb->add_option("--deadline", options->arguments.deadline_s, "megatron --execute: seconds until the script is ended")
+      ->needs(execute)
       ->check(CLI::Range(0.1, 86400.0));
   add_repeatable(*verb, "--set", options->arguments.overrides, "plans: set a key of the plan (repeatable)");
   verb->add_flag("--verbose", options->arguments.verbose,

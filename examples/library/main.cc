@@ -32,7 +32,8 @@ model::Result<sim::Inputs> load_inputs(const model::Plan& plan) {
   const auto stack = model::load_stack(data + "/stacks/" + software + ".toml");
   if (!stack) return tl::unexpected(stack.error());
   model::Plan stacked = plan;
-  if (const auto applied = model::apply_stack(*stack, *profile, stacked); !applied) return tl::unexpected(applied.error());
+  if (const auto applied = model::apply_stack(*stack, *profile, stacked); !applied)
+    return tl::unexpected(applied.error());
   sim::Inputs inputs{stacked, *architecture,   topology->cluster, with_stack(*profile, *stack),
                      nullptr, topology->fabric};
   const auto residuals = calibrate::load_left_cells(data + "/residuals.csv");

@@ -168,7 +168,7 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.communication_sms_ = kernels.sms;
   cost.chosen_sms_ = kernels.sms > 0;
   if (needs_sms && kernels.sms == 0) {
-    const bool hybrid = kernels.dispatcher == Dispatcher::hybridep;
+    const bool hybrid = kernels.family == "hybrid-ep" || kernels.dispatcher == Dispatcher::hybridep;
     const auto stated = reader.find(hybrid ? "exchange.hybridep.sms" : "exchange.deepep.sms");
     const std::int64_t wanted = is_collective(kernels.dispatcher) ? cost.collective_sms()
                                 : stated                          ? std::llround(stated->value)

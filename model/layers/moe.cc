@@ -201,9 +201,9 @@ struct ExpertGemm {
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
 };
 
-// Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales are
-// there before, one kernel casts for all of them (NVIDIA/TransformerEngine transformer_engine/pytorch/csrc/extensions/
-// cast.cpp @006b3360, multi_tensor_quantize_impl).
+// Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales
+// are there before, one kernel casts for all of them (NVIDIA/TransformerEngine
+// transformer_engine/pytorch/csrc/extensions/ cast.cpp @006b3360, multi_tensor_quantize_impl).
 TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
                    const OperandFormat& format, std::int64_t experts) {
   const DataType type = activation_type(format.precision);

@@ -24,10 +24,10 @@ struct Stack {
 
 // Reads calibrate/stacks/<name>.toml: `name`, `description`, `extends`, entries as those of a profile
 // (model/profile/profile.h), tables `[[setting]]` with the key and value of a plan, kind, source and, where
-// they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the values that a key may have. A key that no stack may set, a value that the plan would refuse and a
-// key that is set or listed twice are input errors with file and line.
-// Constants that rest on the steps of the set `held_out` are left out: those of the stack that is extended stand
-// instead.
+// they hold only with a constant of the profile, its name as `needs`, and tables `[[has]]` with the values that a key
+// may have. A key that no stack may set, a value that the plan would refuse and a key that is set or listed twice are
+// input errors with file and line. Constants that rest on the steps of the set `held_out` are left out: those of the
+// stack that is extended stand instead.
 Result<Stack> load_stack(const std::string& path, const std::string& shipped = "", const std::string& held_out = "");
 
 // Gives the plan the settings that it does not state and whose constant the profile has, what the software has, and the

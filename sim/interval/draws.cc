@@ -40,7 +40,10 @@ class ChangedSteps {
   // Returns the growth of ln(time). Unless the rows of experts change, slots wait for stragglers as without a change:
   // those waits take most of a prediction's time, and of their change a gradient needs no more than its first order.
   model::Result<double> effect_of(const InputChange& change) {
-    if (!now_) now_ = TRY(of({})).time_s;
+    if (!now_) {
+      now_ = TRY(of({})).time_s;
+      predictor_->set_profile(profile_, true);  // keeps these waits, whichever change comes first
+    }
     if (change.constants.empty() && change.shapes.all().empty() && !change.imbalance)
       return std::log(change.step_factor);
     return std::log(TRY(of(change, !change.imbalance)).time_s / *now_);

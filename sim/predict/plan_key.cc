@@ -33,8 +33,9 @@ void add_costs(const model::Plan& plan, const model::Layout& layout, bool wired,
   key.add(group.ranks, group.stride, plan.routing.max_nodes_per_token, plan.precision.gemm, plan.precision.dispatch,
           plan.precision.combine, plan.offload.optimizer, plan.optimizer.ema, plan.cluster.power_limit_w,
           plan.cluster.host_speed, plan.stack.dispatcher, plan.stack.fused, plan.stack.graphs, plan.attention.kernel,
-          plan.precision.attention, plan.parallelism.pipeline > 1, plan.routing.pad_to_capacity,
-          plan.offload.activations > 0);
+          plan.precision.attention, plan.precision.experts, plan.precision.parameters,
+          plan.parallelism.pipeline > 1 && plan.schedule.virtual_stages == 1,  // slots wait for messages
+          plan.routing.pad_to_capacity, plan.offload.activations > 0);
   if (!wired) return;
   key.add(plan.cluster.gpus, plan.cluster.placement, plan.cluster.domain_gpus, plan.parallelism.pipeline);
   for (const auto& [ranks, stride, two_directions] : collective_groups(plan, layout))

@@ -31,8 +31,11 @@ std::vector<Remedy> remedies_of(const Inputs& inputs) {
   std::vector<Remedy> found;
   for (const std::string& word : words) {
     const auto* remedy = std::ranges::find(remedies, word, &Remedy::word);
+    if (remedy == remedies.end()) continue;
+    const std::string setting = remedy->setting;
+    const bool free = !asked(inputs.plan, setting.substr(0, setting.find('=')).c_str());
     const bool possible = !word.starts_with("offload") || inputs.cluster.device.host_bandwidth.value() > 0;
-    if (remedy != remedies.end() && possible) found.push_back(*remedy);
+    if (possible && free) found.push_back(*remedy);
   }
   return found;
 }
@@ -59,7 +62,11 @@ model::Result<void> search_with_remedies(ClusterOption& option, const SearchOpti
   }
   if (made.empty()) return {};
   const bool helped = !tried.plans.empty();
-  if (helped) option = std::move(tried);
+  if (!helped && !tried.search.complete) return {};
+  if (helped) {
+    tried.edge.insert(tried.edge.begin(), option.edge.begin(), option.edge.end());
+    option = std::move(tried);
+  }
   option.notes.push_back(
       fmt::format("no plan fits in memory {} {}", helped ? "without" : "with", fmt::join(made, ", ")));
   return {};

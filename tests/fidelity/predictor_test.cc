@@ -222,5 +222,22 @@ TEST(Predictor, RefusesWhatTheLayoutRefuses) {
   EXPECT_EQ(refused.error().key, "cluster.gpus");
 }
 
+// Stages of several chunks send their messages without the host, so that plans with and without share no costs.
+TEST(Predictor, DistinguishesVirtualStages) {
+  Inputs inputs = shallow(tests::llama_plan, 8);
+  inputs.profile =
+      tests::with_host(inputs.profile, {{"launch", 40}, {"synchronization", 5000}, {"synchronizations.slot", 1}});
+  inputs.plan.parallelism.pipeline = 4;
+  inputs.plan.schedule.kind = "interleaved";
+  inputs.plan.schedule.layers_per_stage = {};
+  Predictor predictor(inputs);
+  for (const std::int64_t chunks : {2, 1, 2}) {
+    inputs.plan.schedule.virtual_stages = chunks;
+    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s,
+              simulate(inputs, Fidelity::closed_form, false).value().result.step.time_s)
+        << chunks;
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::sim

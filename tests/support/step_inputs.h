@@ -48,7 +48,8 @@ inline model::Result<sim::Inputs> inputs_of_plan(const model::Plan& plan, const 
       model::load_stack(stacks + "/" + plan.stack.name.value_or(profile->stack()) + ".toml", stacks, held_out);
   if (!stack) return tl::unexpected(stack.error());
   model::Plan stacked = plan;
-  if (const auto applied = model::apply_stack(*stack, *profile, stacked); !applied) return tl::unexpected(applied.error());
+  if (const auto applied = model::apply_stack(*stack, *profile, stacked); !applied)
+    return tl::unexpected(applied.error());
   sim::Inputs inputs{stacked, *architecture, *cluster, model::with_stack(*profile, *stack)};
   inputs.plan = sim::with_balanced_stages(stacked, inputs);
   return inputs;

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <signal.h>  // kill and sigset_t are POSIX
+#include <signal.h>  // kill is POSIX
 #include <spawn.h>
 #include <stdlib.h>  // mkdtemp is POSIX
 #include <sys/wait.h>
@@ -96,7 +96,7 @@ bool put_recorders(const fs::path& folder) {
   fs::permissions(program, fs::perms::owner_all, failed);
   for (const std::string_view name : model::split(recorded_programs, ' '))
     if (!failed && !name.empty()) fs::create_symlink(".recorder", folder / "programs" / name, failed);
-  return !failed;
+  return !failed && ::access(program.c_str(), X_OK) == 0;  // else PATH would lead past it
 }
 
 std::vector<std::string> environment_of(const ScriptExecution& what, const fs::path& folder) {
@@ -161,7 +161,7 @@ void read_record(const std::string& text, megatron::Execution& out) {
   std::vector<std::string> parts;
   for (const std::string_view part : model::split(text, '\0')) parts.emplace_back(part);
   const auto count = parts.size() > 2 ? model::parse_number<std::size_t>(parts[1]) : std::nullopt;
-  if (!count || *count < 1 || parts.size() < *count + 2) return;  // was ended while it was written
+  if (!count || *count < 1 || parts.size() < *count + 3) return;  // was ended while it was written
   if (parts[0] == "started") {
     megatron::Command command;
     for (std::size_t i = 0; i < *count; ++i) command.push_back({parts[i + 2], 0});
@@ -198,7 +198,8 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
   const fs::path script = fs::absolute(what.script, failed).lexically_normal();
   const std::string text = TRY(model::read_text_file(what.script));
   if (folder.path().empty() || !put_recorders(folder.path()))
-    return model::wrong_input("--execute", "no folder can be made for the script", "free space in TMPDIR");
+    return model::wrong_input("--execute", "no folder can be made for the script",
+                              "TMPDIR needs free space, and may not be mounted noexec");
   const fs::path work = folder.path() / "work", output = folder.path() / "output";
   put_files(script, text, work);
   std::vector<std::string> command = {
@@ -217,7 +218,7 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
   }
   const std::string reported = last_line(model::read_text_file(output.string()).value_or(""));
   if (!status)
-    out.ending = fmt::format("was ended after {:.3g} s", std::chrono::duration<double>(what.deadline).count());
+    out.ending = fmt::format("was ended after {:g} s", std::chrono::duration<double>(what.deadline).count());
   else if (*status != 0)
     out.ending = fmt::format("ended with status {}{}{}", *status, reported.empty() ? "" : ": ", reported);
   return out;

@@ -21,8 +21,9 @@ struct ScriptExecution {
 
 // Runs the script in the user's own bash, in a new folder that is removed afterwards, without input. Programs that
 // train, start others, change files elsewhere or reach out are replaced by recorders (recorder.h); everything else,
-// such as redirections and programs named by their whole path, takes place. At the deadline its processes are killed:
-// what it started until then counts. Fails (input) where there is no bash, or no folder can be made.
+// such as redirections and programs named by their whole path or with a PATH of their own, takes place. At the deadline
+// its processes are killed: what it started until then counts. Fails (input) where there is no bash, or no folder can
+// be made.
 model::Result<model::megatron::Execution> execute(const ScriptExecution& what);
 
 }  // namespace plumbline::cli

@@ -5,6 +5,7 @@ namespace plumbline::cli {
 const std::string_view recorder = R"bash(#!/usr/bin/env bash
 # Stands in front of PATH for a program that a launch script starts: writes down how, and starts nothing of it.
 set -f
+: "${PLUMBLINE_FOLDER:=${0%/programs/*}}" "${PLUMBLINE_GPUS:=8}"
 PATH=${PATH//"$PLUMBLINE_FOLDER/programs:"/}
 work=$PLUMBLINE_FOLDER/work
 name=${0##*/}
@@ -86,6 +87,7 @@ set_slurm() {
 }
 # Executes the script that sbatch is given, as a file, in --wrap or on its input.
 submit() {
+  unset SLURM_NTASKS SLURM_NTASKS_PER_NODE SLURM_NNODES SLURM_GPUS_PER_NODE SLURM_GPUS_ON_NODE
   local at options=() script= word
   for ((at = 1; at <= $#; at++)); do
     word=${!at}
@@ -108,10 +110,12 @@ submit() {
 change_files() {
   local word kept=() inside=0 elsewhere=0
   for word; do
-    case $(realpath -m -- "$word" 2>/dev/null) in
-      "$work" | "$work"/*) inside=$((inside + 1)) ;;
-      *) [[ $word == -* ]] || { elsewhere=1 && continue; } ;;
-    esac
+    if [[ $word != -* ]]; then
+      case $(realpath -m -- "$word" 2>/dev/null) in
+        "$work" | "$work"/*) inside=$((inside + 1)) ;;
+        *) elsewhere=1 && continue ;;
+      esac
+    fi
     kept+=("$word")
   done
   [ "$elsewhere" = 1 ] || really "$@"

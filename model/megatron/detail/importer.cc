@@ -66,7 +66,7 @@ std::optional<Error> Importer::read_launch(const Script& script) {
   if (given_.open()) return not_known("", given_.open()->text, given_.open()->line);
   given_.erase(without_);
   launch_ = std::move(*launch);
-  const std::string program = launch->text.substr(launch->text.find_last_of(" /") + 1);
+  const std::string program = launch_.text.substr(launch_.text.find_last_of(" /") + 1);
   for (const char* other : {"bert", "t5", "mamba", "retro", "vision", "vlm", "multimodal"})
     if (program.find(other) != std::string::npos)
       out_.notes.push_back(
@@ -107,7 +107,7 @@ std::optional<Error> Importer::read_rows() {
       continue;
     }
     if (argument.unknown)
-      return not_known(name, argument.values.empty() ? name : argument.values.back(), argument.line);
+      return not_known(name, argument.values.empty() ? name : argument.values.front(), argument.line);
     if (!known->key.empty()) lines_[std::string(known->key)] = argument.line;
     if (known->meaning == Meaning::rule) continue;
     const bool is_flag = known->meaning == Meaning::flag;

@@ -238,7 +238,10 @@ Given group_arguments(const Command& words, std::vector<Note>& notes, const std:
   const auto finish = [&] {
     const bool is_switch = current.values == std::vector<std::string>{"true"};
     if (is_switch && find_argument(name) != nullptr) current.values.clear();
-    if (!name.empty() && current.values != std::vector<std::string>{"false"}) given.put(name, current);
+    if (current.values == std::vector<std::string>{"false"})
+      given.erase(name);
+    else if (!name.empty())
+      given.put(name, current);
   };
   for (const Word& word : words) {
     const std::string_view written = std::string_view(word.text).substr(0, word.text.find('='));

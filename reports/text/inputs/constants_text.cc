@@ -80,6 +80,10 @@ CsvTable csv_of(const std::vector<Parameter>& constants) {
   return table;
 }
 
+std::string value_of(const model::PlanSetting& setting) {
+  return setting.needs.empty() ? setting.value : setting.value + ", given " + setting.needs;
+}
+
 // Returns a table of settings with their sources below it; nothing where there are none.
 std::string settings_text(const std::string& heading, const std::string& columns,
                           const std::vector<model::PlanSetting>& settings) {
@@ -87,8 +91,8 @@ std::string settings_text(const std::string& heading, const std::string& columns
   Sources sources;
   Table table(columns);
   for (const model::PlanSetting& setting : settings)
-    table.add({setting.key, setting.needs.empty() ? setting.value : setting.value + ", given " + setting.needs,
-               std::string(model::to_string(setting.kind)), fmt::format("[{}]", sources.number_of(setting.source))});
+    table.add({setting.key, value_of(setting), std::string(model::to_string(setting.kind)),
+               fmt::format("[{}]", sources.number_of(setting.source))});
   return '\n' + heading + '\n' + table.to_string() + '\n' + sources.to_string();
 }
 
@@ -105,7 +109,7 @@ std::string constants_csv(const std::vector<Parameter>& constants) { return csv_
 std::string stack_csv(const model::Stack& stack) {
   CsvTable table = csv_of(stack.parameters);
   const auto add = [&](const std::string& name, const model::PlanSetting& s) {
-    table.add({name, s.value, "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
+    table.add({name, value_of(s), "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
   };
   for (const model::PlanSetting& setting : stack.settings) add(setting.key, setting);
   for (const model::PlanSetting& list : stack.has) add("has " + list.key, list);

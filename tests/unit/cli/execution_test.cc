@@ -19,7 +19,7 @@ using testing::IsEmpty;
 
 class ExecutedScript : public testing::Test {
  protected:
-  Execution run(const std::string& text, const std::vector<std::string>& arguments = {}, int deadline_s = 30) {
+  Execution run(const std::string& text, const std::vector<std::string>& arguments = {}, int deadline_s = 600) {
     ScriptExecution what;
     what.script = folder_.write("launch.sh", text).string();
     what.arguments = arguments;
@@ -89,9 +89,9 @@ TEST_F(ExecutedScript, IsABatchWhereItHasSlurmsHeader) {
 TEST_F(ExecutedScript, ChangesNoFilesElsewhere) {
   const auto kept = folder_.write("kept/file", "text");
   const auto made = folder_.path() / "made";
-  const Execution done =
-      run("rm -rf " + kept.parent_path().string() + "\nmkdir -p " + made.string() +
-          " logs\necho x | tee logs/a > /dev/null\nmv logs/a b\ngit clone u\n[ \"$(cat b)\" = x ] && torchrun a.py\n");
+  const Execution done = run("set -e\nrm -rf " + kept.parent_path().string() + "\nmkdir -p " + made.string() +
+                             "\nmkdir -p logs\necho x | tee logs/a > /dev/null\nmv logs/a b\ngit clone u\n[ \"$(cat "
+                             "b)\" = x ] && torchrun a.py\n");
   EXPECT_TRUE(std::filesystem::exists(kept));
   EXPECT_FALSE(std::filesystem::exists(made));
   EXPECT_THAT(done.skipped, ElementsAre("rm", "mkdir", "git"));

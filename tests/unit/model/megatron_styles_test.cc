@@ -109,8 +109,8 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
     std::string key, text, hint;
   };
   for (const Refused& wanted :
-       std::vector<Refused>{{"undecided.sh", 12, "--bf16", "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided",
-                             "--define EXTRA=VALUE"},
+       std::vector<Refused>{{"undecided.sh", 12, "--bf16",
+                             "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided", "--define EXTRA=VALUE"},
                             {"getopts.sh", 27, "", "'$args' is not known: '$fp8' with fp8 is not decided", "--execute"},
                             {"heredoc.sh", 0, "", "no command runs a .py file", "--execute"},
                             {"started.sh", 0, "", "no command runs a .py file", "--execute"},

@@ -102,7 +102,7 @@ void Evaluator::join(const Question& question, std::vector<Reached> reached) {
         one.state.locals.size() != first.state.locals.size() ||
         !same_fields(one.state.parameters, first.state.parameters))
       return fail(question.line, fmt::format("{} decides how the script goes on", deciding(question)), not_decided);
-    for (std::size_t i = 0; i < one.state.locals.size(); ++i)
+    for (std::size_t i = 0; &one != &first && i < one.state.locals.size(); ++i)
       first.state.locals[i].insert(one.state.locals[i].begin(), one.state.locals[i].end());
     if (one.status != first.status) first.status = Truth::unknown;
     if (one.state.folder != first.state.folder) first.state.folder.clear();
