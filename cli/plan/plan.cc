@@ -13,7 +13,6 @@
 #include "cli/tasks/spread.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/search/plan_answer.h"
-#include "sim/search/remedies.h"
 
 namespace plumbline::cli {
 

@@ -200,7 +200,7 @@ struct Plan {
     std::vector<std::int64_t> communication_sms;
     std::vector<std::string> split;  // See sim/search/choices.h.
     double min_fit = 0.95;
-    std::vector<std::string> remedies;  // See sim/search/remedies.h.
+    std::vector<std::string> remedies;  // See search_with_remedies().
   } search;
   struct {
     std::optional<std::string> reliability;

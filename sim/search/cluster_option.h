@@ -57,6 +57,12 @@ model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoi
 // fails. Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
+// Searches the option (search_option()). Where no plan fits with search.min_fit, the plan is given the remedies of
+// search.remedies, each on top of those before, until one does; by default it offloads the optimizer, then the
+// activations too. A note of the option has what was changed; where nothing helps, it stays as asked. Returns input
+// errors.
+model::Result<void> search_with_remedies(ClusterOption& option, const SearchOptions& options);
+
 // Returns days, GPU-hours and USD of a run with this step on the cluster, in the middle of its interval, if it has one.
 PlanCost cost_of(const ClusterOption& option, const model::StepResult& result);
 

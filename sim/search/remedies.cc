@@ -1,5 +1,3 @@
-#include "sim/search/remedies.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "model/plan/plan_change.h"
+#include "sim/search/cluster_option.h"
 
 namespace plumbline::sim {
 namespace {

@@ -147,7 +147,8 @@ bool has_no_cost(const Word& word, const std::vector<OpenValue>& open) {
 std::optional<std::size_t> program_word(const Command& command) {
   bool python = false;
   for (std::size_t i = 0; i < command.size(); ++i) {
-    const std::string_view word = command[i].text, next = i + 1 < command.size() ? command[i + 1].text : "";
+    const std::string_view word = command[i].text;
+    const std::string_view next = i + 1 < command.size() ? std::string_view(command[i + 1].text) : "";
     const std::string_view name = word.substr(word.rfind('/') + 1);
     if (word.ends_with(".py")) return i;
     if (python && word == "-m" && next.find("torch.distributed") == std::string_view::npos &&

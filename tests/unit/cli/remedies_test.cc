@@ -1,11 +1,10 @@
-#include "sim/search/remedies.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "cli/plan/plan_verb.h"
+#include "sim/search/cluster_option.h"
 
 namespace plumbline::cli {
 namespace {

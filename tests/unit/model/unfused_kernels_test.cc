@@ -106,7 +106,7 @@ TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
   EXPECT_EQ(launches("experts_down_dgrad", {}, Phase::I), 4);
   EXPECT_EQ(launches("experts_down_wgrad", {}, Phase::W), 4);
   EXPECT_EQ(launches("cast_experts_down", {}), 16);
-  EXPECT_EQ(launches("cast_experts_down_weight", {}), 4);
+  EXPECT_EQ(launches("cast_experts_down_weight", {}), 16);
   c.dispatcher = Dispatcher::allgather;
   EXPECT_EQ(launches("permute", {.dispatcher = "allgather"}), 18);
   // Rows that an all-to-all brought are sorted by chunks.

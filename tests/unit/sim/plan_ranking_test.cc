@@ -67,7 +67,7 @@ TEST(PlanRanking, WithoutTokensTheStepCounts) {
   fast.usd = 2;
   cheaper.usd = 1;
   EXPECT_THAT(ranked({slow, fast, cheaper}, Objective::time, {}), ElementsAre(2, 1, 0));
-  EXPECT_FALSE(measure(fast, Objective::cost));
+  EXPECT_FALSE(measure(slow, Objective::cost));
 }
 
 TEST(PlanRanking, WhatExceedsALimitComesAfterWhatDoesNot) {
