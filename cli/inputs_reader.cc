@@ -18,11 +18,13 @@
 #include "model/base/decimal.h"
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
+#include "model/profile/device_profile.h"
 #include "sim/campaign/checkpoint.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/campaign/predicted_run.h"
 #include "sim/predict/simulate.h"
 #include "sim/predict/stage_balance.h"
+#include "topologies/device.h"
 #include "topologies/placement.h"
 
 namespace plumbline::cli {
@@ -34,6 +36,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view profile_prefix = "profile.";
 constexpr std::string_view topology_prefix = "topology.";
+constexpr std::string_view scaled_prefix = "scaled:";
 
 // Returns an error about a changed constant with the place where the change was given.
 Error at_override(Error error, std::string_view prefix) {
@@ -45,6 +48,18 @@ Error at_override(Error error, std::string_view prefix) {
 bool is_file(const std::string& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
+}
+
+// Returns the profile as an estimate on the device, by the datasheet of the first device that it holds for.
+Result<model::Profile> scaled_to(const model::Device& device, const model::Profile& profile, const model::Plan& plan) {
+  if (profile.devices().empty())
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "cluster.profile",
+                                            fmt::format("profile {} names no device to scale from", profile.name()),
+                                            "name one that lists `devices`"));
+  std::vector<model::Parameter> figures;
+  const auto data = TRY(data_folder());
+  const auto from = TRY(topologies::load_device(data + "/topologies/devices", profile.devices().front(), figures));
+  return model::scaled_profile(profile, from.device, device);
 }
 
 // Returns the whole name and notes on stderr, once, that it is not the given one.
@@ -196,8 +211,11 @@ InputsReader::StackChoice InputsReader::stack_of(const model::Plan& plan, const 
 
 Result<model::Profile> InputsReader::profile_of(model::Plan& plan, const std::string& name,
                                                 const std::vector<model::ConstantChange>& changes,
-                                                const std::string& held_out) {
-  auto profile = TRY(profiles_.find({name, plan.file}, [&] { return find_profile(name, plan.file); }));
+                                                const std::string& held_out, const model::Device& device) {
+  const bool scaled = name.starts_with(scaled_prefix);
+  const std::string own = scaled ? name.substr(scaled_prefix.size()) : name;
+  auto profile = TRY(profiles_.find({own, plan.file}, [&] { return find_profile(own, plan.file); }));
+  if (scaled) profile = TRY(scaled_to(device, profile, plan));
   const auto [key, named, given] = stack_of(plan, profile);
   if (named.empty() || named == model::no_stack) {
     profile = model::with_stack(profile, {});
@@ -313,7 +331,7 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   TRY(topologies::check_domain(topology.fabric, plan));
   const std::string named = profile_name.value_or(plan.cluster.profile.value_or(topology.cluster.default_profile));
   model::Plan stacked = plan;
-  const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out));
+  const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
   if (purpose_ == Purpose::serving) return inputs;
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);

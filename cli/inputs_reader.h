@@ -87,10 +87,11 @@ class InputsReader {
     bool given = false;     // by the plan, else by the profile
   };
   StackChoice stack_of(const model::Plan& plan, const model::Profile& profile) const;
-  // Returns the profile with the constants of the stack, and gives the plan the settings of the stack.
+  // Returns the profile with the constants of the stack, and gives the plan the settings of the stack. A name
+  // scaled:NAME gives those of NAME as an estimate on the device.
   model::Result<model::Profile> profile_of(model::Plan& plan, const std::string& name,
                                            const std::vector<model::ConstantChange>& changes,
-                                           const std::string& held_out);
+                                           const std::string& held_out, const model::Device& device);
   // Adds what is left of the times and the memory of steps of this kind, by the shipped residuals of other sets.
   model::Result<void> add_left(sim::Inputs& inputs, const std::string& held_out);
   // Replaces cluster.background_plan by the mean load of that plan.

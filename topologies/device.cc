@@ -48,7 +48,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   const auto file_in = [&name](const std::string& devices) {
     return (std::filesystem::path(devices) / (name + ".toml")).string();
   };
-  std::string path = file_in(folder);
+  std::string path = name.ends_with(".toml") ? name : file_in(folder);
   if (!std::filesystem::exists(path) && !shipped.empty()) path = file_in(shipped);
   if (!std::filesystem::exists(path)) {
     std::vector<std::string> names = model::names_in_folder(folder, ".toml");
@@ -68,7 +68,7 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   }
   ParameterTaker taker(file, "device.", parameters);
   KnownDevice known;
-  known.device.name = name;
+  known.device.name = file.name();
   known.device.sms = taker.count("sms");
   known.device.sm = {static_cast<double>(taker.count("threads_per_sm")),
                      static_cast<double>(taker.count("registers_per_sm")),

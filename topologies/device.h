@@ -16,9 +16,9 @@ struct KnownDevice {
   std::vector<std::string> aliases;  // names in the driver and in publications: "NVIDIA H200"
 };
 
-// Reads <name>.toml and the files that it extends, each in `folder` or else in `shipped`, applies `changes` to its
-// constants, and appends them to `parameters` as "device.*". An unknown name is an input error with key cluster.device
-// and the known names.
+// Reads <name>.toml and the files that it extends, each in `folder` or else in `shipped`; a name that ends in .toml is
+// a path. Applies `changes` to its constants, and appends them to `parameters` as "device.*". An unknown name is an
+// input error with key cluster.device and the known names, and so is a file that lacks entries, with all of them.
 model::Result<KnownDevice> load_device(const std::string& folder, const std::string& name,
                                        std::vector<model::Parameter>& parameters,
                                        const std::vector<model::ConstantChange>& changes = {},

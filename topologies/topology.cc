@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/base/parameter_file.h"
@@ -78,16 +79,18 @@ void override_parameter(std::vector<Parameter>& parameters, std::string_view nam
 }
 
 std::optional<Error> check_texts(const ParameterFile& file) {
-  for (const std::string_view key : {"device", "default_profile", "node.interconnect"}) {
-    if (file.text(key) != nullptr) continue;
-    return Error{ErrorKind::input,
-                 "required key is missing",
-                 file.path,
-                 0,
-                 std::string(key),
-                 key == "node.interconnect" ? "add interconnect = \"switch\" or \"mesh\" to [node]"
-                                            : fmt::format("add {} = \"...\" above the first table", key)};
-  }
+  std::vector<std::string> missing;
+  for (const char* key : {"device", "default_profile", "node.interconnect"})
+    if (file.text(key) == nullptr) missing.emplace_back(key);
+  if (!missing.empty())
+    return Error{
+        ErrorKind::input,
+        missing.size() == 1 ? "required key is missing"
+                            : fmt::format("required keys are missing: {}", fmt::join(missing, ", ")),
+        file.path,
+        0,
+        missing.front(),
+        "device and default_profile stand above the first table, interconnect (\"switch\" or \"mesh\") in [node]"};
   const ParameterFile::Text& interconnect = *file.text("node.interconnect");
   if (interconnect.value == "switch" || interconnect.value == "mesh") return std::nullopt;
   return Error{ErrorKind::input,  fmt::format("unknown interconnect '{}'", interconnect.value),
@@ -232,8 +235,12 @@ Variation variation_of(const model::Plan& plan) {
     const auto found = shares.find(tier);
     return found == shares.end() ? 0 : found->second;
   };
+  std::optional<std::string> device = plan.cluster.device;
+  if (const auto adjacent = std::filesystem::path(plan.file).parent_path() / device.value_or("");
+      device && device->ends_with(".toml") && std::filesystem::exists(adjacent))
+    device = adjacent.string();
   return {plan.cluster.gpus,
-          plan.cluster.device,
+          std::move(device),
           plan.cluster.nics_per_node,
           plan.cluster.nic_gbps,
           plan.cluster.oversubscription,

@@ -26,6 +26,7 @@ struct Variation {
   // Changes to constants of the files, those of the device as "device.NAME". The fields above take precedence.
   std::vector<model::ConstantChange> constants = {};
 };
+// A file of a device is searched in the folder of the plan's file, then in the working directory.
 Variation variation_of(const model::Plan& plan);
 
 struct Topology {

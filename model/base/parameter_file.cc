@@ -108,6 +108,12 @@ class Reader {
       return fail(name + "." + std::string(key.str()), line_of(inner), "unknown key",
                   did_you_mean(key.str(), entry_keys_, fmt::format("an entry has {}", fmt::join(entry_keys_, ", "))));
     }
+    std::vector<std::string> missing;
+    for (const char* key : {"value", "unit", "kind", "source"})
+      if (!table.contains(key)) missing.push_back(fmt::format("'{}'", key));
+    if (!missing.empty())
+      return fail(name, line_of(table), fmt::format("lacks {}", fmt::join(missing, ", ")),
+                  "every constant has value, unit, kind and source");
     ParameterFile::Number number;
     number.parameter.name = name;
     number.line = line_of(table);
@@ -219,7 +225,6 @@ class Reader {
 
   bool read_value(const std::string& name, const toml::table& table, double& value) {
     const toml::node* node = table.get("value");
-    if (node == nullptr) return fail(name, line_of(table), "lacks 'value'", "every constant has one");
     const auto number = node->is_number() ? node->value<double>() : std::nullopt;
     if (!number || !std::isfinite(*number)) return fail(name + ".value", line_of(*node), "expected a number", "");
     value = *number;
@@ -227,7 +232,7 @@ class Reader {
   }
 
   bool read_word(const std::string& name, const toml::table& table, const char* key, std::string& word,
-                 const std::string& hint = "every constant has value, unit, kind and source") {
+                 const std::string& hint = "") {
     const toml::node* node = table.get(key);
     if (node == nullptr) return fail(name, line_of(table), fmt::format("lacks '{}'", key), hint);
     const auto value = node->value_exact<std::string>();

@@ -54,7 +54,7 @@ double ParameterTaker::take(std::string_view name, UnitDimension dimension, bool
   const ParameterFile::Number* number = file_.number(name);
   taken_.emplace_back(name);
   if (number == nullptr) {
-    fail(name, "required entry is missing", "write it as { value, unit, kind, source }");
+    missing_.emplace_back(name);
     return 1;
   }
   const Parameter& parameter = number->parameter;
@@ -92,6 +92,11 @@ std::int64_t ParameterTaker::count(std::string_view name, bool may_be_zero) {
 }
 
 std::optional<Error> ParameterTaker::finish() {
+  if (!missing_.empty())
+    fail(missing_.front(),
+         missing_.size() == 1 ? "required entry is missing"
+                              : fmt::format("required entries are missing: {}", fmt::join(missing_, ", ")),
+         "write each as { value, unit, kind, source }");
   for (const ParameterFile::Number& number : file_.numbers) {
     if (std::ranges::find(taken_, number.parameter.name) != taken_.end()) continue;
     fail(number.parameter.name, "unknown entry", model::did_you_mean(number.parameter.name, taken_));

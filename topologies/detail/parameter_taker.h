@@ -15,7 +15,7 @@
 
 namespace plumbline::topologies {
 
-// Keeps the first error.
+// Keeps the first error, and all entries that are missing.
 class ParameterTaker {
  public:
   // Names in `parameters` get the prefix.
@@ -30,7 +30,7 @@ class ParameterTaker {
   // Names an entry that is missing but allowed, as a suggestion for unknown ones.
   void could_take(std::string_view name) { taken_.emplace_back(name); }
 
-  // Returns the first error, or an error for an entry that was not taken.
+  // Returns the first error, or one about all required entries that are missing, or about one that was not taken.
   std::optional<model::Error> finish();
 
  private:
@@ -40,7 +40,7 @@ class ParameterTaker {
   const model::ParameterFile& file_;
   std::string prefix_;
   std::vector<model::Parameter>& parameters_;
-  std::vector<std::string> taken_;
+  std::vector<std::string> taken_, missing_;
   std::optional<model::Error> error_;
 };
 

@@ -1,5 +1,6 @@
 #include "cli/inputs.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -81,6 +82,36 @@ TEST_F(ServingInputs, TakeAnEngineFromAFileNextToThePlan) {
   const auto wait = inputs->profile.find("serving.step");
   ASSERT_TRUE(wait);
   EXPECT_EQ(inputs->profile.parameters()[*wait].value, 50);
+}
+
+// The peak of the H100 in BF16 is 989 TFLOP/s on 132 SMs, and its memory has 3.35 TB/s.
+TEST(OwnDevice, TakesConstantsByTheRatioOfDatasheets) {
+  const tests::TemporaryDirectory folder;
+  const auto entry = [](const char* key, double value, const char* unit) {
+    return fmt::format("{} = {{ value = {}, unit = \"{}\", kind = \"datasheet\", source = \"s\" }}\n", key, value,
+                       unit);
+  };
+  folder.write("mine.toml", "extends = \"h100-sxm\"\n" + entry("bf16_peak", 3 * 989, "TFLOP/s") +
+                                entry("memory_bandwidth", 2 * 3.35, "TB/s"));
+  const std::string path = folder.write("plan.toml", served).string();
+  const auto load = [&](const std::string& profile) {
+    return InputsReader(Purpose::serving).load(path, {"cluster.device=mine.toml", "cluster.profile=" + profile});
+  };
+  const auto inputs = load("scaled:h100");
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  const model::Profile measured = find_profile("h100").value();
+  const auto ratio = [&](const char* name) {
+    return inputs->profile.parameters()[inputs->profile.find(name).value()].value /
+           measured.parameters()[measured.find(name).value()].value;
+  };
+  EXPECT_EQ(inputs->profile.name(), "scaled:h100");
+  EXPECT_NEAR(ratio("gemm.bf16.k_time"), 1.0 / 3, 1e-9);
+  EXPECT_NEAR(ratio("memory.default.bandwidth"), 2, 1e-9);
+  EXPECT_NEAR(ratio("kernel.launch_gap"), 1, 1e-9);
+  folder.write("none.toml", "description = \"of no device\"\n");
+  const auto unmeasured = load("scaled:none.toml");
+  ASSERT_FALSE(unmeasured);
+  expect_error(unmeasured.error(), model::ErrorKind::input, "--set", 0, "cluster.profile", "names no device");
 }
 
 }  // namespace

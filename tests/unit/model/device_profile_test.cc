@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
@@ -37,9 +38,10 @@ Profile profile_of_devices(const std::vector<std::string>& devices) {
       devices);
 }
 
-const Parameter& of(const DeviceProfile& found, const std::string& name) {
-  return found.profile.parameters()[found.profile.find(name).value()];
+const Parameter& of(const Profile& profile, const std::string& name) {
+  return profile.parameters()[profile.find(name).value()];
 }
+const Parameter& of(const DeviceProfile& found, const std::string& name) { return of(found.profile, name); }
 
 TEST(ProfileOn, ANamedDeviceTakesItAsItIs) {
   const DeviceProfile found = profile_on(profile_of_devices({"big", "small"}), device()).value();
@@ -107,6 +109,41 @@ TEST(ProfileOn, ProfilesMadeInCodeAreChecked) {
               testing::HasSubstr("nan us"));
   EXPECT_THAT(error({constant("gemm.ramp", 1, "us"), constant("gemm.ramp", 2, "us")}),
               testing::HasSubstr("gemm.ramp: profile 'p' has it twice"));
+}
+
+// From 100 SMs, 200 TFLOP/s in BF16 and 1 TB/s to 50 SMs, 400 TFLOP/s and 3 TB/s: an SM is 4 times as fast.
+TEST(ScaledProfile, GoesWithTheRatiosOfTheDatasheets) {
+  Device to = device();
+  to.name = "mine";
+  to.sms = 50;
+  to.bf16_peak = FlopsPerSecond(400e12);
+  to.memory_bandwidth = BytesPerSecond(3e12);
+  const Profile scaled = scaled_profile(profile_of_devices({"small"}), device(), to).value();
+  EXPECT_EQ(scaled.name(), "scaled:big");
+  EXPECT_THAT(scaled.devices(), testing::ElementsAre("mine"));
+  EXPECT_DOUBLE_EQ(of(scaled, "gemm.bf16.k_time").value, 0.5);
+  EXPECT_DOUBLE_EQ(of(scaled, "gemm.fp8.k_time").value, 0.25);  // no peak of FP8 is known: by that of BF16
+  EXPECT_DOUBLE_EQ(of(scaled, "attention.reference_sms").value, 25);
+  EXPECT_DOUBLE_EQ(of(scaled, "attention.forward_rate").value, 180);
+  EXPECT_DOUBLE_EQ(of(scaled, "memory.norm.bandwidth").value, 1.5);
+  EXPECT_EQ(of(scaled, "gemm.tile"), constant("gemm.tile", 100, "1"));
+  EXPECT_EQ(of(scaled, "host.memory_bandwidth"), constant("host.memory_bandwidth", 5, "TB/s"));
+  EXPECT_FALSE(scaled.find("measured.sms100.matmul-F-bf16-8x8-to-8x8"));
+}
+
+TEST(ScaledProfile, IsAssumedAndOffAsAWhole) {
+  Device to = device();
+  to.fp8_peak = FlopsPerSecond(400e12);
+  Device from = device();
+  from.fp8_peak = FlopsPerSecond(200e12);
+  const Profile scaled = scaled_profile(profile_of_devices({"small"}), from, to).value();
+  const Parameter& k_time = of(scaled, "gemm.fp8.k_time");
+  EXPECT_EQ(k_time.kind, Evidence::assumed);
+  EXPECT_EQ(k_time.source, "transferred from small (1 ns, measured) by peaks of fp8 per SM, times 0.5: a table");
+  EXPECT_DOUBLE_EQ(k_time.relative_uncertainty.value(), std::hypot(0.1, 0.4));
+  EXPECT_DOUBLE_EQ(of(scaled, "gemm.bf16.k_time").relative_uncertainty.value(), std::hypot(0.1, 0.15));
+  const std::vector<std::string> bandwidths = {"memory.default.bandwidth", "memory.norm.bandwidth"};
+  EXPECT_THAT(scaled.fits(), testing::Contains(ConstantFit{{bandwidths}, {}}));
 }
 
 }  // namespace

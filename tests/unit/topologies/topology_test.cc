@@ -275,6 +275,49 @@ TEST(Topology, UnknownDeviceNamesTheNearest) {
   expect_error(by_file.error(), ErrorKind::input, path, 1, "device", "did you mean 'h800-sxm'?");
 }
 
+TEST(Topology, ADeviceMayBeAFile) {
+  const TemporaryDirectory folder;
+  const std::string path =
+      folder
+          .write("mine.toml",
+                 "extends = \"h800-sxm\"\nsms = { value = 100, unit = \"1\", kind = \"assumed\", source = \"s\" }")
+          .string();
+  Variation variation;
+  variation.device = path;
+  const auto shape = tests::load_cluster(h800, devices, variation);
+  ASSERT_TRUE(shape) << to_string(shape.error());
+  EXPECT_EQ(shape->device.name, "mine");
+  EXPECT_EQ(shape->device.sms, 100);
+  EXPECT_GT(shape->device.bf16_peak.value(), 0);
+  model::Plan plan;
+  plan.file = (folder.path() / "plan.toml").string();
+  plan.cluster.device = "mine.toml";
+  EXPECT_EQ(variation_of(plan).device, path);
+}
+
+TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
+  const TemporaryDirectory folder;
+  Variation variation;
+  variation.device =
+      folder.write("mine.toml", "sms = { value = 100, unit = \"1\", kind = \"assumed\", source = \"s\" }").string();
+  const auto few = tests::load_cluster(h800, devices, variation);
+  ASSERT_FALSE(few);
+  expect_error(
+      few.error(), ErrorKind::input, *variation.device, 0, "threads_per_sm",
+      "required entries are missing: threads_per_sm, registers_per_sm, shared_memory_per_sm, bf16_peak, fp8_peak, "
+      "memory_bandwidth, memory");
+  folder.write("mine.toml", "sms = { value = 100 }");
+  const auto bare = tests::load_cluster(h800, devices, variation);
+  ASSERT_FALSE(bare);
+  expect_error(bare.error(), ErrorKind::input, *variation.device, 1, "sms", "lacks 'unit', 'kind', 'source'");
+  const std::string path =
+      folder.write("t.toml", replaced(small, "device = \"h800-sxm\"\ndefault_profile = \"h800\"\n", "")).string();
+  const auto texts = tests::load_cluster(path, devices, {});
+  ASSERT_FALSE(texts);
+  expect_error(texts.error(), ErrorKind::input, path, 0, "device",
+               "required keys are missing: device, default_profile");
+}
+
 struct BadFile {
   const char* what;
   const char* from;
