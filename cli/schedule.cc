@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/base/text.h"
 #include "model/schedule/comparison.h"
+#include "model/schedule/schedule_file.h"
 #include "reports/text/plan/schedule_report.h"
 #include "reports/text/table.h"
+#include "sim/whatif/range.h"
 
 namespace plumbline::cli {
 namespace {
@@ -24,7 +29,8 @@ constexpr std::int32_t compared_chunks = 2;  // in the comparison, of schedules 
 struct Options {
   std::string kind;
   model::ScheduleShape shape;
-  std::optional<std::int32_t> virtual_stages;
+  std::optional<std::int32_t> ranks, virtual_stages;
+  std::string micro_batches;  // a number or, of `all`, several
   std::string costs;
   Outputs outputs;
 };
@@ -36,11 +42,29 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : reports::terminal_width;
 }
 
-Result<void> run_one(const Options& options, const model::CostTable& costs) {
-  const auto kind = TRY(model::find_schedule(options.kind));
-  model::ScheduleShape shape = options.shape;
+Result<std::vector<std::int32_t>> micro_batches_of(const Options& options) {
+  constexpr const char* option = "--micro-batches";
+  const auto axis = TRY(sim::parse_axis("micro-batches=" + options.micro_batches).map_error([](model::Error error) {
+    error.file = option;
+    return error;
+  }));
+  std::vector<std::int32_t> numbers;
+  for (const sim::SweepValue& value : axis.values) {
+    const auto number = model::parse_number<std::int32_t>(value.text);
+    if (!number) return model::wrong_input(option, fmt::format("'{}' is no number of micro-batches", value.text));
+    numbers.push_back(*number);
+  }
+  if (numbers.size() > 1 && options.kind != all_kinds)
+    return model::wrong_input(option, "several numbers are for a comparison", "plumbline schedule all");
+  return numbers;
+}
+
+Result<void> run_one(const model::ScheduleKind& kind, const Options& options, const model::CostTable& costs,
+                     model::ScheduleShape shape) {
+  if (!options.micro_batches.empty()) shape.micro_batches = TRY(micro_batches_of(options)).front();
+  shape.ranks = options.ranks.value_or(shape.ranks);
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
-  const auto output = TRY(model::evaluate_schedule(*kind, shape, costs));
+  const auto output = TRY(model::evaluate_schedule(kind, shape, costs));
   if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));
   return options.outputs.write(
       {{"--csv", [&] { return reports::schedule_csv(output.schedule); }},
@@ -51,15 +75,27 @@ Result<void> run_one(const Options& options, const model::CostTable& costs) {
 }
 
 Result<void> run_all(const Options& options, const model::CostTable& costs) {
-  if (options.outputs.given("--svg")) return model::wrong_input("--svg", "one schedule at a time");
+  const auto numbers = TRY(micro_batches_of(options));
+  if (numbers.size() > 1 && (options.outputs.given("--json") || options.outputs.given("--html")))
+    return model::wrong_input(options.outputs.given("--json") ? "--json" : "--html",
+                              "one number of micro-batches at a time", "--csv and --svg have several");
   model::ScheduleShape shape = options.shape;
+  shape.ranks = *options.ranks;
   shape.virtual_stages = options.virtual_stages.value_or(compared_chunks);
-  const auto rows = TRY(model::compare_schedules(shape, costs));
+  std::vector<model::ComparedSchedule> rows;
+  std::string tables;
+  for (const std::int32_t number : numbers) {
+    shape.micro_batches = number;
+    const auto compared = TRY(model::compare_schedules(shape, costs));
+    tables += (tables.empty() ? "" : "\n") + reports::comparison_table(compared, shape, costs);
+    rows.insert(rows.end(), compared.begin(), compared.end());
+  }
   const auto json = [&] { return reports::comparison_json(rows, shape, costs); };
   TRY(options.outputs.write({{"--json", json},
                              {"--csv", [&] { return reports::comparison_csv(rows); }},
+                             {"--svg", [&] { return reports::comparison_svg(rows, shape, costs); }},
                              {"--html", [&] { return options.outputs.page(json()); }}}));
-  if (!options.outputs.any()) TRY(write_output("-", reports::comparison_table(rows, shape, costs)));
+  if (!options.outputs.any()) TRY(write_output("-", tables));
   if (std::ranges::none_of(rows, [](const model::ComparedSchedule& row) { return !row.infeasible; }))
     return model::infeasible("", "no schedule exists for this shape");
   return {};
@@ -68,13 +104,20 @@ Result<void> run_all(const Options& options, const model::CostTable& costs) {
 Result<void> run(const Options& options) {
   TRY(options.outputs.check());
   const auto costs = TRY(model::read_costs(options.costs));
-  return options.kind == all_kinds ? run_all(options, costs) : run_one(options, costs);
+  if (options.kind.starts_with(model::schedule_file_prefix)) {
+    const auto file = TRY(model::read_schedule_file(options.kind.substr(model::schedule_file_prefix.size())));
+    return run_one(*file, options, costs, file->outline({}).shape);
+  }
+  if (!options.ranks || options.micro_batches.empty())
+    return model::wrong_input(options.ranks ? "--micro-batches" : "--ranks", "is required", "only a file has its own");
+  if (options.kind == all_kinds) return run_all(options, costs);
+  return run_one(*TRY(model::find_schedule(options.kind)), options, costs, options.shape);
 }
 
 std::string known_kinds() {
   std::string names;
   for (const model::ScheduleKind* kind : model::schedule_kinds()) names += fmt::format("{}, ", kind->name());
-  return names + "or all to compare them";
+  return names + "file:FILE.csv, or all to compare them";
 }
 
 }  // namespace
@@ -83,20 +126,20 @@ void add_schedule(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand("schedule", "Show a pipeline schedule: its order, makespan, idle time, memory");
   const auto options = std::make_shared<Options>();
   verb->add_option("KIND", options->kind, known_kinds())->required();
-  verb->add_option("--ranks", options->shape.ranks, "pipeline ranks P")->required();
-  verb->add_option("--micro-batches", options->shape.micro_batches,
-                   "micro-batches M of a step, both directions together")
-      ->required();
+  verb->add_option("--ranks", options->ranks, "pipeline ranks P; default: those of a file");
+  verb->add_option("--micro-batches", options->micro_batches,
+                   "micro-batches M of a step, both directions together; for all also several, 16..64:8");
   verb->add_option("--virtual-stages", options->virtual_stages, "chunks per rank (default 1; for all 2)");
   verb->add_option("--micro-batch-group", options->shape.micro_batch_group,
                    "micro-batches that pass a chunk before the next one starts (default: the schedule's own)");
   verb->add_option("--costs", options->costs,
                    "cost per op, e.g. F=1,I=1,W=1,FB=3,p2p=0 (B defaults to I + W, FB to F + B), or a .toml or .csv "
                    "file of costs per stage");
-  options->outputs.add(*verb, "--csv",
-                       "write the order of ops, of all a row for each schedule, to FILE, or to stdout with -");
+  options->outputs.add(
+      *verb, "--csv",
+      "write the order of ops, which file:FILE.csv reads, of all a row for each schedule, to FILE or -");
   options->outputs.add(*verb, "--json", "write makespan, busy, idle, window, peak activations to FILE or -");
-  options->outputs.add(*verb, "--svg", "draw the picture to FILE or -");
+  options->outputs.add(*verb, "--svg", "draw the picture, of all the idle time over micro-batches, to FILE or -");
   options->outputs.add_page(*verb);
   verb->footer(
       "Without --csv, --json and --svg a table and a picture are printed. Messages are eager: one leaves when its\n"
@@ -107,9 +150,11 @@ void add_schedule(CLI::App& root, int& exit_code) {
       "Examples:\n"
       "  plumbline schedule 1f1b --ranks 4 --micro-batches 8\n"
       "  plumbline schedule dualpipe --ranks 16 --micro-batches 120 --costs F=49,I=75,W=32,FB=144\n"
-      "  plumbline schedule gpipe --ranks 4 --micro-batches 8 --csv -\n"
+      "  plumbline schedule gpipe --ranks 4 --micro-batches 8 --csv mine.csv\n"
+      "  plumbline schedule file:mine.csv --costs F=1,I=1,W=1,p2p=0.1\n"
       "  plumbline schedule 1f1b --ranks 4 --micro-batches 8 --costs stages.toml --svg picture.svg\n"
-      "  plumbline schedule all --ranks 8 --micro-batches 32 --costs F=1,I=1,W=1,p2p=0.1");
+      "  plumbline schedule all --ranks 8 --micro-batches 32 --costs F=1,I=1,W=1,p2p=0.1\n"
+      "  plumbline schedule all --ranks 8 --micro-batches 16..64:8 --svg schedules.svg");
   verb->callback([options, &exit_code] { exit_code = exit_of(run(*options)); });
 }
 

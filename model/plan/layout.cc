@@ -14,7 +14,7 @@
 #include "model/plan/detail/division_rules.h"
 #include "model/plan/stage_split.h"
 #include "model/routing/files.h"
-#include "model/schedule/schedule.h"
+#include "model/schedule/schedule_file.h"
 
 namespace plumbline::model {
 namespace {
@@ -106,7 +106,7 @@ std::string plan_key_of(const std::string& shape_field) {
 }
 
 std::optional<Error> derive_schedule(const Plan& plan, Layout& layout) {
-  const auto kind = find_schedule(plan.schedule.kind);
+  const auto kind = schedule_kind(plan);
   if (!kind) {
     const Error& error = kind.error();
     return plan_error(plan, error.kind, "schedule.kind", error.message, error.hint);
@@ -240,6 +240,11 @@ std::optional<Error> check_positions(const Plan& plan, const Architecture& archi
 }
 
 }  // namespace
+
+Result<const ScheduleKind*> schedule_kind(const Plan& plan) {
+  if (plan.schedule_file && plan.schedule.kind.starts_with(schedule_file_prefix)) return plan.schedule_file.get();
+  return find_schedule(plan.schedule.kind);
+}
 
 ScheduleShape schedule_shape(const Plan& plan, std::int64_t micro_batches, const ScheduleKind& kind) {
   ScheduleShape shape;

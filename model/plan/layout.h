@@ -55,6 +55,9 @@ std::int64_t prediction_stage(const Layout& layout);
 // Returns sentences about what the layout takes to be otherwise than the plan states.
 std::vector<std::string> layout_warnings(const Plan& plan, const Layout& layout);
 
+// Returns the schedule of the plan: the file that it names, or a registered one; an unknown one is an input error.
+Result<const ScheduleKind*> schedule_kind(const Plan& plan);
+
 // Returns the shape that a schedule is built for. The plan has no key for the micro-batch group: it is the schedule's
 // default if that fits, else the smallest that does.
 ScheduleShape schedule_shape(const Plan& plan, std::int64_t micro_batches, const ScheduleKind& kind);

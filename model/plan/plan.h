@@ -20,6 +20,7 @@
 namespace plumbline::model {
 
 struct RoutingFiles;
+class ScheduleKind;
 
 struct RunPhase {  // a phase whose cost is stated, not predicted
   std::string name;
@@ -258,6 +259,7 @@ struct Plan {
   std::string file;  // the path it was read from; empty for a plan built in code
   // What the files hold that routing and batch name, read with the plan; nullptr: they name none.
   std::shared_ptr<const RoutingFiles> files;
+  std::shared_ptr<const ScheduleKind> schedule_file;  // likewise, of schedule.kind; see schedule_kind()
   struct Place {
     std::string file;  // "--set" for an override
     int line = 0;

@@ -24,6 +24,7 @@
 #include "model/plan/sharding_words.h"
 #include "model/plan/software.h"
 #include "model/routing/files.h"
+#include "model/schedule/schedule_file.h"
 
 namespace plumbline::model {
 namespace {
@@ -491,12 +492,14 @@ Result<void> read_files(Plan& plan) {
   const auto& loads = plan.routing.load_file;
   const auto& documents = plan.batch.document_lengths;
   const auto& requests = plan.inference.lengths;
-  if (!loads && !documents && !requests) return {};
   const auto path_of = [&plan](const std::string& name) {
     const auto adjacent = std::filesystem::path(plan.file).parent_path() / name;
     std::error_code unreadable;
     return std::filesystem::is_regular_file(adjacent, unreadable) ? adjacent.string() : name;
   };
+  if (plan.schedule.kind.starts_with(schedule_file_prefix))
+    plan.schedule_file = TRY(read_schedule_file(path_of(plan.schedule.kind.substr(schedule_file_prefix.size()))));
+  if (!loads && !documents && !requests) return {};
   plan.files = TRY(read_routing_files(loads ? path_of(*loads) : "", documents ? path_of(*documents) : "",
                                       requests ? path_of(*requests) : ""));
   return {};

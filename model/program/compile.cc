@@ -87,7 +87,7 @@ Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, 
 
 Result<StepProgram> compile(const Plan& plan, const Architecture& architecture, const Layout& layout,
                             const RoutingSpread& spread) {
-  const auto kind = TRY(find_schedule(plan.schedule.kind));
+  const auto kind = TRY(schedule_kind(plan));
   if (const Result<void> ok = (kind)->check(layout.schedule); !ok) return tl::unexpected(ok.error());
   StageLibrary library(plan_context(plan, architecture, layout, spread), plan);
   return assemble(plan, architecture, layout, (kind)->build(layout.schedule), library);

@@ -59,6 +59,7 @@ Result<double> exposed_p2p(const ScheduleKind& kind, const CostedSchedule& outpu
 Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& wanted, const CostTable& costs) {
   ComparedSchedule row;
   row.kind = kind.name();
+  row.micro_batches = wanted.micro_batches;
   const auto shape = shape_for(kind, wanted);
   if (!shape) {
     row.infeasible = shape.error();

@@ -13,6 +13,7 @@ namespace plumbline::model {
 
 struct ComparedSchedule {
   std::string kind;
+  std::int32_t micro_batches = 1;
   std::optional<Error> infeasible;  // why the schedule does not exist for the shape; the rest is then unset
   std::int32_t chunks = 1;          // per rank, both directions together
   double makespan = 0;

@@ -29,9 +29,11 @@ Json costs_json(const CostTable& costs) {
 }
 
 Json row_json(const ComparedSchedule& row) {
-  if (row.infeasible) return {{"kind", row.kind}, {"possible", false}, {"reason", row.reason()}};
+  if (row.infeasible)
+    return {{"kind", row.kind}, {"possible", false}, {"micro_batches", row.micro_batches}, {"reason", row.reason()}};
   return {{"kind", row.kind},
           {"possible", true},
+          {"micro_batches", row.micro_batches},
           {"chunks_per_rank", row.chunks},
           {"makespan", row.makespan},
           {"average_bubble", row.average_bubble},

@@ -1,6 +1,8 @@
 #include "sim/predict/memos.h"
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "model/plan/layout.h"
@@ -36,9 +38,8 @@ model::RoutingSpread spread_of(const Inputs& inputs, const model::Plan& plan) {
 }
 
 ScheduleTables::Key ScheduleTables::key_of(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {
-  const auto kinds = model::schedule_kinds();
-  return {std::ranges::find(kinds, &kind) - kinds.begin(), shape.ranks, shape.micro_batches, shape.virtual_stages,
-          shape.micro_batch_group};
+  const auto name = static_cast<std::int64_t>(std::hash<std::string_view>{}(kind.name()));
+  return {name, shape.ranks, shape.micro_batches, shape.virtual_stages, shape.micro_batch_group};
 }
 
 ScheduleTables::Table ScheduleTables::find(const model::ScheduleKind& kind, const model::ScheduleShape& shape) {

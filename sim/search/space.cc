@@ -91,7 +91,7 @@ void Space::add_branches(model::Plan plan) {
 // software by whether experts lie on several ranks, and with ZeRO shard groups by all degrees.
 const Pipeline* Space::pipeline(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
-  const auto kind = model::find_schedule(plan.schedule.kind);
+  const auto kind = model::schedule_kind(plan);
   const auto kinds = model::schedule_kinds();
   const std::int64_t replicas = plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline);
   std::vector<std::int64_t> key = {std::ranges::find(kinds, *kind) - kinds.begin(), plan.schedule.virtual_stages,

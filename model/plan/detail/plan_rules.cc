@@ -16,7 +16,7 @@
 
 #include "model/base/text.h"
 #include "model/graph/attributes.h"
-#include "model/schedule/schedule.h"
+#include "model/schedule/schedule_file.h"
 
 namespace plumbline::model {
 namespace {
@@ -185,7 +185,8 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (value.empty()) return refuse("must not be empty", "");
   if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
     return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
-  if (key == "schedule.kind") {
+  if (key == "schedule.kind" && value.starts_with(schedule_file_prefix)) return std::nullopt;
+  if (key == "schedule.kind" || key == "search.schedule") {
     const auto kind = find_schedule(value);
     return kind ? std::nullopt : refuse(kind.error().message, kind.error().hint);
   }
@@ -208,11 +209,8 @@ std::optional<Error> check_plan_value(std::string_view key, const std::vector<st
 }
 
 std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values) {
-  const std::vector<std::string> words = plan_words(key);
-  for (const std::string& value : values) {
-    auto error = key == "search.schedule" ? check_plan_value("schedule.kind", value) : check_word(value, words);
-    if (error) return error;
-  }
+  for (const std::string& value : values)
+    if (auto error = check_plan_value(key, value)) return error;
   return std::nullopt;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "reports/charts/line_chart.h"
 #include "reports/charts/schedule_picture.h"
 #include "reports/text/table.h"
 
@@ -150,6 +151,25 @@ p2p            what point-to-point adds to the makespan, in messages; needs p2p
 bound, over    no order of these ops on these ranks is shorter; the makespan
                above it, in %
 )";
+}
+
+std::string comparison_svg(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
+                           const model::CostTable& costs) {
+  LineChart chart;
+  chart.title = fmt::format("Pipeline schedules of {} ranks", shape.ranks);
+  chart.subtitle = fmt::format("the same work in every schedule; a message costs {:.6g}", costs.uniform.p2p);
+  chart.x_title = "micro-batches";
+  chart.panels = {{"idle time of the average rank in % of the makespan", true, {}},
+                  {"activations of the fullest rank, in micro-batches of a full stage", true, {}}};
+  for (LineChart::Panel& panel : chart.panels)
+    for (const model::ComparedSchedule& row : schedules) {
+      auto series = std::ranges::find(panel.series, row.kind, &LineChart::Series::name);
+      if (series == panel.series.end()) series = panel.series.insert(series, {row.kind, {}});
+      const double value = &panel == &chart.panels.front() ? 100 * row.average_bubble : row.peak_activations;
+      series->points.push_back(
+          {static_cast<double>(row.micro_batches), row.infeasible ? std::nullopt : std::optional(value)});
+    }
+  return line_chart_svg(chart);
 }
 
 }  // namespace plumbline::reports

@@ -23,6 +23,9 @@ std::string schedule_page_data(const model::CostedSchedule& schedule);
 std::string comparison_table(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                              const model::CostTable& costs);
 std::string comparison_csv(const std::vector<model::ComparedSchedule>& schedules);
+// Draws idle time and activations over the numbers of micro-batches of the rows, a line for each schedule.
+std::string comparison_svg(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
+                           const model::CostTable& costs);
 std::string comparison_json(const std::vector<model::ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const model::CostTable& costs);
 

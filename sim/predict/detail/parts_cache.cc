@@ -45,7 +45,7 @@ model::Result<void> PartsCache::find(const model::Plan& plan, PlanWork& work) {
   auto layout = TRY(model::make_layout(plan, inputs_.architecture));
   work.plan = &plan;
   work.layout = std::move(layout);
-  work.kind = *model::find_schedule(plan.schedule.kind);
+  work.kind = *model::schedule_kind(plan);
   TRY(find_table(work));
   TRY(find_costs(work));
   find_stages(work);

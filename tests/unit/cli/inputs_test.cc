@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 #include <string>
 
 #include "model/base/text_file.h"
+#include "model/plan/layout.h"
+#include "reports/text/plan/schedule_report.h"
+#include "sim/predict/simulate.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -112,6 +116,29 @@ TEST(OwnDevice, TakesConstantsByTheRatioOfDatasheets) {
   const auto unmeasured = load("scaled:none.toml");
   ASSERT_FALSE(unmeasured);
   expect_error(unmeasured.error(), model::ErrorKind::input, "--set", 0, "cluster.profile", "names no device");
+}
+
+// The program of a file is that of the schedule that was written.
+TEST(ScheduleOfAFile, TakesTheTimeOfTheSameOrder) {
+  const tests::TemporaryDirectory folder;
+  const auto step = [&](const std::string& kind) {
+    const auto inputs = InputsReader().load(
+        "llama-3-8b-64xh800", {"parallelism.pipeline=4", "batch.global_batch_size=128", "schedule.kind=" + kind});
+    if (!inputs) throw std::runtime_error(to_string(inputs.error()));
+    const auto layout = model::make_layout(inputs->plan, inputs->architecture);
+    const auto schedule = model::schedule_kind(inputs->plan).value()->build(layout->schedule);
+    folder.write("mine.csv", reports::schedule_csv(schedule));
+    return sim::simulate(*inputs, sim::Fidelity::closed_form, false)->result.step.time_s;
+  };
+  const double own = step("zb-h1");
+  EXPECT_DOUBLE_EQ(step("file:" + (folder.path() / "mine.csv").string()), own);
+  EXPECT_NE(step("gpipe"), own);
+  const auto missing = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:none.csv"});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().file, "none.csv");
+  const auto other =
+      InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:" + (folder.path() / "mine.csv").string()});
+  EXPECT_TRUE(!other || !model::make_layout(other->plan, other->architecture));
 }
 
 }  // namespace

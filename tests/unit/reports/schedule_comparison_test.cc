@@ -110,5 +110,20 @@ TEST(ScheduleComparison, NeedsAStageForEachRank) {
   EXPECT_EQ(to_string(rows.error()).find("stages.toml: stage: lists 2 stages, the comparison needs one"), 0U);
 }
 
+// GPipe takes M + P - 1 slots, of which P - 1 are idle on each rank: 3 of 7 at 4 micro-batches, 3 of 11 at 8.
+TEST(ScheduleComparison, IsDrawnOverMicroBatches) {
+  std::vector<ComparedSchedule> rows;
+  for (const std::int32_t number : {4, 8})
+    for (const ComparedSchedule& row : compare_schedules({.ranks = 4, .micro_batches = number}, {}).value())
+      rows.push_back(row);
+  EXPECT_EQ(rows.front().micro_batches, 4);
+  EXPECT_EQ(rows.back().micro_batches, 8);
+  EXPECT_NEAR(rows.front().average_bubble, 3.0 / 7, 1e-12);
+  const std::string svg = reports::comparison_svg(rows, {.ranks = 4}, {});
+  EXPECT_NE(svg.find("Pipeline schedules of 4 ranks"), std::string::npos);
+  EXPECT_NE(svg.find("zb-h1"), std::string::npos);
+  EXPECT_NE(reports::comparison_csv(rows).find("\n1f1b,true,8,1,"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace plumbline::model

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model/schedule/schedule.h"
+#include "model/schedule/schedule_file.h"
 #include "reports/text/plan/schedule_report.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::model {
 namespace {
@@ -121,6 +123,65 @@ TEST(ScheduleJson, HoldsStagesAndTheirFactors) {
   const auto& held = json["schedule"]["costs"];
   EXPECT_EQ(held.dump(),
             R"({"micro_batch_factors":[2.0],"p2p":0.5,"stages":[{"B":2.0,"F":1.0,"FB":3.0,"I":1.0,"W":1.0}]})");
+}
+
+Result<std::shared_ptr<const ScheduleKind>> read_back(const tests::TemporaryDirectory& folder, const std::string& csv) {
+  return read_schedule_file(folder.write("mine.csv", csv).string());
+}
+
+// What is written is read back as the same order on the same ranks; only the mode of messages is not in the file.
+TEST(ScheduleFile, IsTheScheduleThatWasWritten) {
+  const tests::TemporaryDirectory folder;
+  for (const ScheduleKind* kind : schedule_kinds())
+    for (const std::int32_t chunks : {1, 2}) {
+      const ScheduleShape shape{.ranks = 4, .micro_batches = 8, .virtual_stages = chunks};
+      if (!kind->check(shape)) continue;
+      const Schedule written = kind->build(shape);
+      const auto file = read_back(folder, reports::schedule_csv(written));
+      ASSERT_TRUE(file) << to_string(file.error());
+      const ScheduleShape own = (*file)->outline({}).shape;
+      EXPECT_TRUE((*file)->check({.ranks = 4, .micro_batches = 8, .virtual_stages = chunks})) << kind->name();
+      EXPECT_EQ((*file)->check({.ranks = 4, .micro_batches = 9, .virtual_stages = chunks}).error().key,
+                "micro_batches");
+      const Schedule read = (*file)->build(own);
+      EXPECT_EQ(read.ranks, written.ranks) << kind->name();
+      EXPECT_EQ(read.placement, written.placement) << kind->name();
+      EXPECT_EQ(read.stages, written.stages) << kind->name();
+      EXPECT_EQ(read.parameter_copies, written.parameter_copies) << kind->name();
+      const CostTable costs;
+      EXPECT_DOUBLE_EQ(evaluate_schedule(**file, own, costs)->evaluation.makespan,
+                       evaluate_schedule(*kind, shape, costs)->evaluation.makespan);
+    }
+}
+
+TEST(ScheduleFile, IsRefusedWithItsLine) {
+  const tests::TemporaryDirectory folder;
+  const std::string good =
+      reports::schedule_csv(find_schedule("1f1b").value()->build({.ranks = 2, .micro_batches = 2}));
+  const auto expect = [&](const std::string& from, const std::string& to, int line, const char* message) {
+    std::string csv = good;
+    csv.replace(csv.find(from), from.size(), to);
+    const auto read = read_back(folder, csv);
+    ASSERT_FALSE(read) << message;
+    EXPECT_EQ(read.error().line, line) << message;
+    EXPECT_NE(to_string(read.error()).find(message), std::string::npos) << to_string(read.error());
+  };
+  expect("rank,slot", "slot,rank", 1, "expected the header");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,0,,", 2, "8 fields below a header of 9");
+  expect("0,0,F,0,0,0,,,", "0,0,G,0,0,0,,,", 2, "unknown op 'G'");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,x,,,", 2, "'x' is no number");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,,,,", 2, "F needs f_dir, f_stage and f_mb");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,0,0,0,0", 2, "F has no b_dir, b_stage and b_mb");
+  expect("0,1,F", "0,2,F", 3, "slot 1 of rank 0 is expected");
+  expect("0,1,F,0,0,1,,,", "0,1,F,0,0,0,,,", 3, "F of stage 0, direction 0, micro-batch 0 is there twice");
+  expect("0,1,F,0,0,1,,,", "0,1,F,0,1,1,,,", 3, "stage 1 of direction 0 belongs on rank 1");
+  expect("0,3,B,,,,0,0,1\n", "", 0, "no B or I of stage 0, direction 0, micro-batch 1");
+  // The gradient of micro-batch 0 is needed before stage 1 has its activation.
+  const std::string swapped = "0,0,B,,,,0,0,0\n0,1,F,0,0,0,,,\n1,0,F,0,1,0,,,\n1,1,B,,,,0,1,0\n";
+  const auto stuck = read_back(folder, good.substr(0, good.find('\n') + 1) + swapped);
+  ASSERT_FALSE(stuck);
+  EXPECT_EQ(stuck.error().kind, ErrorKind::infeasible);
+  EXPECT_NE(stuck.error().message.find("deadlocks: rank 0 before op 0 (B) waits for rank 0"), std::string::npos);
 }
 
 }  // namespace
