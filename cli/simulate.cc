@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -20,6 +22,7 @@
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
+#include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/base/version.h"
 #include "model/memory/memory.h"
@@ -44,7 +47,7 @@ struct SimulateArguments {
   std::string fidelity = "step";
   Outputs outputs;
   bool every_link = false;
-  std::vector<std::string> degrade;
+  std::vector<std::string> degrade, slow;
   bool no_interval = false;
   sim::IntervalOptions interval;
   std::string trace_ranks;
@@ -100,6 +103,24 @@ model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector
   return changes;
 }
 
+// Parses "gpu17=0.9": kernels of that GPU take 1 / 0.9 times as long.
+model::Result<std::map<std::int64_t, double>> parse_slow(const std::vector<std::string>& texts, std::int64_t gpus) {
+  constexpr double slowest = 0.01, fastest = 10;
+  std::map<std::int64_t, double> slow;
+  for (const std::string_view text : texts) {
+    const std::size_t equals = std::min(text.find('='), text.size() - 1);
+    const auto gpu = model::parse_number<std::int64_t>(text.substr(0, equals).substr(text.starts_with("gpu") ? 3 : 0));
+    const auto speed = model::parse_number<double>(text.substr(equals + 1));
+    if (!gpu || !speed || *speed < slowest || *speed > fastest)
+      return model::wrong_input("--slow", fmt::format("'{}' is not GPU=SPEED", text),
+                                "for example gpu17=0.9: nine tenths of the speed of the others");
+    if (*gpu < 0 || *gpu >= gpus)
+      return model::wrong_input("--slow", fmt::format("there is no GPU {}", *gpu), fmt::format("0 to {}", gpus - 1));
+    slow[*gpu] = *speed;
+  }
+  return slow;
+}
+
 // Puts what holds from the start into the wiring, from which all costs follow, and returns the changes during the step.
 // What still crosses a link that is lost fails.
 std::vector<sim::NamedLinkChange> degrade(sim::Inputs& inputs, std::vector<sim::NamedLinkChange> changes) {
@@ -142,9 +163,11 @@ model::Result<void> record_prediction(const std::string& folder_or_file, const s
 // Returns an error where an option belongs to another fidelity.
 model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fidelity fidelity) {
   const bool cluster = fidelity == sim::Fidelity::cluster;
-  if (!cluster && (arguments.seeds || arguments.kernels))
-    return model::wrong_input(arguments.seeds ? "--seeds" : "--kernels", "fleets are drawn for whole clusters only",
-                              "add --fidelity cluster");
+  if (!cluster && (arguments.seeds || arguments.kernels || !arguments.slow.empty()))
+    return model::wrong_input(arguments.seeds     ? "--seeds"
+                              : arguments.kernels ? "--kernels"
+                                                  : "--slow",
+                              "GPUs differ in whole clusters only", "add --fidelity cluster");
   if (fidelity == sim::Fidelity::closed_form && arguments.outputs.given("--trace"))
     return model::wrong_input("--trace", "the closed form has no timeline", "--fidelity step");
   if (!arguments.trace_ranks.empty() && (!arguments.outputs.given("--trace") || arguments.outputs.given("--html")))
@@ -226,6 +249,7 @@ model::Result<int> run(const SimulateArguments& arguments) {
   std::optional<sim::Measurement> measured;
   if (arguments.measured) measured = TRY(read_measured(*arguments.measured, arguments.measured_memory, inputs.plan));
   inputs.every_link = arguments.every_link;
+  inputs.slow_gpus = TRY(parse_slow(arguments.slow, inputs.plan.cluster.gpus));
   note_power_limit(inputs.plan, inputs.cluster.device);
   const auto changes = degrade(inputs, TRY(parse_degrade(arguments.degrade)));
   if (inputs.fabric) TRY(topologies::check_domain(*inputs.fabric, inputs.plan));
@@ -263,6 +287,8 @@ void add_simulate(CLI::App& root, int& exit_code) {
       "--degrade", arguments->degrade,
       "LINK=FACTOR@SECONDS: from then on links have that share of their bandwidth, 0 fails them; node3.nic0, "
       "plane2 or a pattern with *; a NIC that is lost from the start is avoided (repeatable)");
+  verb->add_option("--slow", arguments->slow,
+                   "With --fidelity cluster, GPU=SPEED: gpu17=0.9 has nine tenths of the others' speed (repeatable)");
   verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(fewest_draws, most_draws))

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "model/base/random.h"
@@ -32,7 +33,7 @@ std::string sentence(const Prior& prior) {
                      percents(prior.high), model::to_string(prior.kind), prior.source);
 }
 
-std::string stated(const char* what, double value, const char* key) {
+std::string stated(std::string_view what, double value, const char* key) {
   return fmt::format("{}: {}, stated by {}", what, percents(value), key);
 }
 
@@ -66,7 +67,7 @@ FleetDraw::FleetDraw(const Inputs& inputs, bool by_kernels)
 
 FleetCauses FleetDraw::causes() const {
   const auto work = uneven_work(inputs_.plan, inputs_.architecture, 0);
-  return {.slow_ranks = speed_deviation_ > 0 || stragglers(),
+  return {.slow_ranks = speed_deviation_ > 0 || stragglers() || !inputs_.slow_gpus.empty(),
           .jitter = operation_deviation_ > 0,
           .imbalance = work && *work != nullptr};
 }
@@ -78,6 +79,7 @@ std::vector<double> FleetDraw::slowness(std::uint64_t seed) const {
   std::vector<double> slow;
   model::Random speeds = random_of(seed, Fact::speed);
   for (std::size_t gpu = 0; gpu < gpus; ++gpu) slow.push_back(std::max(least, 1 + speed_deviation_ * speeds.normal()));
+  for (const auto& [gpu, speed] : inputs_.slow_gpus) slow[static_cast<std::size_t>(gpu)] /= speed;
   if (!stragglers()) return slow;
   const auto machine = static_cast<std::size_t>(std::max<std::int64_t>(1, inputs_.cluster.gpus_per_node));
   model::Random machines = random_of(seed, Fact::machine);
@@ -125,6 +127,8 @@ std::vector<std::string> FleetDraw::priors(const FleetCauses& causes) const {
     sentences.push_back(cluster.speed_deviation
                             ? stated(speed_deviation.what, speed_deviation_, "cluster.speed_deviation")
                             : sentence(speed_deviation));
+    for (const auto& [gpu, speed] : inputs_.slow_gpus)
+      sentences.push_back(stated(fmt::format("speed of GPU {} over the others'", gpu), speed, "--slow"));
     if (stragglers())
       for (const Prior* prior : {&slow_machines, &slow_machine_factor, &failslow_share, &failslow_factor})
         sentences.push_back(sentence(*prior));

@@ -1,6 +1,8 @@
 // The inputs of a prediction: the plan, the model, the cluster, and the constants of the profile.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -41,6 +43,7 @@ struct Inputs {
   const model::ShapeFactors* shapes = nullptr;
   // Failures, checkpoints and stops of the whole training, its phases not included; null: run.goodput asks for none.
   std::shared_ptr<const CampaignInput> campaign = nullptr;
+  std::map<std::int64_t, double> slow_gpus = {};  // of fidelity `cluster`: the speed of GPUs over that of the others
   bool every_link = false;  // all links of an expert group, not only those of the representative GPU
 };
 

@@ -73,6 +73,21 @@ TEST(FleetDraw, ProductionFleetsHaveSlowMachines) {
   EXPECT_NEAR(slow / fleets / 4096, slow_machines.middle, 4 * std::sqrt(slow_machines.middle / 512 / fleets));
 }
 
+TEST(FleetDraw, AGpuMayBeSlowByName) {
+  Inputs inputs = experts({"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0"});
+  inputs.slow_gpus = {{3, 0.8}};
+  const FleetDraw draw(inputs, false);
+  ASSERT_TRUE(draw.causes().slow_ranks);
+  const auto drawn = draw.draw(1, draw.causes(), 0);
+  for (std::size_t gpu = 0; gpu < drawn->fleet.slowness.size(); ++gpu)
+    EXPECT_EQ(drawn->fleet.slowness[gpu], gpu == 3 ? 1.25 : 1) << gpu;
+  EXPECT_EQ(draw.priors(draw.causes()).back(), "speed of GPU 3 over the others': 80 %, stated by --slow");
+  const auto slow = simulate_cluster(inputs, {.seeds = 1}), even = simulate(inputs, Fidelity::step, false);
+  ASSERT_TRUE(slow && even);
+  EXPECT_GT(slow->result.step.time_s, even->result.step.time_s);
+  EXPECT_LT(slow->result.step.time_s, 1.25 * even->result.step.time_s);
+}
+
 TEST(FleetDraw, LeavesOutWhatThePlanHasNot) {
   const Inputs inputs = experts({"cluster.speed_deviation=0", "cluster.jitter=0", "routing.imbalance=0"});
   const FleetCauses none = FleetDraw(inputs, false).causes();
