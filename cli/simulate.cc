@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -85,37 +84,27 @@ model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& input
 model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector<std::string>& texts) {
   std::vector<sim::NamedLinkChange> changes;
   for (const std::string& text : texts) {
-    const std::size_t equals = text.find('='), at = text.find('@');
-    const auto number = [&](std::size_t first, std::size_t last) -> std::optional<double> {
-      if (first > text.size() || last > text.size() || first >= last) return std::nullopt;
-      double value = 0;
-      const auto [end, error] = std::from_chars(text.data() + first, text.data() + last, value);
-      return error == std::errc() && end == text.data() + last ? std::optional(value) : std::nullopt;
-    };
-    const bool split = equals != std::string::npos && equals > 0;
-    const auto factor = split ? number(equals + 1, std::min(at, text.size())) : std::nullopt;
-    const auto time = at == std::string::npos ? std::optional(0.0) : number(at + 1, text.size());
-    if (!factor || !time)
+    const std::vector<std::string_view> sides = model::split(text, '='), values = model::split(sides.back(), '@');
+    const auto factor = model::parse_number<double>(values.front());
+    const auto time = values.size() == 1 ? std::optional(0.0) : model::parse_number<double>(values.back());
+    if (sides.size() != 2 || sides.front().empty() || values.size() > 2 || !factor || !time)
       return model::wrong_input("--degrade", fmt::format("'{}' is not LINK=FACTOR@SECONDS", text),
                                 "for example node3.gpu5.up=0.25@2.5; factor 0 fails it");
-    changes.push_back({text.substr(0, equals), *time, *factor});
+    changes.push_back({std::string(sides.front()), *time, *factor});
   }
   return changes;
 }
 
 // Parses "gpu17=0.9": kernels of that GPU take 1 / 0.9 times as long.
 model::Result<std::map<std::int64_t, double>> parse_slow(const std::vector<std::string>& texts, std::int64_t gpus) {
-  constexpr double slowest = 0.01, fastest = 10;
   std::map<std::int64_t, double> slow;
-  for (const std::string_view text : texts) {
-    const std::size_t equals = std::min(text.find('='), text.size() - 1);
-    const auto gpu = model::parse_number<std::int64_t>(text.substr(0, equals).substr(text.starts_with("gpu") ? 3 : 0));
-    const auto speed = model::parse_number<double>(text.substr(equals + 1));
-    if (!gpu || !speed || *speed < slowest || *speed > fastest)
-      return model::wrong_input("--slow", fmt::format("'{}' is not GPU=SPEED", text),
+  for (const std::string& text : texts) {
+    const std::vector<std::string_view> sides = model::split(text, '=');
+    const auto gpu = model::parse_number<std::int64_t>(sides.front().substr(text.starts_with("gpu") ? 3 : 0));
+    const auto speed = model::parse_number<double>(sides.back());
+    if (sides.size() != 2 || !gpu || *gpu < 0 || *gpu >= gpus || !speed || *speed < 0.01 || *speed > 10)
+      return model::wrong_input("--slow", fmt::format("'{}' is not GPU=SPEED of {} GPUs", text, gpus),
                                 "for example gpu17=0.9: nine tenths of the speed of the others");
-    if (*gpu < 0 || *gpu >= gpus)
-      return model::wrong_input("--slow", fmt::format("there is no GPU {}", *gpu), fmt::format("0 to {}", gpus - 1));
     slow[*gpu] = *speed;
   }
   return slow;
@@ -163,11 +152,11 @@ model::Result<void> record_prediction(const std::string& folder_or_file, const s
 // Returns an error where an option belongs to another fidelity.
 model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fidelity fidelity) {
   const bool cluster = fidelity == sim::Fidelity::cluster;
-  if (!cluster && (arguments.seeds || arguments.kernels || !arguments.slow.empty()))
-    return model::wrong_input(arguments.seeds     ? "--seeds"
-                              : arguments.kernels ? "--kernels"
-                                                  : "--slow",
-                              "GPUs differ in whole clusters only", "add --fidelity cluster");
+  for (const auto& [option, given] : {std::pair("--seeds", arguments.seeds.has_value()),
+                                      {"--kernels", arguments.kernels},
+                                      {"--slow", !arguments.slow.empty()}})
+    if (given && !cluster)
+      return model::wrong_input(option, "GPUs differ in whole clusters only", "add --fidelity cluster");
   if (fidelity == sim::Fidelity::closed_form && arguments.outputs.given("--trace"))
     return model::wrong_input("--trace", "the closed form has no timeline", "--fidelity step");
   if (!arguments.trace_ranks.empty() && (!arguments.outputs.given("--trace") || arguments.outputs.given("--html")))

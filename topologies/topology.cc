@@ -28,10 +28,9 @@ using model::ParameterFile;
 using model::UnitDimension;
 
 // Every entry may be missing. Errors are reported by the taker.
-model::Prices take_prices(const model::ParameterFile& file, ParameterTaker& taker) {
-  using model::UnitDimension;
+model::Prices take_prices(const ParameterFile& file, ParameterTaker& taker) {
   const auto entry = [&](std::string_view name, const auto& take_number) {
-    const model::ParameterFile::Number* number = file.number(name);
+    const ParameterFile::Number* number = file.number(name);
     if (number == nullptr) {
       taker.could_take(name);
       return model::Prices::Entry();

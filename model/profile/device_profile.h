@@ -29,7 +29,6 @@ Result<DeviceProfile> profile_on(const Profile& profile, const Device& device);
 // times of kernels go with the ratios of the two datasheets, all else stays. What is scaled is assumed, with the former
 // value in `source` and the uncertainty of such a transfer, which constants of one ratio share. Rates of links stay,
 // because costs scale them by the line rates of the cluster. Operators that were measured one by one are left out.
-// Errors: those of check_constant().
-Result<Profile> scaled_profile(const Profile& profile, const Device& from, const Device& to);
+Profile scaled_profile(const Profile& profile, const Device& from, const Device& to);
 
 }  // namespace plumbline::model

@@ -3,47 +3,49 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "model/base/data_type.h"
-#include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
 
 namespace plumbline::model {
 namespace {
 
-enum class Figure { none, sms, peak, memory, links };
+enum class Figure { sms, peak, memory, links };
 
 // How a constant goes with the datasheet, and the relative standard deviation of that: of the shipped profiles whose
 // constants are measured, the root mean square over all pairs (docs/profiles.md).
 struct ScaleRule {
   std::string_view pattern;  // of names; the first that fits counts
   Figure figure;
-  bool inverse;  // the constant is a time
   double uncertainty;
 };
 constexpr double of_memory = 0.25, of_links = 0.15, of_attention = 0.35, of_bf16 = 0.15, of_other_format = 0.4;
 constexpr ScaleRule scale_rules[] = {
-    {"gemm.*.k_time", Figure::peak, true, of_bf16},
-    {"gemm.*small_m_rate", Figure::peak, false, 1},
-    {"gemm.*bandwidth", Figure::memory, false, of_memory},
-    {"attention.*kv_bandwidth", Figure::memory, false, of_memory},
-    {"attention.reference_sms", Figure::sms, false, 0},
-    {"attention.*_rate", Figure::peak, false, of_attention},
-    {"attention.*_time", Figure::sms, true, of_attention},
-    {"cached_attention.*.bandwidth", Figure::memory, false, of_memory},
-    {"cached_attention.*.rate", Figure::peak, false, of_attention},
-    {"memory.*.bandwidth", Figure::memory, false, of_memory},
-    {"memory.*.saturation_sms", Figure::sms, false, 0},
-    {"collective.copy_bandwidth", Figure::memory, false, of_memory},
-    {"collective.custom.*.rate", Figure::links, false, of_links},
-    {"network.nvlink_rate", Figure::links, false, of_links},
-    {"network.nic_rate", Figure::links, false, of_links},
-    {"exchange.*nic_rate*", Figure::links, false, of_links},
-    {"exchange.*link_rate", Figure::links, false, of_links},
-    {"exchange.*local_rate", Figure::links, false, of_links},
+    {"gemm.*.k_time", Figure::peak, of_bf16},
+    {"gemm.*small_m_rate", Figure::peak, 1},
+    {"gemm.*bandwidth", Figure::memory, of_memory},
+    {"attention.*kv_bandwidth", Figure::memory, of_memory},
+    {"attention.reference_sms", Figure::sms, 0},
+    {"attention.*_rate", Figure::peak, of_attention},
+    {"attention.*_time", Figure::sms, of_attention},
+    {"cached_attention.*.bandwidth", Figure::memory, of_memory},
+    {"cached_attention.*.rate", Figure::peak, of_attention},
+    {"memory.*.bandwidth", Figure::memory, of_memory},
+    {"memory.*.saturation_sms", Figure::sms, 0},
+    {"collective.copy_bandwidth", Figure::memory, of_memory},
+    {"collective.custom.*.rate", Figure::links, of_links},
+    {"network.nvlink_rate", Figure::links, of_links},
+    {"network.nic_rate", Figure::links, of_links},
+    {"exchange.*nic_rate*", Figure::links, of_links},
+    {"exchange.*link_rate", Figure::links, of_links},
+    {"exchange.*local_rate", Figure::links, of_links},
 };
+
+const ScaleRule* rule_of(std::string_view name) {
+  return std::ranges::find_if(scale_rules, [name](const ScaleRule& one) { return name_fits(name, one.pattern); });
+}
+bool is_time(std::string_view name) { return name.ends_with("_time"); }
 
 struct Ratio {
   std::string of;
@@ -69,24 +71,22 @@ Ratio ratio_of(const ScaleRule& rule, const std::string& name, const Device& fro
   if (rule.figure == Figure::memory) return {"memory bandwidths", to.memory_bandwidth / from.memory_bandwidth};
   if (rule.figure == Figure::links) return {"links"};  // costs scale these by the cluster's line rates
   Ratio ratio = peak_ratio(name, from, to);
-  if (!rule.inverse) return ratio;
+  if (!is_time(name)) return ratio;
   return {ratio.of + " per SM", ratio.value / sms, ratio.least_uncertainty};  // k_time is that of one SM
 }
 
 }  // namespace
 
-Result<Profile> scaled_profile(const Profile& profile, const Device& from, const Device& to) {
+Profile scaled_profile(const Profile& profile, const Device& from, const Device& to) {
   std::vector<Parameter> constants;
-  std::set<std::string> scaled;
   std::map<std::string, std::vector<std::string>> shared;  // the error of a ratio is that of all its constants
   for (const Parameter& measured : profile.parameters()) {
     if (measured.name.starts_with("measured.")) continue;
     Parameter& constant = constants.emplace_back(measured);
-    const auto rule =
-        std::ranges::find_if(scale_rules, [&](const ScaleRule& one) { return name_fits(constant.name, one.pattern); });
+    const ScaleRule* const rule = rule_of(constant.name);
     if (rule == std::end(scale_rules)) continue;
     const Ratio ratio = ratio_of(*rule, constant.name, from, to);
-    const double by = rule->inverse ? 1 / ratio.value : ratio.value;
+    const double by = is_time(constant.name) ? 1 / ratio.value : ratio.value;
     constant.source = fmt::format("transferred from {} ({} {}, {}) by {}, times {:.4g}: {}", from.name, constant.value,
                                   constant.unit, to_string(constant.kind), ratio.of, by, constant.source);
     constant.value *= by;
@@ -96,16 +96,17 @@ Result<Profile> scaled_profile(const Profile& profile, const Device& from, const
     if (transfer == 0) continue;
     constant.relative_uncertainty = std::hypot(constant.relative_uncertainty.value_or(0), transfer);
     shared[fmt::format("{} {}", ratio.of, transfer)].push_back(constant.name);
-    scaled.insert(constant.name);
   }
-  std::vector<ConstantFit> fits = kept(profile.fits(), [&](const auto& name) { return !scaled.contains(name); });
+  std::vector<ConstantFit> fits =
+      kept(profile.fits(), [](const auto& name) { return rule_of(name) == std::end(scale_rules); });
   for (auto& [ratio, names] : shared)
     if (names.size() > 1) fits.push_back({{std::move(names)}, {}});
-  Profile result("scaled:" + profile.name(),
-                 fmt::format("{} by the ratios of the datasheets of {} and {}", profile.name(), to.name, from.name),
-                 std::move(constants), {to.name}, profile.stack(), std::move(fits));
-  for (const Parameter& constant : result.parameters()) TRY(check_constant(constant));
-  return result;
+  return {"scaled:" + profile.name(),
+          fmt::format("{} by the ratios of the datasheets of {} and {}", profile.name(), to.name, from.name),
+          std::move(constants),
+          {to.name},
+          profile.stack(),
+          std::move(fits)};
 }
 
 }  // namespace plumbline::model

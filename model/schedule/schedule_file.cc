@@ -28,16 +28,14 @@ class ListedSchedule final : public ScheduleKind {
 
   Result<void> check(const ScheduleShape& shape) const override {
     const ScheduleShape& own = schedule_.shape;
-    const auto wrong = [&](const char* field, std::int32_t listed, std::int32_t wanted, const char* what) {
-      return infeasible(field, fmt::format("{} lists {} {}, not {}", path_, listed, what, wanted));
-    };
-    if (shape.ranks != own.ranks) return wrong("ranks", own.ranks, shape.ranks, "ranks");
-    if (shape.micro_batches != own.micro_batches)
-      return wrong("micro_batches", own.micro_batches, shape.micro_batches, "micro-batches");
     const bool vee = schedule_.placement == Placement::vee && shape.virtual_stages == 1;
-    if (shape.virtual_stages != own.virtual_stages && !vee)
-      return wrong("virtual_stages", own.virtual_stages, shape.virtual_stages, "chunks per rank");
-    return {};
+    const char* other = shape.ranks != own.ranks                             ? "ranks"
+                        : shape.micro_batches != own.micro_batches           ? "micro_batches"
+                        : shape.virtual_stages != own.virtual_stages && !vee ? "virtual_stages"
+                                                                             : nullptr;
+    if (other == nullptr) return {};
+    return infeasible(other, fmt::format("{} is of {} ranks with {} chunks each, and {} micro-batches", path_,
+                                         own.ranks, own.virtual_stages, own.micro_batches));
   }
 
   Schedule outline(const ScheduleShape&) const override {
@@ -57,6 +55,12 @@ class ListedSchedule final : public ScheduleKind {
   Schedule schedule_;
 };
 
+struct Row {
+  ScheduleOp op;
+  std::int32_t rank = 0;
+  int line = 0;
+};
+
 class Reader {
  public:
   Reader(const std::string& path, std::string_view text) : path_(path), text_(lines_of(text)) {}
@@ -68,7 +72,7 @@ class Reader {
       if (i == 0 && line != header) return wrong(number, fmt::format("expected the header {}", header));
       if (i > 0 && !line.empty()) TRY(read_op(line, number));
     }
-    if (lines_.empty()) return wrong(0, "lists no op");
+    if (rows_.empty()) return wrong(0, "lists no op");
     TRY(place());
     TRY(check_chunks());
     return std::move(schedule_);
@@ -79,54 +83,32 @@ class Reader {
     return wrong_input_at(path_, line, "", std::move(message), "plumbline schedule KIND --csv - writes such a file");
   }
 
-  // Returns a whole number below that of the lines, of which a file has as many as it has ops; -1 of an empty field.
-  std::optional<std::int32_t> number(std::string_view field) const {
-    if (field.empty()) return -1;
-    const auto value = parse_number<std::int32_t>(field);
-    return value && *value >= 0 && static_cast<std::size_t>(*value) < text_.size() ? value : std::nullopt;
-  }
-
   Result<void> read_op(std::string_view line, int at) {
     const std::vector<std::string_view> fields = split(line, ',');
     if (fields.size() != 9) return wrong(at, fmt::format("{} fields below a header of 9", fields.size()));
+    const std::string_view word = trimmed(fields[2]);
+    const auto type = std::ranges::find(op_types, word, [](OpType one) { return to_string(one); });
+    if (type == op_types.end()) return wrong(at, fmt::format("unknown op '{}'", word));
     std::array<std::int32_t, 9> values{};
     for (const std::size_t i : {0, 1, 3, 4, 5, 6, 7, 8}) {
-      const auto value = number(trimmed(fields[i]));
-      if (!value) return wrong(at, fmt::format("'{}' is no number of this file", trimmed(fields[i])));
+      const std::string_view field = trimmed(fields[i]);
+      const bool has = i < 3 || (i < 6 ? *type == OpType::F || *type == OpType::FB : *type != OpType::F);
+      const auto value = has ? parse_number<std::int32_t>(field) : std::optional(-1);
+      // No number reaches that of the lines, of which there is one for each op.
+      if (field.empty() == has || !value || (has && *value < 0) || std::cmp_greater_equal(*value, text_.size()))
+        return wrong(at, fmt::format("'{}' is no {} of {}", field, split(header, ',')[i], word));
       values[i] = *value;
     }
     const auto [rank, slot, none, f_dir, f_stage, f_mb, b_dir, b_stage, b_mb] = values;
-    const auto type = std::ranges::find(op_types, trimmed(fields[2]), [](OpType one) { return to_string(one); });
-    if (type == op_types.end()) return wrong(at, fmt::format("unknown op '{}'", trimmed(fields[2])));
-    const bool forward = *type == OpType::F || *type == OpType::FB, backward = *type != OpType::F;
-    for (const std::int32_t value : {f_dir, f_stage, f_mb})
-      if ((value >= 0) != forward)
-        return wrong(at, fmt::format("{} {} f_dir, f_stage and f_mb", to_string(*type), forward ? "needs" : "has no"));
-    for (const std::int32_t value : {b_dir, b_stage, b_mb})
-      if ((value >= 0) != backward)
-        return wrong(at, fmt::format("{} {} b_dir, b_stage and b_mb", to_string(*type), backward ? "needs" : "has no"));
     if (std::max(f_dir, b_dir) > 1) return wrong(at, "directions are 0 and 1");
-    if (rank < 0) return wrong(at, "an op without rank");
-    if (schedule_.ranks.size() <= static_cast<std::size_t>(rank)) {
-      schedule_.ranks.resize(static_cast<std::size_t>(rank) + 1);
-      lines_.resize(schedule_.ranks.size());
-    }
+    if (std::ssize(schedule_.ranks) <= rank) schedule_.ranks.resize(static_cast<std::size_t>(rank) + 1);
     auto& ops = schedule_.ranks[static_cast<std::size_t>(rank)];
     if (slot != std::ssize(ops)) return wrong(at, fmt::format("slot {} of rank {} is expected", ops.size(), rank));
     ops.push_back({*type, f_dir, f_stage, f_mb, b_dir, b_stage, b_mb});
-    lines_[static_cast<std::size_t>(rank)].push_back(at);
+    rows_.push_back({ops.back(), rank, at});
     schedule_.directions = std::max({schedule_.directions, f_dir + 1, b_dir + 1});
     schedule_.stages = std::max({schedule_.stages, f_stage + 1, b_stage + 1});
     micro_batches_ = std::max({micro_batches_, f_mb + 1, b_mb + 1});
-    return {};
-  }
-
-  // Calls visit(op, rank, line) for every op, until it returns an error.
-  template <class Visit>
-  Result<void> each(const Visit& visit) const {
-    for (std::size_t rank = 0; rank < lines_.size(); ++rank)
-      for (std::size_t k = 0; k < lines_[rank].size(); ++k)
-        TRY(visit(schedule_.ranks[rank][k], static_cast<std::int32_t>(rank), lines_[rank][k]));
     return {};
   }
 
@@ -137,57 +119,49 @@ class Reader {
     if (stages % ranks != 0 || (schedule_.directions == 2 && stages != ranks))
       return wrong(0, fmt::format("{} stages do not divide over {} ranks", stages, ranks));
     schedule_.shape = {ranks, micro_batches_ * schedule_.directions, stages / ranks};
-    if (schedule_.directions == 2) schedule_.placement = Placement::mirrored;
     schedule_.parameter_copies = schedule_.directions;
-    const auto holds = [&](const ScheduleOp& op) { return std::max(op.f_stage, op.b_stage) == ranks; };
-    if (stages == 2 * ranks && std::ranges::any_of(schedule_.ranks.back(), holds)) schedule_.placement = Placement::vee;
-    return each([&](const ScheduleOp& op, std::int32_t rank, int line) -> Result<void> {
+    const auto turns = [&](const ScheduleOp& op) { return std::max(op.f_stage, op.b_stage) == ranks; };
+    if (schedule_.directions == 2)
+      schedule_.placement = Placement::mirrored;
+    else if (stages == 2 * ranks && std::ranges::any_of(schedule_.ranks.back(), turns))
+      schedule_.placement = Placement::vee;
+    for (const auto& [op, rank, line] : rows_)
       for (const auto& [direction, stage] : {std::pair(op.f_dir, op.f_stage), std::pair(op.b_dir, op.b_stage)})
         if (stage >= 0 && schedule_.rank_of(direction, stage) != rank)
           return wrong(line, fmt::format("stage {} of direction {} belongs on rank {}", stage, direction,
                                          schedule_.rank_of(direction, stage)));
-      return {};
-    });
+    return {};
   }
 
   // Every chunk has one forward, and one backward, whole or as I and W.
   Result<void> check_chunks() const {
     const auto stages = static_cast<std::size_t>(schedule_.stages), mbs = static_cast<std::size_t>(micro_batches_);
     const std::size_t chunks = static_cast<std::size_t>(schedule_.directions) * stages * mbs;
-    if (chunks > text_.size())
-      return wrong(0, fmt::format("lists fewer ops than {} stages of {} micro-batches have", stages, mbs));
+    if (chunks > rows_.size())
+      return wrong(0, fmt::format("has fewer ops than {} stages with {} micro-batches", stages, mbs));
     constexpr unsigned f = 1, i = 2, w = 4;
+    constexpr std::array<unsigned, op_types.size()> backward = {0, i | w, i, w, i | w};
     std::vector<unsigned> done(chunks);
-    const auto counted = each([&](const ScheduleOp& op, std::int32_t, int line) -> Result<void> {
-      const auto add = [&](std::int32_t direction, std::int32_t stage, std::int32_t mb,
-                           unsigned parts) -> Result<void> {
-        unsigned& chunk = done[(static_cast<std::size_t>(direction) * stages + static_cast<std::size_t>(stage)) * mbs +
-                               static_cast<std::size_t>(mb)];
-        if ((chunk & parts) != 0)
-          return wrong(line, fmt::format("{} of stage {}, direction {}, micro-batch {} is there twice",
-                                         to_string(op.type), stage, direction, mb));
-        chunk |= parts;
-        return {};
-      };
-      if (op.f_stage >= 0) TRY(add(op.f_dir, op.f_stage, op.f_mb, f));
-      if (op.b_stage < 0) return {};
-      return add(op.b_dir, op.b_stage, op.b_mb, op.type == OpType::I ? i : op.type == OpType::W ? w : i | w);
-    });
-    if (!counted) return counted;
+    const auto is_new = [&](std::int32_t direction, std::int32_t stage, std::int32_t mb, unsigned parts) {
+      unsigned& chunk = done[static_cast<std::size_t>((direction * schedule_.stages + stage) * micro_batches_ + mb)];
+      return (std::exchange(chunk, chunk | parts) & parts) == 0;
+    };
+    for (const auto& [op, rank, line] : rows_)
+      if ((op.f_stage >= 0 && !is_new(op.f_dir, op.f_stage, op.f_mb, f)) ||
+          (op.b_stage >= 0 && !is_new(op.b_dir, op.b_stage, op.b_mb, backward[static_cast<std::size_t>(op.type)])))
+        return wrong(line, fmt::format("this {} is there twice", to_string(op.type)));
     const auto open = std::ranges::find_if(done, [](unsigned chunk) { return chunk != (f | i | w); });
     if (open == done.end()) return {};
     const auto index = static_cast<std::size_t>(open - done.begin());
     return wrong(0, fmt::format("no {} of stage {}, direction {}, micro-batch {}",
-                                (*open & f) == 0   ? "F"
-                                : (*open & i) == 0 ? "B or I"
-                                                   : "W",
-                                index / mbs % stages, index / mbs / stages, index % mbs));
+                                (*open & f) == 0 ? "forward" : "whole backward", index / mbs % stages,
+                                index / mbs / stages, index % mbs));
   }
 
   const std::string& path_;
   std::vector<std::string_view> text_;
-  std::vector<std::vector<int>> lines_;  // [rank][op]
-  std::int32_t micro_batches_ = 0;       // of a direction
+  std::vector<Row> rows_;
+  std::int32_t micro_batches_ = 0;  // of a direction
   Schedule schedule_;
 };
 

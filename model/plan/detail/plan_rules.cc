@@ -201,17 +201,4 @@ std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& v
   return check_plan_value(key, *number_of(value));
 }
 
-std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values) {
-  for (const std::int64_t value : values) {
-    if (auto error = check_plan_value(key, value)) return error;
-  }
-  return std::nullopt;
-}
-
-std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values) {
-  for (const std::string& value : values)
-    if (auto error = check_plan_value(key, value)) return error;
-  return std::nullopt;
-}
-
 }  // namespace plumbline::model

@@ -20,13 +20,16 @@ namespace plumbline::model {
 std::optional<Error> check_plan_value(std::string_view key, std::int64_t value);
 std::optional<Error> check_plan_value(std::string_view key, double value);
 std::optional<Error> check_plan_value(std::string_view key, const std::string& value);
-std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::int64_t>& values);
-std::optional<Error> check_plan_value(std::string_view key, const std::vector<std::string>& values);
-inline std::optional<Error> check_plan_value(std::string_view, const std::vector<bool>&) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, bool) { return std::nullopt; }
 inline std::optional<Error> check_plan_value(std::string_view, Precision) { return std::nullopt; }
 // Keys of the model are checked when the model is read.
 std::optional<Error> check_plan_value(std::string_view key, const ConfigValue& value);
+template <class Value>
+std::optional<Error> check_plan_value(std::string_view key, const std::vector<Value>& values) {
+  for (const Value& value : values)
+    if (auto error = check_plan_value(key, value)) return error;
+  return std::nullopt;
+}
 
 // The keys without which there is no plan; those of [batch] may be missing where there is an [inference].
 inline constexpr std::array<std::string_view, 6> required_plan_keys = {

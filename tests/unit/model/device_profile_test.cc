@@ -118,7 +118,7 @@ TEST(ScaledProfile, GoesWithTheRatiosOfTheDatasheets) {
   to.sms = 50;
   to.bf16_peak = FlopsPerSecond(400e12);
   to.memory_bandwidth = BytesPerSecond(3e12);
-  const Profile scaled = scaled_profile(profile_of_devices({"small"}), device(), to).value();
+  const Profile scaled = scaled_profile(profile_of_devices({"small"}), device(), to);
   EXPECT_EQ(scaled.name(), "scaled:big");
   EXPECT_THAT(scaled.devices(), testing::ElementsAre("mine"));
   EXPECT_DOUBLE_EQ(of(scaled, "gemm.bf16.k_time").value, 0.5);
@@ -136,7 +136,7 @@ TEST(ScaledProfile, IsAssumedAndOffAsAWhole) {
   to.fp8_peak = FlopsPerSecond(400e12);
   Device from = device();
   from.fp8_peak = FlopsPerSecond(200e12);
-  const Profile scaled = scaled_profile(profile_of_devices({"small"}), from, to).value();
+  const Profile scaled = scaled_profile(profile_of_devices({"small"}), from, to);
   const Parameter& k_time = of(scaled, "gemm.fp8.k_time");
   EXPECT_EQ(k_time.kind, Evidence::assumed);
   EXPECT_EQ(k_time.source, "transferred from small (1 ns, measured) by peaks of fp8 per SM, times 0.5: a table");

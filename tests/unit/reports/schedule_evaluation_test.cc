@@ -169,13 +169,13 @@ TEST(ScheduleFile, IsRefusedWithItsLine) {
   expect("rank,slot", "slot,rank", 1, "expected the header");
   expect("0,0,F,0,0,0,,,", "0,0,F,0,0,0,,", 2, "8 fields below a header of 9");
   expect("0,0,F,0,0,0,,,", "0,0,G,0,0,0,,,", 2, "unknown op 'G'");
-  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,x,,,", 2, "'x' is no number");
-  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,,,,", 2, "F needs f_dir, f_stage and f_mb");
-  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,0,0,0,0", 2, "F has no b_dir, b_stage and b_mb");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,x,,,", 2, "'x' is no f_mb of F");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,,,,", 2, "'' is no f_mb of F");
+  expect("0,0,F,0,0,0,,,", "0,0,F,0,0,0,0,0,0", 2, "'0' is no b_dir of F");
   expect("0,1,F", "0,2,F", 3, "slot 1 of rank 0 is expected");
-  expect("0,1,F,0,0,1,,,", "0,1,F,0,0,0,,,", 3, "F of stage 0, direction 0, micro-batch 0 is there twice");
+  expect("0,1,F,0,0,1,,,", "0,1,F,0,0,0,,,", 3, "this F is there twice");
   expect("0,1,F,0,0,1,,,", "0,1,F,0,1,1,,,", 3, "stage 1 of direction 0 belongs on rank 1");
-  expect("0,3,B,,,,0,0,1\n", "", 0, "no B or I of stage 0, direction 0, micro-batch 1");
+  expect("0,3,B,,,,0,0,1\n", "", 0, "no whole backward of stage 0, direction 0, micro-batch 1");
   // The gradient of micro-batch 0 is needed before stage 1 has its activation.
   const std::string swapped = "0,0,B,,,,0,0,0\n0,1,F,0,0,0,,,\n1,0,F,0,1,0,,,\n1,1,B,,,,0,1,0\n";
   const auto stuck = read_back(folder, good.substr(0, good.find('\n') + 1) + swapped);
