@@ -15,7 +15,7 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::string_view header = "rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb";
+constexpr std::string_view listed_header = "rank,slot,op,f_dir,f_stage,f_mb,b_dir,b_stage,b_mb";
 constexpr std::array op_types = {OpType::F, OpType::B, OpType::I, OpType::W, OpType::FB};
 
 class ListedSchedule final : public ScheduleKind {
@@ -69,7 +69,7 @@ class Reader {
     for (std::size_t i = 0; i < text_.size(); ++i) {
       const std::string_view line = trimmed(text_[i]);
       const int number = static_cast<int>(i) + 1;
-      if (i == 0 && line != header) return wrong(number, fmt::format("expected the header {}", header));
+      if (i == 0 && line != listed_header) return wrong(number, fmt::format("expected the header {}", listed_header));
       if (i > 0 && !line.empty()) TRY(read_op(line, number));
     }
     if (rows_.empty()) return wrong(0, "lists no op");
@@ -96,7 +96,7 @@ class Reader {
       const auto value = has ? parse_number<std::int32_t>(field) : std::optional(-1);
       // No number reaches that of the lines, of which there is one for each op.
       if (field.empty() == has || !value || (has && *value < 0) || std::cmp_greater_equal(*value, text_.size()))
-        return wrong(at, fmt::format("'{}' is no {} of {}", field, split(header, ',')[i], word));
+        return wrong(at, fmt::format("'{}' is no {} of {}", field, split(listed_header, ',')[i], word));
       values[i] = *value;
     }
     const auto [rank, slot, none, f_dir, f_stage, f_mb, b_dir, b_stage, b_mb] = values;
