@@ -19,6 +19,7 @@ const std::vector<Target>& targets() {
         {"reliability", &read_reliability, {"calibrate/reliability"}},
         {"expert-loads", &read_expert_loads},
         {"schedule-costs", &read_schedule_costs, {inputs + "uneven_stages.csv", inputs + "uneven_stages.toml"}},
+        {"schedule-file", &read_schedule_order},
         {"measurement-csv", &read_measurement_csv, {inputs + "component-gemms.csv"}},
         {"measurement-jsonl", &read_measurement_lines, {inputs + "h100-made-up.jsonl"}},
         {"kernel-trace", &read_kernel_trace, {inputs + "chunk-of-h100.csv"}},

@@ -60,6 +60,7 @@ void read_stack(std::string_view input);
 void read_reliability(std::string_view input);
 void read_expert_loads(std::string_view input);
 void read_schedule_costs(std::string_view input);
+void read_schedule_order(std::string_view input);
 void read_measurement_csv(std::string_view input);
 void read_measurement_lines(std::string_view input);
 void read_kernel_trace(std::string_view input);

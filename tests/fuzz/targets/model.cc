@@ -1,10 +1,12 @@
-// What model/ reads: plans, models, profiles, stacks, loads of experts, costs of schedules.
+// What model/ reads: plans, models, profiles, stacks, loads of experts, costs and orders of schedules.
 #include "model/architecture/load_architecture.h"
 #include "model/plan/plan.h"
 #include "model/profile/profile.h"
 #include "model/profile/stack.h"
 #include "model/routing/files.h"
 #include "model/schedule/cost_table.h"
+#include "model/schedule/evaluate.h"
+#include "model/schedule/schedule_file.h"
 #include "tests/fuzz/targets.h"
 
 namespace plumbline::fuzz {
@@ -44,6 +46,13 @@ void read_schedule_costs(std::string_view input) {
   require_words(model::parse_costs(input));
   require_words(model::costs_from_toml(text, "costs.toml"));
   require_words(model::costs_from_csv(text, "costs.csv"));
+}
+
+// An order that is read can be run.
+void read_schedule_order(std::string_view input) {
+  const auto kind = model::read_schedule_file(input_file("schedule.csv", input));
+  require_words(kind);
+  if (kind) require_read(model::evaluate((*kind)->build({}), model::ScheduleCosts()));
 }
 
 }  // namespace plumbline::fuzz
