@@ -26,7 +26,7 @@ Result<ClusterChoice> choice_of(const std::string& text) {
                               "for example --cluster h800-rail-fat-tree,h100-dgx@1024:h100-torch");
   };
   ClusterChoice choice;
-  const std::size_t colon = text.rfind(':');
+  const std::size_t colon = std::min(text.rfind(':'), text.rfind(":scaled:"));  // of a profile scaled:NAME
   choice.cluster = text.substr(0, colon);
   if (colon != std::string::npos) choice.profile = text.substr(colon + 1);
   if (colon != std::string::npos && choice.profile.empty()) return refuse();

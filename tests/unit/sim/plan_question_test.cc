@@ -69,8 +69,8 @@ TEST(PlanQuestion, EveryClusterWithEverySizeOnce) {
 }
 
 TEST(PlanQuestion, AClusterMayHaveASizeOfItsOwn) {
-  const auto choices = cluster_choices({"a@512", "b@1024:p", "some@place/c.toml"}, {}).value();
-  ASSERT_EQ(choices.size(), 3u);
+  const auto choices = cluster_choices({"a@512", "b@1024:p", "some@place/c.toml", "d@8:scaled:p"}, {}).value();
+  ASSERT_EQ(choices.size(), 4u);
   EXPECT_EQ(choices[0].cluster, "a");
   EXPECT_EQ(choices[0].gpus, 512);
   EXPECT_EQ(choices[1].cluster, "b");
@@ -78,6 +78,8 @@ TEST(PlanQuestion, AClusterMayHaveASizeOfItsOwn) {
   EXPECT_EQ(choices[1].profile, "p");
   EXPECT_EQ(choices[2].cluster, "some@place/c.toml");
   EXPECT_EQ(choices[2].gpus, 0);
+  EXPECT_EQ(choices[3].cluster, "d");
+  EXPECT_EQ(choices[3].profile, "scaled:p");
 }
 
 TEST(PlanQuestion, OwnSizesAgreeWithThoseOfAllClusters) {
