@@ -25,6 +25,8 @@ constexpr Sign signs[] = {
     {"", "distributed_type:", "compute_environment:", "a configuration of accelerate",
      "plumbline import accelerate {0} -o plan.toml"},
     {"", "trainer:", "model:", "a recipe of NeMo", "plumbline import nemo {0} -o plan.toml"},
+    {"", "def ", "Trainer.Config(", "a registry of torchtitan",
+     "plumbline import torchtitan {0} --config NAME -o plan.toml"},
     {"", "[activation_checkpoint]", "[training]", "a configuration of torchtitan",
      "plumbline import torchtitan {0} -o plan.toml"},
     {"#!", "--", "", "a launch script", "plumbline import megatron {0} -o plan.toml"},

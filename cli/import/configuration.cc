@@ -85,8 +85,8 @@ model::Result<void> import_configuration_file(std::string_view format, const Imp
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto config = std::filesystem::path(arguments.out).replace_extension(".json");
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
-  const auto imported = TRY(configurations::import_configuration(*found, text, arguments.file,
-                                                                 {overrides_of(arguments), adjacent, &load_model}));
+  const auto imported = TRY(configurations::import_configuration(
+      *found, text, arguments.file, {overrides_of(arguments), arguments.function, adjacent, &load_model}));
   if (imported.config_json) {
     if (config == std::filesystem::path(arguments.out))
       return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", arguments.out),

@@ -22,7 +22,8 @@ constexpr Format<ImportArguments> import_formats[] = {
      &import_nccl_topology},
     {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
      &import_megatron},
-    {"torchtitan", "a train.toml of torchtitan to a plan (.toml)", &import_torchtitan},
+    {"torchtitan", "a config_registry.py of torchtitan, a configuration it dumped (.json) or a train.toml to a plan",
+     &import_torchtitan},
     {"deepspeed", "a ds_config.json of DeepSpeed to a plan; --model and --set batch.sequence_length=N add the model",
      &import_deepspeed},
     {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_accelerate},
@@ -43,6 +44,8 @@ std::string import_footer() {
          "  plumbline import megatron launch.sh --model deepseek-v3 --args \"--vocab-size 129280\" -o plan.toml\n"
          "  plumbline import megatron --execute launch.sh -o plan.toml -- --nodes 16\n"
          "  plumbline import torchtitan train.toml --gpus 128 -o plan.toml\n"
+         "  plumbline import torchtitan torchtitan/models/llama3/config_registry.py --config llama3_8b --gpus 64 \\\n"
+         "      -o plan.toml\n"
          "  plumbline import deepspeed ds_config.json --gpus 64 --model llama-3-8b \\\n"
          "      --set batch.sequence_length=8192 -o plan.toml\n"
          "  plumbline import accelerate config.yaml --model qwen3-8b \\\n"
@@ -102,6 +105,8 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("--model", options->arguments.model,
                    "plans: a shipped model or a config.json (default: the one the file describes)");
   verb->add_option("--topology", options->arguments.topology, "plans: the cluster (default: h100-dgx)");
+  verb->add_option("--config", options->arguments.function,
+                   "plans of Python files: the function whose configuration is read (default: the only one)");
   verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it");
   add_repeatable(*verb, "--define", options->arguments.definitions,
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");

@@ -27,6 +27,7 @@ struct ImportArguments {
   double deadline_s = 30;                // of --execute
   std::vector<std::string> overrides;    // of the plan
   bool verbose = false;                  // lists what hardly changes the step, or not at all
+  std::string function;                  // of a Python file of several configurations
   std::optional<std::int64_t> gpus;      // of a configuration that does not state them
 };
 

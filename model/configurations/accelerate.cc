@@ -54,35 +54,16 @@ constexpr KeyRow accelerate_keys[] = {
     {"fsdp_config.fsdp_auto_wrap_policy", rule, "", "units of layers: TRANSFORMER_BASED_WRAP"},
     {"fsdp_config.fsdp_forward_prefetch", not_modeled, "", "overlap.prefetch holds for both passes"},
     {"fsdp_config.fsdp_min_num_params", not_modeled, "", "a unit is a layer"},
-    {"fsdp_config.*", no_cost, "", ""},
-    {"deepspeed_config.*", no_cost, "", ""},
-    {"megatron_lm_config.*", no_cost, "", ""},
-    {"parallelism_config.*", no_cost, "", ""},
-    {"dynamo_config.*", no_cost, "", ""},
-    {"fp8_config.fp8_format", no_cost, "", ""},
-    {"fp8_config.*", no_cost, "", ""},
     {"use_cpu", rule, "", "refused: no GPU takes part"},
-    {"compute_environment", no_cost, "", ""},
     {"debug", not_modeled, "", "its checks of collectives are not priced"},
-    {"downcast_bf16", no_cost, "", ""},
-    {"enable_cpu_affinity", no_cost, "", ""},
-    {"gpu_ids", no_cost, "", ""},
-    {"machine_rank", no_cost, "", ""},
-    {"main_process_ip", no_cost, "", ""},
-    {"main_process_port", no_cost, "", ""},
-    {"main_training_function", no_cost, "", ""},
-    {"rdzv_backend", no_cost, "", ""},
-    {"same_network", no_cost, "", ""},
-    {"tpu_env", no_cost, "", ""},
-    {"tpu_use_cluster", no_cost, "", ""},
-    {"tpu_use_sudo", no_cost, "", ""},
-    {"commands", no_cost, "", ""},
-    {"command_file", no_cost, "", ""},
-    {"ipex_config.*", no_cost, "", ""},
-    {"mpirun_config.*", no_cost, "", ""},
-    {"tpu_name", no_cost, "", ""},
-    {"tpu_zone", no_cost, "", ""},
 };
+
+constexpr std::string_view accelerate_without_cost = R"(
+fsdp_config.* deepspeed_config.* megatron_lm_config.* parallelism_config.* dynamo_config.* fp8_config.fp8_format
+fp8_config.* compute_environment downcast_bf16 enable_cpu_affinity gpu_ids machine_rank main_process_ip
+main_process_port main_training_function rdzv_backend same_network tpu_env tpu_use_cluster tpu_use_sudo commands
+command_file ipex_config.* mpirun_config.* tpu_name tpu_zone
+)";
 
 void read_strategy(Draft& draft) {
   const std::string_view reshard_key = "fsdp_config.fsdp_reshard_after_forward";
@@ -225,6 +206,7 @@ void accelerate_rules(const RuleInput& in) {
   const bool compiled = backend == "INDUCTOR" || backend == "inductor";
   draft.assume("stack.name",
                type == "MEGATRON_LM" ? "megatron-core-2025"
+               : type == "DEEPSPEED" ? "deepspeed"
                : compiled            ? "torchtitan-compile"
                                      : "pytorch-fsdp-eager",
                "the nearest stack");
@@ -234,7 +216,8 @@ void accelerate_rules(const RuleInput& in) {
 }  // namespace
 
 ConfigurationFormat accelerate() {
-  return {"accelerate", "accelerate", &read_yaml, {}, accelerate_keys, &accelerate_rules};
+  return {"accelerate",     "accelerate", &read_yaml, {}, rows_of(accelerate_keys, accelerate_without_cost),
+          &accelerate_rules};
 }
 
 }  // namespace plumbline::model::configurations

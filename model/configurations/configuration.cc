@@ -6,85 +6,16 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "model/base/text_file.h"
+#include "model/configurations/detail/collector.h"
 
 namespace plumbline::model::configurations {
 namespace {
-
-constexpr std::size_t kMostValues = 100'000;
-constexpr std::size_t kLargestFile = 8 << 20;
-constexpr int kDeepest = 64;
-
-// Returns "callbacks[].name" of "callbacks[0].name": tables of keys do not count the elements of a list.
-std::string without_indices(const std::string& written) {
-  std::string key;
-  bool inside = false;
-  for (const char letter : written) {
-    if (letter == ']') inside = false;
-    if (!inside) key += letter;
-    if (letter == '[') inside = true;
-  }
-  return key;
-}
-
-// Collects entries under their renamed keys and keeps the first error.
-class Collector {
- public:
-  Collector(const std::string& path, const std::vector<Rename>& renames) : renames_(renames) { out_.file = path; }
-
-  bool failed() const { return error_.has_value(); }
-
-  // Returns whether reading may go on at this depth.
-  bool enter(int depth, int line) {
-    if (depth > kDeepest) fail(line, "", fmt::format("nested more than {} levels deep", kDeepest));
-    return !failed();
-  }
-
-  void fail(int line, const std::string& key, std::string message) {
-    if (!error_) error_ = Error{ErrorKind::input, std::move(message), out_.file, line, key, ""};
-  }
-
-  // Adds a value. Of a merge key, values that the table has itself are left out.
-  void add(Entry entry, bool merged) {
-    if (failed()) return;
-    if (!written_.insert(entry.written).second) {
-      if (!merged) fail(entry.line, entry.written, "is given twice");
-      return;
-    }
-    if (out_.entries.size() >= kMostValues)
-      return fail(entry.line, "", fmt::format("more than {} values: aliases that expand each other?", kMostValues));
-    entry.key = renamed(without_indices(entry.written));
-    out_.entries.push_back(std::move(entry));
-  }
-
-  Result<Configuration> result() && {
-    if (error_) return tl::unexpected(*error_);
-    return std::move(out_);
-  }
-
- private:
-  std::string renamed(const std::string& written) const {
-    for (const auto& [prefix, replacement] : renames_)
-      if (written.starts_with(prefix)) return std::string(replacement) + written.substr(prefix.size());
-    return written;
-  }
-
-  const std::vector<Rename>& renames_;
-  Configuration out_;
-  std::set<std::string, std::less<>> written_;
-  std::optional<Error> error_;
-};
-
-std::string joined(const std::string& prefix, std::string_view key) {
-  return prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
-}
 
 std::string toml_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return **text;
@@ -161,16 +92,6 @@ void collect(const YAML::Node& node, const std::string& key, int depth, bool mer
   out.add(std::move(entry), merged);
 }
 
-std::optional<Error> too_large(std::string_view text, const std::string& path) {
-  if (text.size() <= kLargestFile) return std::nullopt;
-  return Error{ErrorKind::input,
-               fmt::format("is larger than {} MiB", kLargestFile >> 20),
-               path,
-               0,
-               "",
-               "a configuration is a short text"};
-}
-
 }  // namespace
 
 const Entry* Configuration::find(std::string_view key) const {
@@ -178,8 +99,8 @@ const Entry* Configuration::find(std::string_view key) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
-Result<Configuration> read_toml(std::string_view text, const std::string& path, const std::vector<Rename>& renames) {
-  if (const auto error = too_large(text, path)) return tl::unexpected(*error);
+Result<Configuration> read_toml(const Source& source) {
+  const auto& [text, path, renames, function] = source;
   TRY(check_nesting(text, path));
   try {
     const toml::table root = toml::parse(text, path);
@@ -192,8 +113,8 @@ Result<Configuration> read_toml(std::string_view text, const std::string& path, 
   }
 }
 
-Result<Configuration> read_yaml(std::string_view text, const std::string& path, const std::vector<Rename>& renames) {
-  if (const auto error = too_large(text, path)) return tl::unexpected(*error);
+Result<Configuration> read_yaml(const Source& source) {
+  const auto& [text, path, renames, function] = source;
   try {
     std::string spaced(text);
     std::ranges::replace(spaced, '\t', ' ');  // JSON may be indented by tabs, YAML may not

@@ -18,9 +18,10 @@ struct Entry {
   std::vector<std::string> items;  // of a list of scalars
   int line = 0;
   bool is_list = false;
+  bool unread = false;  // an expression of Python, which is not run
 };
 
-// A prefix of keys and what the tables of keys have in its place.
+// A key, or a beginning of keys that ends in . or _, and what the tables of keys have in its place.
 using Rename = std::pair<std::string_view, std::string_view>;
 
 struct Configuration {
@@ -30,10 +31,23 @@ struct Configuration {
   const Entry* find(std::string_view key) const;  // nullptr when the file does not have it
 };
 
-// Read a file's text; errors name `path` and the line. Keys in a list of tables are "callbacks[].name", and are written
-// "callbacks[0].name". Keys that are given twice are an error. Of YAML, aliases and merge keys are expanded, within
-// limits on depth and number of values; JSON is read as YAML, which contains it.
-Result<Configuration> read_toml(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
-Result<Configuration> read_yaml(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
+struct Source {
+  std::string_view text;
+  const std::string& path;
+  const std::vector<Rename>& renames;
+  std::string function;  // of Python, whose configuration is read; empty: the only one
+};
+
+// Read a file's text; errors name the path and the line. Keys in a list of tables are "callbacks[].name", and are
+// written "callbacks[0].name". Keys that are given twice are an error. Of YAML, aliases and merge keys are expanded,
+// within limits on depth and number of values; JSON is read as YAML, which contains it.
+Result<Configuration> read_toml(const Source& source);
+Result<Configuration> read_yaml(const Source& source);
+
+// Returns what a function of a Python file returns, without running it: literals, lists, keywords of calls, and what
+// was assigned before, by functions of the file too. A call that is no section's own class (TrainingConfig) is a value
+// with its positional arguments as items. "def" is the function's name. Every other statement is an entry in quotes.
+Result<Configuration> read_python(const Source& source);
+bool is_python(std::string_view text);
 
 }  // namespace plumbline::model::configurations

@@ -45,54 +45,28 @@ constexpr KeyRow deepspeed_keys[] = {
     {"zero_optimization.zero_quantized_gradients", not_modeled, "", "gradients are sent in precision.gradient_reduce"},
     {"zero_optimization.offload_optimizer.ratio", not_modeled, "", "all states wait in host memory"},
     {"zero_optimization.stage3_prefetch_bucket_size", rule, "", "overlap.prefetch is one unit ahead"},
-    {"zero_optimization.*", no_cost, "", ""},
     {"activation_checkpointing.cpu_checkpointing", not_modeled, "",
      "offload.activations is the share that waits on the host"},
     {"activation_checkpointing.partition_activations", not_modeled, "", "kept inputs of layers are not divided"},
-    {"activation_checkpointing.*", no_cost, "", ""},
     {"amp.enabled", not_modeled, "", "precision.gemm is fp32 without bf16 or fp16"},
-    {"amp.*", no_cost, "", ""},
     {"sparse_attention.*", not_modeled, "", "attention sees the whole sequence"},
     {"compression_training.*", not_modeled, "", "nothing is compressed"},
     {"elasticity.enabled", not_modeled, "", "GPUs and batch are those that are stated"},
-    {"elasticity.*", no_cost, "", ""},
     {"data_efficiency.*", not_modeled, "", "every step has the whole sequence"},
     {"curriculum_learning.enabled", not_modeled, "", "every step has the whole sequence"},
-    {"curriculum_learning.*", no_cost, "", ""},
     {"progressive_layer_drop.enabled", not_modeled, "", "every step has all layers"},
-    {"progressive_layer_drop.*", no_cost, "", ""},
     {"compile.deepcompile", not_modeled, "", "gathers run one unit ahead"},
-    {"compile.*", no_cost, "", ""},
     {"wall_clock_breakdown", not_modeled, "", "its synchronisations are not priced"},
-    {"memory_breakdown", no_cost, "", ""},
     {"sparse_gradients", not_modeled, "", "gradients of embeddings are dense"},
-    {"prescale_gradients", no_cost, "", ""},
-    {"gradient_predivide_factor", no_cost, "", ""},
-    {"optimizer.*", no_cost, "", ""},
-    {"scheduler.*", no_cost, "", ""},
-    {"fp16.*", no_cost, "", ""},
-    {"bf16.*", no_cost, "", ""},
-    {"torch_autocast.*", no_cost, "", ""},
-    {"pipeline.*", no_cost, "", ""},
-    {"tensor_parallel.*", no_cost, "", ""},
-    {"aio.*", no_cost, "", ""},
-    {"autotuning.*", no_cost, "", ""},
-    {"checkpoint.*", no_cost, "", ""},
-    {"comms_logger.*", no_cost, "", ""},
-    {"csv_monitor.*", no_cost, "", ""},
-    {"flops_profiler.*", no_cost, "", ""},
-    {"monitor_config.*", no_cost, "", ""},
-    {"tensorboard.*", no_cost, "", ""},
-    {"wandb.*", no_cost, "", ""},
-    {"dump_state", no_cost, "", ""},
-    {"steps_per_print", no_cost, "", ""},
-    {"zero_allow_untested_optimizer", no_cost, "", ""},
-    {"zero_force_ds_cpu_optimizer", no_cost, "", ""},
-    {"disable_allgather", no_cost, "", ""},
-    {"dataloader_drop_last", no_cost, "", ""},
-    {"seed", no_cost, "", ""},
-    {"use_data_before_expert_parallelism", no_cost, "", ""},
 };
+
+constexpr std::string_view deepspeed_without_cost = R"(
+zero_optimization.* activation_checkpointing.* amp.* elasticity.* curriculum_learning.* progressive_layer_drop.*
+compile.* memory_breakdown prescale_gradients gradient_predivide_factor optimizer.* scheduler.* fp16.* bf16.*
+torch_autocast.* pipeline.* tensor_parallel.* aio.* autotuning.* checkpoint.* comms_logger.* csv_monitor.*
+flops_profiler.* monitor_config.* tensorboard.* wandb.* dump_state steps_per_print zero_allow_untested_optimizer
+zero_force_ds_cpu_optimizer disable_allgather dataloader_drop_last seed use_data_before_expert_parallelism
+)";
 
 Precision read_deepspeed_gemm(Draft& draft) {
   const bool bf16 = draft.flag("bf16.enabled").value_or(false) || draft.flag("bfloat16.enabled").value_or(false);
@@ -154,11 +128,13 @@ void deepspeed_rules(const RuleInput& in) {
     draft.not_modeled("zero_optimization.stage3_prefetch_bucket_size", "overlap.prefetch is one layer ahead");
   draft.assume("recompute.policy", "none", "whether the model checkpoints activations is in its code, not in the file",
                "full");
-  draft.assume("stack.name", "pytorch-fsdp-eager", "the nearest stack: DeepSpeed runs eager PyTorch");
+  draft.set("stack.name", "deepspeed", "ZeRO around eager PyTorch");
 }
 
 }  // namespace
 
-ConfigurationFormat deepspeed() { return {"deepspeed", "DeepSpeed", &read_yaml, {}, deepspeed_keys, &deepspeed_rules}; }
+ConfigurationFormat deepspeed() {
+  return {"deepspeed", "DeepSpeed", &read_yaml, {}, rows_of(deepspeed_keys, deepspeed_without_cost), &deepspeed_rules};
+}
 
 }  // namespace plumbline::model::configurations

@@ -45,7 +45,8 @@ Draft::Draft(const Configuration& configuration, std::string_view program, const
 
 std::optional<std::string> Draft::text(std::string_view key) const {
   const Entry* entry = configuration_.find(key);
-  if (entry == nullptr || entry->is_list || entry->value.empty() || entry->value == "auto") return std::nullopt;
+  if (entry == nullptr || entry->is_list || entry->unread || entry->value.empty() || entry->value == "auto")
+    return std::nullopt;
   return entry->value;
 }
 
@@ -82,7 +83,8 @@ std::optional<bool> Draft::flag(std::string_view key) {
 
 std::vector<std::string> Draft::list(std::string_view key) const {
   const Entry* entry = configuration_.find(key);
-  if (entry == nullptr || entry->is_list) return entry == nullptr ? std::vector<std::string>() : entry->items;
+  if (entry == nullptr || entry->is_list || entry->unread)
+    return entry == nullptr ? std::vector<std::string>() : entry->items;
   std::vector<std::string> items;
   for (const std::string_view item : split(entry->value, ','))
     if (!trimmed(item).empty()) items.emplace_back(trimmed(item));

@@ -23,7 +23,7 @@ Result<std::vector<std::string>> lost_keys(const ConfigurationFormat& format, co
                                            const ExportInput& input, std::vector<std::string> overrides) {
   overrides.push_back(fmt::format("cluster.gpus={}", input.plan.cluster.gpus));
   const auto model = [&input](const std::string&) -> Result<Architecture> { return input.architecture; };
-  const auto back = TRY(import_configuration(format, text, "written", {overrides, "model.json", model}));
+  const auto back = TRY(import_configuration(format, text, "written", {overrides, "", "model.json", model}));
   const auto before = plan_values(input.plan), after = plan_values(back.plan);
   std::vector<std::string> lost;
   for (const auto& [key, value] : before) {

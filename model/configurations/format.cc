@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "model/base/text.h"
+
 namespace plumbline::model::configurations {
 
 void RuleInput::use_model(NamedModel named) const {
@@ -15,6 +17,25 @@ void RuleInput::use_model(NamedModel named) const {
     draft.set("model.config", options.adjacent_config, "");
   }
   model = std::move(named);
+}
+
+std::vector<KeyRow> rows_of(std::span<const KeyRow> rows, std::string_view without_cost) {
+  std::vector<KeyRow> all(rows.begin(), rows.end());
+  for (const std::string_view line : lines_of(without_cost))
+    for (const std::string_view name : split(line, ' '))
+      if (!name.empty()) all.push_back({name, Meaning::no_cost, "", ""});
+  return all;
+}
+
+const KeyRow* ConfigurationFormat::row(std::string_view key) const {
+  const KeyRow* best = nullptr;
+  for (const KeyRow& row : keys) {
+    const std::string_view section = row.name.ends_with(".*") ? row.name.substr(0, row.name.size() - 2) : "";
+    const bool below = !section.empty() && key.starts_with(section) && key.substr(section.size()).starts_with('.');
+    if (row.name == key) return &row;
+    if ((section == key || below) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
+  }
+  return best == nullptr && others != nullptr ? others(key) : best;
 }
 
 std::optional<Architecture> RuleInput::architecture() const {

@@ -17,7 +17,7 @@
 
 namespace plumbline::model::configurations {
 
-// A key of a file and its meaning, as of Megatron's arguments. A name that ends in ".*" is of all keys below.
+// A key of a file and its meaning, as of Megatron's arguments. A name that ends in ".*" is of the key and all below.
 using KeyRow = megatron::Argument;
 using megatron::Meaning;
 
@@ -30,6 +30,7 @@ struct NamedModel {
 
 struct ConfigurationImport {
   std::vector<std::string> overrides;  // of the plan, KEY=VALUE
+  std::string function;                // of a Python file that holds several configurations
   std::string adjacent_config;         // name of the file for a model that is not shipped; empty: there is none
   // Returns the model of a model.config, wherever it lies.
   std::function<Result<Architecture>(const std::string& config)> load_model;
@@ -51,11 +52,18 @@ struct RuleInput {
 struct ConfigurationFormat {
   std::string_view name;     // of `plumbline import`
   std::string_view program;  // its name in prose
-  Result<Configuration> (*read)(std::string_view text, const std::string& path, const std::vector<Rename>& renames);
+  Result<Configuration> (*read)(const Source& source);
   std::vector<Rename> renames;  // older and other names of sections
-  std::span<const KeyRow> keys;
+  std::vector<KeyRow> keys;
   void (*rules)(const RuleInput& in);
+  const KeyRow* (*others)(std::string_view key) = nullptr;  // rows of another program, for keys that have none here
+
+  // Returns the row of the longest name that a key has or lies under; nullptr where it is unknown.
+  const KeyRow* row(std::string_view key) const;
 };
+
+// Returns a table with the keys, divided by spaces and lines, that change no cost.
+std::vector<KeyRow> rows_of(std::span<const KeyRow> rows, std::string_view without_cost);
 
 // The formats, each in a source of its own.
 ConfigurationFormat torchtitan();

@@ -18,15 +18,7 @@ namespace plumbline::model::configurations {
 namespace {
 
 constexpr std::string_view kTopology = "h100-dgx";
-
-const KeyRow* row_of(std::span<const KeyRow> rows, std::string_view key) {
-  const KeyRow* best = nullptr;
-  for (const KeyRow& row : rows) {
-    const bool below = row.name.ends_with(".*") && key.starts_with(row.name.substr(0, row.name.size() - 1));
-    if ((row.name == key || below) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
-  }
-  return best;
-}
+constexpr std::size_t kLargestFile = 8 << 20;
 
 std::string_view leaf(std::string_view key) { return key.substr(key.rfind('.') + 1); }
 
@@ -47,8 +39,8 @@ std::string nearest(const std::vector<std::string>& names, std::string_view key)
 }
 
 bool is_off(const Entry& entry) {
-  static constexpr std::string_view words[] = {"",     "false", "False", "no",   "none",     "None",
-                                               "auto", "0",     "0.0",   "null", "disabled", "NO"};
+  static constexpr std::string_view words[] = {"",  "false", "False", "no",       "none", "None",   "auto",
+                                               "0", "0.0",   "null",  "disabled", "NO",   "default"};
   return entry.items.empty() && std::ranges::find(words, entry.value) != std::end(words);
 }
 
@@ -70,8 +62,10 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   const std::vector<std::string> names = single_keys(format.keys);
   std::map<std::string, std::string, std::less<>> questions;  // by key: elements of a list have one
   for (const Entry& entry : draft.configuration().entries) {
-    const KeyRow* row = row_of(format.keys, entry.key);
-    if (row == nullptr) {
+    const KeyRow* row = format.row(entry.key);
+    if (row == nullptr && entry.value.empty() && !entry.is_list) {
+      ++no_cost;  // null: not set
+    } else if (row == nullptr) {
       const auto [question, fresh] = questions.try_emplace(entry.key);
       if (fresh) question->second = nearest(names, entry.key);
       draft.note_unknown(entry, ": unknown; it may change the cost" + question->second);
@@ -79,7 +73,12 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
       ++no_cost;
     } else if (row->meaning == Meaning::not_modeled) {
       draft.not_modeled(entry.key, row->note);
-    } else if (row->meaning == Meaning::value && !row->key.starts_with("shape.")) {
+    } else if (entry.unread && row->key.empty()) {
+      draft.not_modeled(entry.key, "an expression, which is not run");
+    } else if (entry.unread && !draft.given(row->key)) {
+      draft.fail(entry.key, fmt::format("'{}' is an expression, which is not run", entry.value),
+                 fmt::format("write its value in its place, or state --set {}=VALUE", row->key));
+    } else if (row->meaning != Meaning::rule && !row->key.starts_with("shape.")) {
       copy_value(entry, *row, draft);
     }
   }
@@ -136,9 +135,9 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
   };
   // Keys without a row have notes alone, and a file can have many of them.
   Configuration known = configuration;
-  std::erase_if(known.entries, [&](const Entry& entry) { return row_of(format.keys, entry.key) == nullptr; });
+  std::erase_if(known.entries, [&](const Entry& entry) { return format.row(entry.key) == nullptr; });
   for (const Entry& entry : known.entries) {
-    if (!decides_step(*row_of(format.keys, entry.key))) continue;
+    if (!decides_step(*format.row(entry.key))) continue;
     Configuration without = known;
     std::erase_if(without.entries, [&entry](const Entry& one) { return one.written == entry.written; });
     add(entry.line, "without " + entry.written, read_configuration(format, without, overrides, options));
@@ -159,7 +158,13 @@ const std::vector<ConfigurationFormat>& configuration_formats() {
 
 Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& format, std::string_view text,
                                                    const std::string& path, const ConfigurationImport& options) {
-  const auto configuration = TRY(format.read(text, path, format.renames));
+  if (text.size() > kLargestFile)
+    return wrong_input_at(path, 0, "", fmt::format("is larger than {} MiB", kLargestFile >> 20),
+                          "a configuration is a short text");
+  if (!options.function.empty() && !is_python(text))
+    return wrong_input_at(path, 0, "", "is no file of Python, of which --config names a function",
+                          "leave --config out");
+  const auto configuration = TRY(format.read({text, path, format.renames, options.function}));
   const auto overrides = with_comments(text, options.overrides);
   auto read = TRY(read_configuration(format, configuration, overrides, options));
   add_alternatives(format, configuration, overrides, options, read);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -130,66 +129,21 @@ constexpr KeyRow nemo_rows[] = {
     {"train.rampup_batch_size", not_modeled, "", "every step is priced with the full batch"},
     {"model.rampup_batch_size", not_modeled, "", "every step is priced with the full batch"},
     {"precision.first_last_layers_bf16", not_modeled, "", "all layers have the same precision"},
-    {"trainer.accumulate_grad_batches", no_cost, "", ""},
-    {"trainer.*", no_cost, "", ""},
-    {"train.*", no_cost, "", ""},
-    {"model.data.*", no_cost, "", ""},
-    {"model.nsys_profile.*", no_cost, "", ""},
-    {"model.optim.*", no_cost, "", ""},
-    {"model.tokenizer.*", no_cost, "", ""},
-    {"model._target_", no_cost, "", ""},
-    {"model.init_method_std", no_cost, "", ""},
-    {"model.gradient_as_bucket_view", no_cost, "", ""},
-    {"model.pipeline_dtype", no_cost, "", ""},
-    {"model.ckpt_async_save", no_cost, "", ""},
-    {"model.ckpt_parallel_load", no_cost, "", ""},
-    {"model.ckpt_parallel_save", no_cost, "", ""},
-    {"model.seed", no_cost, "", ""},
-    {"model.megatron_amp_O2", no_cost, "", ""},
-    {"model.mcore_gpt", no_cost, "", ""},
-    {"model.transformer_engine", no_cost, "", ""},
-    {"model.resume_from_checkpoint", no_cost, "", ""},
-    {"model.apply_query_key_layer_scaling", no_cost, "", ""},
-    {"model.pre_process", no_cost, "", ""},
-    {"model.post_process", no_cost, "", ""},
-    {"model.hysteresis", no_cost, "", ""},
-    {"model.onnx_safe", no_cost, "", ""},
-    {"model.use_cpu_initialization", no_cost, "", ""},
-    {"model.apex_transformer_log_level", no_cost, "", ""},
-    {"model.native_amp_init_scale", no_cost, "", ""},
-    {"model.native_amp_growth_interval", no_cost, "", ""},
-    {"model.persist_layer_norm", no_cost, "", ""},
-    {"model.grad_allreduce_chunk_size_mb", no_cost, "", ""},
-    {"model.grad_div_ar_fusion", no_cost, "", ""},
-    {"model.gradient_accumulation_fusion", no_cost, "", ""},
     {"model.fp32_residual_connection", not_modeled, "", "residuals have the activations' format"},
-    {"model.fp16_lm_cross_entropy", no_cost, "", ""},
-    {"precision.*", no_cost, "", ""},
-    {"ddp.*", no_cost, "", ""},
-    {"optimizer.*", no_cost, "", ""},
-    {"comm_overlap.*", no_cost, "", ""},
-    {"optim.*", no_cost, "", ""},
-    {"scheduler.*", no_cost, "", ""},
-    {"scheduler_config.*", no_cost, "", ""},
-    {"checkpoint.*", no_cost, "", ""},
-    {"checkpoint_config.*", no_cost, "", ""},
-    {"logger.*", no_cost, "", ""},
-    {"logger_config.*", no_cost, "", ""},
-    {"log.*", no_cost, "", ""},
-    {"resume.*", no_cost, "", ""},
-    {"exp_manager.*", no_cost, "", ""},
-    {"profiling.*", no_cost, "", ""},
-    {"profiling_config.*", no_cost, "", ""},
-    {"rng.*", no_cost, "", ""},
-    {"rng_config.*", no_cost, "", ""},
-    {"dist.*", no_cost, "", ""},
-    {"tokenizer.*", no_cost, "", ""},
-    {"tokenizer_config.*", no_cost, "", ""},
-    {"run.*", no_cost, "", ""},
-    {"_target_", no_cost, "", ""},
-    {"name", no_cost, "", ""},
-    {"restore_from_path", no_cost, "", ""},
 };
+
+constexpr std::string_view nemo_without_cost = R"(
+trainer.accumulate_grad_batches trainer.* train.* model.data.* model.nsys_profile.* model.optim.* model.tokenizer.*
+model._target_ model.init_method_std model.gradient_as_bucket_view model.pipeline_dtype model.ckpt_async_save
+model.ckpt_parallel_load model.ckpt_parallel_save model.seed model.megatron_amp_O2 model.mcore_gpt
+model.transformer_engine model.resume_from_checkpoint model.apply_query_key_layer_scaling model.pre_process
+model.post_process model.hysteresis model.onnx_safe model.use_cpu_initialization model.apex_transformer_log_level
+model.native_amp_init_scale model.native_amp_growth_interval model.persist_layer_norm
+model.grad_allreduce_chunk_size_mb model.grad_div_ar_fusion model.gradient_accumulation_fusion
+model.fp16_lm_cross_entropy precision.* ddp.* optimizer.* comm_overlap.* optim.* scheduler.* scheduler_config.*
+checkpoint.* checkpoint_config.* logger.* logger_config.* log.* resume.* exp_manager.* profiling.* profiling_config.*
+rng.* rng_config.* dist.* tokenizer.* tokenizer_config.* run.* _target_ name restore_from_path
+)";
 
 // Returns the path that a reference of OmegaConf means: "model.x" of "${model.x}", and of "${.x}" in "model.y". Other
 // interpolations have none.
@@ -208,8 +162,8 @@ std::optional<std::string> referenced(const Entry& entry) {
   return scope.empty() ? path : scope + "." + path;
 }
 
-Result<Configuration> read_nemo(std::string_view text, const std::string& path, const std::vector<Rename>& renames) {
-  auto read = TRY(read_yaml(text, path, renames));
+Result<Configuration> read_nemo(const Source& source) {
+  auto read = TRY(read_yaml(source));
   constexpr int longest_chain = 8;
   for (Entry& entry : read.entries) {
     for (int i = 0; i < longest_chain; ++i) {
@@ -295,7 +249,10 @@ void nemo_rules(const RuleInput& in) {
 
 }  // namespace
 
-std::span<const KeyRow> nemo_keys() { return nemo_rows; }
+const std::vector<KeyRow>& nemo_keys() {
+  static const std::vector<KeyRow> rows = rows_of(nemo_rows, nemo_without_cost);
+  return rows;
+}
 
 ConfigurationFormat nemo() {
   return {"nemo",
@@ -317,7 +274,7 @@ ConfigurationFormat nemo() {
            {"optimizer_config.", "optimizer."},
            {"comm_overlap_config.", "comm_overlap."},
            {"mixed_precision.", "precision."}},
-          nemo_rows,
+          nemo_keys(),
           &nemo_rules};
 }
 

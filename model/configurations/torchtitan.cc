@@ -1,12 +1,16 @@
 // torchtitan's train.toml: names and defaults of torchtitan/config/job_config.py (pytorch/torchtitan, 2024 to 2025).
+// Its registries of Python functions, and what they dump as JSON: config/configs.py @0014ac2c, trainer.py @003fe280,
+// models/common/moe_sharding.py @004616c3 and distributed/activation_checkpoint.py of 2026.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -32,6 +36,64 @@ constexpr TitanSchedule titan_schedules[] = {
      "it keeps the activations of all micro-batches, and no schedule here does with several stages"},
 };
 
+// Returns the name of the models of a registry: that of the package whose model_registry it calls.
+std::string registry_of(const Source& source) {
+  const std::size_t end = source.text.find(" import model_registry");
+  if (end == std::string_view::npos) return "an unknown package";
+  std::string_view package = source.text.substr(0, end);
+  package.remove_prefix(package.find_last_of(" \n") + 1);
+  std::error_code ignored;
+  return package == "." ? std::filesystem::absolute(source.path, ignored).parent_path().filename().string()
+                        : std::string(package.substr(package.rfind('.') + 1));
+}
+
+// Reads what is not TOML, and gives classes the keys that earlier releases had in their place.
+Result<Configuration> read_titan(const Source& source) {
+  const bool python = is_python(source.text);
+  if (!python && !trimmed(source.text).starts_with('{')) return read_toml(source);
+  auto read = TRY(python ? read_python(source) : read_yaml(source));
+  const Entry* spec = read.find("model_spec");
+  if (spec != nullptr) read.entries.push_back({"model.name", "model_spec", registry_of(source), {}, spec->line});
+  for (Entry& entry : read.entries) {
+    if (entry.key == "model_spec" && !entry.items.empty()) {
+      entry.key = "model.flavor";
+      entry.value = entry.items.front();
+    } else if (entry.key == "activation_checkpoint") {
+      entry.key = "activation_checkpoint.mode";
+      const auto is = [&entry](std::string_view name) { return entry.value.find(name) != std::string::npos; };
+      entry.value = entry.value.empty()  ? "none"
+                    : is("Selective")    ? "selective"
+                    : is("MemoryBudget") ? "memory_budget"
+                    : is("Full")         ? "full"
+                                         : entry.value;
+    }
+  }
+  // A dump has the fields of the class alone.
+  const Entry* policy = read.find("activation_checkpoint.determinism_check");
+  if (policy != nullptr && read.find("activation_checkpoint.mode") == nullptr)
+    read.entries.push_back({"activation_checkpoint.mode",
+                            "activation_checkpoint",
+                            read.find("activation_checkpoint.force_recompute_mm_shapes_by_fqns") != nullptr
+                                ? "selective"
+                            : read.find("activation_checkpoint.memory_budget") != nullptr ? "memory_budget"
+                                                                                          : "full",
+                            {},
+                            policy->line});
+  return read;
+}
+
+// Returns whether a file is of a release with registries.
+bool of_registry(const Draft& draft) {
+  const Entry* flavor = draft.configuration().find("model.flavor");
+  return flavor != nullptr && flavor->written.starts_with("model_spec");
+}
+
+bool has_experts(const RuleInput& in) {
+  if (in.model && !in.model->config_json.empty()) return in.model->config_json.find("_experts\"") != std::string::npos;
+  const auto model = in.architecture();
+  return model && model->experts.routed_experts > 0;
+}
+
 bool compiles_model(Draft& draft) {
   if (!draft.flag("compile.enable").value_or(false)) return false;
   const auto components = draft.list("compile.components");
@@ -50,10 +112,19 @@ void read_model(const RuleInput& in) {
 }
 
 // Sets the GPUs where all degrees are stated, and what FSDP, HSDP and DDP are.
-void read_mesh(Draft& draft) {
+void read_mesh(const RuleInput& in) {
+  Draft& draft = in.draft;
   const std::int64_t tensor = draft.integer("parallelism.tensor_parallel_degree").value_or(1);
   draft.set("parallelism.tensor", tensor, "parallelism.tensor_parallel_degree");
-  if (draft.degree("tensor") > 1) draft.set("parallelism.sequence", true, "with tensor parallelism");
+  const auto sequence = draft.flag("parallelism.enable_sequence_parallel");
+  if (draft.degree("tensor") > 1)
+    draft.set("parallelism.sequence", sequence.value_or(true),
+              sequence ? "parallelism.enable_sequence_parallel" : "with tensor parallelism");
+  const auto divided = draft.integer("parallelism.expert_tensor_parallel_degree");
+  if (draft.degree("expert") > 1)
+    draft.set("parallelism.expert_tensor", divided.value_or(1), "parallelism.expert_tensor_parallel_degree");
+  else if (draft.degree("tensor") > 1 && has_experts(in))
+    draft.set("parallelism.expert_tensor", draft.degree("tensor"), "without an expert degree");
   const std::int64_t replicas = draft.integer("parallelism.data_parallel_replicate_degree").value_or(1);
   const std::int64_t shards = draft.integer("parallelism.data_parallel_shard_degree").value_or(-1);
   const std::int64_t others = draft.degree("tensor") * draft.degree("context") * draft.degree("pipeline");
@@ -187,7 +258,16 @@ void read_operators(const RuleInput& in) {
   const std::string_view option = "activation_checkpoint.selective_ac_option";
   draft.set("recompute.policy", "selective", "activation_checkpoint.mode");
   if (draft.given("recompute.operators")) return;
-  draft.set("recompute.operators", std::vector<std::string>{"mlp", "swiglu", "rmsnorm"}, option);
+  const std::vector<std::string> kept_experts = {"mlp", "swiglu", "rmsnorm"}, all = {"mlp", "swiglu", "rmsnorm", "moe"};
+  if (has_experts(in)) {
+    if (draft.degree("expert") == 1) return draft.set("recompute.operators", all, option);
+    return draft.assume(
+        "recompute.operators", all,
+        "GEMMs of experts run again, as torchtitan keeps none of them; it keeps what was dispatched and "
+        "combined, which is sent again here",
+        toml_of(kept_experts));
+  }
+  draft.set("recompute.operators", kept_experts, option);
   const auto model = in.architecture();
   const auto share = model ? second_gemms(*model) : std::nullopt;
   if (!share)
@@ -214,7 +294,7 @@ void read_recompute(const RuleInput& in) {
     return draft.not_modeled(key, "nothing is recomputed");
   }
   const std::string_view option = "activation_checkpoint.selective_ac_option";
-  const std::string which = draft.text(option).value_or("2");
+  const std::string which = draft.text(option).value_or(of_registry(draft) ? "op" : "2");
   if (which == "op") return read_operators(in);
   const auto every = parse_number<std::int64_t>(which);
   if (!every || *every < 1) return draft.fail(option, fmt::format("'{}' is neither op nor a number", which));
@@ -237,10 +317,15 @@ void read_precision(Draft& draft) {
   const std::string reduce = draft.text("training.mixed_precision_reduce").value_or("float32");
   Precision gemm = param == "float32" ? Precision::fp32 : Precision::bf16;
   std::string_view origin = "training.mixed_precision_param";
-  for (const std::string& converter : draft.list("model.converters")) {
-    if (converter.find("mx") != std::string::npos)
+  std::vector<std::string> converters = draft.list("model.converters");
+  if (of_registry(draft) && converters.empty() && draft.configuration().find("quantize.linear.float8.filter_fqns"))
+    converters = {draft.text("quantize.linear.float8.recipe_name").value_or("float8")};  // a dump names no classes
+  for (const std::string& converter : converters) {
+    const auto is = [&converter](std::string_view name) { return converter.find(name) != std::string::npos; };
+    if (is("LoRA")) return refuse_adapter(draft, "model.converters", converter);
+    if (is("mx") || is("MX"))
       gemm = Precision::mxfp8;
-    else if (converter.find("float8") != std::string::npos)
+    else if (is("float8") || is("Float8") || is("wise"))
       gemm = Precision::fp8_tensor;
     else
       draft.not_modeled("model.converters", "only float8 and mx change a GEMM");
@@ -258,12 +343,20 @@ void read_precision(Draft& draft) {
 
 void read_rest(Draft& draft) {
   const bool compiled = compiles_model(draft);
-  draft.set("stack.name", compiled ? "torchtitan-compile" : "pytorch-fsdp-eager", "compile.enable");
+  const std::string_view stack = !compiled            ? "pytorch-fsdp-eager"
+                                 : of_registry(draft) ? "torchtitan-2026"
+                                                      : "torchtitan-compile";
+  draft.set("stack.name", stack, "compile.enable");
   const std::string_view async = "parallelism.enable_async_tensor_parallel";
   const bool asynchronous = draft.flag(async).value_or(false);
   if (asynchronous && compiled) draft.set("overlap.tensor", draft.degree("tensor") > 1, async);
   if (asynchronous && !compiled) draft.not_modeled(async, "it needs the compiled model, and is off without");
+  if (draft.text("model_spec.tp_gemm_backend") == "dist_gemm")
+    draft.set("overlap.tensor", draft.degree("tensor") > 1, "model_spec.tp_gemm_backend");
   if (draft.degree("context") > 1) {
+    const std::string_view balancer = "parallelism.context_parallel_load_balancer";
+    if (draft.configuration().find(balancer) != nullptr && !draft.text(balancer))
+      draft.not_modeled(balancer, "every rank has the same share of attention");
     const std::string_view key = "parallelism.context_parallel_rotate_method";
     draft.set("parallelism.context_method", draft.text(key).value_or("allgather") == "alltoall" ? "ring" : "all-gather",
               key);
@@ -280,6 +373,15 @@ void read_rest(Draft& draft) {
     draft.set("offload.optimizer", true, "training.enable_cpu_offload");
     draft.not_modeled("training.enable_cpu_offload", "parameters and gradients stay on the GPU");
   }
+  if (draft.text("training.dtype") == "bfloat16")
+    draft.not_modeled("training.dtype", "master weights and optimizer states are FP32");
+  if (draft.text("loss").value_or("").find("Chunk") != std::string::npos)
+    draft.not_modeled("loss", "the logits of a micro-batch are there at once");
+  const std::string container = draft.text("optimizer").value_or("adamw");
+  if (container.find("InBackward") != std::string::npos)
+    draft.not_modeled("optimizer", "the optimizer runs after the backward pass");
+  else if (container.find("adam") == std::string::npos && container != "OptimizersContainer.Config")
+    draft.not_modeled("optimizer", "the optimizer is Adam");
   const std::string optimizer = draft.text("optimizer.name").value_or("AdamW");
   if (optimizer != "AdamW" && optimizer != "Adam") draft.not_modeled("optimizer.name", "the optimizer is Adam");
   if (draft.text("optimizer.implementation").value_or("fused") != "fused")
@@ -288,7 +390,7 @@ void read_rest(Draft& draft) {
 
 void torchtitan_rules(const RuleInput& in) {
   read_model(in);
-  read_mesh(in.draft);
+  read_mesh(in);
   read_pipeline(in);
   read_titan_batch(in.draft);
   read_recompute(in);
@@ -306,8 +408,16 @@ std::string_view titan_schedule(std::string_view kind) {
 ConfigurationFormat torchtitan() {
   return {"torchtitan",
           "torchtitan",
-          &read_toml,
-          {{"training.batch_size", "training.local_batch_size"},
+          &read_titan,
+          {{"model_spec.name", "model.name"},
+           {"model_spec.flavor", "model.flavor"},
+           {"model_spec.moe_comm_backend", "parallelism.expert_parallel_comm_backend"},
+           {"model_spec.converters", "model.converters"},
+           {"model_spec.converters[].", "quantize.linear.float8."},
+           {"model_converters.converters", "model.converters"},
+           {"model_converters.converters[].", "quantize.linear.float8."},
+           {"validator.", "validation."},
+           {"training.batch_size", "training.local_batch_size"},
            {"training.compile", "compile.enable"},
            {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
            {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},

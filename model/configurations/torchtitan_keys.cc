@@ -1,5 +1,6 @@
 // The keys of torchtitan's train.toml, and what each means for a plan.
-#include <span>
+#include <string_view>
+#include <vector>
 
 #include "model/configurations/detail/shared.h"
 
@@ -26,6 +27,8 @@ constexpr KeyRow torchtitan_rows[] = {
     {"parallelism.fsdp_reshard_after_forward", rule, "parallelism.reshard_after_forward",
      "default: true without a pipeline"},
     {"parallelism.tensor_parallel_degree", rule, "parallelism.tensor", "above 1 with parallelism.sequence"},
+    {"parallelism.enable_sequence_parallel", rule, "parallelism.sequence", "default true"},
+    {"model_spec.tp_gemm_backend", rule, "overlap.tensor", "dist_gemm"},
     {"parallelism.enable_async_tensor_parallel", rule, "overlap.tensor", "where the model is compiled"},
     {"parallelism.pipeline_parallel_degree", value, "parallelism.pipeline", "the value"},
     {"parallelism.pipeline_parallel_schedule", rule, "schedule.kind", "names below"},
@@ -39,13 +42,16 @@ constexpr KeyRow torchtitan_rows[] = {
     {"parallelism.context_parallel_rotate_method", rule, "parallelism.context_method",
      "allgather (default): all-gather, alltoall: ring"},
     {"parallelism.expert_parallel_degree", value, "parallelism.expert", "the value"},
-    {"parallelism.expert_tensor_parallel_degree", value, "parallelism.expert_tensor", "the value"},
+    {"parallelism.expert_tensor_parallel_degree", rule, "parallelism.expert_tensor",
+     "default 1; without an expert degree the tensor degree, of experts"},
     {"parallelism.expert_parallel_comm_backend", rule, "stack.dispatcher",
      "standard (default): alltoall; deepep, hybridep"},
-    {"activation_checkpoint.mode", rule, "recompute.policy", "default selective"},
+    {"activation_checkpoint.mode", rule, "recompute.policy", "default selective; memory_budget is not modelled"},
     {"activation_checkpoint.selective_ac_option", rule, "recompute.layers",
-     "op: every second GEMM, as gate and up of as many FLOPs; N (default 2): whole layers, one of N"},
-    {"compile.enable", rule, "stack.name", "with the model: torchtitan-compile, else pytorch-fsdp-eager"},
+     "op (default of registries): every second GEMM, as gate and up of as many FLOPs, and all of experts; N (default "
+     "2): whole layers, one of N"},
+    {"compile.enable", rule, "stack.name",
+     "with the model: torchtitan-compile, of registries torchtitan-2026, else pytorch-fsdp-eager"},
     {"compile.components", rule, "stack.name", "default model and loss"},
     {"quantize.linear.float8.recipe_name", rule, "precision.gemm", "tensorwise (default), rowwise: fp8_tensor"},
     {"quantize.linear.mx.recipe_name", rule, "precision.gemm", "mxfp8, mxfp8_cublas: mxfp8"},
@@ -53,60 +59,46 @@ constexpr KeyRow torchtitan_rows[] = {
     {"parallelism.pipeline_parallel_schedule_csv", not_modeled, "", "schedule.kind has no table of actions"},
     {"parallelism.enable_compiled_autograd", not_modeled, "", "launches of the backward pass are those of the stack"},
     {"parallelism.disable_loss_parallel", not_modeled, "", "the head and its loss are divided by the tensor degree"},
-    {"parallelism.context_parallel_load_balancer", not_modeled, "", "every rank has the same share of attention"},
+    {"parallelism.context_parallel_load_balancer", rule, "", "None is not modelled"},
+    {"parallelism.enable_fsdp_symm_mem", not_modeled, "", "gathers and reductions are NCCL's"},
+    {"model_spec.non_blocking_capacity_factor", not_modeled, "", "set routing.capacity_factor"},
     {"parallelism.pipeline_parallel_expert_parallel_overlap", rule, "schedule.kind",
      "DualPipeV overlaps; false is not modelled"},
-    {"training.dtype", not_modeled, "", "master weights and optimizer states are FP32"},
+    {"training.dtype", rule, "", "float32 (default); bfloat16 is not modelled"},
+    {"loss", rule, "", "in chunks: not modelled"},
+    {"optimizer", rule, "", "AdamW and Adam after the backward pass are priced"},
     {"training.deterministic", not_modeled, "", "kernels are those of the profile"},
     {"debug.deterministic", not_modeled, "", "kernels are those of the profile"},
-    {"debug.*", no_cost, "", ""},
     {"optimizer.name", rule, "", "AdamW and Adam are priced"},
     {"optimizer.implementation", rule, "", "fused is priced"},
     {"optimizer.early_step_in_backward", not_modeled, "", "the optimizer runs after the backward pass"},
-    {"activation_checkpoint.memory_budget", not_modeled, "", "set recompute.policy by hand"},
-    {"activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns", no_cost, "", ""},
-    {"activation_checkpoint.*", no_cost, "", ""},
     {"quantize.linear.float8.enable_fsdp_float8_all_gather", not_modeled, "", "parameters are gathered in BF16"},
     {"quantize.linear.float8.precompute_float8_dynamic_scale_for_fsdp", not_modeled, "", "scales are of each use"},
-    {"quantize.linear.float8.force_recompute_fp8_weight_in_bwd", no_cost, "", ""},
     {"quantize.linear.float8.emulate", not_modeled, "", "FP8 GEMMs are those of the GPU"},
     {"quantize.linear.float8.filter_fqns", rule, "", "output, router.gate, auto_filter_small_kn; others not modelled"},
     {"quantize.linear.mx.filter_fqns", rule, "", "as for float8"},
-    {"quantize.linear.mx.mxfp8_dim1_cast_kernel_choice", no_cost, "", ""},
     {"quantize.grouped_mm.float8.fqns", rule, "", "experts follow precision.gemm"},
     {"quantize.grouped_mm.mx.fqns", rule, "", "experts follow precision.gemm"},
-    {"quantize.grouped_mm.mx.recipe_name", no_cost, "", ""},
     {"fault_tolerance.semi_sync_method", not_modeled, "", "replicas reduce every step"},
     {"fault_tolerance.enable", not_modeled, "", "replicas are those of the mesh"},
-    {"fault_tolerance.*", no_cost, "", ""},
     {"validation.enable", not_modeled, "", "only training steps are priced"},
     {"validation.enabled", not_modeled, "", "only training steps are priced"},
-    {"validation.*", no_cost, "", ""},
-    {"checkpoint.*", no_cost, "", ""},
     {"comm.mode", not_modeled, "", "collectives are NCCL's"},
-    {"comm.*", no_cost, "", ""},
-    {"compile.backend", no_cost, "", ""},
-    {"experimental.*", no_cost, "", ""},
-    {"job.*", no_cost, "", ""},
-    {"lr_scheduler.*", no_cost, "", ""},
-    {"memory_estimation.*", no_cost, "", ""},
-    {"metrics.*", no_cost, "", ""},
-    {"model.tokenizer_path", no_cost, "", ""},
-    {"model.hf_assets_path", no_cost, "", ""},
-    {"model.print_after_conversion", no_cost, "", ""},
-    {"optimizer.*", no_cost, "", ""},
-    {"profiling.*", no_cost, "", ""},
-    {"training.dataset", no_cost, "", ""},
-    {"training.dataset_path", no_cost, "", ""},
-    {"training.gc_debug", no_cost, "", ""},
-    {"training.gc_freq", no_cost, "", ""},
-    {"training.seed", no_cost, "", ""},
-    {"training.dataloader.*", no_cost, "", ""},
-    {"training.data_parallel_type", no_cost, "", ""},
 };
+
+constexpr std::string_view titan_without_cost = R"(
+Trainer.Config() def hf_assets_path dump_folder tokenizer.* dataloader.* model_spec.* model_converters validator
+profiler.* loss.* parallelism.full_dtensor parallelism.spmd_backend quantize.linear.float8.model_compile_enabled
+debug.* activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns activation_checkpoint.*
+quantize.linear.float8.force_recompute_fp8_weight_in_bwd quantize.linear.mx.mxfp8_dim1_cast_kernel_choice
+quantize.grouped_mm.mx.recipe_name fault_tolerance.* validation.* checkpoint.* comm.* compile.backend experimental.*
+job.* lr_scheduler.* memory_estimation.* metrics.* model.tokenizer_path model.hf_assets_path
+model.print_after_conversion optimizer.* profiling.* training.dataset training.dataset_path training.gc_debug
+training.gc_freq training.seed training.dataloader.* training.data_parallel_type
+)";
 
 }  // namespace
 
-std::span<const KeyRow> torchtitan_keys() { return torchtitan_rows; }
+std::vector<KeyRow> torchtitan_keys() { return rows_of(torchtitan_rows, titan_without_cost); }
 
 }  // namespace plumbline::model::configurations

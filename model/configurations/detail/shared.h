@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,8 +15,8 @@
 namespace plumbline::model::configurations {
 
 // The keys of torchtitan and of NeMo.
-std::span<const KeyRow> torchtitan_keys();
-std::span<const KeyRow> nemo_keys();
+std::vector<KeyRow> torchtitan_keys();
+const std::vector<KeyRow>& nemo_keys();
 
 // Set the model of a NeMo recipe, and all but its model and its degrees.
 void read_nemo_model(const RuleInput& in);
@@ -34,6 +33,9 @@ std::string torchtitan_flavors();
 
 // Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
 void set_precision(Draft& draft, Precision gemm, std::string_view origin);
+
+// Refuses a training of few weights, as LoRA is.
+void refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
 
 // Sets the even division of layers over stages of programs that make no other.
 void spread_evenly(Draft& draft);

@@ -17,7 +17,7 @@ model::Result<model::Architecture> shipped_model(const std::string& config) {
 }
 
 void read_configuration(const configurations::ConfigurationFormat& format, std::string_view input) {
-  const configurations::ConfigurationImport options = {{}, "config.json", &shipped_model};
+  const configurations::ConfigurationImport options = {{}, "", "config.json", &shipped_model};
   const auto imported = configurations::import_configuration(format, input, "configuration", options);
   require_words(imported);
   if (imported) require_read(model::read_plan(imported->toml, "imported.toml", {}));

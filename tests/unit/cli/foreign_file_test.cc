@@ -35,6 +35,8 @@ TEST(ForeignFile, IsRefusedWithTheCommandThatReadsIt) {
                    "a configuration of accelerate", "plumbline import accelerate {} -o plan.toml"},
            Foreign{"recipe.yaml", "trainer:\n  num_nodes: 8\nmodel:\n  config: {}\n", "a recipe of NeMo",
                    "plumbline import nemo {} -o plan.toml"},
+           Foreign{"config_registry.py", "def llama3_8b():\n    return Trainer.Config()\n", "a registry of torchtitan",
+                   "plumbline import torchtitan {} --config NAME -o plan.toml"},
            Foreign{"train.toml", "[training]\nseq_len = 8192\n[activation_checkpoint]\nmode = \"full\"\n",
                    "a configuration of torchtitan", "plumbline import torchtitan {} -o plan.toml"},
        }) {

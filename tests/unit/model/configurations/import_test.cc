@@ -39,15 +39,16 @@ Result<Architecture> llama_3_8b(const std::string&) {
 }
 
 Result<ImportedConfiguration> import(const std::string& format, const std::string& text,
-                                     const std::vector<std::string>& overrides = {}) {
-  return import_configuration(format_of(format), text, "file", {overrides, "plan.json", llama_3_8b});
+                                     const std::vector<std::string>& overrides = {}, const std::string& function = "") {
+  return import_configuration(format_of(format), text, "file", {overrides, function, "plan.json", llama_3_8b});
 }
 
 Result<ImportedConfiguration> import_file(const std::string& format, const std::string& name,
-                                          const std::vector<std::string>& overrides = {}) {
+                                          const std::vector<std::string>& overrides = {},
+                                          const std::string& function = "") {
   const auto text = read_text_file(shipped("tests/golden/inputs/configurations/" + name));
   EXPECT_TRUE(text);
-  return import(format, text.value_or(""), overrides);
+  return import(format, text.value_or(""), overrides, function);
 }
 
 ImportedConfiguration read(Result<ImportedConfiguration> imported) {
@@ -183,6 +184,99 @@ TEST(Torchtitan, RefusesWhatContradictsItself) {
               HasSubstr("unknown; it may change the cost (did you mean 'parallelism.tensor_parallel_degree'?)"));
 }
 
+TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
+  const auto small = read(import_file("torchtitan", "llama3-registry.py", {"cluster.gpus=8"}, "llama3_small"));
+  EXPECT_EQ(small.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(small.plan.parallelism.tensor, 2);
+  EXPECT_EQ(small.plan.batch.sequence_length, 4096) << "a name of the file";
+  EXPECT_EQ(small.plan.batch.global_batch_size, 8);  // 2 of each of 8 / 2 ranks
+  EXPECT_EQ(small.plan.run.tokens, 10.0 * 8 * 4096);
+  EXPECT_EQ(small.plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(small.plan.stack.name, "torchtitan-2026");
+  EXPECT_THAT(small.plan.recompute.operators, ElementsAre("mlp", "swiglu", "rmsnorm"));
+  EXPECT_EQ(small.plan.recompute.layers, 22) << "every second GEMM, as of train.toml";
+  EXPECT_THAT(notes_of(small), testing::Not(HasSubstr("unknown")));
+  EXPECT_THAT(small.toml, HasSubstr("sequence_length = 4096  # training.seq_len"));
+
+  const auto changed = [](const std::vector<std::string>& overrides) {
+    return import_file("torchtitan", "llama3-registry.py", overrides, "llama3_changed");
+  };
+  expect_refusal(changed({"cluster.gpus=8"}), 33, "'2 * 2' is an expression, which is not run");
+  const auto wide = read(changed({"cluster.gpus=8", "parallelism.tensor=4"}));
+  EXPECT_EQ(wide.plan.batch.global_batch_size, 2);  // 1 of each of 8 / 4 ranks
+  EXPECT_EQ(wide.plan.recompute.policy, "full");
+  EXPECT_FALSE(wide.plan.recompute.layers);
+  EXPECT_THAT(notes_of(wide), HasSubstr("'config.training.seq_len += 1': unknown; it may change the cost"));
+  EXPECT_THAT(notes_of(wide), HasSubstr("'for layer in config.model_spec.layers:': unknown; it may change the cost"));
+}
+
+TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
+  expect_refusal(import_file("torchtitan", "llama3-registry.py", {"cluster.gpus=8"}), 0,
+                 "holds 2 configurations (--config NAME takes one of llama3_changed, llama3_small)");
+  expect_refusal(import_file("torchtitan", "llama3-registry.py", {"cluster.gpus=8"}, "llama4"), 0,
+                 "has no configuration 'llama4'");
+  expect_refusal(import_file("torchtitan", "llama3-8b.toml", {"cluster.gpus=8"}, "llama3_small"), 0,
+                 "is no file of Python");
+  const auto of = [](const std::string& body) {
+    return import("torchtitan", "from . import model_registry\ndef one():\n    return " + body + "\n",
+                  {"cluster.gpus=8", "model.config=llama-3-8b"});
+  };
+  expect_refusal(of("Trainer.Config(training=TrainingConfig(seq_len=[8192)"), 3, "returns no configuration");
+  expect_refusal(of("replace(*all), 1"), 3, "returns no configuration");
+  expect_refusal(of("Trainer.Config(model_spec=model_registry(\"8B\", converters=[LoRAConverter.Config(rank=8)]))"), 3,
+                 "LoRAConverter.Config is not predicted");
+  const auto nested =
+      read(of("Trainer.Config(training=TrainingConfig(**base), compile=dict(enable=False), x=[(1, 2)])"));
+  EXPECT_THAT(notes_of(nested), HasSubstr("training: unknown"));
+  EXPECT_THAT(notes_of(nested), HasSubstr("x[0]: unknown"));
+  std::string deep = "def f():\n    return ";
+  for (int i = 0; i < 100; ++i) deep += "a(b=";
+  expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "");
+  expect_refusal(import("torchtitan", "def f():\n    return f()\n", {"cluster.gpus=8"}), 2, "");
+}
+
+TEST(Torchtitan, DumpsHaveTheFieldsOfTheirClasses) {
+  const auto of = [](const std::string& policy) {
+    return read(import("torchtitan",
+                       R"({"model_spec": {"name": "llama3", "flavor": "8B"}, "comm": {"mode": "default"},
+ "training": {"local_batch_size": 1, "global_batch_size": -1, "seq_len": 8192, "dtype": "float32"},
+ "compile": {"enable": true, "components": ["model", "loss"]}, "activation_checkpoint": )" +
+                           policy + "}",
+                       {"cluster.gpus=8"}));
+  };
+  const auto full = of(R"({"preserve_rng_state": true, "determinism_check": "default", "debug": false})");
+  EXPECT_EQ(full.plan.recompute.policy, "full");
+  EXPECT_EQ(full.plan.batch.global_batch_size, 8);
+  EXPECT_EQ(full.plan.stack.name, "torchtitan-2026");
+  EXPECT_THAT(notes_of(full), testing::Not(HasSubstr("not modelled")));
+  const auto selective =
+      of(R"({"determinism_check": "default", "force_recompute_mm_shapes_by_fqns": ["moe.router.gate"]})");
+  EXPECT_EQ(selective.plan.recompute.layers, 22);
+  EXPECT_EQ(of("null").plan.recompute.policy, "none");
+  EXPECT_EQ(of(R"({"mode": "full"})").plan.recompute.policy, "full");
+}
+
+// Without an expert degree tensor-parallel ranks divide the experts, with one they hold whole ones.
+TEST(Torchtitan, ExpertsLieOverTensorRanksAndRunAgain) {
+  const auto of = [](const std::string& degree) {
+    return read(import("torchtitan",
+                       "[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n[parallelism]\n"
+                       "tensor_parallel_degree = 8\n" +
+                           degree + "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n",
+                       {"cluster.gpus=64"}));
+  };
+  const auto divided = of("");
+  EXPECT_EQ(divided.plan.parallelism.expert_tensor, 8);
+  EXPECT_THAT(divided.plan.recompute.operators, ElementsAre("mlp", "swiglu", "rmsnorm", "moe"));
+  EXPECT_EQ(of("expert_tensor_parallel_degree = 1\n").plan.parallelism.expert_tensor, 8);
+  const auto whole = of("expert_parallel_degree = 8\n");
+  EXPECT_EQ(whole.plan.parallelism.expert_tensor, 1);
+  EXPECT_THAT(texts_of(whole), testing::Contains("with recompute.operators=[\"mlp\", \"swiglu\", \"rmsnorm\"]"));
+  const auto dense =
+      read(import("torchtitan", titan + "[parallelism]\ntensor_parallel_degree = 8\n", {"cluster.gpus=8"}));
+  EXPECT_EQ(dense.plan.parallelism.expert_tensor, 1);
+}
+
 const std::vector<std::string> model_and_length = {"model.config=llama-3-8b", "batch.sequence_length=4096"};
 
 std::vector<std::string> with(std::vector<std::string> overrides, const std::string& more) {
@@ -199,6 +293,7 @@ TEST(DeepSpeed, StagesBucketsAndBatches) {
   EXPECT_EQ(zero2.plan.overlap.gradient_bucket_bytes, 1e9);  // 5e8 in BF16
   EXPECT_EQ(zero2.plan.precision.gradients, Precision::bf16);
   EXPECT_TRUE(zero2.plan.optimizer.gradient_clipping);
+  EXPECT_EQ(zero2.plan.stack.name, "deepspeed");
   const auto derived = read(import("deepspeed", R"({"train_batch_size": 64, "fp16": {"enabled": true}})",
                                    with(model_and_length, "cluster.gpus=16")));
   EXPECT_EQ(derived.plan.batch.micro_batch_size, 4);
@@ -257,6 +352,7 @@ TEST(Accelerate, DeepSpeedAndMegatronSections) {
   EXPECT_EQ(zero.plan.parallelism.zero_stage, 3);
   EXPECT_EQ(zero.plan.batch.global_batch_size, 128);  // 2 x 4 x 16
   EXPECT_TRUE(zero.plan.offload.optimizer);
+  EXPECT_EQ(zero.plan.stack.name, "deepspeed");
   const auto megatron =
       read(import("accelerate",
                   "distributed_type: MEGATRON_LM\nnum_processes: 16\nmixed_precision: bf16\nmegatron_lm_config:\n"

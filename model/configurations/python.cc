@@ -1,0 +1,333 @@
+// Python as registries of configurations are written in it: literals, brackets, calls with keywords, assignments.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/text.h"
+#include "model/configurations/detail/collector.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+struct PythonValue {
+  enum class Kind { scalar, list, call, unread };
+  Kind kind = Kind::scalar;
+  std::string text;  // empty: None; of a call what is called, of what is not read its expression
+  int line = 0;
+  std::size_t size = 1;  // values in it
+  std::vector<PythonValue> items = {};
+  std::vector<std::pair<std::string, PythonValue>> fields = {};
+
+  // Returns the field of that name, which is new if there is none.
+  PythonValue& field(const std::string& name) {
+    const auto found = std::ranges::find(fields, name, &std::pair<std::string, PythonValue>::first);
+    if (found != fields.end()) return found->second;
+    return fields.emplace_back(name, PythonValue{Kind::call, "", line}).second;
+  }
+};
+
+bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((one | 32) >= 'a' && (one | 32) <= 'z'); }
+
+class PythonReader {
+ public:
+  explicit PythonReader(const Source& source) : source_(source), text_(source.text), out_(source.path, source.renames) {
+    for (std::size_t at = 0; at < text_.size(); ++at)
+      if (text_[at] == '\n') newlines_.push_back(at);
+  }
+
+  Result<Configuration> read() && {
+    split_statements();
+    std::vector<std::string> names;
+    for (const auto& [name, statement] : functions_) names.push_back(name);
+    const std::string wanted = source_.function.empty() && names.size() == 1 ? names.front() : source_.function;
+    if (!functions_.contains(wanted))
+      return wrong_input_at(source_.path, 0, "",
+                            wanted.empty() ? fmt::format("holds {} configurations", names.size())
+                                           : fmt::format("has no configuration '{}'", wanted),
+                            fmt::format("--config NAME takes one of {}", fmt::join(names, ", ")));
+    for (const Statement& statement : statements_)
+      if (statement.indent == 0) execute(statement, globals_);
+    const PythonValue root = run(wanted);
+    if (root.kind != PythonValue::Kind::call)
+      return wrong_input_at(source_.path, root.line, wanted, "returns no configuration that is read",
+                            "nothing is run: calls with keywords and assignments are read");
+    out_.add({"", "def", wanted, {}, line_at(statements_[functions_[wanted]].begin)}, false);
+    flatten(root, "", 0);
+    for (const auto& [line, text] : unread_) out_.add({"", fmt::format("'{}'", text), text, {}, line}, true);
+    return std::move(out_).result();
+  }
+
+ private:
+  struct Statement {
+    std::size_t begin, end;
+    std::size_t indent;
+  };
+  using Scope = std::map<std::string, PythonValue, std::less<>>;
+
+  int line_at(std::size_t at) const {
+    return static_cast<int>(std::ranges::lower_bound(newlines_, at) - newlines_.begin()) + 1;
+  }
+  char letter() const { return pos_ < end_ ? text_[pos_] : '\0'; }
+  bool is_quote(std::size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
+  std::string_view marks(std::size_t at) const {
+    return text_.substr(at, text_.substr(at, 3) == std::string(3, text_[at]) ? 3 : 1);
+  }
+
+  // Returns the place behind the string that begins at a quote.
+  std::size_t after_string(std::size_t at) const {
+    const std::string_view quote = marks(at);
+    for (at += quote.size(); at < text_.size(); ++at) {
+      if (text_.substr(at).starts_with(quote)) return at + quote.size();
+      if (text_[at] == '\\') ++at;
+    }
+    return text_.size();
+  }
+
+  // Returns the first place from `at` where one of `ends` is outside of strings, comments and brackets.
+  std::size_t find_outside(std::size_t at, std::size_t end, std::string_view ends) const {
+    for (int depth = 0; at < end;) {
+      const char one = text_[at];
+      if (depth <= 0 && ends.find(one) != std::string_view::npos) return at;
+      if (std::string_view("([{").find(one) != std::string_view::npos) ++depth;
+      if (std::string_view(")]}").find(one) != std::string_view::npos) --depth;
+      at = is_quote(at) ? after_string(at) : one == '#' ? text_.find('\n', at) : one == '\\' ? at + 2 : at + 1;
+    }
+    return end;
+  }
+
+  void split_statements() {
+    for (std::size_t at = 0; at < text_.size();) {
+      const std::size_t begin = std::min(text_.find_first_not_of(" \t\r", at), text_.size());
+      const std::size_t end = find_outside(begin, text_.size(), "\n");
+      const std::string_view statement = text_.substr(begin, end - begin);
+      if (begin == at && statement.starts_with("def "))
+        functions_[std::string(trimmed(statement.substr(4, statement.find('(') - 4)))] = statements_.size();
+      if (!statement.empty() && statement.front() != '#') statements_.push_back({begin, end, begin - at});
+      at = end + 1;
+    }
+  }
+
+  // Returns what a function returns.
+  PythonValue run(const std::string& name) {
+    const auto [begin, end] = std::pair(pos_, end_);
+    const std::size_t first = functions_[name] + 1;
+    Scope scope = globals_;
+    for (std::size_t i = first; i < statements_.size() && statements_[i].indent > 0; ++i)
+      if (statements_[i].indent == statements_[first].indent && execute(statements_[i], scope)) break;
+    pos_ = begin, end_ = end;
+    return std::move(scope["return"]);
+  }
+
+  // Returns whether a statement returns; its value is then "return" of the scope.
+  bool execute(const Statement& statement, Scope& scope) {
+    const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
+    for (const std::string_view word : {"def ", "class ", "assert ", "from ", "import ", "\"", "'", "@"})
+      if (text.starts_with(word)) return false;
+    pos_ = statement.begin, end_ = statement.end;
+    const std::vector<std::string> path = take_path();
+    if (path.front() == "return") {
+      scope["return"] = whole_expression(scope);
+      return true;
+    }
+    if (letter() == ':') pos_ = find_outside(pos_, end_, "=");
+    if (!takes_assignment() || path.front().empty() || (path.size() > 1 && !scope.contains(path.front()))) {
+      unread_.emplace_back(line_at(statement.begin), std::string(text.substr(0, text.find('\n'))));
+      return false;
+    }
+    PythonValue value = whole_expression(scope);
+    PythonValue* target = &scope[path.front()];
+    for (std::size_t i = 1; i < path.size(); ++i) {
+      target->size += value.size;
+      target = &target->field(path[i]);
+    }
+    *target = std::move(value);
+    return false;
+  }
+
+  void skip_space() {
+    while (pos_ < end_ && std::string_view(" \t\r\n\\#").find(text_[pos_]) != std::string_view::npos)
+      pos_ = text_[pos_] == '#' ? std::min(text_.find('\n', pos_), end_) : pos_ + 1;
+  }
+
+  // Returns the names between dots, the last of which may be empty.
+  std::vector<std::string> take_path() {
+    std::vector<std::string> path;
+    do {
+      if (!path.empty()) ++pos_;
+      const std::size_t begin = pos_;
+      while (is_name(letter())) ++pos_;
+      path.emplace_back(text_.substr(begin, pos_ - begin));
+    } while (letter() == '.');
+    skip_space();
+    return path;
+  }
+
+  bool takes_assignment() {
+    const bool takes = letter() == '=' && !text_.substr(pos_).starts_with("==");
+    if (takes) ++pos_;
+    return takes;
+  }
+
+  // Returns whether so many values more may be read.
+  bool may_add(std::size_t size, int line) {
+    values_ += size;
+    if (values_ > kMostValues) out_.fail(line, "", fmt::format("more than {} values", kMostValues));
+    return out_.enter(depth_, line);
+  }
+
+  // Returns the expression at the end of a statement.
+  PythonValue whole_expression(Scope& scope) {
+    const std::size_t begin = pos_;
+    PythonValue value = expression(scope);
+    if (pos_ < end_)  // a tuple without brackets
+      value = {PythonValue::Kind::unread, std::string(trimmed(text_.substr(begin, end_ - begin))), value.line};
+    return value;
+  }
+
+  PythonValue expression(Scope& scope) {
+    skip_space();
+    const std::size_t begin = pos_;
+    PythonValue value{PythonValue::Kind::scalar, "", line_at(begin)};
+    ++depth_;
+    const bool known = may_add(1, value.line) && primary(scope, value);
+    --depth_;
+    skip_space();
+    if (known && std::string_view(",)]}\0", 5).find(letter()) != std::string_view::npos) return value;
+    pos_ = find_outside(begin, end_, ",)]}");
+    return {PythonValue::Kind::unread, std::string(trimmed(text_.substr(begin, pos_ - begin))), line_at(begin)};
+  }
+
+  // Reads a literal, brackets, a name or a call; returns whether it is one.
+  bool primary(Scope& scope, PythonValue& value) {
+    if (letter() == '[' || letter() == '{' || letter() == '(') {
+      const bool list = letter() == '[', single = letter() == '(';
+      value.kind = letter() == '{' ? PythonValue::Kind::call : PythonValue::Kind::list;
+      const bool closed = brackets(scope, value);
+      if (single && value.items.size() == 1) value = PythonValue(value.items.front());
+      return closed && (!list || value.fields.empty());
+    }
+    if (const std::size_t quote = text_.find_first_not_of("rRbBuU", pos_); quote < end_ && is_quote(quote))
+      return strings(value);
+    if (const char first = letter(); first == '-' || first == '.' || (first >= '0' && first <= '9')) {
+      for (; is_name(letter()) || (letter() != 0 && std::string_view("+-.").find(letter()) != std::string_view::npos);
+           ++pos_)
+        if (letter() != '_') value.text += letter();
+      return parse_number<double>(value.text).has_value();
+    }
+    const std::size_t begin = pos_;
+    const std::vector<std::string> path = take_path();
+    const std::string name(trimmed(text_.substr(begin, pos_ - begin)));
+    if (path.back().empty()) return false;
+    if (letter() == '(') return call(scope, name, value);
+    if (name == "True" || name == "False") value.text = name == "True" ? "true" : "false";
+    if (name == "None" || !value.text.empty()) return true;
+    const auto found = scope.find(path.front());
+    PythonValue* target = found == scope.end() ? nullptr : &found->second;
+    for (std::size_t i = 1; i < path.size() && target != nullptr; ++i) {
+      const auto field = std::ranges::find(target->fields, path[i], &std::pair<std::string, PythonValue>::first);
+      target = field == target->fields.end() ? nullptr : &field->second;
+    }
+    if (target == nullptr || !may_add(target->size, value.line)) return false;
+    value = *target;
+    return true;
+  }
+
+  // Strings that follow each other are one.
+  bool strings(PythonValue& value) {
+    for (std::size_t quote = pos_; quote < end_ && is_quote(quote); quote = text_.find_first_not_of("rRbBuU", pos_)) {
+      pos_ = after_string(quote);
+      const std::size_t length = marks(quote).size();
+      if (pos_ < quote + 2 * length) return false;
+      value.text += text_.substr(quote + length, pos_ - quote - 2 * length);
+      skip_space();
+    }
+    return true;
+  }
+
+  // Reads what stands between brackets: items, keywords of a call, keys of a dictionary.
+  bool brackets(Scope& scope, PythonValue& value) {
+    const char closing = letter() == '(' ? ')' : letter() == '[' ? ']' : '}';
+    ++pos_;
+    for (skip_space(); pos_ < end_ && letter() != closing; skip_space()) {
+      const std::size_t begin = pos_;
+      PythonValue key;
+      if (is_quote(pos_))
+        strings(key);
+      else
+        key.text = take_path().front();
+      const bool keyed = closing == '}' ? letter() == ':' && ++pos_ > 0 : takes_assignment();
+      if (!keyed) pos_ = begin;
+      PythonValue one = expression(scope);
+      value.size += one.size;
+      if (keyed && !key.text.empty())
+        value.field(key.text) = std::move(one);
+      else
+        value.items.push_back(std::move(one));
+      if (letter() != ',' && letter() != closing) return false;
+      if (letter() == ',') ++pos_;
+    }
+    return pos_++ < end_;
+  }
+
+  bool call(Scope& scope, const std::string& name, PythonValue& value) {
+    value.kind = PythonValue::Kind::call;
+    value.text = name;
+    const bool closed = brackets(scope, value);
+    if (closed && functions_.contains(name) && value.items.empty() && value.fields.empty()) value = run(name);
+    return closed;
+  }
+
+  void flatten(const PythonValue& value, const std::string& key, int depth) {
+    using enum PythonValue::Kind;
+    if (!out_.enter(depth, value.line)) return;
+    Entry entry{"",
+                key.empty() ? value.text + "()" : key,
+                value.text,
+                {},
+                value.line,
+                value.kind == list,
+                value.kind == unread};
+    for (std::size_t i = 0; i < value.items.size(); ++i) {
+      const PythonValue& item = value.items[i];
+      const std::string element = fmt::format("{}[{}]", key, i);
+      if (item.kind == list) {
+        flatten(item, element, depth + 1);
+        continue;
+      }
+      entry.unread = entry.unread || item.kind == unread;
+      entry.items.push_back(item.text);
+      for (const auto& [name, field] : item.fields) flatten(field, joined(element, name), depth + 1);
+    }
+    const bool section = value.kind == call && value.items.empty() && value.text.find('.') == std::string::npos &&
+                         (value.text.empty() || value.text == "dict" || value.text.ends_with("Config"));
+    if (!section) out_.add(std::move(entry), false);
+    for (const auto& [name, field] : value.fields) flatten(field, joined(key, name), depth + 1);
+  }
+
+  const Source& source_;
+  std::string_view text_;
+  Collector out_;
+  std::vector<std::size_t> newlines_;
+  std::vector<Statement> statements_;
+  std::map<std::string, std::size_t, std::less<>> functions_;  // those of the file's first level, by their statement
+  Scope globals_;
+  std::vector<std::pair<int, std::string>> unread_;  // lines and statements
+  std::size_t pos_ = 0, end_ = 0, values_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace
+
+bool is_python(std::string_view text) {
+  return text.starts_with("def ") || text.find("\ndef ") != std::string_view::npos;
+}
+
+Result<Configuration> read_python(const Source& source) { return PythonReader(source).read(); }
+
+}  // namespace plumbline::model::configurations
