@@ -78,10 +78,12 @@ model::Result<void> refuse_own_input(const ImportArguments& arguments, const std
                             "name another file for the plan");
 }
 
-model::Result<void> import_configuration_file(std::string_view format, const ImportArguments& arguments) {
+}  // namespace
+
+model::Result<void> import_configuration(const ImportArguments& arguments) {
   TRY(refuse_own_input(arguments, arguments.file));
   const auto& formats = configurations::configuration_formats();
-  const auto found = std::ranges::find(formats, format, &configurations::ConfigurationFormat::name);
+  const auto found = std::ranges::find(formats, arguments.format, &configurations::ConfigurationFormat::name);
   const auto text = TRY(model::read_text_file(arguments.file));
   const auto config = std::filesystem::path(arguments.out).replace_extension(".json");
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
@@ -99,21 +101,6 @@ model::Result<void> import_configuration_file(std::string_view format, const Imp
   print_effects(arguments, imported, written);
   print_notes(arguments.file, imported);
   return {};
-}
-
-}  // namespace
-
-model::Result<void> import_torchtitan(const ImportArguments& arguments) {
-  return import_configuration_file("torchtitan", arguments);
-}
-model::Result<void> import_deepspeed(const ImportArguments& arguments) {
-  return import_configuration_file("deepspeed", arguments);
-}
-model::Result<void> import_accelerate(const ImportArguments& arguments) {
-  return import_configuration_file("accelerate", arguments);
-}
-model::Result<void> import_nemo(const ImportArguments& arguments) {
-  return import_configuration_file("nemo", arguments);
 }
 
 model::Result<void> import_hf(const ImportArguments& arguments) {

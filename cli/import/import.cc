@@ -23,11 +23,14 @@ constexpr Format<ImportArguments> import_formats[] = {
     {"megatron", "a launch script of Megatron-LM, .sh, to a plan (.toml) with the model's config.json next to it",
      &import_megatron},
     {"torchtitan", "a config_registry.py of torchtitan, a configuration it dumped (.json) or a train.toml to a plan",
-     &import_torchtitan},
+     &import_configuration},
     {"deepspeed", "a ds_config.json of DeepSpeed to a plan; --model and --set batch.sequence_length=N add the model",
-     &import_deepspeed},
-    {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_accelerate},
-    {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml, to a plan", &import_nemo},
+     &import_configuration},
+    {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_configuration},
+    {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml, to a plan", &import_configuration},
+    {"llama-factory", "a configuration of LLaMA-Factory, .yaml, to a plan", &import_configuration},
+    {"axolotl", "a configuration of axolotl, .yaml, to a plan", &import_configuration},
+    {"ms-swift", "a configuration of ms-swift (swift sft --config), .yaml, to a plan", &import_configuration},
     {"hf", "the folder of a Hugging Face model, or its config.json, to a first plan that fits on --gpus", &import_hf},
     {"nccl-tests", "the text output of NVIDIA's nccl-tests to measurements (.csv or .jsonl)", &import_nccl_tests},
     {"components", "kernel and transfer times of ai-dynamo/aiconfigurator and ROCm/aiter, .csv, to a folder of tables",
@@ -51,6 +54,7 @@ std::string import_footer() {
          "  plumbline import accelerate config.yaml --model qwen3-8b \\\n"
          "      --set batch.sequence_length=4096 --set batch.micro_batch_size=1 -o plan.toml\n"
          "  plumbline import nemo recipe.yaml -o plan.toml\n"
+         "  plumbline import llama-factory sft.yaml --gpus 8 -o plan.toml\n"
          "  plumbline import hf models/Llama-3-8B --gpus 64 --topology h100-dgx -o plan.toml\n"
          "  plumbline import nccl-tests all_reduce.txt -o measurements.csv\n"
          "  plumbline import kineto trace.json --device 1 --classes my-kernels.toml -o chunk.csv\n"
@@ -61,6 +65,7 @@ std::string import_footer() {
 // Runs a format with its files.
 model::Result<void> run_import(const std::string& format, ImportArguments& arguments) {
   arguments.file = arguments.files.front();
+  arguments.format = format;
   if (arguments.execute && format != "megatron") return model::wrong_input("--execute", "only for 'import megatron'");
   if (arguments.files.size() > 1 && format != "components" && !arguments.execute)
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),

@@ -12,6 +12,7 @@
 namespace plumbline::cli {
 
 struct ImportArguments {
+  std::string format;
   std::vector<std::string> files;    // several of component tables; of --execute the script and its arguments; else one
   std::string file, out;             // file: the first
   std::string classes;               // of kernels; empty: the shipped ones
@@ -33,10 +34,7 @@ struct ImportArguments {
 
 model::Result<void> import_kineto_trace(const ImportArguments& arguments);
 model::Result<void> import_megatron(const ImportArguments& arguments);
-model::Result<void> import_torchtitan(const ImportArguments& arguments);
-model::Result<void> import_deepspeed(const ImportArguments& arguments);
-model::Result<void> import_accelerate(const ImportArguments& arguments);
-model::Result<void> import_nemo(const ImportArguments& arguments);
+model::Result<void> import_configuration(const ImportArguments& arguments);  // of the format's name
 model::Result<void> import_hf(const ImportArguments& arguments);
 model::Result<void> import_nccl_tests(const ImportArguments& arguments);
 model::Result<void> import_nccl_topology(const ImportArguments& arguments);

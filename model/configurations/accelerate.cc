@@ -97,8 +97,15 @@ void read_strategy(Draft& draft) {
   if (machines > 1) draft.set("parallelism.shard_group", *gpus / machines, strategy_key);
 }
 
-void read_fsdp(Draft& draft) {
+}  // namespace
+
+void read_fsdp(Draft& draft, Precision gemm) {
   read_strategy(draft);
+  if (gemm != Precision::fp32) {
+    draft.set("precision.gradients", "fp32", "shards of FP32 parameters");
+    draft.set("precision.gradient_reduce", to_string(gemm == Precision::fp16 ? gemm : Precision::bf16),
+              "mixed_precision");
+  }
   const auto replicas = draft.integer("parallelism_config.parallelism_config_dp_replicate_size");
   const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
   if (shards && *shards <= 1 && draft.degree("context") == 1)
@@ -122,6 +129,8 @@ void read_fsdp(Draft& draft) {
   const std::string wrap = draft.text("fsdp_config.fsdp_auto_wrap_policy").value_or("TRANSFORMER_BASED_WRAP");
   if (wrap != "TRANSFORMER_BASED_WRAP") draft.not_modeled("fsdp_config.fsdp_auto_wrap_policy", "a unit is a layer");
 }
+
+namespace {
 
 void read_megatron(Draft& draft) {
   const std::string prefix = "megatron_lm_config.megatron_lm_";
@@ -172,8 +181,9 @@ void accelerate_rules(const RuleInput& in) {
         fmt::format("plumbline import deepspeed {} --gpus {}", *file, draft.text("num_processes").value_or("N")));
   if (const auto processes = draft.integer("num_processes")) draft.set("cluster.gpus", *processes, "num_processes");
   const std::string type = draft.text("distributed_type").value_or("NO");
+  const Precision gemm = read_accelerate_precision(draft);
   if (type == "FSDP") {
-    read_fsdp(draft);
+    read_fsdp(draft, gemm);
   } else if (type == "DEEPSPEED") {
     constexpr std::int64_t silent_stage = 2;
     read_zero(draft, zero_keys, silent_stage);
@@ -191,12 +201,7 @@ void accelerate_rules(const RuleInput& in) {
                   ? "ring"
                   : "all-gather",
               "parallelism_config.parallelism_config_cp_comm_strategy");
-  const Precision gemm = read_accelerate_precision(draft);
   if (type == "DEEPSPEED") read_zero_buffers(draft, zero_keys, gemm);
-  if (type == "FSDP" && gemm != Precision::fp32) {
-    draft.set("precision.gradients", "fp32", "shards of FP32 parameters");
-    draft.set("precision.gradient_reduce", gemm == Precision::fp16 ? "fp16" : "bf16", "mixed_precision");
-  }
   const std::string_view steps = type == "DEEPSPEED"     ? "deepspeed_config.gradient_accumulation_steps"
                                  : type == "MEGATRON_LM" ? "megatron_lm_config.megatron_lm_num_micro_batches"
                                                          : "gradient_accumulation_steps";
@@ -214,6 +219,11 @@ void accelerate_rules(const RuleInput& in) {
 }
 
 }  // namespace
+
+const KeyRow* accelerate_row(std::string_view key) {
+  static const ConfigurationFormat format = accelerate();
+  return format.row(key);
+}
 
 ConfigurationFormat accelerate() {
   return {"accelerate",     "accelerate", &read_yaml, {}, rows_of(accelerate_keys, accelerate_without_cost),

@@ -70,5 +70,8 @@ ConfigurationFormat torchtitan();
 ConfigurationFormat deepspeed();
 ConfigurationFormat accelerate();
 ConfigurationFormat nemo();
+ConfigurationFormat llama_factory();
+ConfigurationFormat axolotl();
+ConfigurationFormat ms_swift();
 
 }  // namespace plumbline::model::configurations

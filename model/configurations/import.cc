@@ -152,7 +152,8 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
 }  // namespace
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
-  static const std::vector<ConfigurationFormat> formats = {torchtitan(), deepspeed(), accelerate(), nemo()};
+  static const std::vector<ConfigurationFormat> formats = {torchtitan(),    deepspeed(), accelerate(), nemo(),
+                                                           llama_factory(), axolotl(),   ms_swift()};
   return formats;
 }
 

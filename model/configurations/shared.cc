@@ -45,9 +45,9 @@ std::vector<std::int64_t> split_with_ends(std::int64_t layers, std::int64_t stag
 }
 
 void refuse_adapter(Draft& draft, std::string_view key, std::string_view method) {
-  draft.fail(
-      key, fmt::format("{} is not predicted: frozen weights have neither gradients nor optimizer states", method),
-      "the file without it is predicted with all weights trained: up to half more time, several times the memory");
+  draft.fail(key,
+             fmt::format("{} is not predicted: frozen weights have neither gradients nor optimizer states", method),
+             "the same training of all weights is: up to half more time, several times the memory");
 }
 
 void spread_evenly(Draft& draft) {

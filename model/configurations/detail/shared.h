@@ -34,6 +34,10 @@ std::string torchtitan_flavors();
 // Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
 void set_precision(Draft& draft, Precision gemm, std::string_view origin);
 
+// Returns accelerate's row of a key, and reads its section for FSDP.
+const KeyRow* accelerate_row(std::string_view key);
+void read_fsdp(Draft& draft, Precision gemm);
+
 // Refuses a training of few weights, as LoRA is.
 void refuse_adapter(Draft& draft, std::string_view key, std::string_view method);
 

@@ -365,6 +365,78 @@ TEST(Accelerate, DeepSpeedAndMegatronSections) {
       "import deepspeed ds.json");
 }
 
+TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
+  const auto factory = read(import_file("llama-factory", "llama-factory.yaml", {"cluster.gpus=8"}));
+  EXPECT_EQ(factory.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(factory.plan.parallelism.zero_stage, 3) << "of the name of DeepSpeed's file";
+  EXPECT_EQ(factory.plan.batch.sequence_length, 2048);
+  EXPECT_EQ(factory.plan.batch.global_batch_size, 16);  // 1 x 2 x 8
+  EXPECT_EQ(factory.plan.recompute.policy, "full") << "unless it is disabled";
+  EXPECT_EQ(factory.plan.precision.gradients, Precision::bf16);
+  EXPECT_EQ(factory.plan.stack.name, "deepspeed");
+  EXPECT_THAT(notes_of(factory), testing::Not(HasSubstr("unknown")));
+
+  const auto axolotl = read(import("axolotl",
+                                   "base_model: Qwen/Qwen3-8B\nsequence_len: 4096\nmicro_batch_size: 2\n"
+                                   "gradient_accumulation_steps: 4\nbf16: auto\nadapter:\ntensor_parallel_size: 2\n"
+                                   "optimizer: adamw_bnb_8bit\nfsdp_version: 2\nfsdp_config:\n"
+                                   "  reshard_after_forward: false\n",
+                                   {"cluster.gpus=16"}));
+  EXPECT_EQ(axolotl.plan.model.config, "qwen3-8b");
+  EXPECT_EQ(axolotl.plan.parallelism.tensor, 2);
+  EXPECT_EQ(axolotl.plan.parallelism.zero_stage, 3);
+  EXPECT_FALSE(axolotl.plan.parallelism.reshard_after_forward);
+  EXPECT_EQ(axolotl.plan.batch.global_batch_size, 64);  // 2 x 4 x 16 / 2
+  EXPECT_EQ(axolotl.plan.recompute.policy, "none");
+  EXPECT_EQ(axolotl.plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(axolotl.plan.precision.gradients, Precision::fp32);
+  EXPECT_EQ(axolotl.plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_THAT(notes_of(axolotl), HasSubstr("optimizer = adamw_bnb_8bit: not modelled"));
+  EXPECT_THAT(notes_of(axolotl), HasSubstr("every sequence has the full length"));
+
+  const auto swift = read(import("ms-swift",
+                                 "model: Qwen/Qwen3-8B\ntrain_type: full\nmax_length: 8192\ndeepspeed: zero2_offload\n"
+                                 "packing: true\nmax_steps: 100\n",
+                                 {"cluster.gpus=6"}));
+  EXPECT_EQ(swift.plan.parallelism.zero_stage, 2);
+  EXPECT_TRUE(swift.plan.offload.optimizer);
+  EXPECT_EQ(swift.plan.batch.global_batch_size, 18);  // the first multiple of 6 from 16 on
+  EXPECT_EQ(swift.plan.run.tokens, 100.0 * 18 * 8192);
+  EXPECT_EQ(swift.plan.recompute.policy, "full");
+}
+
+TEST(Trainers, WordsOfFsdp) {
+  const auto of = [](const std::string& keys) {
+    return read(import("axolotl", "base_model: Qwen/Qwen3-8B\n" + keys, {"cluster.gpus=8"})).plan;
+  };
+  const auto listed = of("fsdp:\n  - shard_grad_op\n  - auto_wrap\n  - offload\n");
+  EXPECT_EQ(listed.parallelism.zero_stage, 3);
+  EXPECT_FALSE(listed.parallelism.reshard_after_forward);
+  EXPECT_TRUE(listed.offload.optimizer);
+  EXPECT_EQ(of("fsdp: no_shard auto_wrap\n").parallelism.zero_stage, 0);
+  const auto replicated = of("");
+  EXPECT_EQ(replicated.parallelism.zero_stage, 0);
+  EXPECT_EQ(replicated.batch.sequence_length, 512);
+  EXPECT_EQ(replicated.batch.global_batch_size, 8);
+}
+
+TEST(Trainers, FewWeightsAndFilesWithoutAStageAreRefused) {
+  const std::string model = "model_name_or_path: Qwen/Qwen3-8B\n";
+  expect_refusal(import("llama-factory", model + "finetuning_type: lora\n", {"cluster.gpus=8"}), 2,
+                 "lora is not predicted: frozen weights have neither gradients nor optimizer states");
+  expect_refusal(import("llama-factory", model, {"cluster.gpus=8"}), 0, "lora is not predicted");
+  expect_refusal(import("axolotl", "base_model: Qwen/Qwen3-8B\nadapter: qlora\n", {"cluster.gpus=8"}), 2,
+                 "adapter: qlora is not predicted");
+  const std::string all = model + "finetuning_type: full\n";
+  expect_refusal(import("llama-factory", all + "deepspeed: configs/mine.json\n", {"cluster.gpus=8"}), 3,
+                 "the name 'configs/mine.json' has no stage");
+  expect_refusal(import("llama-factory", all), 0, "the number of GPUs");
+  expect_refusal(import("ms-swift", "model: Qwen/Qwen3-8B\ntrain_type: full\n", {"cluster.gpus=8"}), 0,
+                 "does not state the sequence length");
+  expect_refusal(import("llama-factory", "model_name_or_path: gpt2\nfinetuning_type: full\n", {"cluster.gpus=8"}), 1,
+                 "no shipped model has the name 'gpt2'");
+}
+
 TEST(Nemo, RecipesOfThreeGenerations) {
   const auto two = read(import_file("nemo", "nemo-llama3-70b.yaml"));
   EXPECT_EQ(two.plan.model.config, "llama-3-70b");

@@ -1,0 +1,261 @@
+// LLaMA-Factory, axolotl and ms-swift, which are configured as the trainer of Hugging Face. Their table is one: keys
+// have LLaMA-Factory's names (hiyouga/LLaMA-Factory src/llamafactory/hparams) and those of
+// transformers.TrainingArguments, those of FSDP accelerate's.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/configurations/detail/shared.h"
+
+namespace plumbline::model::configurations {
+namespace {
+
+using enum Meaning;
+
+constexpr KeyRow trainer_keys[] = {
+    {"model_name_or_path", rule, "model.config", "a shipped model of that name, or a folder by its whole path"},
+    {"cutoff_len", rule, "batch.sequence_length",
+     "default 2048; of axolotl sequence_len (512), of ms-swift max_length"},
+    {"per_device_train_batch_size", rule, "batch.micro_batch_size", "default 8; of axolotl and ms-swift 1"},
+    {"finetuning_type", rule, "", "full, else refused; LLaMA-Factory and ms-swift (tuner_type) default to lora"},
+    {"bf16", rule, "precision.gemm", "bf16, as auto and without a key; false without fp16: fp32"},
+    {"pure_bf16", rule, "precision.gemm", "bf16"},
+    {"fp16", rule, "precision.gemm", "fp16"},
+    {"torch_dtype", rule, "precision.gemm",
+     "where neither bf16 nor fp16 is stated; default bfloat16, as most models are stored"},
+    {"deepspeed", rule, "parallelism.zero_stage",
+     "the stage that the file's name has: z0 to z3, zero0 to zero3; with offload: offload.optimizer"},
+    {"deepspeed.zero_optimization.stage", rule, "parallelism.zero_stage", "of a section in the file"},
+    {"fsdp", rule, "parallelism.zero_stage", "full_shard, shard_grad_op, hybrid_shard, no_shard; offload"},
+    {"deepspeed_autotp_size", value, "parallelism.tensor", "the value"},
+    {"gradient_checkpointing", rule, "recompute.policy", "full; default true, of axolotl false"},
+    {"disable_gradient_checkpointing", rule, "recompute.policy", "true: none"},
+    {"sequence_parallel_size", rule, "parallelism.context",
+     "Ulysses' all-to-all is priced as context_method all-gather"},
+    {"ring_attn_func", rule, "parallelism.context_method", "varlen_llama3 (default): all-gather, else ring"},
+    {"torch_compile", rule, "stack.name", "torchtitan-compile, else pytorch-fsdp-eager"},
+    {"max_steps", rule, "run.tokens", "times global batch and sequence length"},
+    {"max_grad_norm", rule, "optimizer.gradient_clipping", "above 0 (default 1): true"},
+    {"optim", rule, "", "AdamW and Adam are priced"},
+    {"packing", rule, "", "sequences of the full length are priced"},
+    {"stage", rule, "", "pt and sft; preferences and rewards are not modelled"},
+    {"rl", not_modeled, "", "one model trains on its text"},
+    {"rlhf_type", not_modeled, "", "one model trains on its text"},
+    {"zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
+    {"quantization_bit", not_modeled, "", "weights have 16 bits"},
+    {"load_in_4bit", not_modeled, "", "weights have 16 bits"},
+    {"load_in_8bit", not_modeled, "", "weights have 16 bits"},
+    {"enable_liger_kernel", not_modeled, "", "kernels are those of the stack"},
+    {"plugins", not_modeled, "", "kernels are those of the stack"},
+    {"use_unsloth", not_modeled, "", "kernels are those of the stack"},
+    {"use_galore", not_modeled, "", "the optimizer is Adam"},
+    {"use_apollo", not_modeled, "", "the optimizer is Adam"},
+    {"use_badam", not_modeled, "", "the optimizer is Adam"},
+    {"unfrozen_parameters", not_modeled, "", "all weights train"},
+    {"freeze_llm", not_modeled, "", "all weights train"},
+    {"freeze_vision_tower", not_modeled, "", "the model has no image encoder"},
+    {"shift_attn", not_modeled, "", "attention sees the whole sequence"},
+    {"mixture_of_depths", not_modeled, "", "every token passes all layers"},
+    {"neat_packing", not_modeled, "", "attention sees the whole sequence"},
+};
+
+constexpr std::string_view trainer_without_cost = R"(
+adam_beta1 adam_beta2 adam_epsilon attn_impl chat_template cosine_min_lr_ratio cosine_constant_lr_ratio
+dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataset dataset_dir dataset_num_proc
+dataset_prepared_path datasets[].* datasets ddp_timeout do_eval do_train early_stopping_patience eval_dataset
+eval_sample_packing eval_steps eval_strategy evals_per_epoch flash_attention flash_attn gradient_checkpointing_kwargs.*
+group_by_length hub_model_id include_num_input_tokens_seen learning_rate load_from_cache_file logging_steps logging_dir
+lr_scheduler lr_scheduler_type max_samples media_dir model_type num_epochs num_train_epochs optimizer_args
+output_dir overwrite_cache overwrite_output_dir pad_to_sequence_len per_device_eval_batch_size plot_loss
+preprocessing_num_workers report_to resume_from_checkpoint run_name save_only_model save_steps save_strategy
+save_total_limit saves_per_epoch seed special_tokens.* split_dataset_ratio strict system template
+test_datasets[].* test_datasets tokenizer_type trust_remote_code use_hf use_swanlab val_dataset val_set_size val_size
+wandb_entity wandb_log_model wandb_name wandb_project wandb_watch warmup_ratio warmup_steps weight_decay
+)";
+
+// What a file leaves open: LLaMA-Factory hparams/finetuning_args.py @00577a85, model_args.py and data_args.py; axolotl
+// utils/schemas/config.py @002a637c; ms-swift docs/source_en/Instruction/Command-line-parameters.md @001320d0.
+struct TrainerDefaults {
+  std::string_view program, finetuning;
+  std::int64_t length, micro_batch;  // length 0: that of the model
+  bool checkpointing;
+};
+constexpr TrainerDefaults trainer_defaults[] = {
+    {"LLaMA-Factory", "lora", 2048, 8, true}, {"axolotl", "full", 512, 1, false}, {"ms-swift", "lora", 0, 1, true}};
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+std::string in_case(std::string text, char first, char other) {
+  for (char& letter : text)
+    if (letter >= first && letter <= first + 25) letter = static_cast<char>(letter - first + other);
+  return text;
+}
+
+// Gives FSDP's words the keys that accelerate has for them.
+Result<Configuration> read_trainer(const Source& source) {
+  auto read = TRY(read_yaml(source));
+  const Entry* found = read.find("fsdp");
+  if (found == nullptr) return read;
+  const Entry words = *found;
+  std::string text = fmt::format("{} {}", words.value, fmt::join(words.items, " "));
+  for (const std::string_view word : split(text, ' ')) {
+    if (word == "offload")
+      read.entries.push_back({"fsdp_config.fsdp_offload_params", words.written, "true", {}, words.line});
+    if (contains(word, "shard") && read.find("fsdp_config.fsdp_sharding_strategy") == nullptr)
+      read.entries.push_back(
+          {"fsdp_config.fsdp_sharding_strategy", words.written, in_case(std::string(word), 'a', 'A'), {}, words.line});
+  }
+  return read;
+}
+
+// Sets the shipped model of a name on Hugging Face or ModelScope, or that of a folder.
+void read_named_model(const RuleInput& in) {
+  const auto stated = in.draft.text("model_name_or_path");
+  if (!stated || in.draft.given("model.config")) return;
+  std::string name = in_case(stated->substr(stated->rfind('/') + 1), 'A', 'a');
+  if (name.starts_with("meta-")) name = name.substr(5);
+  for (const std::string_view end : {"-instruct", "-base", "-chat", "-hf", "-it", "-v0.", "-thinking"})
+    name = name.substr(0, name.find(end));
+  for (const std::string_view same : {"llama-3.1-", "llama-3.3-"})  // of the same dimensions
+    if (name.starts_with(same)) name = fmt::format("llama-3-{}", name.substr(same.size()));
+  if (stated->starts_with('/')) name = *stated + "/config.json";
+  if (const auto model = in.options.load_model(name); model && contains(name, "-"))
+    return in.use_model({name, "", model->layers});
+  in.draft.fail("model_name_or_path", fmt::format("no shipped model has the name '{}'", *stated),
+                "--model names one, or a config.json");
+}
+
+void read_trainer_batch(const RuleInput& in, const TrainerDefaults& defaults) {
+  Draft& draft = in.draft;
+  const std::int64_t stated = draft.integer("cutoff_len").value_or(defaults.length);
+  if (stated > 0) draft.set("batch.sequence_length", stated, "cutoff_len");
+  const std::int64_t micro = draft.integer("per_device_train_batch_size").value_or(defaults.micro_batch);
+  draft.set("batch.micro_batch_size", micro, "per_device_train_batch_size");
+  const auto data = draft.data_parallel();
+  const std::int64_t once = data.value_or(1) * draft.value("batch.micro_batch_size").value_or(micro);
+  constexpr std::int64_t fewest = 16;  // of ms-swift, where nothing states the accumulation
+  if (draft.program() == "ms-swift" && data && once > 0 && !draft.text("gradient_accumulation_steps"))
+    draft.set("batch.global_batch_size", (fewest + once - 1) / once * once, "at least 16 sequences");
+  read_batch(draft, {"", "", "gradient_accumulation_steps"});
+  const auto steps = draft.integer("max_steps"), batch = draft.value("batch.global_batch_size"),
+             length = draft.value("batch.sequence_length");
+  if (steps && *steps > 0 && batch && length)
+    draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(*batch) * static_cast<double>(*length),
+              "max_steps");
+  if (!draft.flag("packing").value_or(false))
+    draft.note(Note::Kind::assumed, "packing", "assumed: every sequence has the full length, as with packing");
+}
+
+Precision read_trainer_precision(Draft& draft) {
+  const std::string stored = draft.text("torch_dtype").value_or("bfloat16");
+  const bool half = draft.flag("fp16").value_or(stored == "float16");
+  const bool brain = draft.flag("bf16").value_or(stored == "bfloat16") || draft.flag("pure_bf16").value_or(false);
+  const Precision gemm = half ? Precision::fp16 : brain ? Precision::bf16 : Precision::fp32;
+  set_precision(draft, gemm, half ? "fp16" : draft.configuration().find("bf16") != nullptr ? "bf16" : "torch_dtype");
+  return gemm;
+}
+
+// Sets the stage that the name of DeepSpeed's file has, since the file is not read.
+void read_zero_of_name(Draft& draft, Precision gemm) {
+  const std::string name = draft.text("deepspeed").value_or("");
+  std::int64_t stage = draft.integer("deepspeed.zero_optimization.stage").value_or(-1);
+  for (std::int64_t i = 0; i <= 3; ++i)
+    for (const std::string_view word : {"z", "zero", "zero_", "stage"})
+      if (contains(std::string_view(name).substr(name.rfind('/') + 1), fmt::format("{}{}", word, i))) stage = i;
+  if (stage < 0 && !draft.given("parallelism.zero_stage"))
+    return draft.fail("deepspeed", fmt::format("the name '{}' has no stage, and the file is not read", name),
+                      "--set parallelism.zero_stage=N states it; import deepspeed reads the file");
+  draft.set("parallelism.zero_stage", stage, name.empty() ? "deepspeed.zero_optimization.stage" : "deepspeed");
+  if (contains(name, "offload")) draft.set("offload.optimizer", true, "deepspeed");
+  read_zero_buffers(draft, {}, gemm);
+  draft.note(Note::Kind::assumed, "deepspeed", "assumed: DeepSpeed's defaults but for the stage");
+}
+
+void trainer_rules(const RuleInput& in) {
+  Draft& draft = in.draft;
+  const auto& defaults = *std::ranges::find(trainer_defaults, draft.program(), &TrainerDefaults::program);
+  const std::string method = draft.text("finetuning_type").value_or(std::string(defaults.finetuning));
+  if (method != "full") return refuse_adapter(draft, "finetuning_type", method);
+  read_named_model(in);
+  if (const auto degree = draft.integer("sequence_parallel_size"); degree && *degree > 1) {
+    draft.set("parallelism.context", *degree, "sequence_parallel_size");
+    draft.not_modeled("sequence_parallel_size", "keys and values are gathered; Ulysses sends heads by all-to-all");
+  }
+  if (draft.degree("context") > 1)
+    draft.set("parallelism.context_method",
+              contains(draft.text("ring_attn_func").value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring",
+              "ring_attn_func");
+  const Precision gemm = read_trainer_precision(draft);
+  const bool sharded = std::ranges::any_of(draft.configuration().entries,
+                                           [](const Entry& entry) { return entry.key.starts_with("fsdp"); });
+  const bool zero = draft.text("deepspeed") || draft.integer("deepspeed.zero_optimization.stage");
+  if (zero)
+    read_zero_of_name(draft, gemm);
+  else if (sharded)
+    read_fsdp(draft, gemm);
+  else
+    draft.set("parallelism.zero_stage", std::int64_t{0}, "neither DeepSpeed nor FSDP");
+  read_trainer_batch(in, defaults);
+  draft.set("optimizer.gradient_clipping", draft.number("max_grad_norm").value_or(1) > 0, "max_grad_norm");
+  const bool checkpoints = !draft.flag("disable_gradient_checkpointing")
+                                .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
+  if (!draft.given("recompute.policy"))
+    draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
+  const std::string optimizer = draft.text("optim").value_or("adamw_torch");
+  if (!contains(optimizer, "adam") || contains(optimizer, "bit"))
+    draft.not_modeled("optim", "the optimizer is Adam with states of FP32");
+  const std::string stage = draft.text("stage").value_or("sft");
+  if (stage != "sft" && stage != "pt") draft.not_modeled("stage", "one model trains on its text");
+  draft.set("stack.name",
+            zero                                          ? "deepspeed"
+            : draft.flag("torch_compile").value_or(false) ? "torchtitan-compile"
+                                                          : "pytorch-fsdp-eager",
+            zero ? "deepspeed" : "torch_compile");
+}
+
+ConfigurationFormat trainer(std::string_view name, std::string_view program, std::vector<Rename> renames) {
+  // Sections of FSDP have the names of accelerate, with and without their prefix.
+  renames.insert(renames.end(), {{"fsdp_version", "fsdp_config.fsdp_version"},
+                                 {"fsdp_config.fsdp_", "fsdp_config.fsdp_"},
+                                 {"fsdp_config.", "fsdp_config.fsdp_"}});
+  return {
+      name,           program,        &read_trainer, std::move(renames), rows_of(trainer_keys, trainer_without_cost),
+      &trainer_rules, &accelerate_row};
+}
+
+}  // namespace
+
+ConfigurationFormat llama_factory() { return trainer("llama-factory", "LLaMA-Factory", {}); }
+
+ConfigurationFormat axolotl() {
+  return trainer("axolotl", "axolotl",
+                 {{"base_model", "model_name_or_path"},
+                  {"sequence_len", "cutoff_len"},
+                  {"micro_batch_size", "per_device_train_batch_size"},
+                  {"adapter", "finetuning_type"},
+                  {"bfloat16", "pure_bf16"},
+                  {"float16", "fp16"},
+                  {"sample_packing", "packing"},
+                  {"optimizer", "optim"},
+                  {"tensor_parallel_size", "parallelism_config.parallelism_config_tp_size"},
+                  {"context_parallel_size", "parallelism_config.parallelism_config_cp_size"},
+                  {"sequence_parallel_degree", "parallelism_config.parallelism_config_cp_size"},
+                  {"dp_shard_size", "parallelism_config.parallelism_config_dp_shard_size"},
+                  {"dp_replicate_size", "parallelism_config.parallelism_config_dp_replicate_size"}});
+}
+
+ConfigurationFormat ms_swift() {
+  return trainer("ms-swift", "ms-swift",
+                 {{"model", "model_name_or_path"},
+                  {"max_length", "cutoff_len"},
+                  {"train_type", "finetuning_type"},
+                  {"tuner_type", "finetuning_type"},
+                  {"use_liger_kernel", "enable_liger_kernel"},
+                  {"quant_bits", "quantization_bit"}});
+}
+
+}  // namespace plumbline::model::configurations
