@@ -57,6 +57,8 @@ class Draft {
   void set(std::string_view plan_key, const T& value, std::string_view origin) {
     put(plan_key, toml_of(value), origin);
   }
+  // Does the same with a value as TOML.
+  void put(std::string_view plan_key, std::string value, std::string_view origin);
   // Sets a key of the plan that no key of the file decides, and notes it with the reason. `other` is the value that it
   // may well have instead; empty: none.
   template <class T>
@@ -106,7 +108,6 @@ class Draft {
     int line = 0;
     bool of_user = false;
   };
-  void put(std::string_view plan_key, std::string value, std::string_view origin);
 
   const Configuration& configuration_;
   std::string_view program_;

@@ -35,7 +35,8 @@ const KeyRow* ConfigurationFormat::row(std::string_view key) const {
     if (row.name == key) return &row;
     if ((section == key || below) && (best == nullptr || row.name.size() > best->name.size())) best = &row;
   }
-  return best == nullptr && others != nullptr ? others(key) : best;
+  const KeyRow* other = others == nullptr ? nullptr : others(key);
+  return other == nullptr ? best : other;
 }
 
 std::optional<Architecture> RuleInput::architecture() const {
@@ -44,6 +45,12 @@ std::optional<Architecture> RuleInput::architecture() const {
   auto loaded = options.load_model(*config);
   if (!loaded) draft.fail(loaded.error());
   return loaded ? std::optional(std::move(*loaded)) : std::nullopt;
+}
+
+bool RuleInput::has_experts() const {
+  if (model && !model->config_json.empty()) return model->config_json.find("_experts\"") != std::string::npos;
+  const auto loaded = architecture();
+  return loaded && loaded->experts.routed_experts > 0;
 }
 
 std::optional<std::int64_t> RuleInput::layers() const {

@@ -47,6 +47,7 @@ struct RuleInput {
   std::optional<std::int64_t> layers() const;
   // Returns the plan's model; nothing while there is none, or where the file itself describes it.
   std::optional<Architecture> architecture() const;
+  bool has_experts() const;
 };
 
 struct ConfigurationFormat {

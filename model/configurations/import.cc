@@ -59,11 +59,12 @@ void copy_value(const Entry& entry, const KeyRow& row, Draft& draft) {
 // Sets what rows copy, notes what is unknown or not modelled, and returns how many keys change no cost.
 std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   std::int64_t no_cost = 0;
+  const bool whole = draft.configuration().find("_target_") != nullptr;  // a dump states what is off, too
   const std::vector<std::string> names = single_keys(format.keys);
   std::map<std::string, std::string, std::less<>> questions;  // by key: elements of a list have one
   for (const Entry& entry : draft.configuration().entries) {
     const KeyRow* row = format.row(entry.key);
-    if (row == nullptr && entry.value.empty() && !entry.is_list) {
+    if (row == nullptr && !entry.is_list && (whole ? is_off(entry) : entry.value.empty())) {
       ++no_cost;  // null: not set
     } else if (row == nullptr) {
       const auto [question, fresh] = questions.try_emplace(entry.key);

@@ -45,12 +45,25 @@ constexpr ConfigClass config_classes[] = {{"Llama2Config7B", "llama-2-7b", 32},
                                           {"GPTOSSConfig20B", "gpt-oss-20b", 24},
                                           {"GPTOSSConfig120B", "gpt-oss-120b", 36}};
 
-const ConfigClass* class_of(const std::string& target) {
-  std::string name = target.substr(target.rfind('.') + 1);
-  const std::string_view provider = "ModelProvider";
-  if (const std::size_t at = name.find(provider); at != std::string::npos) name.replace(at, provider.size(), "Config");
-  const auto* found = std::ranges::find(config_classes, name, &ConfigClass::name);
-  return found == std::end(config_classes) ? nullptr : found;
+// Returns "llama38b" of Llama3Config8B and Llama3ModelProvider8B.
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (const char letter : name)
+    if (letter != '_') plain += static_cast<char>(letter >= 'A' && letter <= 'Z' ? letter + 32 : letter);
+  for (const std::string_view word : {"modelprovider", "provider", "config"})
+    if (const std::size_t at = plain.find(word); at != std::string::npos) plain.erase(at, word.size());
+  return plain;
+}
+
+// Returns the class, or that of a recipe such as llama3_8b_pretrain_config(), by the longest name with which it begins.
+const ConfigClass* class_of(std::string_view target) {
+  const ConfigClass* best = nullptr;
+  std::size_t length = 0;
+  const std::string name = plain_name(target.substr(target.rfind('.') + 1));
+  for (const ConfigClass& one : config_classes)
+    if (const std::string plain = plain_name(one.name); name.starts_with(plain) && plain.size() > length)
+      best = &one, length = plain.size();
+  return best;
 }
 
 // Keys of a config.json that a recipe changes of its class.
@@ -61,15 +74,17 @@ constexpr std::pair<std::string_view, std::string_view> config_keys_of_shape[] =
 
 void use_class(const RuleInput& in, const ConfigClass& named) {
   in.use_model({std::string(named.shipped), "", in.draft.integer("model.num_layers").value_or(named.layers)});
-  for (const KeyRow& row : nemo_keys()) {
-    if (!row.key.starts_with("shape.") || row.meaning != Meaning::value || !in.draft.text(row.name)) continue;
+  for (const Entry& entry : in.draft.configuration().entries) {
+    const KeyRow* row = nemo_row(entry.key);
+    if (row == nullptr || !row->key.starts_with("shape.") || row->meaning == Meaning::rule || !in.draft.text(entry.key))
+      continue;
     const auto* key =
-        std::ranges::find(config_keys_of_shape, row.key, &std::pair<std::string_view, std::string_view>::first);
-    const auto number = key == std::end(config_keys_of_shape) ? std::nullopt : in.draft.integer(row.name);
+        std::ranges::find(config_keys_of_shape, row->key, &std::pair<std::string_view, std::string_view>::first);
+    const auto number = key == std::end(config_keys_of_shape) ? std::nullopt : in.draft.integer(entry.key);
     if (number)
-      in.draft.set(fmt::format("model.{}", key->second), *number, row.name);
+      in.draft.set(fmt::format("model.{}", key->second), *number, entry.key);
     else
-      in.draft.not_modeled(row.name, fmt::format("the model is that of {}", named.name));
+      in.draft.not_modeled(entry.key, fmt::format("the model is that of {}", named.name));
   }
 }
 
@@ -84,7 +99,8 @@ void set_shape(Draft& draft, std::string_view key, Field& field) {
   } else if constexpr (std::is_same_v<Field, double>) {
     field = draft.number(key).value_or(field);
   } else {
-    field = draft.text(key).value_or(field);
+    const auto items = draft.list(key);
+    field = draft.text(key).value_or(items.empty() ? field : fmt::format("[{}]", fmt::join(items, ",")));
   }
 }
 
@@ -108,13 +124,16 @@ void read_nemo_model(const RuleInput& in) {
   const ConfigClass* named = nullptr;
   for (const char* key : {"config_class", "model._target_"})
     if (const auto target = draft.text(key); target && named == nullptr) named = class_of(*target);
-  if (named != nullptr) return use_class(in, *named);
+  for (const Entry& entry : draft.configuration().entries)
+    if (named == nullptr && entry.key.ends_with("()")) named = class_of(entry.key);
+  const bool described = draft.text("model.num_layers") && draft.text("model.hidden_size");  // in a dump, whole
+  if (named != nullptr && !described) return use_class(in, *named);
   if (!draft.text("model.num_layers") && !draft.text("model.hidden_size")) return;  // named with what else is missing
   megatron::ModelShape shape;
-  for (const KeyRow& row : nemo_keys())
-    if (row.meaning == Meaning::value)
+  for (const Entry& entry : draft.configuration().entries)
+    if (const KeyRow* row = nemo_row(entry.key); row != nullptr && row->meaning != Meaning::rule)
       megatron::visit_shape(shape, [&](std::string_view name, auto& field) {
-        if (name == row.key) set_shape(draft, row.name, field);
+        if (name == row->key) set_shape(draft, entry.key, field);
       });
   shape.grouped_query = draft.text("model.num_query_groups").has_value();
   std::string norm = draft.text("model.normalization").value_or("LayerNorm");

@@ -1,103 +1,142 @@
-// How a NeMo recipe trains: precision, sharding, recomputation, dispatch and the length of the run.
+// How a recipe trains: what it sets under a name of Megatron-Core is an argument of Megatron, and read by its rules.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "model/configurations/detail/shared.h"
+#include "model/megatron/rules.h"
+#include "model/plan/alternative.h"
 
 namespace plumbline::model::configurations {
 namespace {
 
-Precision quantized(const std::string& recipe) {
-  if (recipe.find("mxfp8") != std::string::npos) return Precision::mxfp8;
-  if (recipe.find("nvfp4") != std::string::npos) return Precision::nvfp4;
-  return recipe.find("block") != std::string::npos || recipe.find("subchannel") != std::string::npos
-             ? Precision::fp8
-             : Precision::fp8_tensor;
+// Returns Megatron's argument of a key, such as --ddp-bucket-size of ddp.bucket_size.
+std::string argument_of(std::string_view key) {
+  constexpr std::pair<std::string_view, std::string_view> renamed[] = {
+      {"fp8", "--fp8-format"},
+      {"fp4", "--fp4-format"},
+      {"bucket_size", "--ddp-bucket-size"},
+      {"num_moe_experts", "--num-experts"},
+      {"gated_linear_unit", "--swiglu"},
+      {"rotary_percentage", "--rotary-percent"},
+      {"activations_checkpoint_granularity", "--recompute-granularity"}};
+  for (const std::string_view section : {"model.", "ddp.", "optimizer.", "precision.", "comm_overlap.", "train."}) {
+    if (!key.starts_with(section)) continue;
+    const std::string_view field = key.substr(section.size());
+    const auto* found = std::ranges::find(renamed, field, &std::pair<std::string_view, std::string_view>::first);
+    return found == std::end(renamed) ? megatron::known_name(fmt::format("--{}", field)) : std::string(found->second);
+  }
+  return "";
 }
 
-void read_nemo_precision(Draft& draft) {
-  const std::string bridge = draft.text("mixed_precision").value_or("");
-  const std::string word = draft.text("precision.precision").value_or(draft.text("trainer.precision").value_or(bridge));
-  Precision gemm = word.starts_with("16") || word.starts_with("fp16") ? Precision::fp16 : Precision::bf16;
-  if (word.starts_with("32") || word == "fp32") gemm = Precision::fp32;
-  std::string_view origin = draft.text("precision.precision") ? "precision.precision"
-                            : bridge.empty()                  ? "trainer.precision"
-                                                              : "mixed_precision";
-  if (word.empty()) draft.note(Note::Kind::assumed, "", "assumed: bf16: the file states no precision");
-  for (const std::string section : {"precision.", "model."}) {
-    const auto fp8 = draft.text(section + "fp8");
-    if (!fp8 || *fp8 == "false" || *fp8 == "False") continue;
-    gemm = quantized(draft.text(section + "fp8_recipe").value_or("delayed"));
-    origin = section == "precision." ? "precision.fp8" : "model.fp8";
-    if (gemm == Precision::fp8_tensor && draft.text(section + "fp8_recipe").value_or("delayed") == "delayed")
-      draft.set("precision.scaling", "delayed", origin);
+// What a recipe gives Megatron's rules, and by which keys.
+struct NemoArguments {
+  megatron::Given given;
+  std::map<std::string, std::string, std::less<>> keys;  // of the recipe, by argument
+
+  void put(const std::string& name, std::string_view key, std::vector<std::string> values = {}, int line = 0) {
+    given.put(name, megatron::GivenArgument{std::move(values), line});
+    keys[name] = key;
   }
-  if (bridge.find("fp8") != std::string::npos || bridge.find("nvfp4") != std::string::npos) gemm = quantized(bridge);
-  if (bridge.find("fp8_delayed") != std::string::npos) draft.set("precision.scaling", "delayed", origin);
-  set_precision(draft, gemm, origin);
-  for (const std::string section : {"precision.", "mixed_precision.", "model."})
-    if (is_quantized(gemm) && draft.flag(section + "fp8_dot_product_attention").value_or(false))
-      draft.set("precision.attention", gemm == Precision::mxfp8 ? "mxfp8" : "fp8",
-                section == "model." ? "model.fp8_dot_product_attention" : section + "fp8_dot_product_attention");
+};
+
+NemoArguments arguments_of(const Draft& draft) {
+  NemoArguments out;
+  for (const Entry& entry : draft.configuration().entries) {
+    const std::string name = argument_of(entry.key);
+    std::vector<std::string> values = draft.list(entry.key);
+    if (megatron::find_argument(name) == nullptr || nemo_row(entry.key) != megatron_row(entry.key)) continue;
+    for (std::string& value : values) {
+      for (const std::string_view type : {"torch.", "AttnBackend."})
+        if (value.starts_with(type)) value.erase(0, type.size());
+      value = number_format(value);
+    }
+    if (values.empty() || values.front() == "false" || values.front() == "False") continue;
+    if (values.front() == "true" || values.front() == "True") values.clear();
+    out.put(name, entry.key, std::move(values), entry.line);
+  }
+  return out;
+}
+
+// Gives the formats of NeMo's and of Megatron-Bridge's words, and returns the key that decides that of gradients.
+std::string_view give_precision(Draft& draft, NemoArguments& out) {
+  constexpr std::pair<std::string_view, std::string_view> recipes[] = {
+      {"mxfp8", "mxfp8"},          {"fp8_mx", "mxfp8"},     {"fp8_delayed", "delayed"}, {"fp8_ds", "delayed"},
+      {"subchannel", "blockwise"}, {"fp8_sc", "blockwise"}, {"block", "blockwise"},     {"fp8", "tensorwise"}};
+  const std::string bridge = draft.text("mixed_precision").value_or("");
+  std::string_view key = draft.text("precision.precision") ? "precision.precision"
+                         : bridge.empty()                  ? "trainer.precision"
+                                                           : "mixed_precision";
+  const std::string word = draft.text(key).value_or("");
+  const bool stated = !word.empty() || draft.flag("precision.bf16") || draft.flag("precision.fp16");
+  if (!stated) draft.note(Note::Kind::assumed, "", "assumed: bf16: the file states no precision");
+  if (word.starts_with("16") || word.starts_with("fp16"))
+    out.put("--fp16", key);
+  else if (!stated || (!word.empty() && !word.starts_with("32") && word != "fp32"))
+    out.put("--bf16", key);
+  const auto* recipe =
+      std::ranges::find_if(recipes, [&](const auto& one) { return bridge.find(one.first) != std::string::npos; });
+  if (bridge.find("nvfp4") != std::string::npos) {
+    out.put("--fp4-format", key, {"e2m1"});
+  } else if (recipe != std::end(recipes)) {
+    out.put("--fp8-format", key, {"hybrid"});
+    out.put("--fp8-recipe", key, {std::string(recipe->second)});
+  }
   // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
   const bool decides =
       !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");
   const std::string_view reduce = decides ? "precision.grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
-  const bool wide = draft.flag(reduce).value_or(decides) || gemm == Precision::fp32;
-  draft.set("precision.gradients", wide ? "fp32" : gemm == Precision::fp16 ? "fp16" : "bf16", reduce);
+  const bool wide = draft.flag(reduce).value_or(decides), half = out.given.has("--fp16");
+  if (wide && half) out.put("--accumulate-allreduce-grads-in-fp32", reduce);
+  if (!wide && out.given.has("--bf16")) out.put("--grad-reduce-in-bf16", reduce);
+  return reduce;
 }
 
-void read_sharding(Draft& draft) {
-  const bool distributed = draft.flag("ddp.use_distributed_optimizer").value_or(false) ||
-                           draft.flag("optimizer.use_distributed_optimizer").value_or(false) ||
-                           draft.text("model.optim.name") == "distributed_fused_adam";
-  std::int64_t stage = distributed ? 1 : 0;
-  const std::string strategy = draft.text("ddp.data_parallel_sharding_strategy").value_or("no_shard");
-  if (draft.flag("ddp.use_megatron_fsdp").value_or(false) || draft.flag("ddp.use_custom_fsdp").value_or(false))
-    stage = strategy == "optim_grads_params" ? 3 : strategy == "optim_grads" ? 2 : strategy == "optim" ? 1 : 0;
-  draft.set("parallelism.zero_stage", stage, stage == 0 ? "no distributed optimizer" : "distributed optimizer, FSDP");
-  draft.set("overlap.gradient_reduce", draft.flag("ddp.overlap_grad_reduce").value_or(false),
-            "ddp.overlap_grad_reduce");
-  draft.set("overlap.parameter_gather", draft.flag("ddp.overlap_param_gather").value_or(false),
-            "ddp.overlap_param_gather");
-  constexpr double fewest = 40e6, each = 1e6;
-  const double parameters =
-      draft.number("ddp.bucket_size")
-          .value_or(std::max(fewest,
-                             each * static_cast<double>(draft.data_parallel().value_or(1) * draft.degree("context"))));
-  draft.set("overlap.gradient_bucket_bytes", parameters * (draft.word("precision.gradients") == "fp32" ? 4 : 2),
-            "ddp.bucket_size");
-}
-
-constexpr std::pair<std::string_view, std::string_view> nemo_modules[] = {
-    {"core_attn", "core_attention"}, {"layernorm", "rmsnorm"}, {"mla_up_proj", "mla_up_projection"},
-    {"moe_act", "swiglu"},           {"mlp", "mlp"},           {"moe", "moe"}};
-
-void read_nemo_recompute(Draft& draft) {
-  const bool first = !draft.text("model.recompute_granularity");
-  const std::string prefix = first ? "model.activations_checkpoint_" : "model.recompute_";
-  const std::string granularity = draft.text(prefix + "granularity").value_or("none");
-  draft.set("recompute.policy", granularity, prefix + "granularity");
-  if (granularity == "full" && draft.text(prefix + "method") == "block")
-    if (const auto layers = draft.integer(prefix + "num_layers"))
-      draft.set("recompute.layers", *layers, prefix + "num_layers");
-  if (granularity != "selective") return;
-  std::vector<std::string> operators, modules = draft.list("model.recompute_modules");
-  if (modules.empty()) modules = {"core_attn"};
-  for (const std::string& name : modules) {
-    const auto* found = std::ranges::find(nemo_modules, name, &std::pair<std::string_view, std::string_view>::first);
-    if (found == std::end(nemo_modules))
-      draft.not_modeled("model.recompute_modules", fmt::format("'{}' is kept", name));
-    else
-      operators.emplace_back(found->second);
+// Sets what Megatron's rules make of the arguments, but for the schedule, the batch and the length of the run.
+void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::string_view gradients) {
+  constexpr std::string_view taken[] = {"precision.",
+                                        "recompute.",
+                                        "overlap.",
+                                        "attention.",
+                                        "loss.",
+                                        "routing.",
+                                        "stack.",
+                                        "parallelism.zero_stage",
+                                        "parallelism.expert_tensor",
+                                        "parallelism.shard_group",
+                                        "parallelism.context_method"};
+  constexpr std::string_view always[] = {"precision.gemm", "precision.gradients", "recompute.policy",
+                                         "parallelism.zero_stage"};
+  Draft& draft = in.draft;
+  Plan plan = megatron::megatron_defaults();
+  plan.loss = Plan().loss;  // NeMo fuses it
+  plan.cluster.gpus = draft.value("cluster.gpus").value_or(0);
+  plan.parallelism.tensor = draft.degree("tensor");
+  plan.parallelism.context = draft.degree("context");
+  plan.parallelism.pipeline = draft.degree("pipeline");
+  plan.overlap.gradient_reduce = arguments.given.has("--overlap-grad-reduce");
+  megatron::ModelShape shape;
+  if (in.has_experts()) shape.experts = 1;
+  std::vector<megatron::Note> notes;
+  for (const megatron::Rule& rule : megatron::rules()) rule.read({arguments.given, shape, plan, notes});
+  for (const megatron::Note& note : notes) draft.notes().push_back({Note::Kind::not_modeled, note.line, note.text});
+  const auto before = plan_values(Plan()), after = plan_values(plan);
+  for (const auto& [key, value] : after) {
+    if (std::ranges::none_of(taken, [&key](std::string_view one) { return key.starts_with(one); })) continue;
+    std::string origin;
+    for (const auto& [name, source] : arguments.keys)
+      if (origin.empty() && megatron::find_argument(name)->key == key && name != "--fp8-recipe") origin = source;
+    if (key == "precision.gradients") origin = gradients;
+    const auto silent = before.find(key);
+    const bool same = silent != before.end() && silent->second == value;
+    if (!same || !origin.empty() || std::ranges::find(always, key) != std::end(always))
+      draft.put(key, value, origin.empty() ? key : origin);
   }
-  draft.set("recompute.operators", operators, "model.recompute_modules");
 }
 
 void read_nemo_rest(Draft& draft) {
@@ -106,11 +145,8 @@ void read_nemo_rest(Draft& draft) {
     if (draft.flag(key).value_or(false) && draft.degree("tensor") > 1) draft.set("overlap.tensor", true, key);
   for (const char* key : {"trainer.gradient_clip_val", "optimizer.clip_grad"})
     if (const auto norm = draft.number(key)) draft.set("optimizer.gradient_clipping", *norm > 0, key);
-  if (draft.degree("expert") > 1) {
-    std::string dispatcher = draft.text("model.moe_token_dispatcher_type").value_or("allgather");
-    if (dispatcher == "flex") dispatcher = draft.text("model.moe_flex_dispatcher_backend").value_or("deepep");
-    draft.set("stack.dispatcher", dispatcher, "model.moe_token_dispatcher_type");
-  }
+  if (draft.text("optimizer.optimizer").value_or("adam") != "adam")
+    draft.not_modeled("optimizer.optimizer", "the optimizer is Adam");
   draft.set("stack.name", "megatron-core-2025", "NeMo runs Megatron-Core");
   for (const char* key : {"trainer.max_steps", "train.train_iters"}) {
     const auto steps = draft.integer(key), batch = draft.value("batch.global_batch_size"),
@@ -123,11 +159,21 @@ void read_nemo_rest(Draft& draft) {
 
 }  // namespace
 
-void read_nemo_training(Draft& draft) {
-  read_nemo_precision(draft);
-  read_sharding(draft);
-  read_nemo_recompute(draft);
-  read_nemo_rest(draft);
+const KeyRow* megatron_row(std::string_view key) {
+  const KeyRow* row = megatron::find_argument(argument_of(key));
+  if (row == nullptr || row->meaning != Meaning::rule) return row;
+  for (const std::string_view other : {"shape.", "schedule.", "batch.", "run."})  // not by the rules that are read here
+    if (row->key.starts_with(other)) return nullptr;
+  return row;
+}
+
+void read_nemo_training(const RuleInput& in) {
+  NemoArguments arguments = arguments_of(in.draft);
+  if (in.draft.text("model.optim.name") == "distributed_fused_adam")
+    arguments.put("--use-distributed-optimizer", "model.optim.name");
+  const std::string_view gradients = give_precision(in.draft, arguments);
+  set_by_rules(in, arguments, gradients);
+  read_nemo_rest(in.draft);
 }
 
 }  // namespace plumbline::model::configurations

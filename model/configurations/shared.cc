@@ -11,17 +11,13 @@
 #include <vector>
 
 namespace plumbline::model::configurations {
-namespace {
 
-// Returns the plan's name of a number format of PyTorch or DeepSpeed.
-std::string format_of(const std::string& word) {
+std::string number_format(const std::string& word) {
   return word == "bfp16" || word == "bfloat16" ? "bf16"
          : word == "float16"                   ? "fp16"
          : word == "float32"                   ? "fp32"
                                                : word;
 }
-
-}  // namespace
 
 void set_precision(Draft& draft, Precision gemm, std::string_view origin) {
   draft.set("precision.gemm", to_string(gemm), origin);
@@ -74,9 +70,9 @@ void read_zero_buffers(Draft& draft, const ZeroKeys& keys, Precision gemm) {
   // BF16 without ZeRO accumulates in FP32, every other combination in the format of the model.
   const Precision silent = gemm == Precision::bf16 && stage == 0 ? Precision::fp32 : gemm;
   const auto stated = draft.text(keys.gradients);
-  const std::string gradients = stated ? format_of(*stated) : std::string(to_string(silent));
+  const std::string gradients = stated ? number_format(*stated) : std::string(to_string(silent));
   draft.set("precision.gradients", gradients, keys.gradients);
-  if (const auto wire = draft.text(keys.wire)) draft.set("precision.gradient_reduce", format_of(*wire), keys.wire);
+  if (const auto wire = draft.text(keys.wire)) draft.set("precision.gradient_reduce", number_format(*wire), keys.wire);
   constexpr double silent_bucket = 5e8;
   const double bytes = gradients == "fp32" ? 4 : 2;
   draft.set("overlap.gradient_bucket_bytes", draft.number(keys.bucket).value_or(silent_bucket) * bytes, keys.bucket);

@@ -88,12 +88,6 @@ bool of_registry(const Draft& draft) {
   return flavor != nullptr && flavor->written.starts_with("model_spec");
 }
 
-bool has_experts(const RuleInput& in) {
-  if (in.model && !in.model->config_json.empty()) return in.model->config_json.find("_experts\"") != std::string::npos;
-  const auto model = in.architecture();
-  return model && model->experts.routed_experts > 0;
-}
-
 bool compiles_model(Draft& draft) {
   if (!draft.flag("compile.enable").value_or(false)) return false;
   const auto components = draft.list("compile.components");
@@ -123,7 +117,7 @@ void read_mesh(const RuleInput& in) {
   const auto divided = draft.integer("parallelism.expert_tensor_parallel_degree");
   if (draft.degree("expert") > 1)
     draft.set("parallelism.expert_tensor", divided.value_or(1), "parallelism.expert_tensor_parallel_degree");
-  else if (draft.degree("tensor") > 1 && has_experts(in))
+  else if (draft.degree("tensor") > 1 && in.has_experts())
     draft.set("parallelism.expert_tensor", draft.degree("tensor"), "without an expert degree");
   const std::int64_t replicas = draft.integer("parallelism.data_parallel_replicate_degree").value_or(1);
   const std::int64_t shards = draft.integer("parallelism.data_parallel_shard_degree").value_or(-1);
@@ -259,7 +253,7 @@ void read_operators(const RuleInput& in) {
   draft.set("recompute.policy", "selective", "activation_checkpoint.mode");
   if (draft.given("recompute.operators")) return;
   const std::vector<std::string> kept_experts = {"mlp", "swiglu", "rmsnorm"}, all = {"mlp", "swiglu", "rmsnorm", "moe"};
-  if (has_experts(in)) {
+  if (in.has_experts()) {
     if (draft.degree("expert") == 1) return draft.set("recompute.operators", all, option);
     return draft.assume(
         "recompute.operators", all,

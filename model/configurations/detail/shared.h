@@ -14,13 +14,15 @@
 
 namespace plumbline::model::configurations {
 
-// The keys of torchtitan and of NeMo.
 std::vector<KeyRow> torchtitan_keys();
-const std::vector<KeyRow>& nemo_keys();
+
+// Return NeMo's row of a key, and that of Megatron's argument of its name, where rules here read it.
+const KeyRow* nemo_row(std::string_view key);
+const KeyRow* megatron_row(std::string_view key);
 
 // Set the model of a NeMo recipe, and all but its model and its degrees.
 void read_nemo_model(const RuleInput& in);
-void read_nemo_training(Draft& draft);
+void read_nemo_training(const RuleInput& in);
 
 // Returns the model of a flavor of torchtitan: "llama3" "8B". Nothing where it is unknown.
 std::optional<NamedModel> torchtitan_model(std::string_view name, std::string_view flavor);
@@ -30,6 +32,9 @@ std::optional<std::pair<std::string_view, std::string_view>> titan_flavor(std::s
 std::string_view titan_schedule(std::string_view kind);
 // Returns "llama3 8B, 70B, 405B; qwen3 ...".
 std::string torchtitan_flavors();
+
+// Returns the plan's name of a number format of PyTorch or DeepSpeed; other words as they are.
+std::string number_format(const std::string& word);
 
 // Sets the formats of GEMMs and of dispatch and combine; quantized GEMMs leave those in bf16.
 void set_precision(Draft& draft, Precision gemm, std::string_view origin);

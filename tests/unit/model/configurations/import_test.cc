@@ -464,6 +464,113 @@ TEST(Nemo, RecipesOfThreeGenerations) {
   EXPECT_EQ(bridge.plan.batch.sequence_length, 8192);
 }
 
+// Fields that have the name of an argument of Megatron are read by its rules.
+TEST(Nemo, WholeConfigurationsOfBridge) {
+  const std::string dump = R"(_target_: megatron.bridge.training.config.ConfigContainer
+checkpoint:
+  save: checkpoints
+dataset:
+  seq_length: 4096
+ddp:
+  average_in_collective: true
+  grad_reduce_in_fp32: true
+  overlap_grad_reduce: true
+  overlap_param_gather: true
+  use_distributed_optimizer: true
+mixed_precision:
+  bf16: true
+  fp16: false
+  fp8: null
+  fp8_recipe: tensorwise
+  grad_reduce_in_fp32: false
+model:
+  _target_: megatron.bridge.models.gpt_provider.GPTModelProvider
+  add_bias_linear: false
+  attention_backend: AttnBackend.fused
+  cross_entropy_fusion_impl: te
+  cross_entropy_loss_fusion: true
+  cuda_graph_impl: local
+  cuda_graph_scope:
+  - full_iteration
+  ffn_hidden_size: 1024
+  gated_linear_unit: true
+  hidden_size: 512
+  made_up_choice: fast
+  made_up_switch: false
+  normalization: RMSNorm
+  num_attention_heads: 8
+  num_layers: 4
+  position_embedding_type: rope
+  recompute_granularity: selective
+  recompute_modules:
+  - core_attn
+  - mlp
+  sequence_parallel: true
+  share_embeddings_and_output_weights: false
+  tensor_model_parallel_size: 2
+  vocab_size: 32000
+optimizer:
+  exp_avg_dtype: torch.bfloat16
+  exp_avg_sq_dtype: torch.bfloat16
+  optimizer: adam
+  use_precision_aware_optimizer: true
+peft: null
+train:
+  global_batch_size: 32
+  micro_batch_size: 2
+  train_iters: 10
+)";
+  const auto imported = read(import("nemo", dump, {"cluster.gpus=8"}));
+  const Plan& plan = imported.plan;
+  EXPECT_EQ(plan.parallelism.tensor, 2);
+  EXPECT_EQ(plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(plan.batch.micro_batch_size, 2);
+  EXPECT_EQ(plan.run.tokens, 10.0 * 32 * 4096);
+  EXPECT_EQ(plan.precision.gemm, Precision::bf16);
+  EXPECT_EQ(plan.precision.gradients, Precision::bf16) << "the recipe of precision wins over DDP's section";
+  EXPECT_EQ(plan.precision.optimizer_moments, Precision::bf16);
+  EXPECT_TRUE(plan.overlap.gradient_reduce);
+  EXPECT_EQ(plan.overlap.gradient_bucket_bytes, 80e6);  // 40 million gradients
+  EXPECT_THAT(plan.recompute.operators, ElementsAre("core_attention", "mlp"));
+  EXPECT_EQ(plan.attention.kernel, "cudnn");
+  EXPECT_EQ(plan.loss.kernel, "fused_in_place");
+  EXPECT_THAT(plan.stack.graphs, ElementsAre("full_iteration"));
+  ASSERT_TRUE(imported.config_json);
+  EXPECT_THAT(*imported.config_json, HasSubstr("\"num_hidden_layers\": 4"));
+  EXPECT_THAT(notes_of(imported), HasSubstr("model.made_up_choice: unknown"));
+  EXPECT_THAT(notes_of(imported), testing::Not(HasSubstr("made_up_switch")));
+  expect_refusal(import("nemo", "peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n", {"cluster.gpus=8"}), 2,
+                 "LoRA is not predicted");
+}
+
+TEST(Nemo, RecipesOfPythonHaveTheirGpusAndModelInNames) {
+  const auto imported = read(import("nemo", R"(from megatron.bridge.perf_recipes.llama.common import *
+
+
+def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
+    cfg = llama3_70b_pretrain_config()
+    cfg.mixed_precision = _perf_precision("fp8_cs")
+    cfg.model.tensor_model_parallel_size = 4
+    cfg.model.pipeline_model_parallel_size = 8
+    cfg.model.virtual_pipeline_model_parallel_size = 5
+    cfg.model.sequence_parallel = True
+    cfg.train.global_batch_size = 256
+    cfg.train.micro_batch_size = 1
+    _benchmark_common(cfg)
+    return cfg
+)",
+                                    {"batch.sequence_length=8192"}));
+  EXPECT_EQ(imported.plan.cluster.gpus, 64);
+  EXPECT_EQ(imported.plan.model.config, "llama-3-70b");
+  EXPECT_EQ(imported.plan.parallelism.pipeline, 8);
+  EXPECT_EQ(imported.plan.schedule.virtual_stages, 5);
+  EXPECT_EQ(imported.plan.precision.gemm, Precision::fp8_tensor);
+  EXPECT_EQ(imported.plan.precision.scaling, "current");
+  EXPECT_EQ(imported.plan.batch.global_batch_size, 256);
+  EXPECT_THAT(notes_of(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
+  EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
+}
+
 TEST(Nemo, StagesMayBeUneven) {
   // 32 layers on 4 stages: 6 and 8 at the ends leave (32 - 14) / 2 = 9 for each of the others.
   const auto of = [](const std::string& keys) {
