@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/configurations/detail/shared.h"
-#include "model/megatron/stages.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -31,17 +30,6 @@ constexpr KeyRow nemo_rows[] = {
     {"model.encoder_seq_length", value, "batch.sequence_length", "of NeMo 1"},
     {"model.seq_length", rule, "batch.sequence_length", "where the data does not state it"},
     {"model.sequence_parallel", rule, "parallelism.sequence", "with a tensor degree"},
-    {"model.virtual_pipeline_model_parallel_size", rule, "schedule.virtual_stages",
-     "above 1: schedule.kind interleaved"},
-    {"model.account_for_embedding_in_pipeline_split", rule, "schedule.layers_per_stage",
-     "the first stage has a layer fewer"},
-    {"model.account_for_loss_in_pipeline_split", rule, "schedule.layers_per_stage", "the last stage has a layer fewer"},
-    {"model.num_layers_in_first_pipeline_stage", rule, "schedule.layers_per_stage",
-     "of the first rank; the others share evenly"},
-    {"model.num_layers_in_last_pipeline_stage", rule, "schedule.layers_per_stage",
-     "of the last rank; the others share evenly"},
-    {"model.pipeline_model_parallel_layout", rule, "schedule.layers_per_stage",
-     "layers t counted between bars, with *N and ( )"},
     {"model.optim.name", rule, "parallelism.zero_stage", "distributed_fused_adam: 1"},
     {"ddp.grad_reduce_in_fp32", rule, "precision.gradients", "fp32, else bf16"},
     {"precision.grad_reduce_in_fp32", rule, "precision.gradients", "the same of NeMo 2, default true; it wins"},
@@ -61,8 +49,6 @@ constexpr KeyRow nemo_rows[] = {
     {"model.bias", rule, "shape.no_linear_bias", "of NeMo 1, the opposite"},
     {"model.tokenizer.type", rule, "shape.vocabulary", "GPT2BPETokenizer: 50257, where vocab_size is missing"},
     {"model.make_vocab_size_divisible_by", rule, "shape.vocabulary", "padded to it times the tensor degree"},
-    {"model.overlap_moe_expert_parallel_comm", not_modeled, "", "set schedule.kind = \"interleaved-overlap\""},
-    {"comm_overlap.overlap_moe_expert_parallel_comm", not_modeled, "", "set schedule.kind = \"interleaved-overlap\""},
     {"model.cpu_offloading", not_modeled, "", "offload.activations is the share of all layers"},
     {"model.fp32_residual_connection", not_modeled, "", "residuals have the activations' format"},
 };
@@ -132,46 +118,6 @@ void read_nemo_degrees(const RuleInput& in) {
   }
   if (draft.degree("tensor") > 1 && draft.flag("model.sequence_parallel").value_or(false))
     draft.set("parallelism.sequence", true, "model.sequence_parallel");
-  const std::int64_t chunks = draft.integer("model.virtual_pipeline_model_parallel_size").value_or(1);
-  if (draft.degree("pipeline") > 1 && chunks > 1) {
-    draft.set("schedule.kind", "interleaved", "model.virtual_pipeline_model_parallel_size");
-    draft.set("schedule.virtual_stages", chunks, "model.virtual_pipeline_model_parallel_size");
-  }
-}
-
-// Sets the layers of each stage where the recipe does not spread them evenly.
-void read_nemo_stages(const RuleInput& in) {
-  Draft& draft = in.draft;
-  const std::int64_t ranks = draft.degree("pipeline");
-  const std::int64_t chunks = std::max<std::int64_t>(1, draft.value("schedule.virtual_stages").value_or(1));
-  const std::string_view layout_key = "model.pipeline_model_parallel_layout";
-  const auto layout = draft.text(layout_key);
-  if (!draft.list(layout_key).empty() && !layout) draft.not_modeled(layout_key, "a list; layers are spread evenly");
-  const auto first = draft.integer("model.num_layers_in_first_pipeline_stage");
-  const auto last = draft.integer("model.num_layers_in_last_pipeline_stage");
-  const bool embedding = draft.flag("model.account_for_embedding_in_pipeline_split").value_or(false);
-  const bool loss = draft.flag("model.account_for_loss_in_pipeline_split").value_or(false);
-  const bool uneven = layout || first || last || embedding || loss;
-  if (!uneven) return spread_evenly(draft);
-  const auto layers = ranks > 1 ? in.layers() : std::nullopt;
-  if (!layers) return;
-  const auto set = [&](std::string_view key, const std::optional<std::vector<std::int64_t>>& counts) {
-    if (counts)
-      draft.set("schedule.layers_per_stage", *counts, key);
-    else
-      draft.fail(key, fmt::format("{} layers with it do not divide over {} stages", *layers, ranks * chunks));
-  };
-  if (layout) {
-    const auto parsed = megatron::parse_layout(*layout);
-    const bool fits = parsed && std::ssize(parsed->counts) == ranks * chunks;
-    set(layout_key, fits ? std::optional(parsed->counts) : std::nullopt);
-  } else if (embedding || loss) {
-    set(embedding ? "model.account_for_embedding_in_pipeline_split" : "model.account_for_loss_in_pipeline_split",
-        megatron::accounted_ends(*layers, ranks * chunks, embedding, loss));
-  } else {
-    set(first ? "model.num_layers_in_first_pipeline_stage" : "model.num_layers_in_last_pipeline_stage",
-        megatron::uneven_ends(*layers, ranks, chunks, first, last));
-  }
 }
 
 void nemo_rules(const RuleInput& in) {
@@ -182,7 +128,6 @@ void nemo_rules(const RuleInput& in) {
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);
   read_nemo_degrees(in);
-  read_nemo_stages(in);
   read_nemo_training(in);
 }
 

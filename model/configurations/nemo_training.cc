@@ -15,6 +15,8 @@
 namespace plumbline::model::configurations {
 namespace {
 
+constexpr std::string_view kVirtualStages = "--num-virtual-stages-per-pipeline-rank";
+
 // Returns Megatron's argument of a key, such as --ddp-bucket-size of ddp.bucket_size.
 std::string argument_of(std::string_view key) {
   constexpr std::pair<std::string_view, std::string_view> renamed[] = {
@@ -24,7 +26,10 @@ std::string argument_of(std::string_view key) {
       {"num_moe_experts", "--num-experts"},
       {"gated_linear_unit", "--swiglu"},
       {"rotary_percentage", "--rotary-percent"},
-      {"activations_checkpoint_granularity", "--recompute-granularity"}};
+      {"activations_checkpoint_granularity", "--recompute-granularity"},
+      {"virtual_pipeline_model_parallel_size", kVirtualStages},
+      {"num_layers_in_first_pipeline_stage", "--decoder-first-pipeline-num-layers"},
+      {"num_layers_in_last_pipeline_stage", "--decoder-last-pipeline-num-layers"}};
   for (const std::string_view section : {"model.", "ddp.", "optimizer.", "precision.", "comm_overlap.", "train."}) {
     if (!key.starts_with(section)) continue;
     const std::string_view field = key.substr(section.size());
@@ -49,7 +54,9 @@ NemoArguments arguments_of(const Draft& draft) {
   NemoArguments out;
   for (const Entry& entry : draft.configuration().entries) {
     const std::string name = argument_of(entry.key);
-    std::vector<std::string> values = draft.list(entry.key);
+    std::vector<std::string> values = entry.items;
+    if (!entry.is_list && !entry.unread && !entry.value.empty())
+      values = name == "--recompute-modules" ? draft.list(entry.key) : std::vector{entry.value};
     if (megatron::find_argument(name) == nullptr || nemo_row(entry.key) != megatron_row(entry.key)) continue;
     for (std::string& value : values) {
       for (const std::string_view type : {"torch.", "AttnBackend."})
@@ -97,9 +104,10 @@ std::string_view give_precision(Draft& draft, NemoArguments& out) {
   return reduce;
 }
 
-// Sets what Megatron's rules make of the arguments, but for the schedule, the batch and the length of the run.
+// Sets what Megatron's rules make of the arguments, but for the batch and the length of the run.
 void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::string_view gradients) {
-  constexpr std::string_view taken[] = {"precision.",
+  constexpr std::string_view taken[] = {"schedule.",
+                                        "precision.",
                                         "recompute.",
                                         "overlap.",
                                         "attention.",
@@ -122,9 +130,17 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   plan.overlap.gradient_reduce = arguments.given.has("--overlap-grad-reduce");
   megatron::ModelShape shape;
   if (in.has_experts()) shape.experts = 1;
+  shape.layers = in.layers().value_or(0);
   std::vector<megatron::Note> notes;
   for (const megatron::Rule& rule : megatron::rules()) rule.read({arguments.given, shape, plan, notes});
-  for (const megatron::Note& note : notes) draft.notes().push_back({Note::Kind::not_modeled, note.line, note.text});
+  for (const megatron::Note& note : notes) {
+    if (note.kind == megatron::NoteKind::refused)
+      draft.fail({ErrorKind::input, note.text, draft.configuration().file, note.line, "", "as Megatron refuses it"});
+    else
+      draft.notes().push_back(
+          {note.kind == megatron::NoteKind::not_modeled ? Note::Kind::not_modeled : Note::Kind::assumed, note.line,
+           note.text});
+  }
   const auto before = plan_values(Plan()), after = plan_values(plan);
   for (const auto& [key, value] : after) {
     if (std::ranges::none_of(taken, [&key](std::string_view one) { return key.starts_with(one); })) continue;
@@ -132,6 +148,8 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
     for (const auto& [name, source] : arguments.keys)
       if (origin.empty() && megatron::find_argument(name)->key == key && name != "--fp8-recipe") origin = source;
     if (key == "precision.gradients") origin = gradients;
+    if (key == "schedule.kind")
+      origin = arguments.keys.contains(kVirtualStages) ? arguments.keys.find(kVirtualStages)->second : "";
     const auto silent = before.find(key);
     const bool same = silent != before.end() && silent->second == value;
     if (!same || !origin.empty() || std::ranges::find(always, key) != std::end(always))
@@ -162,7 +180,7 @@ void read_nemo_rest(Draft& draft) {
 const KeyRow* megatron_row(std::string_view key) {
   const KeyRow* row = megatron::find_argument(argument_of(key));
   if (row == nullptr || row->meaning != Meaning::rule) return row;
-  for (const std::string_view other : {"shape.", "schedule.", "batch.", "run."})  // not by the rules that are read here
+  for (const std::string_view other : {"shape.", "batch.", "run."})  // not by the rules that are read here
     if (row->key.starts_with(other)) return nullptr;
   return row;
 }

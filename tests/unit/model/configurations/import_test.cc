@@ -583,7 +583,7 @@ TEST(Nemo, StagesMayBeUneven) {
   EXPECT_THAT(read(of("  pipeline_model_parallel_layout: Et*7|(t*8|)*2,t*9L\n")).plan.schedule.layers_per_stage.counts,
               ElementsAre(7, 8, 8, 9));
   EXPECT_THAT(read(of("")).plan.schedule.layers_per_stage.counts, testing::IsEmpty());
-  expect_refusal(of("  num_layers_in_first_pipeline_stage: 6\n"), 5, "32 layers with it do not divide over 4 stages");
+  expect_refusal(of("  num_layers_in_first_pipeline_stage: 6\n"), 5, "the other ranks cannot share the rest evenly");
 }
 
 // Without a key the program's default holds, and so does what follows from it.
