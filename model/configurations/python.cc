@@ -240,14 +240,15 @@ class PythonReader {
 
   // Strings that follow each other are one.
   bool strings(PythonValue& value) {
-    for (std::size_t quote = pos_; quote < end_ && is_quote(quote); quote = text_.find_first_not_of("rRbBuU", pos_)) {
+    while (true) {
+      const std::size_t quote = text_.find_first_not_of("rRbBuU", pos_);
+      if (quote >= end_ || !is_quote(quote)) return true;
       pos_ = after_string(quote);
       const std::size_t length = marks(quote).size();
       if (pos_ < quote + 2 * length) return false;
       value.text += text_.substr(quote + length, pos_ - quote - 2 * length);
       skip_space();
     }
-    return true;
   }
 
   // Reads what stands between brackets: items, keywords of a call, keys of a dictionary.
