@@ -106,18 +106,9 @@ std::string_view give_precision(Draft& draft, NemoArguments& out) {
 
 // Sets what Megatron's rules make of the arguments, but for the batch and the length of the run.
 void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::string_view gradients) {
-  constexpr std::string_view taken[] = {"schedule.",
-                                        "precision.",
-                                        "recompute.",
-                                        "overlap.",
-                                        "attention.",
-                                        "loss.",
-                                        "routing.",
-                                        "stack.",
-                                        "parallelism.zero_stage",
-                                        "parallelism.expert_tensor",
-                                        "parallelism.shard_group",
-                                        "parallelism.context_method"};
+  constexpr std::string_view taken =
+      "schedule. precision. recompute. overlap. attention. loss. routing. stack. parallelism.zero_stage "
+      "parallelism.expert_tensor parallelism.shard_group parallelism.context_method";
   constexpr std::string_view always[] = {"precision.gemm", "precision.gradients", "recompute.policy",
                                          "parallelism.zero_stage"};
   Draft& draft = in.draft;
@@ -143,7 +134,8 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   }
   const auto before = plan_values(Plan()), after = plan_values(plan);
   for (const auto& [key, value] : after) {
-    if (std::ranges::none_of(taken, [&key](std::string_view one) { return key.starts_with(one); })) continue;
+    if (std::ranges::none_of(split(taken, ' '), [&key](std::string_view one) { return key.starts_with(one); }))
+      continue;
     std::string origin;
     for (const auto& [name, source] : arguments.keys)
       if (origin.empty() && megatron::find_argument(name)->key == key && name != "--fp8-recipe") origin = source;

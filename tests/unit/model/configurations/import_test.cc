@@ -644,10 +644,9 @@ TEST(Configurations, HostileFilesAreRefused) {
 
 // A file with parts removed and symbols changed is either read or refused with an error.
 RC_GTEST_PROP(Configurations, MutilatedFilesAreReadOrRefused, ()) {
-  const std::vector<std::pair<std::string, std::string>> files = {{"torchtitan", "llama3-8b.toml"},
-                                                                  {"deepspeed", "zero2.json"},
-                                                                  {"accelerate", "fsdp2.yaml"},
-                                                                  {"nemo", "nemo-llama3-70b.yaml"}};
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"torchtitan", "llama3-8b.toml"}, {"deepspeed", "zero2.json"},          {"accelerate", "fsdp2.yaml"},
+      {"nemo", "nemo-llama3-70b.yaml"}, {"torchtitan", "llama3-registry.py"}, {"llama-factory", "llama-factory.yaml"}};
   const auto& [format, name] = *rc::gen::elementOf(files);
   std::string text = read_text_file(shipped("tests/golden/inputs/configurations/" + name)).value();
   const int changes = *rc::gen::inRange(1, 8);
@@ -658,7 +657,8 @@ RC_GTEST_PROP(Configurations, MutilatedFilesAreReadOrRefused, ()) {
         *rc::gen::elementOf(std::vector<std::string>{"", "\"", "-", "0", "99999999999", "{", "*a", "&a ", "]", "\n"}));
   }
   const auto imported =
-      import(format, text, {"cluster.gpus=64", "model.config=llama-3-8b", "batch.sequence_length=4096"});
+      import(format, text, {"cluster.gpus=64", "model.config=llama-3-8b", "batch.sequence_length=4096"},
+             name.ends_with(".py") ? "llama3_changed" : "");
   if (!imported) RC_ASSERT(!imported.error().message.empty());
 }
 
