@@ -67,33 +67,22 @@ constexpr std::array<Column, 14> columns = {{
 }};
 
 Json kernels_of(const std::vector<model::Kernel>& kernels) {
-  Json list = Json::array();
-  for (const model::Kernel& kernel : kernels)
-    list.push_back({{"row", kernel.row},
-                    {"class", kernel.class_name},
-                    {"gemm", kernel.gemm},
-                    {"section", kernel.section},
-                    {"note", kernel.note},
-                    {"flops", kernel.flops},
-                    {"bytes", kernel.bytes}});
-  return list;
+  return list_of<Json>(kernels, [&](const model::Kernel& kernel) {
+    return joined<Json>(
+        {{{"row", kernel.row}, {"class", kernel.class_name}}, FIELDS(kernel, gemm, section, note, flops, bytes)});
+  });
 }
 
 Json works_of(const std::vector<model::SpanWork>& works) {
-  Json list = Json::array();
-  for (const model::SpanWork& work : works)
-    list.push_back({{"class", work.class_name}, {"flops", work.flops}, {"bytes", work.bytes}});
-  return list;
+  return list_of<Json>(works, [&](const model::SpanWork& work) {
+    return Json{{"class", work.class_name}, {"flops", work.flops}, {"bytes", work.bytes}};
+  });
 }
 
 Json counters_of(const std::vector<model::Counter>& counters) {
-  Json list = Json::array();
-  for (const model::Counter& counter : counters)
-    list.push_back({{"rank", counter.rank},
-                    {"name", counter.name},
-                    {"series", counter.series},
-                    {"count", counter.samples.size()}});
-  return list;
+  return list_of<Json>(counters, [&](const model::Counter& counter) {
+    return joined<Json>({FIELDS(counter, rank, name, series), {{"count", counter.samples.size()}}});
+  });
 }
 
 std::string packed(const model::Timeline& timeline) {
@@ -110,8 +99,7 @@ std::string packed(const model::Timeline& timeline) {
 
 Json timeline_of(const TraceSubject& subject) {
   const model::Timeline& timeline = *subject.timeline;
-  Json ranks = Json::array(), names = Json::array();
-  for (const Column& column : columns) names.push_back(column.name);
+  Json ranks = Json::array();
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(timeline.ranks); ++rank)
     ranks.push_back(rank < subject.rank_names.size() ? subject.rank_names[rank] : fmt::format("rank {}", rank));
   return {{"label", subject.label},
@@ -120,7 +108,7 @@ Json timeline_of(const TraceSubject& subject) {
           {"names", timeline.names},
           {"stage_layers", timeline.stage_layers},
           {"count", timeline.spans.size()},
-          {"columns", names},
+          {"columns", list_of<Json>(columns, [&](const Column& column) { return column.name; })},
           {"kernels", kernels_of(timeline.kernels)},
           {"works", works_of(timeline.works)},
           {"counters", counters_of(timeline.counters)},
@@ -130,16 +118,11 @@ Json timeline_of(const TraceSubject& subject) {
 }  // namespace
 
 std::string step_page_data(const std::vector<TraceSubject>& subjects, const std::vector<Comparison>& published) {
-  Json timelines = Json::array(), rows = Json::array();
+  Json timelines = Json::array();
   for (const TraceSubject& subject : subjects)
     if (!subject.timeline->spans.empty()) timelines.push_back(timeline_of(subject));
-  for (const Comparison& row : published)
-    rows.push_back({{"name", row.name},
-                    {"unit", row.unit},
-                    {"predicted", row.predicted},
-                    {"published", row.published},
-                    {"source", row.source}});
-  return text_of_json(Json{{"timelines", timelines}, {"published", rows}}, -1);
+  return text_of_json(
+      Json{{"timelines", timelines}, {"published", LISTED(published, name, unit, predicted, published, source)}}, -1);
 }
 
 }  // namespace plumbline::reports

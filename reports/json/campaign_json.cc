@@ -26,12 +26,10 @@ Json failures_of_campaign(const sim::CampaignAnswer& answer) {
   for (std::size_t mode = 0; mode < answer.input.failures.size(); ++mode) {
     const sim::FailureMode& failure = answer.input.failures[mode];
     const auto& means = answer.result.interruptions_of_mode;
-    json.push_back({{"name", failure.name},
-                    {"per_gpu_hour", failure.per_gpu_hour},
-                    {"detect_s", failure.detect_s},
-                    {"repair_s", finite_or_null<Json>(failure.repair_s)},
-                    {"slows", failure.slows},
-                    {"mean_times", mode < means.size() ? Json(means[mode]) : Json(nullptr)}});
+    json.push_back(joined<Json>({FIELDS(failure, name, per_gpu_hour, detect_s),
+                                 {{"repair_s", finite_or_null<Json>(failure.repair_s)},
+                                  {"slows", failure.slows},
+                                  {"mean_times", mode < means.size() ? Json(means[mode]) : Json(nullptr)}}}));
   }
   return json;
 }
@@ -39,13 +37,11 @@ Json failures_of_campaign(const sim::CampaignAnswer& answer) {
 Json checkpoint_of_campaign(const CampaignReport& report) {
   const sim::CheckpointPolicy& policy = report.answer.input.checkpoint;
   const sim::CampaignResult& result = report.answer.result;
-  return {{"interval_s", finite_or_null<Json>(result.checkpoint_interval_s)},
-          {"young_s", finite_or_null<Json>(result.young_s)},
-          {"daly_s", finite_or_null<Json>(result.daly_s)},
-          {"stall_s", policy.stall_s},
-          {"write_s", policy.write_s},
-          {"load_s", policy.load_s},
-          {"intervals", points_of_campaign(report.answer.intervals, "interval_s")}};
+  return joined<Json>({{{"interval_s", finite_or_null<Json>(result.checkpoint_interval_s)},
+                        {"young_s", finite_or_null<Json>(result.young_s)},
+                        {"daly_s", finite_or_null<Json>(result.daly_s)}},
+                       FIELDS(policy, stall_s, write_s, load_s),
+                       {{"intervals", points_of_campaign(report.answer.intervals, "interval_s")}}});
 }
 
 Json run_of_campaign(const CampaignReport& report) {
@@ -60,14 +56,6 @@ Json body_of_campaign(const CampaignReport& report) {
   const sim::CampaignResult& result = answer.result;
   const double hours = 24 * static_cast<double>(answer.input.gpus);
   const auto usd = answer.usd();
-  Json phases = Json::array();
-  for (const sim::CampaignPhase& phase : answer.input.phases)
-    phases.push_back({{"name", phase.name},
-                      {"tokens", phase.tokens},
-                      {"tokens_per_step", phase.tokens_per_step},
-                      {"step_s", phase.step_s}});
-  Json seeds = Json::array();
-  for (const double days : result.days_of_seed) seeds.push_back(finite_or_null<Json>(days));
   return {{"days", quantile_object<Json>(answer.days)},
           {"gpu_hours", quantile_object<Json>(answer.days, hours)},
           {"cost_usd", usd ? quantile_object<Json>(*usd) : Json(nullptr)},
@@ -85,32 +73,28 @@ Json body_of_campaign(const CampaignReport& report) {
           {"spares", points_of_campaign(answer.spares, "spare_nodes")},
           {"finish_by", finish_object<Json>(answer.finish)},
           {"start", report.start ? Json(model::date_text(*report.start)) : Json(nullptr)},
-          {"phases", phases},
+          {"phases", LISTED(answer.input.phases, name, tokens, tokens_per_step, step_s)},
           {"seeds", answer.input.seeds},
           {"seed", answer.input.seed},
-          {"days_of_seed", seeds}};
+          {"days_of_seed", list_of<Json>(result.days_of_seed, finite_or_null<Json>)}};
 }
 
 }  // namespace
 
 std::string campaign_json(const CampaignReport& report) {
-  Json constants = Json::array();
-  for (const model::Parameter& parameter : report.reliability.parameters)
-    constants.push_back({{"parameter", parameter.name},
-                         {"value", parameter.value},
-                         {"unit", parameter.unit},
-                         {"kind", model::to_string(parameter.kind)},
-                         {"source", parameter.source},
-                         {"relative_uncertainty", value_or_null<Json>(parameter.relative_uncertainty)},
-                         {"low", value_or_null<Json>(parameter.low)},
-                         {"high", value_or_null<Json>(parameter.high)}});
-  return document("campaign", Json{{"campaign", body_of_campaign(report)},
-                                   {"step", Json::parse(step_json(report.step.step))},
-                                   {"interval", Json::parse(interval_json(report.step.interval))},
-                                   {"middle", Json::parse(middle_json(report.step))},
-                                   {"run", run_of_campaign(report)},
-                                   {"reliability", constants},
-                                   {"plan", Json::parse(plan_json(report.plan))}});
+  return document(
+      "campaign",
+      Json{{"campaign", body_of_campaign(report)},
+           {"step", Json::parse(step_json(report.step.step))},
+           {"interval", Json::parse(interval_json(report.step.interval))},
+           {"middle", Json::parse(middle_json(report.step))},
+           {"run", run_of_campaign(report)},
+           {"reliability", list_of<Json>(report.reliability.parameters,
+                                         [](const model::Parameter& parameter) {
+                                           return joined<Json>({constant_json<Json>(parameter),
+                                                                FIELDS(parameter, relative_uncertainty, low, high)});
+                                         })},
+           {"plan", Json::parse(plan_json(report.plan))}});
 }
 
 }  // namespace plumbline::reports

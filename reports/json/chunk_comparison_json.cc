@@ -15,17 +15,12 @@ using model::TimelineComparison;
 using Json = nlohmann::ordered_json;
 
 Json compared_rows(const std::vector<ComparedTime>& rows) {
-  Json list = Json::array();
-  for (const ComparedTime& row : rows) {
+  return list_of<Json>(rows, [](const ComparedTime& row) {
     Json entry = {{"name", row.name}};
     if (!row.kind.empty()) entry["kind"] = row.kind;
     if (row.slot >= 0) entry["slot"] = row.slot;
-    entry["predicted_s"] = value_or_null<Json>(row.predicted_s);
-    entry["measured_s"] = value_or_null<Json>(row.measured_s);
-    entry["error"] = value_or_null<Json>(row.error());
-    list.push_back(std::move(entry));
-  }
-  return list;
+    return joined<Json>({entry, FIELDS(row, predicted_s, measured_s), {{"error", json_of<Json>(row.error())}}});
+  });
 }
 
 Json barrier_rows(const calibrate::ChunkComparison& comparison) {

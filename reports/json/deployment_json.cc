@@ -11,16 +11,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_number(double value) { return value; }
-Json json_number(std::int64_t value) { return value; }
-Json json_number(const std::optional<double>& value) { return value_or_null<Json>(value); }
-
 // Returns the quantiles of a deployment; null where they were not drawn.
 Json serving_quantiles(const std::optional<model::ServingInterval>& interval) {
   if (!interval) return nullptr;
   Json json = Json::object();
   visit_serving_quantiles(*interval, [&](const char* key, const auto& found, const char*) {
-    json[key] = found ? Json{{"p10", found->p10}, {"p50", found->p50}, {"p90", found->p90}} : Json(nullptr);
+    json[key] = found ? FIELDS(*found, p10, p50, p90) : Json(nullptr);
   });
   return json;
 }
@@ -28,7 +24,7 @@ Json serving_quantiles(const std::optional<model::ServingInterval>& interval) {
 Json deployment_of(const sim::RankedDeployment& row) {
   const model::ServingResult& result = row.result;
   Json serving = Json::object();
-  visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_number(value); });
+  visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_of<Json>(value); });
   serving["bound_by"] = model::to_string(result.bound_by);
   serving["interval"] = serving_quantiles(result.interval);
   return {{"value", row.value},
@@ -39,30 +35,20 @@ Json deployment_of(const sim::RankedDeployment& row) {
 }
 
 Json option_of(const sim::DeploymentOption& option) {
-  Json plans = Json::array(), frontier = Json::array(), removed = Json::array();
-  for (const sim::RankedDeployment& row : option.search.best) plans.push_back(deployment_of(row));
-  for (const sim::DeploymentPoint& one : option.search.frontier)
-    frontier.push_back({{"concurrency", one.point.concurrency},
-                        {"tpot_s", one.point.tpot_s},
-                        {"ttft_unloaded_s", one.point.ttft_unloaded_s},
-                        {"output_tokens_per_s_per_gpu", one.point.output_tokens_per_s_per_gpu},
-                        {"usd_per_million_output_tokens", value_or_null<Json>(one.point.usd_per_million_output_tokens)},
-                        {"within_limits", one.point.within_limits},
-                        {"deployment", sim::deployment_words(one.plan)}});
-  for (const sim::Removed& one : option.search.removed) removed.push_back({{"rule", one.rule}, {"plans", one.plans}});
   return {{"cluster", option.on.cluster},
           {"gpus", option.on.gpus},
           {"profile", text_or_null<Json>(option.on.inputs.profile.name())},
           {"no_plan_because", option.search.best.empty() ? Json(why_none(option)) : Json(nullptr)},
-          {"usd_per_gpu_hour", value_or_null<Json>(option.goal.usd_per_gpu_hour)},
+          {"usd_per_gpu_hour", json_of<Json>(option.goal.usd_per_gpu_hour)},
           {"notes", option.on.notes},
-          {"search",
-           {{"space", option.search.space},
-            {"evaluated", option.search.evaluated},
-            {"complete", option.search.complete},
-            {"removed", removed}}},
-          {"plans", plans},
-          {"frontier", frontier}};
+          {"search", joined<Json>({FIELDS(option.search, space, evaluated, complete),
+                                   {{"removed", LISTED(option.search.removed, rule, plans)}}})},
+          {"plans", list_of<Json>(option.search.best, deployment_of)},
+          {"frontier", list_of<Json>(option.search.frontier, [&](const sim::DeploymentPoint& one) {
+             return joined<Json>({FIELDS(one.point, concurrency, tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu,
+                                         usd_per_million_output_tokens, within_limits),
+                                  {{"deployment", sim::deployment_words(one.plan)}}});
+           })}};
 }
 
 }  // namespace
@@ -81,7 +67,7 @@ std::string deployment_json(const sim::DeploymentAnswer& answer) {
                         {{"question",
                           {{"subject", answer.name},
                            {"objective", to_string(answer.objective)},
-                           {"budget_usd_per_hour", value_or_null<Json>(answer.most_usd_per_hour)},
+                           {"budget_usd_per_hour", json_of<Json>(answer.most_usd_per_hour)},
                            {"overrides", answer.overrides}}},
                          {"complete", answer.complete},
                          {"limits_met", found && answer.best(0).within},

@@ -28,9 +28,7 @@ Json requests_of(const GenerationReport& report) {
 Json predicted_of(const GenerationReport& report) {
   if (!report.predicted) return nullptr;
   const model::ServingResult& result = *report.predicted;
-  return {{"tpot_s", result.tpot_s},
-          {"decode_step_s", result.decode_step_s},
-          {"prefill_tokens_per_s_per_gpu", result.prefill_tokens_per_s_per_gpu}};
+  return FIELDS(result, tpot_s, decode_step_s, prefill_tokens_per_s_per_gpu);
 }
 
 }  // namespace
@@ -51,13 +49,8 @@ std::string generation_json(const GenerationReport& report, const model::Plan& p
                         {"prefill_s", report.prefill_s},
                         {"prefill_tokens_per_s_per_gpu", report.prefill_tokens_per_s_per_gpu()},
                         {"predicted", predicted_of(report)}};
-  const Json generation = {{"clock", report.clock},
-                           {"date", report.date},
-                           {"trained_steps", report.trained_steps},
-                           {"temperature", report.temperature},
-                           {"seed", report.seed},
-                           {"decode_s", report.decode_s},
-                           {"requests", requests_of(report)}};
+  const Json generation = joined<Json>(
+      {FIELDS(report, clock, date, trained_steps, temperature, seed, decode_s), {{"requests", requests_of(report)}}});
   return document("run-generate",
                   Json{{"serving", serving}, {"generation", generation}, {"plan", Json::parse(plan_json(plan))}});
 }

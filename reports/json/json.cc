@@ -24,15 +24,12 @@ using model::OpType;
 
 template <class T>
 Json value_of(const T& value) {
-  if constexpr (std::is_same_v<T, model::Precision>) {
-    return Json(model::to_string(value));
-  } else if constexpr (std::is_same_v<T, model::ConfigValue>) {
+  if constexpr (std::is_same_v<T, model::ConfigValue>)
     return std::visit([](const auto& alternative) { return Json(alternative); }, value);
-  } else if constexpr (std::is_same_v<T, model::StageLayers>) {
+  else if constexpr (std::is_same_v<T, model::StageLayers>)
     return value.counts.empty() ? Json(value.even ? "even" : "balanced") : Json(value.counts);
-  } else {
-    return Json(value);
-  }
+  else
+    return json_of<Json>(value);
 }
 
 template <class T>
@@ -54,10 +51,7 @@ Json plan_of(const model::Plan& plan) {
     Json& keys = campaign.emplace_back(Json::object());
     model::visit_phase(phase, [&](const char* key, const auto& field) { keys[key] = value_of(field); });
   }
-  Json& phases = json["run"]["phase"] = Json::array();
-  for (const model::RunPhase& phase : plan.run.phases) {
-    phases.push_back({{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"source", phase.source}});
-  }
+  json["run"]["phase"] = LISTED(plan.run.phases, name, gpu_hours, source);
   return json;
 }
 
@@ -79,23 +73,16 @@ Json step_of(const model::StepTimes& step) {
   return json;
 }
 
-Json quantiles_of(const std::optional<model::Quantiles>& quantiles) {
-  if (!quantiles) return {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
-  return {{"p10", quantiles->p10}, {"p50", quantiles->p50}, {"p90", quantiles->p90}};
-}
-
 Json cluster_of(const std::optional<model::ClusterSpread>& cluster) {
   if (!cluster) return nullptr;
   Json json = Json::object();
   visit_cluster(*cluster, [&json](const char* key, const auto& value, const char*) {
     if constexpr (std::is_same_v<decltype(value), const model::Quantiles&>)
-      json[key] = quantiles_of(value);
+      json[key] = quantiles_or_nulls<Json>(value);
     else
       json[key] = value;
   });
-  Json& bubble = json["bubble"] = Json::array();
-  for (const model::BubblePart& part : cluster->bubble)
-    bubble.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"step_s", part.step_s}});
+  json["bubble"] = LISTED(cluster->bubble, cause, seconds, step_s);
   return json;
 }
 
@@ -103,18 +90,18 @@ Json interval_of(const std::optional<model::PredictionInterval>& known) {
   const model::PredictionInterval interval = known.value_or(model::PredictionInterval());
   Json json = Json::object();
   visit_quantiles(interval, [&](const char* key, const std::optional<model::Quantiles>& quantiles, const char*) {
-    json[key] = quantiles_of(known ? quantiles : std::nullopt);
+    json[key] = quantiles_or_nulls<Json>(known ? quantiles : std::nullopt);
   });
   json.update(Json{{"fits_probability", known ? Json(interval.fits_probability) : Json(nullptr)},
                    {"left_factor", known ? Json(interval.left_factor) : Json(nullptr)},
                    {"left_rows", text_or_null<Json>(interval.left_rows)},
                    {"draws", interval.draws},
-                   {"parts", Json::array()}});
-  for (const model::IntervalPart& part : interval.parts)
-    json["parts"].push_back({{"source", part.source},
-                             {"share", part.share},
-                             {"measurement", text_or_null<Json>(part.measurement)},
-                             {"half_width_after", value_of(part.half_width_after)}});
+                   {"parts", list_of<Json>(interval.parts, [](const model::IntervalPart& part) {
+                      return Json{{"source", part.source},
+                                  {"share", part.share},
+                                  {"measurement", text_or_null<Json>(part.measurement)},
+                                  {"half_width_after", json_of<Json>(part.half_width_after)}};
+                    })}});
   return json;
 }
 
@@ -131,30 +118,21 @@ std::string_view word_of(model::MemoryCount counted) {
 Json log_of(const model::MeasuredStep& measured) {
   if (!measured.log) return nullptr;
   const model::MeasuredLog& log = *measured.log;
-  return {{"format", log.format},
-          {"steps", log.steps},
-          {"warm_up", log.warm_up},
-          {"pauses", log.pauses},
-          {"damaged", log.damaged},
-          {"p10_s", measured.time_s * log.low},
-          {"p90_s", measured.time_s * log.high},
-          {"tflops_per_gpu", value_of(log.tflops)},
-          {"convention", log.count ? Json(log.count->name) : Json(nullptr)},
-          {"convention_step_s", log.count ? Json(log.count->time_s) : Json(nullptr)}};
+  return joined<Json>({FIELDS(log, format, steps, warm_up, pauses, damaged),
+                       {{"p10_s", measured.time_s * log.low},
+                        {"p90_s", measured.time_s * log.high},
+                        {"tflops_per_gpu", json_of<Json>(log.tflops)},
+                        {"convention", log.count ? Json(log.count->name) : Json(nullptr)},
+                        {"convention_step_s", log.count ? Json(log.count->time_s) : Json(nullptr)}}});
 }
 
 Json measured_of(const model::StepResult& result) {
   if (!result.measured) return nullptr;
   constexpr double hundred = 100;
   const model::MeasuredStep& measured = *result.measured;
-  Json conventions = Json::array(), causes = Json::array();
+  Json conventions = Json::array();
   for (const model::RateConvention& one : measured.conventions)
     conventions.push_back({{"convention", one.name}, {"step_s", one.time_s}});
-  for (const model::MeasuredCause& one : measured.causes)
-    causes.push_back({{"cause", one.name},
-                      {"step_s", one.time_s},
-                      {"reaches", one.reaches},
-                      {"try", text_or_null<Json>(one.remedy)}});
   Json memory;
   if (measured.memory)
     memory = {{"peak_bytes", measured.memory->peak_bytes},
@@ -169,46 +147,45 @@ Json measured_of(const model::StepResult& result) {
           {"sentence", verdict_sentence(measured, result.bound_s.value_or(0))},
           {"convention", conventions.empty() ? Json(nullptr) : conventions[0]["convention"]},
           {"conventions", conventions},
-          {"causes", causes},
+          {"causes", list_of<Json>(measured.causes,
+                                   [&](const model::MeasuredCause& one) {
+                                     return Json{{"cause", one.name},
+                                                 {"step_s", one.time_s},
+                                                 {"reaches", one.reaches},
+                                                 {"try", text_or_null<Json>(one.remedy)}};
+                                   })},
           {"memory", memory},
           {"log", log_of(measured)}};
 }
 
 Json assumed_of(const std::vector<model::AssumedKey>& assumed) {
-  Json keys = Json::array();
-  for (const model::AssumedKey& one : assumed)
-    keys.push_back({{"key", one.key},
-                    {"name", one.name},
-                    {"value", text_or_null<Json>(one.value)},
-                    {"given_by", text_or_null<Json>(one.given_by)},
-                    {"other", one.other},
-                    {"set", one.setting},
-                    {"time_ratio", one.ratio}});
-  return keys;
+  return list_of<Json>(assumed, [&](const model::AssumedKey& one) {
+    return Json{{"key", one.key},
+                {"name", one.name},
+                {"value", text_or_null<Json>(one.value)},
+                {"given_by", text_or_null<Json>(one.given_by)},
+                {"other", one.other},
+                {"set", one.setting},
+                {"time_ratio", one.ratio}};
+  });
 }
 
 Json price_of(const model::Known<model::HourlyPrice>& known) {
   if (!known.value) return {{"usd_per_gpu_hour", nullptr}, {"missing", known.missing}};
   const model::HourlyPrice& price = *known.value;
-  return {{"usd_per_gpu_hour", price.value},
-          {"low", price.low},
-          {"high", price.high},
-          {"kind", price.kind},
-          {"source", price.source},
-          {"capital_usd_per_gpu_hour", value_of(price.capital)},
-          {"electricity_usd_per_gpu_hour", value_of(price.electricity)}};
+  return joined<Json>({{{"usd_per_gpu_hour", price.value}},
+                       FIELDS(price, low, high, kind, source),
+                       {{"capital_usd_per_gpu_hour", json_of<Json>(price.capital)},
+                        {"electricity_usd_per_gpu_hour", json_of<Json>(price.electricity)}}});
 }
 
 Json bound_of(const model::StepResult& result) {
-  Json lost = Json::array();
-  for (const model::LostTime& part : result.lost)
-    lost.push_back({{"cause", part.cause}, {"seconds", part.seconds}, {"remedy", part.remedy}});
   const bool known = result.bound_s.has_value();
-  return {{"time_s", value_of(result.bound_s)},
+  return {{"time_s", json_of<Json>(result.bound_s)},
           {"binds", known ? Json(result.bound_by) : Json(nullptr)},
           {"rank", known ? Json(result.bound_rank) : Json(nullptr)},
-          {"lost", known ? lost : Json(nullptr)},
-          {"flops_at_peak_s", value_of(result.flops_at_peak_s)}};
+          {"lost", known ? LISTED(result.lost, cause, seconds, remedy) : Json(nullptr)},
+          {"flops_at_peak_s", json_of<Json>(result.flops_at_peak_s)}};
 }
 
 Json run_of(const std::optional<model::RunCost>& run) {
@@ -216,159 +193,92 @@ Json run_of(const std::optional<model::RunCost>& run) {
   Json json = Json::object();
   visit_run(
       *run, [&json](const char* key, const auto& value, const char*) { json[key] = value_of(value); },
-      [&] {
-        Json& phases = json["phases"] = Json::array();
-        for (const model::RunPhaseCost& phase : run->phases)
-          phases.push_back(
-              {{"name", phase.name}, {"gpu_hours", phase.gpu_hours}, {"kind", phase.kind}, {"source", phase.source}});
-      });
+      [&] { json["phases"] = LISTED(run->phases, name, gpu_hours, kind, source); });
   const auto& price = run->price().value;
   const double hours = run->gpu_hours, all_hours = run->total_gpu_hours;
   json["goodput_source"] = run->goodput_source;
   json["ownership"] = run->ownership;
   json["price_usd_per_gpu_hour"] = price ? Json(price->value) : Json(nullptr);
-  json["cost_usd_low"] = value_of(run->cost_low_usd(hours));
-  json["cost_usd_high"] = value_of(run->cost_high_usd(hours));
-  json["total_cost_usd_low"] = value_of(run->cost_low_usd(all_hours));
-  json["total_cost_usd_high"] = value_of(run->cost_high_usd(all_hours));
+  json["cost_usd_low"] = json_of<Json>(run->cost_low_usd(hours));
+  json["cost_usd_high"] = json_of<Json>(run->cost_high_usd(hours));
+  json["total_cost_usd_low"] = json_of<Json>(run->cost_low_usd(all_hours));
+  json["total_cost_usd_high"] = json_of<Json>(run->cost_high_usd(all_hours));
   json["rent"] = price_of(run->rent);
   json["purchase"] = price_of(run->purchase);
-  json["energy_mwh"] = value_of(run->energy_mwh(hours));
-  json["total_energy_mwh"] = value_of(run->energy_mwh(all_hours));
+  json["energy_mwh"] = json_of<Json>(run->energy_mwh(hours));
+  json["total_energy_mwh"] = json_of<Json>(run->energy_mwh(all_hours));
   json["energy_source"] = energy_source(*run);
-  json["fabric"] = {{"nics", run->fabric.nics},
-                    {"switches", run->fabric.switches},
-                    {"links", run->fabric.links},
-                    {"usd", value_of(run->fabric_usd)}};
+  json["fabric"] =
+      joined<Json>({FIELDS(run->fabric, nics, switches, links), {{"usd", json_of<Json>(run->fabric_usd)}}});
   return json;
 }
 
 Json memory_of(const model::Memory& memory) {
-  Json stages = Json::array();
-  for (const model::RankMemory& rank : memory.ranks) {
-    stages.push_back({{"stage", rank.rank},
-                      {"stages", rank.stages},
-                      {"parameters_bytes", rank.parameters_bytes},
-                      {"gradients_bytes", rank.gradients_bytes},
-                      {"optimizer_bytes", rank.optimizer_bytes},
-                      {"activations_bytes", rank.activations_bytes},
-                      {"buffers_bytes", rank.buffers_bytes()},
-                      {"peak_bytes", rank.peak_bytes},
-                      {"temporary_bytes", rank.temporary_bytes},
-                      {"communication_bytes", rank.communication_bytes},
-                      {"reserve_bytes", rank.reserve_bytes},
-                      {"free_bytes", memory.capacity_bytes - rank.peak_bytes},
-                      {"activations_peak_bytes", rank.activations_peak_bytes},
-                      {"low_bytes", rank.low_bytes},
-                      {"high_bytes", rank.high_bytes},
-                      {"allocated_bytes", rank.allocated_bytes},
-                      {"segments_bytes", rank.segments_bytes},
-                      {"largest", rank.largest},
-                      {"peak_operator", rank.peak_operator}});
-  }
+  const Json stages = list_of<Json>(memory.ranks, [&](const model::RankMemory& rank) {
+    return joined<Json>({{{"stage", rank.rank}},
+                         FIELDS(rank, stages, parameters_bytes, gradients_bytes, optimizer_bytes, activations_bytes),
+                         {{"buffers_bytes", rank.buffers_bytes()}},
+                         FIELDS(rank, peak_bytes, temporary_bytes, communication_bytes, reserve_bytes),
+                         {{"free_bytes", memory.capacity_bytes - rank.peak_bytes}},
+                         FIELDS(rank, activations_peak_bytes, low_bytes, high_bytes, allocated_bytes, segments_bytes,
+                                largest, peak_operator)});
+  });
   const model::RankMemory* fullest = model::fullest_rank(memory);
   const bool predicted = !memory.ranks.empty() && !memory.measured;
-  return {{"peak_bytes", memory.peak_bytes},
-          {"capacity_bytes", memory.capacity_bytes},
-          {"fits", memory.fits},
-          {"stages", stages},
-          {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
-          {"measured", memory.measured},
-          {"fits_probability", value_of(memory.fits_probability)},
-          {"verdict", predicted ? Json(model::to_string(model::fit_of(memory))) : Json(nullptr)}};
+  return joined<Json>({FIELDS(memory, peak_bytes, capacity_bytes, fits),
+                       {{"stages", stages},
+                        {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
+                        {"measured", memory.measured},
+                        {"fits_probability", json_of<Json>(memory.fits_probability)},
+                        {"verdict", predicted ? Json(model::to_string(model::fit_of(memory))) : Json(nullptr)}}});
 }
 
 Json level_of(const model::MemoryLevel& level) {
-  return {{"op", level.op},
-          {"what", level.what},
-          {"activations_bytes", level.activations_bytes},
-          {"temporary_bytes", level.temporary_bytes},
-          {"communication_bytes", level.communication_bytes},
-          {"total_bytes", level.total_bytes}};
+  return FIELDS(level, op, what, activations_bytes, temporary_bytes, communication_bytes, total_bytes);
 }
 
 Json levels_of(const model::RankLevels& levels) {
-  Json ops = Json::array(), within = Json::array();
-  for (const model::MemoryLevel& level : levels.ops) ops.push_back(level_of(level));
-  for (const model::MemoryLevel& level : levels.peak) within.push_back(level_of(level));
-  return {{"rank", levels.rank.rank}, {"fullest_op", levels.fullest}, {"ops", ops}, {"within_fullest_op", within}};
+  return {{"rank", levels.rank.rank},
+          {"fullest_op", levels.fullest},
+          {"ops", list_of<Json>(levels.ops, level_of)},
+          {"within_fullest_op", list_of<Json>(levels.peak, level_of)}};
 }
 
 Json change_of(const model::MemoryChange& change) {
-  return {{"set", change.settings},
-          {"peak_bytes", change.peak_bytes},
-          {"peak_operator", change.peak_operator},
-          {"step_ratio", value_of(change.step_ratio)},
-          {"allocated_bytes", change.allocated_bytes},
-          {"unused_low_bytes", change.unused_low_bytes},
-          {"unused_high_bytes", change.unused_high_bytes},
-          {"fits_probability", change.fits_probability},
-          {"margin_bytes", change.margin_bytes}};
+  return joined<Json>({{{"set", change.settings}},
+                       FIELDS(change, peak_bytes, peak_operator, step_ratio, allocated_bytes, unused_low_bytes,
+                              unused_high_bytes, fits_probability, margin_bytes)});
 }
 
 Json advice_of(const model::MemoryAdvice& advice) {
-  Json fitting = Json::array();
-  for (const model::MemoryChange& change : advice.fitting) fitting.push_back(change_of(change));
   return {{"tried", advice.tried},
-          {"fitting", fitting},
+          {"fitting", list_of<Json>(advice.fitting, change_of)},
           {"closest", advice.closest ? change_of(*advice.closest) : Json(nullptr)}};
 }
 
-Json constant_of(const model::Parameter& parameter) {
-  return {{"parameter", parameter.name},
-          {"value", parameter.value},
-          {"unit", parameter.unit},
-          {"kind", model::to_string(parameter.kind)},
-          {"source", parameter.source}};
-}
-
 Json provenance_of(const std::vector<model::ProvenanceEntry>& entries) {
-  Json json = Json::array();
-  for (const model::ProvenanceEntry& entry : entries) {
-    json.push_back({{"parameter", entry.parameter.name},
-                    {"value", entry.parameter.value},
-                    {"unit", entry.parameter.unit},
-                    {"kind", model::to_string(entry.parameter.kind)},
-                    {"source", entry.parameter.source},
-                    {"share_of_step", entry.share_of_step},
-                    {"relative_uncertainty", value_of(entry.parameter.relative_uncertainty)},
-                    {"stack", text_or_null<Json>(entry.parameter.stack)}});
-  }
-  return json;
+  return list_of<Json>(entries, [](const model::ProvenanceEntry& entry) {
+    return constant_json<Json>(entry.parameter, entry.share_of_step);
+  });
 }
 
 Json spans_of(const model::Timeline& timeline) {
-  Json spans = Json::array();
-  for (const model::Span& s : timeline.spans)
-    spans.push_back({s.name, s.rank, static_cast<int>(s.stream), s.layer, s.micro_batch, s.start_ps, s.duration_ps,
-                     static_cast<int>(s.depth)});
-  return {{"columns", {"name", "rank", "stream", "layer", "micro_batch", "start_ps", "duration_ps", "depth"}},
-          {"names", timeline.names},
-          {"ranks", timeline.ranks},
-          {"end_ps", timeline.end_ps},
-          {"spans", spans}};
+  return joined<Json>(
+      {{{"columns", {"name", "rank", "stream", "layer", "micro_batch", "start_ps", "duration_ps", "depth"}}},
+       FIELDS(timeline, names, ranks, end_ps),
+       {{"spans", list_of<Json>(timeline.spans, [&](const model::Span& s) {
+           return Json{s.name,     s.rank,        static_cast<int>(s.stream), s.layer, s.micro_batch,
+                       s.start_ps, s.duration_ps, static_cast<int>(s.depth)};
+         })}}});
 }
 
 Json training_of(const TrainingReport& training) {
-  Json loads = Json::array();
-  for (const TrainingReport::Load& load : training.loads)
-    loads.push_back({{"layer", load.layer},
-                     {"max_violation", load.max_violation},
-                     {"variation", load.variation},
-                     {"rows", load.rows}});
-  return {{"clock", training.clock},
-          {"date", training.date},
-          {"emulated_rank", value_of(training.emulated_rank)},
-          {"notes", training.notes},
-          {"first_step", training.first_step},
-          {"loss", training.losses},
-          {"gradient_norm", training.gradient_norms},
-          {"seconds", training.seconds},
-          {"measured_seconds", training.measured_seconds},
-          {"skipped", training.skipped},
-          {"expert_load", loads},
-          {"host_issue_s", value_of(training.issue_s)},
-          {"device_memory_bytes", value_of(training.device_memory_bytes)}};
+  return joined<Json>({FIELDS(training, clock, date, emulated_rank, notes, first_step),
+                       {{"loss", training.losses}, {"gradient_norm", training.gradient_norms}},
+                       FIELDS(training, seconds, measured_seconds, skipped),
+                       {{"expert_load", LISTED(training.loads, layer, max_violation, variation, rows)},
+                        {"host_issue_s", json_of<Json>(training.issue_s)},
+                        {"device_memory_bytes", json_of<Json>(training.device_memory_bytes)}}});
 }
 
 // The contract of simulate has the components under `step` and `run`.
@@ -377,15 +287,11 @@ Json middle_of(const model::StepResult& result) {
   const model::StepTimes step = model::middle_step(result);
   const model::RunCost run = model::middle_run(result).value_or(model::RunCost());
   const bool known = result.run.has_value();
-  return {{"time_s", step.time_s},
-          {"tokens_per_s", step.tokens_per_s},
-          {"tokens_per_s_per_gpu", step.tokens_per_s_per_gpu},
-          {"model_tflops_per_gpu", step.model_tflops_per_gpu},
-          {"mfu", step.mfu},
-          {"days", known ? Json(run.days) : Json(nullptr)},
-          {"gpu_hours", known ? Json(run.gpu_hours) : Json(nullptr)},
-          {"cost_usd", value_of(run.cost_usd)},
-          {"peak_bytes", result.interval->peak_bytes.p50}};
+  return joined<Json>({FIELDS(step, time_s, tokens_per_s, tokens_per_s_per_gpu, model_tflops_per_gpu, mfu),
+                       {{"days", known ? Json(run.days) : Json(nullptr)},
+                        {"gpu_hours", known ? Json(run.gpu_hours) : Json(nullptr)},
+                        {"cost_usd", json_of<Json>(run.cost_usd)},
+                        {"peak_bytes", result.interval->peak_bytes.p50}}});
 }
 
 Json result_of(const model::StepResult& result, const model::Plan& plan) {
@@ -442,8 +348,8 @@ std::string memory_to_json(const model::Memory& memory, const model::Plan& plan,
   json["memory"] = memory_of(memory);
   json["memory"]["timeline"] = details.levels != nullptr ? levels_of(*details.levels) : Json(nullptr);
   json["memory"]["advice"] = details.advice != nullptr ? advice_of(*details.advice) : Json(nullptr);
-  Json& constants = json["memory"]["constants"] = Json::array();
-  for (const model::Parameter& parameter : details.constants) constants.push_back(constant_of(parameter));
+  json["memory"]["constants"] =
+      list_of<Json>(details.constants, [](const model::Parameter& constant) { return constant_json<Json>(constant); });
   json["plan"] = plan_of(plan);
   return document("memory", json);
 }

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
-  Json json = {{"p10", q.p10}, {"p50", q.p50}, {"p90", q.p90}, {"measured", value_or_null<Json>(measured)}};
+  Json json = joined<Json>({FIELDS(q, p10, p50, p90), {{"measured", json_of<Json>(measured)}}});
   if (!measured) return json;
   json["inside"] = q.contains(*measured);
   json["share_below"] = q.share_below(*measured);
@@ -24,15 +24,13 @@ Json of_entry(const model::Quantiles& q, std::optional<double> measured) {
 
 Json of_entry(const calibrate::LedgerEntry& entry) {
   const auto& measured = entry.measured;
-  Json json = {{"file", entry.path},
-               {"date", entry.date},
-               {"revision", entry.revision},
-               {"plan", entry.plan},
-               {"profile", entry.profile},
-               {"stack", text_or_null<Json>(entry.stack)},
-               {"constants_hash", entry.constants_hash},
-               {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
-               {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}};
+  Json json =
+      joined<Json>({{{"file", entry.path}},
+                    FIELDS(entry, date, revision, plan, profile),
+                    {{"stack", text_or_null<Json>(entry.stack)},
+                     {"constants_hash", entry.constants_hash},
+                     {"time_s", of_entry(entry.time, measured ? std::optional(measured->time_s) : std::nullopt)},
+                     {"peak_bytes", of_entry(entry.peak_bytes, measured ? measured->peak_bytes : std::nullopt)}}});
   json["measured_date"] = measured ? Json(measured->date) : Json();
   json["source"] = measured ? Json(measured->source) : Json();
   return json;
@@ -55,9 +53,7 @@ std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries) {
 }
 
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries) {
-  Json rows = Json::array();
-  for (const calibrate::LedgerEntry& entry : entries) rows.push_back(of_entry(entry));
-  return csv_of_rows(rows);
+  return csv_of_rows(list_of<Json>(entries, [&](const calibrate::LedgerEntry& entry) { return of_entry(entry); }));
 }
 
 }  // namespace plumbline::reports

@@ -20,7 +20,7 @@ Json ends_of(const std::optional<model::Quantiles>& range) {
 
 // `training`: the cost of a plan, or its campaign.
 Json probability_of(const auto& training, const sim::Limits& limits) {
-  return limits.any() ? value_or_null<Json>(sim::probability_within(training, limits)) : Json(nullptr);
+  return limits.any() ? json_of<Json>(sim::probability_within(training, limits)) : Json(nullptr);
 }
 
 // Adds the probabilities of a candidate, null where there are no draws or no limit.
@@ -33,30 +33,27 @@ void add_probabilities(Json& json, const sim::PlanCost& cost, const sim::Limits&
 
 Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std::string& reason) {
   const auto of_run = [&](auto value) {
-    return row.result.run ? value_or_null<Json>(std::optional<double>(value(*row.result.run))) : Json(nullptr);
+    return row.result.run ? json_of<Json>(std::optional<double>(value(*row.result.run))) : Json(nullptr);
   };
-  return {
-      {"step", Json::parse(step_json(row.result.step))},
-      {"days", of_run([](const model::RunCost& run) { return run.days; })},
-      {"gpu_hours", of_run([](const model::RunCost& run) { return run.gpu_hours; })},
-      {"cost_usd", of_run([](const model::RunCost& run) { return run.cost_usd; })},
-      {"cost_usd_low", of_run([](const model::RunCost& run) { return run.cost_low_usd(run.gpu_hours); })},
-      {"cost_usd_high", of_run([](const model::RunCost& run) { return run.cost_high_usd(run.gpu_hours); })},
-      {"memory", {{"peak_bytes", row.result.memory.peak_bytes}, {"capacity_bytes", row.result.memory.capacity_bytes}}},
-      {"within_limits", sim::within(row.cost, answer.limits)},
-      {"twins", row.twins},
-      {"middle", Json::parse(middle_json(row.result))},
-      {"interval", Json::parse(interval_json(row.result.interval))},
-      {"reason", text_or_null<Json>(reason)},
-      {"plan", Json::parse(plan_json(row.plan))}};
+  return {{"step", Json::parse(step_json(row.result.step))},
+          {"days", of_run([](const model::RunCost& run) { return run.days; })},
+          {"gpu_hours", of_run([](const model::RunCost& run) { return run.gpu_hours; })},
+          {"cost_usd", of_run([](const model::RunCost& run) { return run.cost_usd; })},
+          {"cost_usd_low", of_run([](const model::RunCost& run) { return run.cost_low_usd(run.gpu_hours); })},
+          {"cost_usd_high", of_run([](const model::RunCost& run) { return run.cost_high_usd(run.gpu_hours); })},
+          {"memory", FIELDS(row.result.memory, peak_bytes, capacity_bytes)},
+          {"within_limits", sim::within(row.cost, answer.limits)},
+          {"twins", row.twins},
+          {"middle", Json::parse(middle_json(row.result))},
+          {"interval", Json::parse(interval_json(row.result.interval))},
+          {"reason", text_or_null<Json>(reason)},
+          {"plan", Json::parse(plan_json(row.plan))}};
 }
 
 Json removed_of(const sim::SearchResult& search) {
-  Json rules = Json::array();
-  for (const sim::Removed& removed : search.removed)
-    rules.push_back(
-        {{"rule", removed.rule}, {"plans", removed.plans}, {"example", text_or_null<Json>(removed.example)}});
-  return rules;
+  return list_of<Json>(search.removed, [&](const sim::Removed& removed) {
+    return Json{{"rule", removed.rule}, {"plans", removed.plans}, {"example", text_or_null<Json>(removed.example)}};
+  });
 }
 
 Json families_of(const model::StepResult& result) {
@@ -68,20 +65,14 @@ Json families_of(const model::StepResult& result) {
 
 Json price_json(const sim::ClusterOption& option) {
   const auto price = sim::price_of(option);
-  Json json = {{"ownership", option.inputs.plan.run.ownership},
-               {"usd_per_gpu_hour", nullptr},
-               {"low", nullptr},
-               {"high", nullptr},
-               {"kind", nullptr},
-               {"source", nullptr},
-               {"missing", text_or_null<Json>(price.missing)}};
-  if (!price.value) return json;
-  json["usd_per_gpu_hour"] = price.value->value;
-  json["low"] = price.value->low;
-  json["high"] = price.value->high;
-  json["kind"] = price.value->kind;
-  json["source"] = price.value->source;
-  return json;
+  const auto& value = price.value;
+  return {{"ownership", option.inputs.plan.run.ownership},
+          {"usd_per_gpu_hour", value ? Json(value->value) : Json(nullptr)},
+          {"low", value ? Json(value->low) : Json(nullptr)},
+          {"high", value ? Json(value->high) : Json(nullptr)},
+          {"kind", value ? Json(value->kind) : Json(nullptr)},
+          {"source", value ? Json(value->source) : Json(nullptr)},
+          {"missing", text_or_null<Json>(price.missing)}};
 }
 
 Json training_of(const sim::ClusterOption& option, const sim::Limits& limits) {
@@ -134,11 +125,8 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                {"price", price_json(option)},
                {"campaign", nullptr},
                {"notes", option.notes},
-               {"search",
-                {{"space", option.search.space},
-                 {"evaluated", option.search.evaluated},
-                 {"complete", option.search.complete},
-                 {"removed", removed_of(option.search)}}},
+               {"search", joined<Json>({FIELDS(option.search, space, evaluated, complete),
+                                        {{"removed", removed_of(option.search)}}})},
                {"plans", std::move(plans)},
                {"edge", std::move(edge)},
                {"finish_by", option.campaign ? finish_object<Json>(option.campaign->finish) : Json(nullptr)}};
@@ -201,12 +189,11 @@ Json break_evens_of(const sim::PlanAnswer& answer) {
   Json found = Json::array();
   for (const sim::BreakEvenSection& section : answer.break_evens) {
     const std::vector<std::string> names = alternative_names(answer, section);
-    for (const sim::BreakEven& break_even : section.break_evens) {
+    for (const sim::BreakEven& break_even : section.break_evens)
       found.push_back({{"against", section.hardware ? "sites" : "plans"},
                        {"quantity", sim::describe(break_even.quantity)},
-                       {"factor", value_or_null<Json>(break_even.factor)},
+                       {"factor", json_of<Json>(break_even.factor)},
                        {"then_better", break_even.factor ? Json(names[break_even.by]) : Json(nullptr)}});
-    }
   }
   return found;
 }
@@ -219,8 +206,8 @@ std::string plan_json(const sim::PlanAnswer& answer) {
       {{"question",
         {{"subject", answer.name},
          {"objective", to_string(answer.objective)},
-         {"deadline_days", value_or_null<Json>(answer.limits.days)},
-         {"budget_usd", value_or_null<Json>(answer.limits.usd)},
+         {"deadline_days", json_of<Json>(answer.limits.days)},
+         {"budget_usd", json_of<Json>(answer.limits.usd)},
          {"assumptions", answer.assumptions},
          {"overrides", answer.overrides}}},
        {"complete", answer.complete},

@@ -37,49 +37,42 @@ Json subject_of(const model::ComparisonSubject& subject) {
 
 Json difference_of(const model::ResultComparison::Difference& difference) {
   const model::Waterfall& waterfall = difference.waterfall;
-  Json rows = Json::array();
-  for (const model::WaterfallRow& row : waterfall.rows)
-    rows.push_back({{"name", row.name}, {"from_s", row.from_s}, {"to_s", row.to_s}, {"change_s", row.change_s()}});
-  return {{"from", difference.from},
-          {"to", difference.to},
-          {"from_s", waterfall.from_s},
-          {"to_s", waterfall.to_s},
-          {"change_s", waterfall.change_s()},
-          {"rows", rows},
-          {"reasons", model::main_reasons(waterfall)}};
+  return {
+      {"from", difference.from},
+      {"to", difference.to},
+      {"from_s", waterfall.from_s},
+      {"to_s", waterfall.to_s},
+      {"change_s", waterfall.change_s()},
+      {"rows", list_of<Json>(waterfall.rows,
+                             [&](const model::WaterfallRow& row) {
+                               return joined<Json>({FIELDS(row, name, from_s, to_s), {{"change_s", row.change_s()}}});
+                             })},
+      {"reasons", model::main_reasons(waterfall)}};
 }
 
 Json row_of(const model::ComparedTime& row) {
   return {{"predicted_s", row.predicted_s.value_or(0)},
           {"measured_s", row.measured_s.value_or(0)},
-          {"error", value_or_null<Json>(row.error())}};
+          {"error", json_of<Json>(row.error())}};
 }
+
+Json named_row(const model::ComparedTime& row) { return joined<Json>({{{"name", row.name}}, row_of(row)}); }
 
 Json rows_of(const model::PredictionError& error, const std::vector<model::ComparedTime>& rows) {
-  Json list = Json::array();
-  for (const model::ComparedTime& row : rows) {
-    Json& json = list.emplace_back(Json{{"name", row.name}});
-    json.update(row_of(row));
-    json["of_step"] = error.contribution(row);
-  }
-  return list;
-}
-
-Json plain_rows(const std::vector<model::ComparedTime>& rows) {
-  Json list = Json::array();
-  for (const model::ComparedTime& row : rows) list.emplace_back(Json{{"name", row.name}}).update(row_of(row));
-  return list;
+  return list_of<Json>(rows, [&](const model::ComparedTime& row) {
+    return joined<Json>({named_row(row), {{"of_step", error.contribution(row)}}});
+  });
 }
 
 Json overlapped_of(const model::OverlappedPairs::Prediction& prediction) {
-  Json json = {{"count", prediction.slots.errors.size()}};
-  json.update(row_of(prediction.slots.each));
-  json["errors"] = prediction.slots.errors;
-  json["median_error"] = prediction.slots.median_error();
-  json["phases"] = plain_rows(prediction.slots.phases);
-  json["classes"] = plain_rows(prediction.classes);
-  json["operators"] = plain_rows(prediction.slots.kernels);
-  return json;
+  const auto& slots = prediction.slots;
+  return joined<Json>({{{"count", slots.errors.size()}},
+                       row_of(slots.each),
+                       {{"errors", slots.errors},
+                        {"median_error", slots.median_error()},
+                        {"phases", list_of<Json>(slots.phases, named_row)},
+                        {"classes", list_of<Json>(prediction.classes, named_row)},
+                        {"operators", list_of<Json>(slots.kernels, named_row)}}});
 }
 
 Json overlapped_of(const std::optional<model::OverlappedPairs>& pairs) {
@@ -92,13 +85,6 @@ Json overlapped_of(const std::optional<model::OverlappedPairs>& pairs) {
 }
 
 Json pair_of(const std::vector<model::ComparisonSubject>& subjects, const model::ResultComparison::MeasuredPair& pair) {
-  Json slots = Json::array(), plans = Json::array();
-  for (const model::SlotPrediction& slot : pair.error.slots) {
-    Json& json = slots.emplace_back(Json{{"name", slot.each.name}, {"count", slot.count}});
-    json.update(row_of(slot.each));
-  }
-  for (const model::ResultComparison::PlanDifference& difference : pair.plans)
-    plans.push_back({{"key", difference.key}, {"predicted", difference.predicted}, {"measured", difference.measured}});
   const auto& interval = subjects[pair.predicted].result->interval;
   const double measured = pair.error.step.measured_s.value_or(0);
   return {{"predicted", pair.predicted},
@@ -106,28 +92,30 @@ Json pair_of(const std::vector<model::ComparisonSubject>& subjects, const model:
           {"inside_interval", interval ? Json(interval->time_s.contains(measured)) : Json(nullptr)},
           {"share_of_interval_below", interval ? Json(interval->time_s.share_below(measured)) : Json(nullptr)},
           {"step", row_of(pair.error.step)},
-          {"slots", slots},
+          {"slots",
+           list_of<Json>(pair.error.slots,
+                         [](const model::SlotPrediction& slot) {
+                           return joined<Json>({{{"name", slot.each.name}, {"count", slot.count}}, row_of(slot.each)});
+                         })},
           {"parts", rows_of(pair.error, pair.error.parts)},
           {"classes", rows_of(pair.error, pair.error.classes)},
           {"overlapped", overlapped_of(pair.overlapped)},
-          {"differing_keys", plans}};
+          {"differing_keys", LISTED(pair.plans, key, predicted, measured)}};
 }
 
 }  // namespace
 
 std::string result_comparison_json(const model::ResultComparison& comparison) {
-  Json subjects = Json::array(), differences = Json::array(), pairs = Json::array();
-  for (const model::ComparisonSubject& subject : comparison.subjects) subjects.push_back(subject_of(subject));
-  for (const model::ResultComparison::Difference& difference : comparison.differences)
-    differences.push_back(difference_of(difference));
-  for (const model::ResultComparison::MeasuredPair& pair : comparison.measured)
-    pairs.push_back(pair_of(comparison.subjects, pair));
-  return document("compare", Json{{"comparison",
-                                   {{"against", comparison.against == model::Against::first ? "first" : "previous"},
-                                    {"same_tokens", comparison.same_tokens}}},
-                                  {"subjects", subjects},
-                                  {"waterfalls", differences},
-                                  {"predicted_and_measured", pairs}});
+  return document("compare",
+                  Json{{"comparison",
+                        {{"against", comparison.against == model::Against::first ? "first" : "previous"},
+                         {"same_tokens", comparison.same_tokens}}},
+                       {"subjects", list_of<Json>(comparison.subjects, subject_of)},
+                       {"waterfalls", list_of<Json>(comparison.differences, difference_of)},
+                       {"predicted_and_measured",
+                        list_of<Json>(comparison.measured, [&](const model::ResultComparison::MeasuredPair& pair) {
+                          return pair_of(comparison.subjects, pair);
+                        })}});
 }
 
 std::string result_comparison_csv(const model::ResultComparison& comparison) {

@@ -11,9 +11,7 @@ using Json = nlohmann::ordered_json;
 using model::ComparedSchedule;
 using model::CostTable;
 
-Json stage_json(const model::ScheduleCosts& costs) {
-  return {{"F", costs.F}, {"B", costs.B}, {"I", costs.I}, {"W", costs.W}, {"FB", costs.FB}};
-}
+Json stage_json(const model::ScheduleCosts& costs) { return FIELDS(costs, F, B, I, W, FB); }
 
 // Returns the uniform costs, or the list of stages with the factors; and p2p.
 Json costs_json(const CostTable& costs) {
@@ -31,38 +29,26 @@ Json costs_json(const CostTable& costs) {
 Json row_json(const ComparedSchedule& row) {
   if (row.infeasible)
     return {{"kind", row.kind}, {"possible", false}, {"micro_batches", row.micro_batches}, {"reason", row.reason()}};
-  return {{"kind", row.kind},
-          {"possible", true},
-          {"micro_batches", row.micro_batches},
-          {"chunks_per_rank", row.chunks},
-          {"makespan", row.makespan},
-          {"average_bubble", row.average_bubble},
-          {"worst_bubble", row.worst_bubble},
-          {"peak_activations", row.peak_activations},
-          {"parameter_copies", row.parameter_copies},
-          {"exposed_hops", value_or_null<Json>(row.exposed_p2p)},
-          {"lower_bound", row.lower_bound},
-          {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)}};
+  return joined<Json>(
+      {{{"kind", row.kind}, {"possible", true}, {"micro_batches", row.micro_batches}, {"chunks_per_rank", row.chunks}},
+       FIELDS(row, makespan, average_bubble, worst_bubble, peak_activations, parameter_copies),
+       {{"exposed_hops", json_of<Json>(row.exposed_p2p)},
+        {"lower_bound", row.lower_bound},
+        {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)}}});
 }
 
 }  // namespace
 
 std::string schedule_json(const model::CostedSchedule& output) {
   const model::ScheduleEvaluation& evaluation = output.evaluation;
-  const Json results = {{"makespan", evaluation.makespan},
-                        {"exact_makespan", value_or_null<Json>(output.exact_makespan)},
-                        {"lower_bound", output.lower_bound},
-                        {"busy", evaluation.busy},
-                        {"idle", evaluation.idle},
-                        {"window", evaluation.window},
-                        {"peak_activations", evaluation.peak_activations}};
+  const Json results = joined<Json>({{{"makespan", evaluation.makespan},
+                                      {"exact_makespan", json_of<Json>(output.exact_makespan)},
+                                      {"lower_bound", output.lower_bound}},
+                                     FIELDS(evaluation, busy, idle, window, peak_activations)});
   const model::ScheduleShape& shape = output.schedule.shape;
-  Json json = {{"schedule",
-                {{"kind", output.schedule.kind},
-                 {"ranks", shape.ranks},
-                 {"micro_batches", shape.micro_batches},
-                 {"virtual_stages", shape.virtual_stages},
-                 {"costs", costs_json(output.costs)}}}};
+  Json json = {{"schedule", joined<Json>({{{"kind", output.schedule.kind}},
+                                          FIELDS(shape, ranks, micro_batches, virtual_stages),
+                                          {{"costs", costs_json(output.costs)}}})}};
   json["schedule"].update(results);
   json.update(results);
   return document("schedule", json);
@@ -83,22 +69,15 @@ std::string schedule_page_data(const model::CostedSchedule& output) {
 }
 
 std::string comparison_csv(const std::vector<ComparedSchedule>& schedules) {
-  Json rows = Json::array();
-  for (const ComparedSchedule& row : schedules) rows.push_back(row_json(row));
-  return csv_of_rows(rows);
+  return csv_of_rows(list_of<Json>(schedules, row_json));
 }
 
 std::string comparison_json(const std::vector<ComparedSchedule>& schedules, const model::ScheduleShape& shape,
                             const CostTable& costs) {
-  Json rows = Json::array();
-  for (const ComparedSchedule& row : schedules) rows.push_back(row_json(row));
-  return document<Json>("schedule-all", {{"schedule",
-                                          {{"kind", "all"},
-                                           {"ranks", shape.ranks},
-                                           {"micro_batches", shape.micro_batches},
-                                           {"virtual_stages", shape.virtual_stages},
-                                           {"costs", costs_json(costs)}}},
-                                         {"schedules", rows}});
+  return document<Json>("schedule-all", {{"schedule", joined<Json>({{{"kind", "all"}},
+                                                                    FIELDS(shape, ranks, micro_batches, virtual_stages),
+                                                                    {{"costs", costs_json(costs)}}})},
+                                         {"schedules", list_of<Json>(schedules, row_json)}});
 }
 
 }  // namespace plumbline::reports

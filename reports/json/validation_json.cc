@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 Json by_profile(const std::vector<std::string>& profiles, const std::vector<std::optional<double>>& values) {
   Json json = Json::object();
-  for (std::size_t i = 0; i < profiles.size(); ++i) json[profiles[i]] = value_or_null<Json>(values[i]);
+  for (std::size_t i = 0; i < profiles.size(); ++i) json[profiles[i]] = json_of<Json>(values[i]);
   return json;
 }
 
@@ -27,46 +27,33 @@ Json figure_json(const calibrate::EvaluatedFigure& row, const std::vector<std::s
   Json intervals = Json::object();
   for (std::size_t i = 0; i < row.intervals.size(); ++i)
     if (const auto& interval = row.intervals[i])
-      intervals[profiles[i]] = {{"p10", interval->p10},
-                                {"p50", interval->p50},
-                                {"p90", interval->p90},
-                                {"inside", interval->contains(row.figure.value)},
-                                {"share_below", interval->share_below(row.figure.value)}};
-  return {{"name", row.figure.name},
-          {"metric", row.figure.metric},
-          {"group", text_or_null<Json>(row.figure.group)},
-          {"unit", row.figure.unit},
-          {"published", row.figure.value},
-          {"predicted", by_profile(profiles, row.predicted)},
-          {"error", by_profile(profiles, errors)},
-          {"interval", intervals},
-          {"naive", value_or_null<Json>(row.naive)},
-          {"naive_error", value_or_null<Json>(calibrate::error_of(row.figure, row.naive))},
-          {"tolerance", value_or_null<Json>(row.figure.tolerance)},
-          {"absolute_tolerance", value_or_null<Json>(row.figure.absolute_tolerance)},
-          {"at_most", value_or_null<Json>(row.figure.at_most)},
-          {"aim", value_or_null<Json>(row.figure.aim)},
-          {"within_tolerance", row.within ? Json(*row.within) : Json(nullptr)},
-          {"source", row.figure.source}};
+      intervals[profiles[i]] = joined<Json>({FIELDS(*interval, p10, p50, p90),
+                                             {{"inside", interval->contains(row.figure.value)},
+                                              {"share_below", interval->share_below(row.figure.value)}}});
+  return joined<Json>(
+      {{{"name", row.figure.name},
+        {"metric", row.figure.metric},
+        {"group", text_or_null<Json>(row.figure.group)},
+        {"unit", row.figure.unit},
+        {"published", row.figure.value},
+        {"predicted", by_profile(profiles, row.predicted)},
+        {"error", by_profile(profiles, errors)},
+        {"interval", intervals},
+        {"naive", json_of<Json>(row.naive)},
+        {"naive_error", json_of<Json>(calibrate::error_of(row.figure, row.naive))}},
+       FIELDS(row.figure, tolerance, absolute_tolerance, at_most, aim),
+       {{"within_tolerance", row.within ? Json(*row.within) : Json(nullptr)}, {"source", row.figure.source}}});
 }
 
 Json aggregate_json(const calibrate::EvaluatedAggregate& row, const std::vector<std::string>& profiles) {
-  return {{"name", row.aggregate.name},
-          {"over", row.aggregate.over},
-          {"statistic", calibrate::to_string(row.aggregate.statistic)},
-          {"value", by_profile(profiles, row.values)},
-          {"tolerance", row.aggregate.tolerance},
-          {"within_tolerance", row.within}};
+  return joined<Json>({FIELDS(row.aggregate, name, over, statistic),
+                       {{"value", by_profile(profiles, row.values)},
+                        {"tolerance", row.aggregate.tolerance},
+                        {"within_tolerance", row.within}}});
 }
 
 Json case_json(const calibrate::EvaluatedCase& evaluated) {
   const calibrate::ValidationCase& definition = evaluated.definition;
-  Json figures = Json::array();
-  for (const calibrate::EvaluatedFigure& row : evaluated.figures)
-    figures.push_back(figure_json(row, definition.profiles));
-  Json aggregates = Json::array();
-  for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates)
-    aggregates.push_back(aggregate_json(row, definition.profiles));
   return {
       {"name", definition.name},
       {"plan", definition.plan},
@@ -74,16 +61,17 @@ Json case_json(const calibrate::EvaluatedCase& evaluated) {
       {"naive",
        {{"mfu", definition.naive_mfu}, {"step_time_s", evaluated.naive_step_s}, {"source", definition.naive_source}}},
       {"passed", evaluated.holds()},
-      {"figures", std::move(figures)},
-      {"aggregates", std::move(aggregates)}};
+      {"figures",
+       list_of<Json>(evaluated.figures,
+                     [&](const calibrate::EvaluatedFigure& row) { return figure_json(row, definition.profiles); })},
+      {"aggregates", list_of<Json>(evaluated.aggregates, [&](const calibrate::EvaluatedAggregate& row) {
+         return aggregate_json(row, definition.profiles);
+       })}};
 }
 
 Json range_json(const std::optional<calibrate::PredictedRange>& range) {
   if (!range) return nullptr;
-  return {{"p10", range->quantiles.p10},
-          {"p50", range->quantiles.p50},
-          {"p90", range->quantiles.p90},
-          {"pit", range->below()}};
+  return joined<Json>({FIELDS(range->quantiles, p10, p50, p90), {{"pit", range->below()}}});
 }
 
 Json compared_step_json(const calibrate::ComparedStep& row) {
@@ -91,42 +79,35 @@ Json compared_step_json(const calibrate::ComparedStep& row) {
   Json memory = nullptr;
   if (step.memory_bytes || row.peak_bytes) {
     const bool both = step.memory_bytes && row.peak_bytes;
-    memory = {{"measured_bytes", value_or_null<Json>(step.memory_bytes)},
-              {"predicted_peak_bytes", value_or_null<Json>(row.peak_bytes)},
-              {"predicted_comparable_bytes", value_or_null<Json>(row.comparable_bytes)},
+    memory = {{"measured_bytes", json_of<Json>(step.memory_bytes)},
+              {"predicted_peak_bytes", json_of<Json>(row.peak_bytes)},
+              {"predicted_comparable_bytes", json_of<Json>(row.comparable_bytes)},
               {"error_bytes", both ? Json(*row.comparable_bytes - *step.memory_bytes) : Json(nullptr)},
               {"interval", range_json(row.ranges.memory)},
               {"fits", row.peak_bytes ? Json(*row.peak_bytes <= row.capacity_bytes) : Json(nullptr)},
-              {"fits_probability", value_or_null<Json>(row.ranges.fits_probability)}};
+              {"fits_probability", json_of<Json>(row.ranges.fits_probability)}};
   }
-  return {{"id", step.id},
-          {"set", step.set},
-          {"variant", step.variant},
-          {"model", step.model},
-          {"hardware", step.hardware},
-          {"layout", step.layout()},
-          {"profile", text_or_null<Json>(row.profile)},
-          {"measured_s", value_or_null<Json>(step.seconds)},
-          {"measured_from", text_or_null<Json>(step.time)},
-          {"predicted_s", value_or_null<Json>(row.predicted)},
-          {"error", value_or_null<Json>(row.prediction_error())},
-          {"interval", range_json(row.ranges.step)},
-          {"baseline_s", value_or_null<Json>(row.baseline)},
-          {"baseline_error", value_or_null<Json>(row.baseline_error())},
-          {"memory", std::move(memory)},
-          {"lacks", Json(row.lacking)},
-          {"assumed", Json(step.assumed)},
-          {"not_modelled", Json(row.missing)},
-          {"held_out", Json(row.held_out)},
-          {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
-          {"source", step.source}};
+  return joined<Json>({FIELDS(step, id, set, variant, model, hardware),
+                       {{"layout", step.layout()},
+                        {"profile", text_or_null<Json>(row.profile)},
+                        {"measured_s", json_of<Json>(step.seconds)},
+                        {"measured_from", text_or_null<Json>(step.time)},
+                        {"predicted_s", json_of<Json>(row.predicted)},
+                        {"error", json_of<Json>(row.prediction_error())},
+                        {"interval", range_json(row.ranges.step)},
+                        {"baseline_s", json_of<Json>(row.baseline)},
+                        {"baseline_error", json_of<Json>(row.baseline_error())},
+                        {"memory", std::move(memory)},
+                        {"lacks", Json(row.lacking)},
+                        {"assumed", Json(step.assumed)},
+                        {"not_modelled", Json(row.missing)},
+                        {"held_out", Json(row.held_out)},
+                        {"not_simulated", row.error ? Json(row.error->message) : Json(nullptr)},
+                        {"source", step.source}}});
 }
 
 Json errors_json(const calibrate::StepErrors& errors) {
-  return {{"median_absolute", errors.median_absolute},
-          {"largest", errors.largest},
-          {"mean_absolute", errors.mean_absolute},
-          {"bias", errors.bias}};
+  return FIELDS(errors, median_absolute, largest, mean_absolute, bias);
 }
 
 Json summary_json(const calibrate::StepSummary& summary) {
@@ -140,58 +121,39 @@ Json summary_json(const calibrate::StepSummary& summary) {
 }
 
 Json order_json(const calibrate::PlanOrder& order) {
-  return {{"name", order.name}, {"runs", order.clusters}, {"plans", order.rows},
-          {"tau", order.tau},   {"regret", order.regret}, {"random_regret", order.random_regret}};
+  return joined<Json>({{{"name", order.name}, {"runs", order.clusters}, {"plans", order.rows}},
+                       FIELDS(order, tau, regret, random_regret)});
 }
 
 Json residuals_json(const calibrate::ResidualRegression& set) {
-  Json causes = Json::array();
-  for (const calibrate::ResidualCause& cause : set.causes)
-    causes.push_back({{"cause", to_string(cause.cause)},
-                      {"share", cause.share},
-                      {"excess", cause.excess},
-                      {"uncertainty", cause.uncertainty},
-                      {"explains", cause.explains}});
-  return {{"name", set.name},
-          {"rows", set.rows},
-          {"before", set.before},
-          {"after", set.after},
-          {"causes", std::move(causes)}};
+  return joined<Json>({FIELDS(set, name, rows, before, after),
+                       {{"causes", LISTED(set.causes, cause, share, excess, uncertainty, explains)}}});
 }
 
 Json step_case_json(const calibrate::StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
-  Json steps = Json::array();
-  for (const calibrate::ComparedStep& row : comparison.steps) steps.push_back(compared_step_json(row));
-  Json summaries = Json::array();
-  for (const calibrate::StepSummary& summary : comparison.summaries) summaries.push_back(summary_json(summary));
-  Json demands = Json::array();
-  for (const calibrate::ComparedDemand& row : comparison.demands) {
-    Json json = summary_json(row.summary);
-    json["mean_absolute_error_tolerance"] = row.demand.mean_absolute_error;
-    json["bias_tolerance"] = row.demand.bias;
-    json["within_tolerance"] = row.holds();
-    json["reaches_aim"] = row.reaches_aim();
-    demands.push_back(std::move(json));
-  }
-  Json orders = Json::array(), residuals = Json::array();
-  for (const calibrate::PlanOrder& order : comparison.orders) orders.push_back(order_json(order));
-  for (const calibrate::ResidualRegression& set : comparison.residuals) residuals.push_back(residuals_json(set));
+  Json demands = list_of<Json>(comparison.demands, [](const calibrate::ComparedDemand& row) {
+    return joined<Json>({summary_json(row.summary),
+                         {{"mean_absolute_error_tolerance", row.demand.mean_absolute_error},
+                          {"bias_tolerance", row.demand.bias},
+                          {"within_tolerance", row.holds()},
+                          {"reaches_aim", row.reaches_aim()}}});
+  });
   return {{"name", definition.name},
           {"naive", {{"mfu", definition.naive_mfu}, {"source", definition.naive_source}}},
           {"passed", comparison.holds()},
-          {"steps", std::move(steps)},
-          {"summaries", std::move(summaries)},
-          {"orders", std::move(orders)},
-          {"scatter", {{"schedules", comparison.scatter.schedules}, {"layouts", comparison.scatter.layouts}}},
-          {"residuals", std::move(residuals)},
+          {"steps", list_of<Json>(comparison.steps, compared_step_json)},
+          {"summaries", list_of<Json>(comparison.summaries, summary_json)},
+          {"orders", list_of<Json>(comparison.orders, order_json)},
+          {"scatter", FIELDS(comparison.scatter, schedules, layouts)},
+          {"residuals", list_of<Json>(comparison.residuals, residuals_json)},
           {"demands", std::move(demands)}};
 }
 
 Json score_json(const calibrate::IntervalScore& score) {
   if (score.rows == 0) return nullptr;
-  return {{"rows", score.rows},       {"coverage", score.coverage},          {"half_width", score.half_width},
-          {"pinball", score.pinball}, {"middle", errors_json(score.middle)}, {"tenths", score.tenths}};
+  return joined<Json>({FIELDS(score, rows, coverage, half_width, pinball),
+                       {{"middle", errors_json(score.middle)}, {"tenths", score.tenths}}});
 }
 
 Json intervals_json(const calibrate::IntervalScores& scores) {
@@ -212,20 +174,12 @@ Json component_case_json(const calibrate::ComponentComparison& comparison) {
   Json& rows = json["components"] = Json::array();
   for (const calibrate::ComponentErrors& errors : comparison.profiles)
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
-      Json row;
-      row["profile"] = errors.profile;
-      row["family"] = of.family;
-      row["table"] = of.table.empty() ? Json() : Json(of.table);
-      row["fitted_rows"] = of.fitted_rows;
-      row["rows"] = of.rows;
-      row["median"] = of.median;
-      row["p90"] = of.p90;
-      row["roofline_median"] = of.roofline_median;
-      row["roofline_p90"] = of.roofline_p90;
       const calibrate::ComponentGoal* goal = of.table.empty() ? comparison.goal(of.family) : nullptr;
-      row["goal"] = goal == nullptr ? Json() : Json(goal->median);
-      row["goal_p90"] = goal == nullptr || !goal->p90 ? Json() : Json(*goal->p90);
-      rows.push_back(std::move(row));
+      rows.push_back(
+          joined<Json>({{{"profile", errors.profile}, {"family", of.family}, {"table", text_or_null<Json>(of.table)}},
+                        FIELDS(of, fitted_rows, rows, median, p90, roofline_median, roofline_p90),
+                        {{"goal", goal == nullptr ? Json() : Json(goal->median)},
+                         {"goal_p90", goal == nullptr ? Json() : json_of<Json>(goal->p90)}}}));
     }
   return json;
 }
@@ -239,39 +193,30 @@ Json serving_errors_json(const calibrate::ServingSummary& summary) {
 }
 
 Json serving_case_json(const calibrate::ServingComparison& comparison) {
-  Json rows = Json::array(), summaries = Json::array(), demands = Json::array(), orders = Json::array(),
-       ratios = Json::array();
+  Json rows = Json::array();
   for (const calibrate::ComparedServing& row : comparison.rows) {
-    Json figures = Json::array();
-    for (const calibrate::ComparedFigure& figure : row.figures)
-      figures.push_back({{"name", figure.name},
-                         {"published", figure.published},
-                         {"predicted", figure.predicted},
-                         {"error", figure.error()},
-                         {"roofline", figure.roofline}});
-    rows.push_back({{"id", row.row.id},
-                    {"set", row.row.set},
-                    {"average", row.row.average},
-                    {"lacking", row.lacking},
-                    {"error", row.error ? Json(row.error->message) : Json()},
-                    {"figures", std::move(figures)}});
+    rows.push_back(joined<Json>({FIELDS(row.row, id, set, average),
+                                 {{"lacking", row.lacking},
+                                  {"error", row.error ? Json(row.error->message) : Json()},
+                                  {"figures", list_of<Json>(row.figures, [&](const calibrate::ComparedFigure& figure) {
+                                     return joined<Json>({FIELDS(figure, name, published, predicted),
+                                                          {{"error", figure.error()}, {"roofline", figure.roofline}}});
+                                   })}}}));
   }
-  for (const calibrate::ServingSummary& summary : comparison.summaries)
-    summaries.push_back(serving_errors_json(summary));
-  for (const calibrate::ComparedServingDemand& demand : comparison.demands) {
-    Json json = serving_errors_json(demand.summary);
-    json["aim"] = value_or_null<Json>(demand.demand.aim);
-    json["tolerance"] = value_or_null<Json>(demand.demand.limit);
-    json["within_tolerance"] = demand.holds();
-    json["reaches_aim"] = demand.reaches_aim();
-    demands.push_back(std::move(json));
-  }
-  for (const calibrate::PlanOrder& order : comparison.orders) orders.push_back(order_json(order));
-  for (const calibrate::TensorRatios& of : comparison.ratios)
-    ratios.push_back({{"set", of.set}, {"rows", of.rows}, {"median_error", of.median_error}});
-  return {{"name", comparison.definition.name}, {"passed", comparison.holds()},  {"deployments", std::move(rows)},
-          {"summaries", std::move(summaries)},  {"demands", std::move(demands)}, {"orders", std::move(orders)},
-          {"tensor_ratios", std::move(ratios)}};
+  Json demands = list_of<Json>(comparison.demands, [](const calibrate::ComparedServingDemand& demand) {
+    return joined<Json>({serving_errors_json(demand.summary),
+                         {{"aim", json_of<Json>(demand.demand.aim)},
+                          {"tolerance", json_of<Json>(demand.demand.limit)},
+                          {"within_tolerance", demand.holds()},
+                          {"reaches_aim", demand.reaches_aim()}}});
+  });
+  return {{"name", comparison.definition.name},
+          {"passed", comparison.holds()},
+          {"deployments", std::move(rows)},
+          {"summaries", list_of<Json>(comparison.summaries, serving_errors_json)},
+          {"demands", std::move(demands)},
+          {"orders", list_of<Json>(comparison.orders, order_json)},
+          {"tensor_ratios", LISTED(comparison.ratios, set, rows, median_error)}};
 }
 
 Json cases_json(const ValidationOutcome& outcome) {

@@ -34,15 +34,15 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
                {"feasible", sim::feasible(point)},
                {"reason", text_or_null<Json>(reason)},
                {"step", nullptr},
-               {"exposed_communication_share", value_or_null<Json>(sim::exposed_share(point))},
-               {"gemm_slowdown", value_or_null<Json>(result.gemm_slowdowns[index])},
+               {"exposed_communication_share", json_of<Json>(sim::exposed_share(point))},
+               {"gemm_slowdown", json_of<Json>(result.gemm_slowdowns[index])},
                {"bound", {{"time_s", nullptr}}},
                {"memory", nullptr},
                {"basis", nullptr}};
   if (!point) return json;
   json["step"] = Json::parse(step_json(point->step));
   if (point->interval) json["interval"] = Json::parse(interval_json(point->interval));
-  json["bound"]["time_s"] = value_or_null<Json>(point->bound_s);
+  json["bound"]["time_s"] = json_of<Json>(point->bound_s);
   json["memory"] = {{"peak_bytes", point->peak_bytes},
                     {"capacity_bytes", point->capacity_bytes},
                     {"fits", point->infeasible_reason.empty()}};
@@ -70,9 +70,10 @@ Json line_of(const sim::SweepResult& result, const sim::SweepLine& line) {
     json["optimum"] = line.points[*line.best];
     json["plateau"] = stretch_of(result, line, line.plateau);
   }
-  Json hidden = Json::array();
-  for (const sim::Stretch& stretch : line.hidden) hidden.push_back(stretch_of(result, line, stretch));
-  json["communication_hidden"] = line.known > 0 ? hidden : Json(nullptr);
+  json["communication_hidden"] =
+      line.known > 0
+          ? list_of<Json>(line.hidden, [&](const sim::Stretch& stretch) { return stretch_of(result, line, stretch); })
+          : Json(nullptr);
   return json;
 }
 
@@ -122,35 +123,34 @@ Json sample_of(const sim::SolveResult& result, const std::optional<sim::SolveSam
 
 std::string sweep_json(const sim::SweepResult& result) {
   const auto axis = result.grid.numeric_axis();
-  Json keys = Json::array(), points = Json::array(), lines = Json::array(), plateau = nullptr;
-  for (const sim::SweepAxis& swept : result.grid.axes()) keys.push_back(swept.key);
+  Json points = Json::array(), lines = Json::array(), plateau = nullptr;
   for (std::size_t i = 0; i < result.points.size(); ++i) points.push_back(point_of(result, i));
   for (const sim::SweepLine& line : result.lines) {
     if (!axis) break;
     lines.push_back(line_of(result, line));
     if (line.best && line.points[*line.best] == result.best) plateau = lines.back()["plateau"];
   }
-  return document<Json>("sweep", {{"sweep",
-                                   {{"keys", keys},
-                                    {"along", axis ? Json(result.grid.axes()[*axis].key) : Json(nullptr)},
-                                    {"fidelity", sim::to_string(result.fidelity)},
-                                    {"plateau", result.limits.plateau},
-                                    {"hidden", result.limits.hidden}}},
-                                  {"complete", result.complete},
-                                  {"points", points},
-                                  {"optimum", optimum_of(result)},
-                                  {"plateau", plateau},
-                                  {"lines", lines},
-                                  {"plan", Json::parse(plan_json(result.plan))}});
+  return document<Json>(
+      "sweep", {{"sweep",
+                 {{"keys", list_of<Json>(result.grid.axes(), [&](const sim::SweepAxis& swept) { return swept.key; })},
+                  {"along", axis ? Json(result.grid.axes()[*axis].key) : Json(nullptr)},
+                  {"fidelity", sim::to_string(result.fidelity)},
+                  {"plateau", result.limits.plateau},
+                  {"hidden", result.limits.hidden}}},
+                {"complete", result.complete},
+                {"points", points},
+                {"optimum", optimum_of(result)},
+                {"plateau", plateau},
+                {"lines", lines},
+                {"plan", Json::parse(plan_json(result.plan))}});
 }
 
 std::string tornado_json(const sim::TornadoResult& result) {
-  Json base = Json::object(), rows = Json::array();
+  Json base = Json::object();
   for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
-    base[std::string(sim::tornado_metrics[m])] = value_or_null<Json>(result.base[m]);
-  for (const sim::TornadoRow& row : result.rows) rows.push_back(row_of(row));
+    base[std::string(sim::tornado_metrics[m])] = json_of<Json>(result.base[m]);
   return document<Json>("sweep-tornado", {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
-                                          {"inputs", rows},
+                                          {"inputs", list_of<Json>(result.rows, row_of)},
                                           {"plan", Json::parse(plan_json(result.plan))}});
 }
 
@@ -177,8 +177,6 @@ std::string solve_csv(const sim::SolveResult& result) {
 
 std::string solve_json(const sim::SolveResult& result) {
   const sim::Solution& solution = result.solution;
-  Json samples = Json::array();
-  for (const sim::SolveSample& sample : solution.samples) samples.push_back(sample_of(result, sample));
   return document<Json>(
       "sweep-solve",
       {{"solve",
@@ -187,13 +185,13 @@ std::string solve_json(const sim::SolveResult& result) {
          {"target", result.target.value},
          {"fidelity", sim::to_string(result.fidelity)},
          {"range", {result.key.range.low, result.key.range.high}},
-         {"present",
-          {{"value", value_or_null<Json>(result.key.value)}, {"metric", value_or_null<Json>(result.present)}}},
+         {"present", {{"value", json_of<Json>(result.key.value)}, {"metric", json_of<Json>(result.present)}}},
          {"exact", sample_of(result, solution.exact)},
          {"below", sample_of(result, solution.below)},
          {"above", sample_of(result, solution.above)},
          {"crossings", solution.crossings}}},
-       {"samples", samples},
+       {"samples",
+        list_of<Json>(solution.samples, [&](const sim::SolveSample& sample) { return sample_of(result, sample); })},
        {"plan", Json::parse(plan_json(result.plan))}});
 }
 
