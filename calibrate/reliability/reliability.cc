@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include "model/base/parameter_file.h"
 #include "model/base/si_unit.h"

@@ -1,5 +1,4 @@
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "reports/json/detail/rows_csv.h"

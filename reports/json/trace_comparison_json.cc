@@ -1,5 +1,4 @@
 #include <nlohmann/json.hpp>
-#include <utility>
 #include <vector>
 
 #include "reports/csv/csv_table.h"

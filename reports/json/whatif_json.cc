@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"

@@ -7,8 +7,6 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>

@@ -1,7 +1,5 @@
 #include "reports/trace/trace.h"
 
-#include <algorithm>
-
 #include "model/plan/plan.h"
 #include "reports/text/compare/trace_comparison.h"
 

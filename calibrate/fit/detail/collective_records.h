@@ -1,8 +1,6 @@
 // Records of collectives on GPUs as the cost function of all predictions sees them.
 #pragma once
 
-#include <vector>
-
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/cost/collective_cost.h"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <iterator>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "calibrate/components/load.h"

@@ -17,7 +17,6 @@
 #include "calibrate/import/kineto/detail/purposes.h"
 #include "calibrate/import/kineto/detail/shapes.h"
 #include "calibrate/import/kineto/detail/steps.h"
-#include "calibrate/import/kineto/detail/trace_reader.h"
 #include "model/base/text.h"
 #include "model/result/timeline_summary.h"
 

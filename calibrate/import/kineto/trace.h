@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/base/error.h"
+
 namespace plumbline::calibrate {
 
 // A table of texts, each stored once and named by its index.
@@ -95,5 +97,10 @@ struct Trace {
 
 // A callback with the bytes of the file read so far and its size (0: unknown).
 using Progress = std::function<void(std::uint64_t read, std::uint64_t size)>;
+
+// Reads a trace, .json or .json.gz; memory grows with the GPU's work and the operators of autograd. Of a file that is
+// cut off, the complete events are read. Input errors: a file that is missing, empty or a damaged gzip stream; those of
+// EventSplitter; events of the GPU with missing, negative or unreadable fields.
+model::Result<Trace> read_trace(const std::string& path, const Progress& progress);
 
 }  // namespace plumbline::calibrate

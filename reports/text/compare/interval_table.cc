@@ -1,7 +1,6 @@
 // Scores of intervals, as text and as a picture.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>

@@ -1,7 +1,6 @@
 // A trace of one GPU compared with the predicted step of its pipeline rank, in every form.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "calibrate/match/trace_comparison.h"

@@ -1,7 +1,6 @@
 // Memory of the ranks in a terminal: lines of at most 100 columns.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "model/memory/memory.h"

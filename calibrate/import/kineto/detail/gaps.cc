@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/enclosing.h"

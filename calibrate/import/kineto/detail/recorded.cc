@@ -1,8 +1,6 @@
 #include "calibrate/import/kineto/detail/recorded.h"
 
 #include <string>
-#include <string_view>
-#include <utility>
 
 namespace plumbline::calibrate {
 namespace {

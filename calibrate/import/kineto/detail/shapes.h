@@ -1,7 +1,6 @@
 // Finds the shapes of GEMMs in the operators that launched them.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string_view>

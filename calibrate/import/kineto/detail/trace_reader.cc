@@ -1,16 +1,60 @@
-#include "calibrate/import/kineto/detail/trace_reader.h"
-
+#include <fmt/format.h>
 #include <simdjson.h>
+#include <zlib.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
-#include "calibrate/import/kineto/detail/byte_source.h"
 #include "calibrate/import/kineto/detail/event_parser.h"
 #include "calibrate/import/kineto/detail/event_splitter.h"
 
 namespace plumbline::calibrate {
 namespace {
+
+namespace fs = std::filesystem;
+using GzipFile = std::unique_ptr<gzFile_s, decltype(&gzclose)>;
+
+// Opens a file, plain or gzip, whose text is read in pieces: a trace of gigabytes is never in memory as a whole.
+model::Result<GzipFile> opened(const std::string& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::exists(status)) return model::wrong_input_at(path, 0, "", "no such file", "check the path");
+  if (fs::is_directory(status))
+    return model::wrong_input_at(path, 0, "", "is a folder, not a file", "name a trace in it");
+  errno = 0;
+  GzipFile file(gzopen(path.c_str(), "rb"), gzclose);
+  if (!file) return model::wrong_input_at(path, 0, "", "cannot open the file", std::strerror(errno));
+  constexpr unsigned buffer = 1u << 16;
+  gzbuffer(file.get(), buffer);
+  return file;
+}
+
+int gzip_status(gzFile file) {
+  int status = Z_OK;
+  gzerror(file, &status);
+  return status;
+}
+
+// Fills the text from its beginning and returns the number of bytes; 0 at the end, which may be that of a gzip stream
+// that is cut off. Fails (input) when the stream is damaged, or the file cannot be read.
+model::Result<std::size_t> read_piece(gzFile file, const std::string& path, std::string& text) {
+  const int count = gzread(file, text.data(), static_cast<unsigned>(text.size()));
+  if (count >= 0) return static_cast<std::size_t>(count);
+  if (gzip_status(file) == Z_MEM_ERROR) throw std::bad_alloc();
+  if (gzip_status(file) == Z_ERRNO)
+    return model::wrong_input_at(
+        path, 0, "", fmt::format("cannot read the file behind byte {}: {}", gzoffset(file), std::strerror(errno)));
+  return model::wrong_input_at(path, 0, "",
+                               fmt::format("the gzip stream is damaged; {} bytes of text were read", gztell(file)),
+                               "copy the file again, or test it with gzip -t");
+}
 
 // Calls use(element) with the parsed value of a property, unless it is missing or not JSON.
 template <class Use>
@@ -59,21 +103,26 @@ void read_properties(const std::map<std::string, std::string, std::less<>>& prop
 }  // namespace
 
 model::Result<Trace> read_trace(const std::string& path, const Progress& progress) {
-  auto source = TRY(ByteSource::open(path));
+  const auto file = TRY(opened(path));
+  std::error_code unknown;
+  const std::uint64_t size = fs::is_regular_file(path, unknown) ? fs::file_size(path, unknown) : 0;
   Trace trace;
   EventParser parser(path, trace);
   EventSplitter splitter(path, [&](EventBatch& batch) { return parser.read(batch); });
   constexpr std::size_t piece = std::size_t{1} << 18;
   std::string text(piece, '\0');
-  while (true) {
-    const auto count = TRY(source.read(text.data(), text.size()));
+  for (bool first = true;; first = false) {
+    const auto count = TRY(read_piece(file.get(), path, text));
+    if (count == 0 && first && gzdirect(file.get()) != 0)
+      return model::wrong_input_at(path, 0, "", "the file is empty", "record the trace again");
     if (count == 0) break;
     TRY(splitter.feed(std::string_view(text).substr(0, count)));
-    if (progress) progress(source.file_position(), source.file_size());
+    if (progress) progress(static_cast<std::uint64_t>(std::max<z_off_t>(gzoffset(file.get()), 0)), size);
   }
   TRY(splitter.finish());
   trace.cut = splitter.cut();
-  if (source.cut()) trace.cut += trace.cut.empty() ? "the gzip stream is cut off" : ": the gzip stream is cut off";
+  if (gzip_status(file.get()) == Z_BUF_ERROR)
+    trace.cut += trace.cut.empty() ? "the gzip stream is cut off" : ": the gzip stream is cut off";
   read_properties(splitter.properties(), trace);
   return trace;
 }

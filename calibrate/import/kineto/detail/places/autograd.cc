@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 #include <unordered_map>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
