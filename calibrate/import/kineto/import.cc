@@ -11,12 +11,8 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/detail/gaps.h"
-#include "calibrate/import/kineto/detail/name_memo.h"
 #include "calibrate/import/kineto/detail/places/places.h"
-#include "calibrate/import/kineto/detail/purposes.h"
-#include "calibrate/import/kineto/detail/shapes.h"
-#include "calibrate/import/kineto/detail/steps.h"
+#include "calibrate/import/kineto/detail/work.h"
 #include "model/base/text.h"
 #include "model/result/timeline_summary.h"
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model/base/error.h"
@@ -93,6 +94,24 @@ struct Trace {
   std::map<int, TraceDevice> devices;  // by number; only those that the trace describes
   int rank = -1, world_size = 0;       // -1 and 0: unknown
   bool of_pipeline = false;            // these count pipeline ranks, as plumbline states
+};
+
+// What the patterns of kernels.toml make of the names of a trace, looked up once per name.
+template <class Value>
+class NameMemo {
+ public:
+  using Lookup = std::function<Value(const std::string&)>;
+  NameMemo(const Trace& trace, Lookup lookup) : trace_(trace), lookup_(std::move(lookup)) {}
+
+  const Value& of(std::uint32_t name) {
+    const auto found = known_.find(name);
+    return found != known_.end() ? found->second : known_.emplace(name, lookup_(trace_.names.text(name))).first->second;
+  }
+
+ private:
+  const Trace& trace_;
+  Lookup lookup_;
+  std::unordered_map<std::uint32_t, Value> known_;
 };
 
 // A callback with the bytes of the file read so far and its size (0: unknown).

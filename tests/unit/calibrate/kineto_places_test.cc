@@ -8,7 +8,7 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/detail/shapes.h"
+#include "calibrate/import/kineto/detail/work.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/kernel_classes.h"
 #include "tests/support/kineto_step.h"

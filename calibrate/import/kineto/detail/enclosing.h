@@ -1,4 +1,4 @@
-// Finds which range of a trace encloses a moment on the same track.
+// Finds which range of a trace encloses a moment on the same track, such as the operators that launched its work.
 #pragma once
 
 #include <cstddef>
@@ -37,5 +37,17 @@ std::vector<Moment> start_moments(const Trace& trace, const std::vector<std::siz
 
 // Returns the track of a stream.
 std::int64_t stream_track(int device, int stream);
+
+// The innermost operation with a sequence number around a launch, and the step of the backward around it, as indices
+// into Trace::operations; no_range where there is none.
+struct Recorded {
+  std::size_t operation = no_range, evaluation = no_range;
+  bool forward = false;  // the operation is no step or function of a backward
+
+  bool recomputed() const { return forward && evaluation != no_range; }
+};
+
+// Returns what was recorded around the launch of each piece of work, given as indices into trace.work.
+std::vector<Recorded> recorded_operations(const Trace& trace, const std::vector<std::size_t>& work);
 
 }  // namespace plumbline::calibrate

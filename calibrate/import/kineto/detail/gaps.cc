@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/detail/gaps.h"
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +5,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/work.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,12 +1,11 @@
-#include "calibrate/import/kineto/detail/purposes.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <span>
 #include <unordered_map>
 
-#include "calibrate/import/kineto/detail/recorded.h"
+#include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/work.h"
 
 namespace plumbline::calibrate {
 namespace {

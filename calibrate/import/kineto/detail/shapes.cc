@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/detail/shapes.h"
-
 #include <simdjson.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <unordered_set>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/work.h"
 
 namespace plumbline::calibrate {
 namespace {

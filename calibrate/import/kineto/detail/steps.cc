@@ -1,11 +1,10 @@
-#include "calibrate/import/kineto/detail/steps.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
+#include "calibrate/import/kineto/detail/work.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

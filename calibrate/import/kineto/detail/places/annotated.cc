@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/name_memo.h"
 #include "calibrate/import/kineto/detail/places/layers.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 

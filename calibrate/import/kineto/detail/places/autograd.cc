@@ -4,7 +4,6 @@
 #include "calibrate/import/kineto/detail/enclosing.h"
 #include "calibrate/import/kineto/detail/places/layers.h"
 #include "calibrate/import/kineto/detail/places/places.h"
-#include "calibrate/import/kineto/detail/recorded.h"
 
 namespace plumbline::calibrate {
 namespace {

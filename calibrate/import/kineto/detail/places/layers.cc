@@ -8,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "calibrate/import/kineto/detail/name_memo.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <span>
@@ -6,9 +7,7 @@
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/places/anchors.h"
 #include "calibrate/import/kineto/detail/places/attention_stream.h"
-#include "calibrate/import/kineto/detail/places/pass_ends.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
@@ -40,6 +39,65 @@ struct Guess {
   std::string_view phase;
   int layer = -1, pass = -1;
   bool recomputed = false, optimizer = false;
+};
+
+// Finds where passes of a step end: behind the loss, or where a message to another pipeline stage starts.
+class PassEnds {
+ public:
+  // `class_names` has the class of each piece of work. The arguments must outlive the object.
+  PassEnds(const Trace& trace, const std::vector<std::size_t>& work, const std::vector<std::string_view>& class_names,
+           const AttentionStream& stream)
+      : trace_(trace), work_(work), class_names_(class_names), stream_(stream) {
+    for (std::size_t i = 0; i < work.size(); ++i)
+      if (class_names[i] == "send_receive") messages_ns_.push_back(trace.work[work[i]].start_ns);
+    std::ranges::sort(messages_ns_);
+  }
+
+  // Returns the first of the stream's kernels [first, end) behind a loss; `first` where there is none.
+  std::size_t behind_loss(std::size_t first, std::size_t end) const {
+    std::size_t split = first;
+    for (std::size_t item = first; item < end; ++item) {
+      const std::size_t i = stream_.items[item];
+      const std::string& name = trace_.names.text(trace_.work[work_[i]].name);
+      if (class_names_[i] == "loss" && name.find("ackward") == std::string::npos) split = item + 1;
+    }
+    return split;
+  }
+
+  // Returns the first of these kernels behind the start of the first message after kernel `first` - 1; `first` where
+  // there is none.
+  std::size_t behind_message(std::size_t first, std::size_t end) const {
+    const auto piece = [this](std::size_t item) -> const GpuWork& { return trace_.work[work_[stream_.items[item]]]; };
+    const GpuWork& last = piece(first - 1);
+    const auto sent = std::ranges::lower_bound(messages_ns_, last.start_ns + last.duration_ns);
+    if (sent == messages_ns_.end()) return first;
+    std::size_t split = first;
+    while (split < end && piece(split).start_ns < *sent) ++split;
+    return split == end ? first : split;
+  }
+
+  // Returns whether a pass ends in front of each backward that follows a forward. Then attention that alternates is of
+  // passes of one layer, not of overlapped ones. False for a step with experts, whose tokens may be messages, too.
+  bool between_directions() const {
+    constexpr std::array<std::string_view, 4> of_experts = {"dispatch_kernel", "combine_kernel", "permute",
+                                                            "router_topk"};
+    const auto expert = [&](std::string_view kind) { return std::ranges::find(of_experts, kind) != of_experts.end(); };
+    if (std::ranges::any_of(class_names_, expert)) return false;
+    const std::vector<Anchor>& anchors = stream_.anchors;
+    for (std::size_t a = 0; a + 1 < anchors.size(); ++a) {
+      if (anchors[a].kind != Attention::forward || anchors[a + 1].kind != Attention::backward) continue;
+      const std::size_t first = anchors[a].last + 1, end = anchors[a + 1].first;
+      if (behind_loss(first, end) == first && behind_message(first, end) == first) return false;
+    }
+    return true;
+  }
+
+ private:
+  const Trace& trace_;
+  const std::vector<std::size_t>& work_;
+  const std::vector<std::string_view>& class_names_;
+  const AttentionStream& stream_;
+  std::vector<std::int64_t> messages_ns_;  // when messages start, ascending
 };
 
 // Gives the kernels of the stream with the attention of a step their places.
