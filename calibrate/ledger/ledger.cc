@@ -58,15 +58,9 @@ model::Quantiles read_quantiles(TableReader& parent, std::string_view key) {
 
 void read_prediction(TableReader& reader, LedgerEntry& entry) {
   entry.date = read_date(reader);
-  entry.version = reader.text("version");
-  entry.revision = reader.text("revision");
-  entry.plan = reader.text("plan");
-  entry.plan_toml = reader.text("plan_toml");
-  entry.profile = reader.text("profile");
+  READ_REQUIRED(reader, entry, version, revision, plan, plan_toml, profile);
   entry.stack = reader.optional_text("stack");
-  entry.device = reader.text("device");
-  entry.fidelity = reader.text("fidelity");
-  entry.constants_hash = reader.text("constants_hash");
+  READ_REQUIRED(reader, entry, device, fidelity, constants_hash);
   entry.draws = static_cast<std::size_t>(reader.whole("draws", std::nullopt));
   entry.seed = static_cast<std::uint64_t>(reader.whole("seed", std::nullopt));
   entry.time_s = reader.positive("time_s");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/for_each.h"
 
 namespace plumbline::calibrate::detail {
 
@@ -35,6 +36,20 @@ class TableReader {
   std::vector<std::string> optional_texts(std::string_view key);  // empty when missing
   std::vector<std::string> text_or_texts(std::string_view key);   // one string, or a list that is not empty
 
+  // Read into a field, whose type gives what the key holds: a text, texts, a number above 0, a whole one, a flag. Where
+  // the key is missing, a required one is an error, and the field of another stays.
+  template <class Field>
+  void required(std::string_view key, Field& field) {
+    require(key);
+    optional(key, field);
+  }
+  void optional(std::string_view key, std::string& field) { field = optional_text(key); }
+  void optional(std::string_view key, std::vector<std::string>& field) { field = optional_texts(key); }
+  void optional(std::string_view key, std::optional<double>& field) { field = optional_positive(key); }
+  void optional(std::string_view key, double& field) { field = optional_positive(key).value_or(field); }
+  void optional(std::string_view key, std::int64_t& field) { field = whole(key, field); }
+  void optional(std::string_view key, bool& field) { field = flag(key, field); }
+
   // Calls visit with a reader of the table under the key, if there is one.
   void optional_table(std::string_view key, const Visit& visit);
   // Calls visit with a reader of every table of the list under the key, if there is one; the list is not empty.
@@ -56,6 +71,14 @@ class TableReader {
   std::optional<model::Error>& error_;
   std::vector<std::string> known_;
 };
+
+// Read keys into the fields of the same names.
+#define READ_REQUIRED(reader, of, ...) \
+  [](auto& read_by, auto& read_into) { FOR_EACH(PLUMBLINE_READ_REQUIRED, __VA_ARGS__) }(reader, of)
+#define READ_OPTIONAL(reader, of, ...) \
+  [](auto& read_by, auto& read_into) { FOR_EACH(PLUMBLINE_READ_OPTIONAL, __VA_ARGS__) }(reader, of)
+#define PLUMBLINE_READ_REQUIRED(name) read_by.required(#name, read_into.name);
+#define PLUMBLINE_READ_OPTIONAL(name) read_by.optional(#name, read_into.name);
 
 // Reads a TOML file with `visit`; an input error names file, line and key.
 model::Result<void> read_table_file(const std::string& path, const TableReader::Visit& visit);

@@ -33,9 +33,7 @@ model::Result<ComponentCase> load_component_case(const std::string& path) {
     file.require("goal");
     file.optional_tables("goal", [&](TableReader& table) {
       ComponentGoal goal;
-      goal.family = table.text("family");
-      goal.median = table.positive("median");
-      goal.limit = table.positive("limit");
+      READ_REQUIRED(table, goal, family, median, limit);
       goal.p90 = table.optional_positive("p90");
       definition.goals.push_back(std::move(goal));
     });

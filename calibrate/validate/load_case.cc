@@ -54,10 +54,8 @@ struct RawCase {
 void read_questions(TableReader& reader, Figure& figure) {
   reader.optional_table("gemm", [&](TableReader& table) {
     GemmQuestion question;
-    question.groups = table.whole("groups", 1);
-    question.m = table.whole("m", std::nullopt);
-    question.n = table.whole("n", std::nullopt);
-    question.k = table.whole("k", std::nullopt);
+    READ_OPTIONAL(table, question, groups);
+    READ_REQUIRED(table, question, m, n, k);
     question.sms = table.has("sms") ? table.whole("sms", std::nullopt) : 0;
     const auto type = model::parse_precision(table.has("type") ? table.text("type") : "fp8");
     if (!type) return table.fail("type", table.line_of("type"), type.error().message, type.error().hint);
@@ -68,9 +66,8 @@ void read_questions(TableReader& reader, Figure& figure) {
     SlowdownQuestion question;
     question.kind = table.text("class");
     question.co_runner = table.text("beside");
-    question.held = table.whole("held", std::nullopt);
-    question.rows = table.whole("rows", question.rows);
-    question.columns = table.whole("columns", question.columns);
+    READ_REQUIRED(table, question, held);
+    READ_OPTIONAL(table, question, rows, columns);
     figure.question = question;
   });
 }
@@ -81,18 +78,11 @@ RawFigure read_figure(TableReader& reader) {
   for (const std::string& key : reader.keys()) raw.lines[key] = reader.line_of(key);
   Figure& figure = raw.figure;
   figure.metric = reader.text("metric");
-  figure.name = reader.optional_text("name");
-  figure.group = reader.optional_text("group");
+  READ_OPTIONAL(reader, figure, name, group);
   figure.unit = reader.text("unit");
-  raw.value = reader.optional_positive("value");
-  raw.published = reader.optional_text("published");
-  raw.row = reader.optional_text("row");
+  READ_OPTIONAL(reader, raw, value, published, row);
   read_questions(reader, figure);
-  figure.scale = reader.optional_positive("scale").value_or(1);
-  figure.tolerance = reader.optional_positive("tolerance");
-  figure.absolute_tolerance = reader.optional_positive("absolute_tolerance");
-  figure.at_most = reader.optional_positive("at_most");
-  figure.aim = reader.optional_positive("aim");
+  READ_OPTIONAL(reader, figure, scale, tolerance, absolute_tolerance, at_most, aim);
   if (figure.aim && figure.aim > figure.tolerance)
     reader.fail("aim", raw.line_of("aim"), "an aim is narrower than its tolerance", "");
   figure.source = reader.optional_text("source");
@@ -101,9 +91,7 @@ RawFigure read_figure(TableReader& reader) {
 
 Aggregate read_aggregate(TableReader& reader) {
   Aggregate aggregate;
-  aggregate.name = reader.text("name");
-  aggregate.over = reader.text("over");
-  aggregate.tolerance = reader.positive("tolerance");
+  READ_REQUIRED(reader, aggregate, name, over, tolerance);
   const std::string statistic = reader.text("statistic");
   using enum Aggregate::Statistic;
   bool known = false;
@@ -120,12 +108,8 @@ Aggregate read_aggregate(TableReader& reader) {
 
 void read_raw_case(TableReader& reader, RawCase& raw) {
   ValidationCase& definition = raw.definition;
-  definition.name = reader.text("name");
-  definition.plan = reader.text("plan");
-  definition.profiles = reader.texts("profiles");
-  raw.source = reader.optional_text("source");
-  raw.chunk = reader.optional_text("chunk");
-  raw.table = reader.optional_text("table");
+  READ_REQUIRED(reader, definition, name, plan, profiles);
+  READ_OPTIONAL(reader, raw, source, chunk, table);
   raw.chunk_line = reader.line_of("chunk");
   raw.table_line = reader.line_of("table");
   reader.require("naive");

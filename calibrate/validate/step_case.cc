@@ -11,8 +11,7 @@ using detail::TableReader;
 
 StepHardware read_hardware(TableReader& reader) {
   StepHardware hardware;
-  hardware.name = reader.text("name");
-  hardware.topology = reader.text("topology");
+  READ_REQUIRED(reader, hardware, name, topology);
   hardware.device = reader.optional_text("device");
   hardware.profile = reader.text("profile");
   hardware.plan = reader.optional_texts("plan");
@@ -22,15 +21,7 @@ StepHardware read_hardware(TableReader& reader) {
 StepReading read_reading(TableReader& reader) {
   StepReading reading;
   reading.set = reader.text("set");
-  reading.variant = reader.optional_text("variant");
-  reading.hardware = reader.optional_text("hardware");
-  reading.cluster = reader.optional_text("cluster");
-  reading.profile = reader.optional_text("profile");
-  reading.stack = reader.optional_text("stack");
-  reading.plan = reader.optional_texts("plan");
-  reading.missing = reader.optional_texts("missing");
-  reading.missing_tensors = reader.flag("missing_tensors", false);
-  reading.memory = reader.optional_text("memory");
+  READ_OPTIONAL(reader, reading, variant, hardware, cluster, profile, stack, plan, missing, missing_tensors, memory);
   if (!reading.memory.empty() && reading.memory != "device" && reading.memory != "reserved" &&
       reading.memory != "allocated")
     reader.fail("memory", reader.line_of("memory"), fmt::format("unknown memory '{}'", reading.memory),
@@ -42,12 +33,9 @@ StepReading read_reading(TableReader& reader) {
 StepDemand read_demand(TableReader& reader) {
   StepDemand demand;
   demand.name = reader.text("name");
-  demand.hardware = reader.optional_texts("hardware");
-  demand.sets = reader.optional_texts("sets");
-  demand.mean_absolute_error = reader.positive("mean_absolute_error");
-  demand.bias = reader.positive("bias");
-  demand.aim_mean_absolute_error = reader.optional_positive("aim_mean_absolute_error");
-  demand.aim_bias = reader.optional_positive("aim_bias");
+  READ_OPTIONAL(reader, demand, hardware, sets);
+  READ_REQUIRED(reader, demand, mean_absolute_error, bias);
+  READ_OPTIONAL(reader, demand, aim_mean_absolute_error, aim_bias);
   return demand;
 }
 
@@ -56,10 +44,7 @@ IntervalDemand read_interval(TableReader& reader) {
   reader.require("coverage");
   demand.coverage = reader.optional_shares("coverage").value_or(demand.coverage);
   demand.aim_coverage = reader.optional_shares("aim_coverage");
-  demand.aim_set_coverage = reader.optional_positive("aim_set_coverage");
-  demand.aim_half_width = reader.optional_positive("aim_half_width");
-  demand.aim_mean_absolute_error = reader.optional_positive("aim_mean_absolute_error");
-  demand.aim_bias = reader.optional_positive("aim_bias");
+  READ_OPTIONAL(reader, demand, aim_set_coverage, aim_half_width, aim_mean_absolute_error, aim_bias);
   return demand;
 }
 
@@ -71,8 +56,7 @@ void read_case(TableReader& reader, StepCase& definition) {
     if (parsed) definition.fidelity = *parsed;
     if (!parsed) reader.fail("fidelity", reader.line_of("fidelity"), parsed.error().message, parsed.error().hint);
   }
-  definition.residuals = reader.flag("residuals", false);
-  definition.intervals = reader.flag("intervals", true);
+  READ_OPTIONAL(reader, definition, residuals, intervals);
   reader.require("naive");
   reader.optional_table("naive", [&](TableReader& table) {
     definition.naive_mfu = table.positive("mfu");

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "model/base/for_each.h"
 #include "model/base/provenance.h"
 #include "model/base/version.h"
 #include "model/result/prediction_interval.h"
@@ -48,11 +49,11 @@ Json joined(std::initializer_list<Json> objects) {
 
 // FIELDS(step, mfu, energy_j) is {"mfu": step.mfu, "energy_j": step.energy_j}, and LISTED(steps, mfu) the list of such
 // objects.
-#define FIELDS(of, ...)                                                          \
-  [&](const auto& fields_of) {                                                   \
-    nlohmann::ordered_json fields = nlohmann::ordered_json::object();            \
-    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(PLUMBLINE_JSON_FIELD, __VA_ARGS__)) \
-    return fields;                                                               \
+#define FIELDS(of, ...)                                               \
+  [&](const auto& fields_of) {                                        \
+    nlohmann::ordered_json fields = nlohmann::ordered_json::object(); \
+    FOR_EACH(PLUMBLINE_JSON_FIELD, __VA_ARGS__)                       \
+    return fields;                                                    \
   }(of)
 #define LISTED(rows, ...) \
   list_of<nlohmann::ordered_json>(rows, [](const auto& each) { return FIELDS(each, __VA_ARGS__); })

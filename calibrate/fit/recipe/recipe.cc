@@ -23,28 +23,8 @@ RecipeStep read_step(TableReader& table, const std::string& path) {
   RecipeStep step;
   step.path = path;
   step.line = table.line();
-  step.fit = table.optional_text("fit");
-  step.neighbor = table.optional_text("neighbor");
-  step.kind = table.optional_text("kind");
-  step.format = table.optional_text("format");
-  step.software = table.optional_texts("software");
-  step.kernel = table.optional_text("kernel");
-  step.op = table.optional_text("op");
-  step.tables = table.optional_text("tables");
-  step.constant = table.optional_text("constant");
-  step.quantizes = table.flag("quantizes", true);
-  step.uses_nvlink = table.flag("uses_nvlink", true);
-  step.switch_sums = table.flag("switch_sums", false);
-  step.share = table.optional_positive("share");
-  step.uncertainty = table.optional_positive("uncertainty");
-  step.constants = table.optional_texts("constants");
-  step.by = table.optional_texts("by");
-  step.over = table.optional_texts("over");
-  step.times = table.optional_positive("times");
-  step.rename = table.optional_text("rename");
-  step.to = table.optional_text("to");
-  step.same = table.flag("same", false);
-  step.because = table.optional_text("because");
+  READ_OPTIONAL(table, step, fit, neighbor, kind, format, software, kernel, op, tables, constant, quantizes,
+                uses_nvlink, switch_sums, share, uncertainty, constants, by, over, times, rename, to, same, because);
   if (step.fit.empty() == step.neighbor.empty())
     table.fail("fit", step.line, "a step either fits or takes constants of a neighbor",
                "give one of fit = \"...\" and neighbor = \"...\"");
@@ -107,15 +87,8 @@ model::Result<Recipe> load_recipe(const std::string& path) {
   recipe.path = path;
   std::optional<model::Error> wrong;  // of a file of steps
   TRY(detail::read_table_file(path, [&](TableReader& file) {
-    recipe.name = file.text("name");
-    recipe.description = file.text("description");
-    recipe.extends = file.text("extends");
-    recipe.about = file.texts("about");
-    recipe.devices = file.texts("devices");
-    recipe.stack = file.optional_text("stack");
-    recipe.tables = file.optional_text("tables");
-    recipe.measured = file.optional_text("measured");
-    recipe.stated = file.optional_text("stated");
+    READ_REQUIRED(file, recipe, name, description, extends, about, devices);
+    READ_OPTIONAL(file, recipe, stack, tables, measured, stated);
     file.optional_tables("step", [&](TableReader& table) {
       if (const auto read = read_steps(table, recipe); !read && !wrong) wrong = read.error();
     });

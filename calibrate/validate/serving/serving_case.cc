@@ -18,16 +18,11 @@ constexpr double milliseconds = 1e-3;
 
 ServingDemand read_serving_demand(detail::TableReader& table) {
   ServingDemand demand;
-  demand.name = table.text("name");
-  demand.figure = table.text("figure");
+  READ_REQUIRED(table, demand, name, figure);
   if (demand.figure != "step" && demand.figure != "TPOT" && demand.figure != "tokens/s")
     table.fail("figure", table.line_of("figure"), fmt::format("unknown figure '{}'", demand.figure),
                "known: step, TPOT, tokens/s");
-  demand.rows = table.optional_texts("rows");
-  demand.sets = table.optional_texts("sets");
-  demand.models = table.optional_texts("models");
-  demand.limit = table.optional_positive("limit");
-  demand.aim = table.optional_positive("aim");
+  READ_OPTIONAL(table, demand, rows, sets, models, limit, aim);
   return demand;
 }
 
