@@ -28,8 +28,6 @@ struct Column {
   std::vector<std::string_view> known;
 };
 
-inline const std::vector<std::string_view> gemm_formats = {"bf16", "fp8", "fp8_block", "nvfp4", "mxfp4"};
-
 // Parses a time in microseconds.
 template <class Row>
 model::Result<void> read_microseconds(const CsvTable& csv, std::size_t at, const std::string& column, Row& row) {
