@@ -36,8 +36,7 @@ class TopologyPicture : private Drawing {
         layer("s3", fabric_.cores() / shape.planes, "core switches" + of_plane, shape.nic_bandwidth);
       if (fabric_.spines() > 0) layer("s2", fabric_.spines() / shape.planes, "spines" + of_plane, shape.nic_bandwidth);
       layer("s4", fabric_.leaves() / shape.planes, "leaves" + of_plane, shape.nic_bandwidth);
-      layer("s1", shape.nics, fmt::format("NICs of a node, {} nodes", grouped(static_cast<double>(fabric_.nodes()))),
-            0);
+      layer("s1", shape.nics, fmt::format("NICs of a node, {} nodes", grouped(fabric_.nodes())), 0);
     }
     node();
     return document(width, y_ + margin, topology_.cluster.name);
@@ -73,7 +72,7 @@ class TopologyPicture : private Drawing {
   }
 
   std::string caption(std::int64_t count, std::string_view what) const {
-    return fmt::format("{} {}{}", grouped(static_cast<double>(count)), what,
+    return fmt::format("{} {}{}", grouped(count), what,
                        count > most_drawn ? fmt::format(", {} drawn", most_drawn) : "");
   }
 
@@ -96,9 +95,8 @@ class TopologyPicture : private Drawing {
     boxes(drawn, 24, caption(shape.gpus_per_node, fmt::format("{} of a node", topology_.cluster.device.name)), "s0");
     shape.interconnect == Interconnect::mesh ? mesh(drawn) : switches(drawn);
     y_ += 20;
-    text(y_ + 12,
-         fmt::format("{} GPUs in all; from one half to the other {:.4g} TB/s per direction",
-                     grouped(static_cast<double>(fabric_.gpus())), topologies::bisection_bandwidth(fabric_) / 1e12));
+    text(y_ + 12, fmt::format("{} GPUs in all; from one half to the other {:.4g} TB/s per direction",
+                              grouped(fabric_.gpus()), topologies::bisection_bandwidth(fabric_) / 1e12));
     y_ += 16;
   }
 

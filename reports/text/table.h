@@ -1,6 +1,7 @@
 // Tables, headings and running text for a terminal.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -33,10 +34,18 @@ class Table {
   explicit Table(std::vector<Column> columns, std::size_t indent = 2);
 
   void add(std::vector<std::string> cells);  // missing cells are empty; more cells than columns assert
-  void add_rule();                           // a rule across all columns, e.g. before totals
-  std::string to_string() const;             // ends in a newline
+  // Adds cells that are texts or whole numbers.
+  template <class... Cells>
+  void row(const Cells&... cells) {
+    add({text_of(cells)...});
+  }
+  void add_rule();                // a rule across all columns, e.g. before totals
+  std::string to_string() const;  // ends in a newline
 
  private:
+  static std::string text_of(std::string_view text) { return std::string(text); }
+  static std::string text_of(std::integral auto number) { return std::to_string(number); }
+
   using Row = std::vector<std::string>;  // an empty row stands for a rule
   struct Block {                         // columns that are printed together
     std::vector<std::size_t> columns, widths;

@@ -60,7 +60,8 @@ TitledTable amounts_table(const CampaignReport& report) {
   if (const auto usd = answer.usd())
     table.rows.push_back(quantile_row("cost", *usd, [&](double value) { return "$" + whole(value); }));
   table.rows.push_back(quantile_row("goodput", answer.result.goodput, [](double value) { return fixed(value, 3); }));
-  table.rows.push_back(quantile_row("interruptions", answer.result.interruptions, grouped));
+  table.rows.push_back(
+      quantile_row("interruptions", answer.result.interruptions, [](double value) { return grouped(value); }));
   return table;
 }
 
@@ -156,8 +157,7 @@ std::string refused_words(const sim::FinishBy& finish) {
   const bool one = refused.size() == 1;
   const sim::CampaignOnGpus& nearest = *(finish.gpus ? refused.back() : refused.front());
   return fmt::format("; {} could not be predicted and {} not looked at ({}{} GPUs: {})", refused.size(),
-                     one ? "was" : "were", one ? "" : "the nearest, ", grouped(static_cast<double>(nearest.gpus)),
-                     nearest.reason);
+                     one ? "was" : "were", one ? "" : "the nearest, ", grouped(nearest.gpus), nearest.reason);
 }
 
 std::string finish_sentence(const CampaignReport& report) {
@@ -168,22 +168,21 @@ std::string finish_sentence(const CampaignReport& report) {
   if (const auto found = std::ranges::find_if(finish.tried, is_answer); found != finish.tried.end())
     return fmt::format(
         "{} GPUs end {} in nine of ten cases ({}); fewer of those over which the batch divides do not{}.",
-        grouped(static_cast<double>(found->gpus)), by, deadline_words(*found), refused_words(finish));
+        grouped(found->gpus), by, deadline_words(*found), refused_words(finish));
   std::vector<sim::CampaignOnGpus> ran = finish.tried;
   std::erase_if(ran, [](const sim::CampaignOnGpus& tried) { return !tried.reason.empty(); });
   const auto p90 = [](const sim::CampaignOnGpus& tried) { return tried.days.p90; };
   const sim::CampaignOnGpus& fastest = *std::ranges::min_element(ran, {}, p90);
   return fmt::format(
       "No number of GPUs up to {}, over which the batch divides, ends {} in nine of ten cases (on {} {}){}.",
-      grouped(static_cast<double>(ran.back().gpus)), by, grouped(static_cast<double>(fastest.gpus)),
-      deadline_words(fastest), refused_words(finish));
+      grouped(ran.back().gpus), by, grouped(fastest.gpus), deadline_words(fastest), refused_words(finish));
 }
 
 TitledTable finish_table(const CampaignReport& report) {
   TitledTable table{"GPUs and the deadline", ">GPUs | >step | >days | >p90 | >in time | why not", {}, ""};
   if (!report.answer.finish) return table;
   for (const sim::CampaignOnGpus& tried : report.answer.finish->tried) {
-    const std::string gpus = grouped(static_cast<double>(tried.gpus));
+    const std::string gpus = grouped(tried.gpus);
     if (tried.reason.empty())
       table.rows.push_back(
           {gpus, duration(tried.step_s), days_text(tried.days.p50), days_text(tried.days.p90), percent(tried.in_time)});

@@ -98,8 +98,8 @@ std::string barriers_text(const calibrate::ChunkComparison& c) {
   if (c.barriers.empty()) return "";
   Table table("slot | >pairs that follow others | >ranks that begin together | >measured rank");
   for (std::size_t i = 0; i < c.barriers.size(); ++i)
-    table.add({fmt::format("{}", i), time_in(c.barriers[i].following, milli, 3),
-               time_in(c.barriers[i].together, milli, 3), time_in(c.measured_barriers[i], milli, 3)});
+    table.row(i, time_in(c.barriers[i].following, milli, 3), time_in(c.barriers[i].together, milli, 3),
+              time_in(c.measured_barriers[i], milli, 3));
   return "\nMilliseconds at the barriers of a pair of layers, for the mean rank of a group\nwhose rows vary as the "
          "plan "
          "states, and for the measured rank:\n\n" +

@@ -22,8 +22,8 @@ std::string held_out_text(const std::string& gpu, const std::vector<calibrate::H
   for (const calibrate::HeldOutSummary& family : summaries) {
     if (!family.table.empty()) continue;
     const auto add = [&](const std::string& name, const calibrate::HeldOutSummary& of) {
-      table.add({name, std::to_string(of.fitted_rows), std::to_string(of.rows), error_percent(of.median),
-                 error_percent(of.p90), error_percent(of.roofline_median), error_percent(of.roofline_p90)});
+      table.row(name, of.fitted_rows, of.rows, error_percent(of.median), error_percent(of.p90),
+                error_percent(of.roofline_median), error_percent(of.roofline_p90));
     };
     add(family.family, family);
     for (const calibrate::HeldOutSummary& of : summaries)
@@ -38,12 +38,12 @@ std::string component_table(const calibrate::ComponentComparison& comparison) {
     for (const calibrate::HeldOutSummary& of : errors.summaries) {
       if (!of.table.empty()) continue;
       const calibrate::ComponentGoal* goal = comparison.goal(of.family);
-      table.add({errors.profile, of.family, std::to_string(of.rows), error_percent(of.median), error_percent(of.p90),
-                 goal == nullptr ? "" : goal_text(*goal),
-                 goal == nullptr    ? ""
-                 : goal->met_by(of) ? "met"
-                                    : "missed",
-                 error_percent(of.roofline_median)});
+      table.row(errors.profile, of.family, of.rows, error_percent(of.median), error_percent(of.p90),
+                goal == nullptr ? "" : goal_text(*goal),
+                goal == nullptr    ? ""
+                : goal->met_by(of) ? "met"
+                                   : "missed",
+                error_percent(of.roofline_median));
     }
   return fmt::format(
       "{}\n{}{}", comparison.definition.name, table.to_string(),

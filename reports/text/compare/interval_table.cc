@@ -30,11 +30,11 @@ std::string scores_table(const IntervalScores& scores) {
     const IntervalScore& score = ranges.step;
     if (score.rows == 0) continue;
     const IntervalScore& baseline = ranges.baseline;
-    table.add({name, fmt::format("{}", score.rows), fmt::format("{:.0f}%", score.coverage * 100),
-               fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.pinball * 100),
-               baseline.rows > 0 ? fmt::format("{:.1f}%", baseline.pinball * 100) : "-",
-               fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
-               fmt::format("{:+.1f}%", score.middle.bias * 100)});
+    table.row(name, score.rows, fmt::format("{:.0f}%", score.coverage * 100),
+              fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.pinball * 100),
+              baseline.rows > 0 ? fmt::format("{:.1f}%", baseline.pinball * 100) : "-",
+              fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
+              fmt::format("{:+.1f}%", score.middle.bias * 100));
   }
   return paragraph(
              "Intervals, nobody's own rows in them: the share of rows between P10 and P90 (of 80 % where intervals "
@@ -47,7 +47,7 @@ std::string tenths_bars(const IntervalScore& all) {
   Table table("tenth | >rows | ");
   for (std::size_t tenth = 0; tenth < all.tenths.size(); ++tenth) {
     const auto length = static_cast<std::size_t>(std::lround(share_of(all, tenth) * 100));
-    table.add({tenth_name(tenth), fmt::format("{:.1f}%", share_of(all, tenth) * 100), std::string(length, '#')});
+    table.row(tenth_name(tenth), fmt::format("{:.1f}%", share_of(all, tenth) * 100), std::string(length, '#'));
   }
   return paragraph("Rows by the tenth of their prediction that was measured, of 10 % each where intervals are right:") +
          table.to_string();
@@ -60,9 +60,9 @@ std::string memory_scores(const IntervalScores& scores) {
     const IntervalScore& score = ranges.memory;
     if (score.rows == 0) continue;
     any = true;
-    table.add({name, fmt::format("{}", score.rows), fmt::format("{:.0f}%", score.coverage * 100),
-               fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
-               fmt::format("{:+.1f}%", score.middle.bias * 100)});
+    table.row(name, score.rows, fmt::format("{:.0f}%", score.coverage * 100),
+              fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
+              fmt::format("{:+.1f}%", score.middle.bias * 100));
   }
   return any ? paragraph("The same of memory:") + table.to_string() : "";
 }
@@ -74,8 +74,8 @@ std::string fit_verdicts(const IntervalScores& scores) {
     const calibrate::FitVerdicts& fits = ranges.fits;
     if (fits.rows == 0) continue;
     any = true;
-    table.add({name, fmt::format("{}", fits.rows), fmt::format("{}", fits.fit), fmt::format("{}", fits.fit_wrong),
-               fmt::format("{}", fits.unfit), fmt::format("{}", fits.unfit_wrong), fmt::format("{:.3f}", fits.brier)});
+    table.row(name, fits.rows, fits.fit, fits.fit_wrong, fits.unfit, fits.unfit_wrong,
+              fmt::format("{:.3f}", fits.brier));
   }
   return any ? paragraph(
                    "Rows that ran or ended for lack of memory: how many are predicted to fit (a probability of 95 % or "

@@ -53,10 +53,10 @@ std::string sets_table(const ServingComparison& comparison) {
   Table table("set | figure | >rows | >median | >largest | >bias | >roofline | >in 80 %");
   const auto add = [&](const calibrate::ServingSummary& summary) {
     const calibrate::StepErrors& errors = summary.prediction;
-    table.add({summary.name, summary.figure, fmt::format("{}", errors.rows),
-               fmt::format("{:.1f}%", errors.median_absolute * 100), signed_percent(errors.largest),
-               signed_percent(errors.bias), fmt::format("{:.1f}%", summary.roofline.median_absolute * 100),
-               summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-"});
+    table.row(summary.name, summary.figure, errors.rows, fmt::format("{:.1f}%", errors.median_absolute * 100),
+              signed_percent(errors.largest), signed_percent(errors.bias),
+              fmt::format("{:.1f}%", summary.roofline.median_absolute * 100),
+              summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-");
   };
   for (const calibrate::ServingSummary& summary : comparison.summaries) add(summary);
   return table.to_string();

@@ -47,9 +47,8 @@ std::string next_table(const StepComparison& comparison, std::size_t& first) {
     if (row.step.set != group.set || row.step.hardware != group.hardware) break;
     if (!row.prediction_error()) continue;
     any = true;
-    table.add({row.step.id, row.step.model, fmt::format("{}", row.step.numbers.at("gpus")), row.step.layout(),
-               number(*row.step.seconds), number(*row.predicted), error_text(row.prediction_error()),
-               error_text(row.baseline_error())});
+    table.row(row.step.id, row.step.model, row.step.numbers.at("gpus"), row.step.layout(), number(*row.step.seconds),
+              number(*row.predicted), error_text(row.prediction_error()), error_text(row.baseline_error()));
   }
   return any ? fmt::format("{}, {}:\n{}\n", group.set, group.hardware, table.to_string()) : "";
 }
@@ -75,9 +74,9 @@ std::string memory_table(const StepComparison& comparison) {
 }
 
 void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, Table& table) {
-  table.add({name, std::string(who), errors.rows > 0 ? fmt::format("{}", errors.rows) : "",
-             fmt::format("{:.1f}%", errors.median_absolute * 100), error_text(errors.largest),
-             fmt::format("{:.1f}%", errors.mean_absolute * 100), error_text(errors.bias)});
+  table.row(name, who, errors.rows > 0 ? fmt::format("{}", errors.rows) : "",
+            fmt::format("{:.1f}%", errors.median_absolute * 100), error_text(errors.largest),
+            fmt::format("{:.1f}%", errors.mean_absolute * 100), error_text(errors.bias));
 }
 
 std::string summary_table(const StepComparison& comparison) {
@@ -111,9 +110,8 @@ std::string order_table(const StepComparison& comparison) {
   if (comparison.orders.empty()) return "";
   Table table("set | >runs | >plans | >Kendall's tau | >regret | >of a random plan");
   for (const calibrate::PlanOrder& order : comparison.orders)
-    table.add({order.name, fmt::format("{}", order.clusters), fmt::format("{}", order.rows),
-               fmt::format("{:.2f}", order.tau), fmt::format("{:.1f}%", order.regret * 100),
-               fmt::format("{:.1f}%", order.random_regret * 100)});
+    table.row(order.name, order.clusters, order.rows, fmt::format("{:.2f}", order.tau),
+              fmt::format("{:.1f}%", order.regret * 100), fmt::format("{:.1f}%", order.random_regret * 100));
   return paragraph(
              "Order of the plans of one run (model, GPUs, global batch, sequence), and what the plan predicted "
              "fastest costs over the fastest:") +
@@ -138,10 +136,10 @@ std::string residual_table(const StepComparison& comparison) {
     bool first = true;
     for (const calibrate::ResidualCause& cause : set.causes) {
       const auto once = [&](std::string text) { return first ? std::move(text) : std::string(); };
-      table.add({once(set.name), once(fmt::format("{}", set.rows)), once(fmt::format("{:.1f}%", set.before * 100)),
-                 once(fmt::format("{:.1f}%", set.after * 100)), std::string(to_string(cause.cause)),
-                 fmt::format("{:.1f}%", cause.share * 100), excess_text(cause),
-                 fmt::format("{:.2f}", cause.uncertainty), error_text(cause.explains)});
+      table.row(once(set.name), once(fmt::format("{}", set.rows)), once(fmt::format("{:.1f}%", set.before * 100)),
+                once(fmt::format("{:.1f}%", set.after * 100)), to_string(cause.cause),
+                fmt::format("{:.1f}%", cause.share * 100), excess_text(cause), fmt::format("{:.2f}", cause.uncertainty),
+                error_text(cause.explains));
       first = false;
     }
   }

@@ -75,10 +75,10 @@ std::string gemm_table(const std::vector<ComparedGemm>& gemms) {
   for (std::size_t i = 0; i < std::min(most, gemms.size()); ++i) {
     const ComparedGemm& gemm = gemms[i];
     const ComparedTime time{"", gemm.predicted_s, gemm.measured_s};
-    table.add({gemm.shape(), gemm.kind, fmt::format("{}", gemm.count),
-               fixed(gemm.kernels, gemm.kernels == std::floor(gemm.kernels) ? 0 : 1),
-               fixed(gemm.predicted_s * per_micro, 1), fixed(gemm.measured_s * per_micro, 1),
-               fixed(gemm.flops / gemm.measured_s / tera, 0), error_of(time)});
+    table.row(gemm.shape(), gemm.kind, gemm.count,
+              fixed(gemm.kernels, gemm.kernels == std::floor(gemm.kernels) ? 0 : 1),
+              fixed(gemm.predicted_s * per_micro, 1), fixed(gemm.measured_s * per_micro, 1),
+              fixed(gemm.flops / gemm.measured_s / tera, 0), error_of(time));
   }
   std::string text = "\n" + table.to_string();
   if (gemms.size() > most) text += wrapped(fmt::format("{} more shapes are in --json.", gemms.size() - most));

@@ -184,8 +184,8 @@ std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   }
   for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates) {
     any = true;
-    table.add({row.aggregate.name, row.values.back() ? fmt::format("{:.1f}%", *row.values.back() * 100) : "-", "", "",
-               percent(row.aggregate.tolerance), std::string(verdict(row.within))});
+    table.row(row.aggregate.name, row.values.back() ? fmt::format("{:.1f}%", *row.values.back() * 100) : "-", "", "",
+              percent(row.aggregate.tolerance), verdict(row.within));
   }
   return any ? table.to_string() : "";
 }

@@ -33,7 +33,7 @@ std::string allowed(const ConstantRule& rule) {
 
 std::string one_constant_text(const ConstantRule& rule) {
   Table table("constant | " + rule.name);
-  table.add({"meaning", std::string(rule.meaning)});
+  table.row("meaning", rule.meaning);
   table.add({"unit", fmt::format("{} ({})", usual_unit(rule.dimension), model::to_string(rule.dimension))});
   table.add({"allowed", allowed(rule)});
   return table.to_string() +
@@ -48,8 +48,7 @@ std::string one_constant_text(const ConstantRule& rule) {
 std::string constant_rules_text(const std::vector<ConstantRule>& rules) {
   if (rules.size() == 1) return one_constant_text(rules.front());
   Table table("constant | unit | meaning");
-  for (const ConstantRule& rule : rules)
-    table.add({rule.name, std::string(usual_unit(rule.dimension)), std::string(rule.meaning)});
+  for (const ConstantRule& rule : rules) table.row(rule.name, usual_unit(rule.dimension), rule.meaning);
   return table.to_string() + "\nplumbline show profile PROFILE has their values, with sources.\n";
 }
 

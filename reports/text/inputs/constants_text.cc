@@ -57,9 +57,9 @@ std::string constants_table(const std::vector<Parameter>& parameters) {
     const std::string own_group = dot == std::string::npos ? "" : parameter.name.substr(0, dot);
     if (own_group != group) table.add({fmt::format("[{}]", own_group)});
     group = own_group;
-    table.add({parameter.name.substr(dot == std::string::npos ? 0 : dot + 1), fmt::format("{:.12g}", parameter.value),
-               parameter.unit, std::string(model::to_string(parameter.kind)), spread_of(parameter),
-               fmt::format("[{}]", sources.number_of(parameter.source))});
+    table.row(parameter.name.substr(dot == std::string::npos ? 0 : dot + 1), fmt::format("{:.12g}", parameter.value),
+              parameter.unit, model::to_string(parameter.kind), spread_of(parameter),
+              fmt::format("[{}]", sources.number_of(parameter.source)));
   }
   return table.to_string() + '\n' + sources.to_string();
 }
@@ -90,8 +90,8 @@ std::string settings_text(const std::string& heading, const std::string& columns
   Sources sources;
   Table table(columns);
   for (const model::PlanSetting& setting : settings)
-    table.add({setting.key, value_of(setting), std::string(model::to_string(setting.kind)),
-               fmt::format("[{}]", sources.number_of(setting.source))});
+    table.row(setting.key, value_of(setting), model::to_string(setting.kind),
+              fmt::format("[{}]", sources.number_of(setting.source)));
   return '\n' + heading + '\n' + table.to_string() + '\n' + sources.to_string();
 }
 
@@ -108,7 +108,7 @@ std::string constants_csv(const std::vector<Parameter>& constants) { return csv_
 std::string stack_csv(const model::Stack& stack) {
   CsvTable table = csv_of(stack.parameters);
   const auto add = [&](const std::string& name, const model::PlanSetting& s) {
-    table.add({name, value_of(s), "", std::string(model::to_string(s.kind)), s.source, "", "", "", ""});
+    table.row(name, value_of(s), "", model::to_string(s.kind), s.source, "", "", "", "");
   };
   for (const model::PlanSetting& setting : stack.settings) add(setting.key, setting);
   for (const model::PlanSetting& list : stack.has) add("has " + list.key, list);
@@ -147,8 +147,7 @@ std::string reliability_text(const calibrate::Reliability& reliability) {
   for (const sim::FailureMode& mode : reliability.failures)
     if (mode.slows <= 1) per_gpu_hour += mode.per_gpu_hour;
   Table table(">GPUs | >hours between failures");
-  for (const int gpus : {1024, 2048, 16384, 131072})
-    table.add({std::to_string(gpus), fmt::format("{:.3g}", 1 / (per_gpu_hour * gpus))});
+  for (const int gpus : {1024, 2048, 16384, 131072}) table.row(gpus, fmt::format("{:.3g}", 1 / (per_gpu_hour * gpus)));
   return constants_text(fmt::format("{}: {}", reliability.name, reliability.description), reliability.parameters) +
          '\n' + table.to_string();
 }
@@ -156,8 +155,7 @@ std::string reliability_text(const calibrate::Reliability& reliability) {
 std::string stacks_text(const std::vector<model::Stack>& stacks) {
   Table table("stack | >constants | >settings | description");
   for (const model::Stack& stack : stacks)
-    table.add({stack.name, std::to_string(stack.parameters.size()), std::to_string(stack.settings.size()),
-               stack.description});
+    table.row(stack.name, stack.parameters.size(), stack.settings.size(), stack.description);
   return table.to_string();
 }
 

@@ -241,8 +241,8 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
   Table table("family | >records | >median error | >largest | >left out | >largest");
   for (const FittedFamily& family : fit.families) {
     const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
-    table.add({family.name, fmt::format("{}", family.records), error_text(fitted.median), error_text(fitted.largest),
-               error_text(left_out.median), error_text(left_out.largest)});
+    table.row(family.name, family.records, error_text(fitted.median), error_text(fitted.largest),
+              error_text(left_out.median), error_text(left_out.largest));
   }
   return fmt::format(
       "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"
@@ -275,8 +275,8 @@ std::string stack_fit_csv(const calibrate::StackFit& fit) {
 std::string stack_fit_text(const calibrate::StackFit& fit, const std::string& base) {
   Table factors("family | >constants | >factor | >uncertainty | >of the prior");
   for (const calibrate::StackFactor& factor : fit.factors)
-    factors.add({factor.name, fmt::format("{}", factor.constants.size()), fixed(factor.factor, 2),
-                 percent(factor.uncertainty), percent(factor.prior)});
+    factors.row(factor.name, factor.constants.size(), fixed(factor.factor, 2), percent(factor.uncertainty),
+                percent(factor.prior));
   Table rows(fmt::format("row | >{} | >fitted | >left out", base.empty() ? "no stack" : base));
   double before = 0, after = 0, left_out = 0;
   const auto count = static_cast<double>(fit.rows.size());
@@ -297,9 +297,8 @@ std::string card_text(const calibrate::CardComparison& comparison) {
   Table table(columns_of("family | >records | >measured / predicted | >p10 | >p90 | >allowed | "));
   std::vector<std::string> slower, faster;
   for (const calibrate::ComparedFamily& family : comparison.families) {
-    table.add({family.name, fmt::format("{}", family.records), fixed(family.median, 3), fixed(family.low, 3),
-               fixed(family.high, 3), fmt::format("{}{}", percent(family.allowed), family.stated ? "" : "*"),
-               family.normal() ? "" : "outside"});
+    table.row(family.name, family.records, fixed(family.median, 3), fixed(family.low, 3), fixed(family.high, 3),
+              fmt::format("{}{}", percent(family.allowed), family.stated ? "" : "*"), family.normal() ? "" : "outside");
     if (family.normal()) continue;
     const std::string off = fmt::format("{} ({})", family.name, signed_percent(family.median - 1));
     (family.median > 1 ? slower : faster).push_back(off);

@@ -32,8 +32,7 @@ std::string window_text(const model::Architecture& a) {
   if (a.window.tokens == 0) return "none";
   const std::string first = a.window.first_layer > 0 ? fmt::format(", from layer {} on", a.window.first_layer) : "";
   const std::string full = a.window.full_every > 0 ? fmt::format(", none in each {}th layer", a.window.full_every) : "";
-  return fmt::format("{} tokens{}{}{}", grouped(static_cast<double>(a.window.tokens)),
-                     a.window.chunks ? ", in chunks" : "", first, full);
+  return fmt::format("{} tokens{}{}{}", grouped(a.window.tokens), a.window.chunks ? ", in chunks" : "", first, full);
 }
 
 std::string attention_name(const model::Architecture& a) {
@@ -174,7 +173,7 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
                     fmt::format("{:.2f} GFLOP at {} tokens; {:.2f} with causal attention",
                                 metrics.flops_per_token / giga, tokens, metrics.flops_per_token_causal / giga));
   rows.emplace_back("keys and values per token",
-                    fmt::format("{} B in BF16", grouped(static_cast<double>(cache_bytes_per_token(architecture)))));
+                    fmt::format("{} B in BF16", grouped(cache_bytes_per_token(architecture))));
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();

@@ -37,9 +37,7 @@ std::vector<std::int64_t> drawn(std::int64_t gpus) {
   return indices;
 }
 
-std::string nodes_text(std::int64_t nodes) {
-  return fmt::format("{} node{}", grouped(static_cast<double>(nodes)), nodes == 1 ? "" : "s");
-}
+std::string nodes_text(std::int64_t nodes) { return fmt::format("{} node{}", grouped(nodes), nodes == 1 ? "" : "s"); }
 
 std::string top_wall(const std::string& title) {
   return fmt::format("  +- {} {:->{}}\n", title, "+", inside - title.size() - 2);
@@ -63,8 +61,7 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
   const std::string links = shape.interconnect == Interconnect::mesh
                                 ? fmt::format(" mesh: {} to each other GPU ", rate(shape.peer_bandwidth()))
                                 : fmt::format(" switch: {} per GPU ", rate(shape.gpu_bandwidth));
-  std::string out =
-      top_wall(nodes == 1 ? "node" : fmt::format("node, {} of them", grouped(static_cast<double>(nodes))));
+  std::string out = top_wall(nodes == 1 ? "node" : fmt::format("node, {} of them", grouped(nodes)));
   out += wall_line(fmt::format(" [{:=^{}}]", links, std::max(gpus.size() * column, links.size() + 4) - 2));
   out += wall_line(row(gpus, bars));
   out += wall_line(row(gpus, [](std::int64_t gpu) { return fmt::format("GPU {}", gpu); }));
@@ -92,26 +89,23 @@ std::string draw_node(const FabricShape& shape, std::int64_t nodes) {
 std::string draw_fabric(const Fabric& fabric) {
   const FabricShape& shape = fabric.shape();
   const FabricCapacity most = topologies::capacity(shape);
-  const auto count = [](std::int64_t all, std::int64_t planes) {
-    const std::int64_t of_one = all / planes;
-    return grouped(static_cast<double>(of_one));
-  };
   std::string out =
       top_wall(shape.planes == 1 ? "network" : fmt::format("plane, {} of them, not connected", shape.planes));
-  out += wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs, up to {} of one rail",
-                               count(fabric.leaves(), shape.planes), most.leaf_down, nodes_text(most.nodes_per_leaf)));
+  out +=
+      wall_line(fmt::format("  leaves  {:>6}   {} ports to NICs, up to {} of one rail",
+                            grouped(fabric.leaves() / shape.planes), most.leaf_down, nodes_text(most.nodes_per_leaf)));
   if (fabric.spines() > 0) {
     out +=
         wall_line(fmt::format("     |           {} to each spine of the pod, {}", rate(shape.nic_bandwidth),
                               shape.oversubscription > 1 ? fmt::format("oversubscribed {:g}:1", shape.oversubscription)
                                                          : std::string("non-blocking")));
-    out += wall_line(fmt::format("  spines  {:>6}   {} ports; pods: {}", count(fabric.spines(), shape.planes),
-                                 shape.switch_ports, count(fabric.pods(), shape.planes)));
+    out += wall_line(fmt::format("  spines  {:>6}   {} ports; pods: {}", grouped(fabric.spines() / shape.planes),
+                                 shape.switch_ports, grouped(fabric.pods() / shape.planes)));
   }
   if (fabric.cores() > 0) {
     out += wall_line(fmt::format("     |           {} to each core above", rate(shape.nic_bandwidth)));
-    out +=
-        wall_line(fmt::format("  cores   {:>6}   {} ports", count(fabric.cores(), shape.planes), shape.switch_ports));
+    out += wall_line(
+        fmt::format("  cores   {:>6}   {} ports", grouped(fabric.cores() / shape.planes), shape.switch_ports));
   }
   return out + fmt::format("  +{:-^{}}+\n", "", inside);
 }
@@ -120,8 +114,8 @@ std::string links_table(const Fabric& fabric) {
   Table table("links | >count | >each | >together");
   for (const topologies::LinkGroup& group : topologies::inventory(fabric)) {
     const double together = static_cast<double>(group.count) * group.bandwidth;
-    table.add({std::string(to_string(group.kind)), grouped(static_cast<double>(group.count)), rate(group.bandwidth),
-               fmt::format("{:.4g} TB/s", together / 1e12)});
+    table.row(to_string(group.kind), grouped(group.count), rate(group.bandwidth),
+              fmt::format("{:.4g} TB/s", together / 1e12));
   }
   return table.to_string();
 }
@@ -147,11 +141,10 @@ std::string prices_text(const model::ClusterShape& cluster) {
 
 std::string topology_drawing(const Topology& topology, const Fabric& fabric) {
   const FabricShape& shape = fabric.shape();
-  const auto count = [](std::int64_t n) { return grouped(static_cast<double>(n)); };
   std::string out;
   out += wrapped(fmt::format("{}: {}", topology.cluster.name, topology.description));
-  out += fmt::format("{} GPUs on {}; the wiring connects at most {}\n\n", count(fabric.gpus()),
-                     nodes_text(fabric.nodes()), count(topologies::capacity(shape).gpus));
+  out += fmt::format("{} GPUs on {}; the wiring connects at most {}\n\n", grouped(fabric.gpus()),
+                     nodes_text(fabric.nodes()), grouped(topologies::capacity(shape).gpus));
   out += draw_node(shape, fabric.nodes());
   if (fabric.nodes() > 1) out += draw_fabric(fabric);
   out += '\n' + links_table(fabric);

@@ -24,20 +24,18 @@ std::string aim_words(sim::Objective objective) {
                                                  : "the most output tokens per USD";
 }
 
-std::string whole(std::int64_t value) { return grouped(static_cast<double>(value)); }
-
 // Returns what is asked: lengths, formats, engine, limits.
 std::string question_words(const sim::DeploymentAnswer& answer) {
   const model::Plan& plan = answer.options.front().on.inputs.plan;
   const auto& keys = plan.inference;
   std::string words = keys.lengths ? fmt::format("Lengths of {}", *keys.lengths)
-                                   : fmt::format("Prompts of {} tokens, outputs of {}", whole(keys.input_tokens),
-                                                 whole(keys.output_tokens));
+                                   : fmt::format("Prompts of {} tokens, outputs of {}", grouped(keys.input_tokens),
+                                                 grouped(keys.output_tokens));
   if (keys.prefix_hit_rate > 0) words += fmt::format(", {} of the input cached", percent(keys.prefix_hit_rate));
   words += fmt::format("; weights {}, keys and values {}, engine {}", model::to_string(keys.weights), keys.kv_cache,
                        keys.engine);
   const bool given = answer.objective == sim::Objective::latency;
-  words += given ? fmt::format("; {} requests in flight", whole(keys.concurrency)) : "; as many requests as fit";
+  words += given ? fmt::format("; {} requests in flight", grouped(keys.concurrency)) : "; as many requests as fit";
   if (keys.max_tpot_s) words += fmt::format("; TPOT at most {}", duration(*keys.max_tpot_s));
   if (keys.max_ttft_s) words += fmt::format("; TTFT at most {}", duration(*keys.max_ttft_s));
   if (keys.demand_output_tokens_per_day)
@@ -55,8 +53,8 @@ std::vector<std::string> deployment_cells(const sim::RankedDeployment& row, cons
   const double over = answer.objective == sim::Objective::latency ? row.value / best.value : best.value / row.value;
   return {apart ? instance(model::PoolKind::prefill) : "with decode",
           apart ? instance(model::PoolKind::decode) : instance(model::PoolKind::both),
-          apart ? fmt::format("{}:{}", whole(result.prefill_gpus), whole(result.decode_gpus)) : "-",
-          apart ? "-" : whole(keys.chunked_prefill_tokens),
+          apart ? fmt::format("{}:{}", grouped(result.prefill_gpus), grouped(result.decode_gpus)) : "-",
+          apart ? "-" : grouped(keys.chunked_prefill_tokens),
           grouped(result.concurrency),
           number(result.batch_per_gpu),
           duration(result.tpot_s),
@@ -89,7 +87,7 @@ std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
       joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& on = answer.options[answer.order[i]].on;
-    table.add(joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), whole(on.gpus)},
+    table.add(joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), grouped(on.gpus)},
                      deployment_cells(answer.best(i), answer.best(0), answer)));
   }
   return heading("Clusters, each with its best deployment", style) + table.to_string();
@@ -125,7 +123,7 @@ std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
 
 std::string removed_words(const sim::Removed& removed) {
   const std::string example = removed.example.empty() ? "" : fmt::format(", for example: {}", removed.example);
-  return fmt::format("{} {}{}", grouped(static_cast<double>(removed.plans)), removed.rule, example);
+  return fmt::format("{} {}{}", grouped(removed.plans), removed.rule, example);
 }
 
 std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
@@ -134,10 +132,9 @@ std::string searched_text(const sim::DeploymentAnswer& answer, Style style) {
   for (const sim::DeploymentOption& option : answer.options) {
     const sim::DeploymentSearchResult& search = option.search;
     if (search.space == 0) continue;
-    text +=
-        paragraph(fmt::format("{}: {} deployments{}, {} of them predicted.", option_name(option.on),
-                              grouped(static_cast<double>(search.space)), search.complete ? "" : ", not all decided",
-                              grouped(static_cast<double>(search.evaluated))));
+    text += paragraph(fmt::format("{}: {} deployments{}, {} of them predicted.", option_name(option.on),
+                                  grouped(search.space), search.complete ? "" : ", not all decided",
+                                  grouped(search.evaluated)));
     for (std::size_t i = 0; i < std::min(most_rules, search.removed.size()); ++i)
       text += paragraph("- " + removed_words(search.removed[i]));
   }

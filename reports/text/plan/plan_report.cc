@@ -92,8 +92,8 @@ std::string break_evens_text(const sim::PlanAnswer& answer, Style style) {
     const std::vector<std::string> names = alternative_names(answer, section);
     Table table({{section.hardware ? "on this cluster alone" : "on the cluster"}, {"change"}, {"then better"}});
     for (const sim::BreakEven& break_even : section.break_evens)
-      table.add({std::string(sim::describe(break_even.quantity)), break_even_value(break_even, {}),
-                 break_even.factor ? names[break_even.by] : ""});
+      table.row(sim::describe(break_even.quantity), break_even_value(break_even, {}),
+                break_even.factor ? names[break_even.by] : "");
     text += paragraph(
                 fmt::format("Plan 1 of {} against {}:", option_name(answer, answer.choice()), fmt::join(names, "; "))) +
             table.to_string();
@@ -147,14 +147,13 @@ std::string search_text(const sim::PlanAnswer& answer, Style style) {
   for (const sim::ClusterOption& option : answer.options) {
     const sim::SearchResult& search = option.search;
     if (search.space == 0) continue;
-    text +=
-        paragraph(fmt::format("{}: {} plans{}, {} of them evaluated.", option_name(answer, option),
-                              grouped(static_cast<double>(search.space)), search.complete ? "" : ", not all decided",
-                              grouped(static_cast<double>(search.evaluated))));
+    text += paragraph(fmt::format("{}: {} plans{}, {} of them evaluated.", option_name(answer, option),
+                                  grouped(search.space), search.complete ? "" : ", not all decided",
+                                  grouped(search.evaluated)));
     std::size_t shown = 0;
     for (const sim::Removed& removed : search.removed) {
       if (removed.plans == 0 || shown++ >= most_rules) continue;
-      text += paragraph(fmt::format("- {} {}", grouped(static_cast<double>(removed.plans)), removed.rule));
+      text += paragraph(fmt::format("- {} {}", grouped(removed.plans), removed.rule));
     }
   }
   if (!answer.every_value)

@@ -13,8 +13,6 @@
 namespace plumbline::reports {
 namespace {
 
-std::string count(std::int64_t value) { return grouped(static_cast<double>(value)); }
-
 std::string optional_number(const std::optional<double>& value) { return value ? number(*value) : "-"; }
 
 // Returns "6.02 M (4.06-10.20 M)"; the range is eight of ten draws of step and price.
@@ -41,7 +39,7 @@ std::string recompute_words(const model::Plan& plan) {
 }
 
 std::string expert_words(const model::RankGroup& experts) {
-  return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : count(experts.ranks);
+  return experts.stride > 1 ? fmt::format("{}x{}", experts.ranks, experts.stride) : grouped(experts.ranks);
 }
 
 template <class Cell>
@@ -75,8 +73,8 @@ std::string plan_words(const sim::RankedPlan& row) {
     if (value > 1) words.push_back(fmt::format("{} {}", name, text));
   };
   add("t", degrees.tensor, fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""));
-  add("c", degrees.context, count(degrees.context));
-  add("p", degrees.pipeline, count(degrees.pipeline));
+  add("c", degrees.context, grouped(degrees.context));
+  add("p", degrees.pipeline, grouped(degrees.pipeline));
   add("e", experts.ranks * experts.stride, expert_words(experts));
   if (degrees.pipeline > 1) words.push_back(schedule_words(plan));
   words.push_back(fmt::format("ZeRO {}", degrees.zero_stage));
@@ -105,15 +103,15 @@ std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limit
   const auto& interval = row.result.interval;
   const std::vector<std::string> layout = {
       fmt::format("{}{}", degrees.tensor, degrees.sequence ? "s" : ""),
-      count(degrees.context),
-      count(degrees.pipeline),
+      grouped(degrees.context),
+      grouped(degrees.pipeline),
       expert_words(model::expert_group(degrees)),
-      count(data),
+      grouped(data),
       schedule_words(plan),
-      count(degrees.zero_stage),
-      count(plan.batch.micro_batch_size),
+      grouped(degrees.zero_stage),
+      grouped(plan.batch.micro_batch_size),
       recompute_words(plan),
-      count(plan.overlap.communication_sms),
+      grouped(plan.overlap.communication_sms),
       duration(cost.step_s),
       interval ? span(duration(interval->time_s.p10), duration(interval->time_s.p90)) : "-",
       utilization(row),
@@ -125,7 +123,7 @@ std::vector<std::string> wide_cells(const sim::RankedPlan& row, const sim::Limit
                                         gigabytes(row.result.memory.peak_bytes) + " GB",
                                         interval ? chance(interval->fits_probability) : "-",
                                         over > 0 ? percent(over) : "",
-                                        count(static_cast<std::int64_t>(row.twins))};
+                                        grouped(row.twins)};
   return with(with(layout, limit_cells(cost, limits)), run);
 }
 
@@ -170,7 +168,7 @@ Table narrow_options(const sim::PlanAnswer& answer) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
     const sim::PlanCost& cost = row.cost;
-    std::vector<std::string> cells = {count(static_cast<std::int64_t>(i) + 1), option.cluster, count(option.gpus)};
+    std::vector<std::string> cells = {grouped(i + 1), option.cluster, grouped(option.gpus)};
     if (!answer.has_tokens) cells.push_back(duration(cost.step_s));
     if (answer.has_tokens) cells.push_back(optional_number(cost.days));
     if (answer.has_tokens && hours) cells.push_back(cost.gpu_hours ? scaled(*cost.gpu_hours) : "-");
@@ -190,7 +188,7 @@ std::vector<std::string> failure_cells(const sim::ClusterOption& option) {
   const auto usd = training.usd();
   const bool in_time = training.finish && training.finish->gpus;
   return {number(training.result.hours_between_failures), training.run ? number(training.days.p50) : "-",
-          usd ? scaled(usd->p50) : "-", in_time ? count(*training.finish->gpus) : "-"};
+          usd ? scaled(usd->p50) : "-", in_time ? grouped(*training.finish->gpus) : "-"};
 }
 
 Table wide_options(const sim::PlanAnswer& answer) {
@@ -201,8 +199,8 @@ Table wide_options(const sim::PlanAnswer& answer) {
     const sim::ClusterOption& option = answer.options[answer.order[i]];
     const sim::RankedPlan& row = answer.best(i);
     const auto cells = wide_cells(row, answer.limits, at(answer.best_with, i), over_best(answer, i));
-    table.add(with(with({count(static_cast<std::int64_t>(i) + 1), option.cluster, option.inputs.profile.name(),
-                         percent(measured_share(row.result)), count(option.gpus)},
+    table.add(with(with({grouped(i + 1), option.cluster, option.inputs.profile.name(),
+                         percent(measured_share(row.result)), grouped(option.gpus)},
                         cells),
                    failure_cells(option)));
   }
@@ -218,8 +216,8 @@ Table narrow_plans(const sim::ClusterOption& option) {
   for (std::size_t i = 0; i < option.plans.size(); ++i) {
     const sim::RankedPlan& row = option.plans[i];
     const auto& interval = row.result.interval;
-    table.add({count(static_cast<std::int64_t>(i) + 1), plan_words(row), duration(row.cost.step_s), utilization(row),
-               throughput(row), interval ? chance(interval->fits_probability) : "-", chance(at(option.best_with, i)),
+    table.add({grouped(i + 1), plan_words(row), duration(row.cost.step_s), utilization(row), throughput(row),
+               interval ? chance(interval->fits_probability) : "-", chance(at(option.best_with, i)),
                i > 0 ? percent(over_first(option, i)) : ""});
   }
   return table;
@@ -228,8 +226,8 @@ Table narrow_plans(const sim::ClusterOption& option) {
 Table wide_plans(const sim::ClusterOption& option, const sim::Limits& limits) {
   Table table(with(columns_of(">"), wide_columns(limits)));
   for (std::size_t i = 0; i < option.plans.size(); ++i)
-    table.add(with({count(static_cast<std::int64_t>(i) + 1)},
-                   wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
+    table.add(
+        with({grouped(i + 1)}, wide_cells(option.plans[i], limits, at(option.best_with, i), over_first(option, i))));
   return table;
 }
 

@@ -26,8 +26,7 @@ std::vector<std::string> hardware_differences(const sim::ClusterOption& above, c
   const model::ClusterShape &now = option.inputs.cluster, &then = above.inputs.cluster;
   std::vector<std::string> parts;
   if (option.gpus != above.gpus)
-    parts.push_back(fmt::format("{} instead of {} GPUs", grouped(static_cast<double>(option.gpus)),
-                                grouped(static_cast<double>(above.gpus))));
+    parts.push_back(fmt::format("{} instead of {} GPUs", grouped(option.gpus), grouped(above.gpus)));
   const auto add = [&](const char* what, auto rate, double unit, const char* name) {
     add_difference(parts, what, rate(now).value() / unit, rate(then).value() / unit, name);
   };
@@ -84,7 +83,7 @@ bool rests_on_measurement(model::Evidence kind) {
 }  // namespace
 
 std::string option_name(const sim::ClusterOption& option) {
-  return fmt::format("{}, {} GPUs", option.cluster, grouped(static_cast<double>(option.gpus)));
+  return fmt::format("{}, {} GPUs", option.cluster, grouped(option.gpus));
 }
 
 std::string option_name(const sim::PlanAnswer& answer, const sim::ClusterOption& option) {
@@ -217,7 +216,7 @@ std::string last_rule(const sim::SearchResult& search) {
                                          [](const sim::Removed& removed) { return removed.plans > 0; });
   if (last == search.removed.rend()) return "";
   const std::string closest = last->example.empty() ? "" : fmt::format("; closest: {}", last->example);
-  return fmt::format("{} ({} plans{})", last->rule, grouped(static_cast<double>(last->plans)), closest);
+  return fmt::format("{} ({} plans{})", last->rule, grouped(last->plans), closest);
 }
 
 std::string why_empty(const sim::ClusterOption& option) {
@@ -272,12 +271,12 @@ std::vector<std::string> assumptions(const sim::Recipe& recipe, const std::vecto
   };
   assume("batch.sequence_length",
          fmt::format("sequences of {} tokens, the smaller of 4,096 and what the model was made for",
-                     grouped(static_cast<double>(sizes.sequence_length))));
+                     grouped(sizes.sequence_length)));
   assume("batch.global_batch_size",
          fmt::format("{} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above, at most a "
                      "thousandth of the "
                      "tokens asked for",
-                     grouped(static_cast<double>(sizes.global_batch_size)),
+                     grouped(sizes.global_batch_size),
                      scaled(static_cast<double>(sizes.global_batch_size * sizes.sequence_length))));
   assume("run.tokens", fmt::format("{} tokens in all, 20 per parameter that a token uses ({}; arXiv 2203.15556)",
                                    scaled(sizes.tokens), scaled(sizes.active_parameters)));

@@ -135,10 +135,10 @@ std::string comparison_table(const std::vector<model::ComparedSchedule>& schedul
   for (const model::ComparedSchedule& row : schedules) {
     if (row.infeasible) continue;
     any = true;
-    table.add({row.kind, digits(row.makespan), in_percent(row.average_bubble), in_percent(row.worst_bubble),
-               short_number(row.peak_activations), fmt::format("{}", row.parameter_copies),
-               row.exposed_p2p ? short_number(*row.exposed_p2p) : "-", digits(row.lower_bound),
-               row.lower_bound > 0 ? in_percent(over_bound(row)) : "-"});
+    table.row(row.kind, digits(row.makespan), in_percent(row.average_bubble), in_percent(row.worst_bubble),
+              short_number(row.peak_activations), row.parameter_copies,
+              row.exposed_p2p ? short_number(*row.exposed_p2p) : "-", digits(row.lower_bound),
+              row.lower_bound > 0 ? in_percent(over_bound(row)) : "-");
   }
   const std::string infeasible = impossible_lines(schedules);
   if (!any) return heading(shape, costs) + infeasible.substr(1);

@@ -11,10 +11,9 @@ namespace plumbline::reports {
 namespace {
 
 std::string lengths(const model::Plan::Inference& keys) {
-  std::string text = keys.lengths
-                         ? fmt::format("requests of {}", *keys.lengths)
-                         : fmt::format("{} input and {} output tokens", grouped(static_cast<double>(keys.input_tokens)),
-                                       grouped(static_cast<double>(keys.output_tokens)));
+  std::string text = keys.lengths ? fmt::format("requests of {}", *keys.lengths)
+                                  : fmt::format("{} input and {} output tokens", grouped(keys.input_tokens),
+                                                grouped(keys.output_tokens));
   if (keys.prefix_hit_rate > 0) text += fmt::format(", {} of the input cached", percent(keys.prefix_hit_rate));
   return text;
 }

@@ -28,8 +28,8 @@ class Answer {
  public:
   explicit Answer(bool with_interval) : with_interval_(with_interval) {}
 
-  template <class Text>
-  void add(const std::string& name, double value, const Text& text, const std::optional<Quantiles>& interval = {}) {
+  void add(const std::string& name, double value, std::string (*text)(double),
+           const std::optional<Quantiles>& interval = {}) {
     Row& row = rows_.emplace_back(Row{name, text(value)});
     if (with_interval_ && interval) row.insert(row.end(), {text(interval->p10), text(interval->p90)});
   }
@@ -151,9 +151,8 @@ TitledTable pools_table(const ServingReport& report) {
                     {},
                     demand_sentence(report)};
   for (const ServingPool& pool : report.result.pools)
-    table.rows.push_back({pool.name, grouped(static_cast<double>(pool.gpus)),
-                          grouped(static_cast<double>(pool.instances)), degrees(pool), number(pool.batch_per_gpu),
-                          std::string(model::to_string(pool.bound_by))});
+    table.rows.push_back({pool.name, grouped(pool.gpus), grouped(pool.instances), degrees(pool),
+                          number(pool.batch_per_gpu), std::string(model::to_string(pool.bound_by))});
   return table;
 }
 

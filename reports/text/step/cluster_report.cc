@@ -20,9 +20,8 @@ std::string cluster_sentence(const model::ClusterSpread& cluster) {
       "{} of {} GPUs, {}; eight of ten steps take {}, and one on GPUs that are all alike {}. Eight of ten GPUs compute "
       "for {} and wait for others for {}.",
       cluster.seeds == 1 ? "One drawn fleet" : fmt::format("Mean of {} drawn fleets", cluster.seeds),
-      grouped(static_cast<double>(cluster.gpus)), cluster.by_kernels ? "kernel by kernel" : "slot by slot",
-      seconds_span(cluster.step_s), duration(cluster.even_step_s), seconds_span(cluster.compute_s),
-      seconds_span(cluster.wait_s));
+      grouped(cluster.gpus), cluster.by_kernels ? "kernel by kernel" : "slot by slot", seconds_span(cluster.step_s),
+      duration(cluster.even_step_s), seconds_span(cluster.compute_s), seconds_span(cluster.wait_s));
 }
 
 }  // namespace

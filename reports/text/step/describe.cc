@@ -48,7 +48,7 @@ std::string_view describe(model::OpType type) {
 }
 
 std::string hardware(const model::Plan& plan, const std::string& device) {
-  const std::string gpus = grouped(static_cast<double>(plan.cluster.gpus));
+  const std::string gpus = grouped(plan.cluster.gpus);
   if (device.empty()) return fmt::format("{} GPUs ({})", gpus, plan.cluster.topology);
   return fmt::format("{} {} ({})", gpus, device, plan.cluster.topology);
 }

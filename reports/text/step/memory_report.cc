@@ -112,10 +112,10 @@ std::string memory_summary(const model::Memory& memory, Style style) {
   const auto ranks = shown_ranks(memory);
   for (const model::RankMemory& rank : ranks) {
     const bool over = rank.peak_bytes > memory.capacity_bytes;
-    table.add({fmt::format("{}", rank.rank), stage_list(rank), gigabytes(rank.parameters_bytes),
-               gigabytes(rank.gradients_bytes), gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes),
-               gigabytes(rank.temporary_bytes), gigabytes(rank.communication_bytes), gigabytes(rank.reserve_bytes),
-               gigabytes(rank.peak_bytes), gigabytes(memory.capacity_bytes - rank.least_bytes()), over ? "over" : ""});
+    table.row(rank.rank, stage_list(rank), gigabytes(rank.parameters_bytes), gigabytes(rank.gradients_bytes),
+              gigabytes(rank.optimizer_bytes), gigabytes(rank.activations_bytes), gigabytes(rank.temporary_bytes),
+              gigabytes(rank.communication_bytes), gigabytes(rank.reserve_bytes), gigabytes(rank.peak_bytes),
+              gigabytes(memory.capacity_bytes - rank.least_bytes()), over ? "over" : "");
   }
   out += table.to_string();
   if (ranks.size() < memory.ranks.size()) {

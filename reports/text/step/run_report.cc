@@ -83,9 +83,8 @@ std::string energy_source(const RunCost& run) {
 
 std::string fabric_text(const model::FabricParts& parts, std::optional<double> usd) {
   if (parts.nics == 0) return "";
-  const auto count = [](std::int64_t n) { return grouped(static_cast<double>(n)); };
-  return fmt::format("{} NICs, {} switches, {} cables between switches{}", count(parts.nics), count(parts.switches),
-                     count(parts.links), usd ? fmt::format(", ${}", scaled(*usd)) : "");
+  return fmt::format("{} NICs, {} switches, {} cables between switches{}", grouped(parts.nics), grouped(parts.switches),
+                     grouped(parts.links), usd ? fmt::format(", ${}", scaled(*usd)) : "");
 }
 
 std::string run_report(const RunCost& run) {

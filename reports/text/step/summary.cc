@@ -27,18 +27,11 @@ constexpr double shown_loss = 0.001;  // of the step: smaller losses share one r
 std::string title(const model::StepResult& result, const model::Plan& plan, Style style) {
   const std::string first = fmt::format("{} on {}", model_name(plan), hardware(plan, result.device));
   std::string out;
-  for (const std::string& line : wrap(first, terminal_width)) {
-    out += style.color ? fmt::format("\x1b[1m{}\x1b[0m\n", line) : line + '\n';
-  }
-  for (const std::string& line : wrap(parallelism(plan), terminal_width)) out += line + '\n';
-  const std::string basis = fmt::format("fidelity {}, {}", result.fidelity, constants_words(result));
-  for (const std::string& line : wrap(basis, terminal_width)) out += line + '\n';
-  if (plan.parallelism.expert > 1)
-    for (const std::string& line : wrap(routing(plan), terminal_width)) out += line + '\n';
-  if (!result.assumed.empty())
-    for (const std::string& line : wrap(assumed_words(result.assumed), terminal_width)) out += line + '\n';
-  for (const std::string& sentence : result.warnings)
-    for (const std::string& line : wrap(fmt::format("warning: {}", sentence), terminal_width)) out += line + '\n';
+  for (const std::string& line : wrap(first, terminal_width)) out += bold(line, style) + '\n';
+  out += wrapped(parallelism(plan)) + wrapped(fmt::format("fidelity {}, {}", result.fidelity, constants_words(result)));
+  if (plan.parallelism.expert > 1) out += wrapped(routing(plan));
+  if (!result.assumed.empty()) out += wrapped(assumed_words(result.assumed));
+  for (const std::string& sentence : result.warnings) out += wrapped(fmt::format("warning: {}", sentence));
   return out + '\n';
 }
 
@@ -77,10 +70,10 @@ std::string clocks(const model::StepTimes& step) {
 std::string power_section(const model::StepResult& result, const model::Plan& plan) {
   const model::StepTimes& step = result.step;
   const auto limit = plan.cluster.power_limit_w;
-  std::string out = paragraph(
-      fmt::format("Average power per GPU: {} W{}. Energy of a step: {} MJ on {} GPUs.", grouped(*step.gpu_power_w),
-                  limit ? fmt::format(" under a limit of {} W", grouped(*limit)) : "", fixed(*step.energy_j / 1e6, 3),
-                  grouped(static_cast<double>(plan.cluster.gpus))));
+  std::string out = paragraph(fmt::format("Average power per GPU: {} W{}. Energy of a step: {} MJ on {} GPUs.",
+                                          grouped(*step.gpu_power_w),
+                                          limit ? fmt::format(" under a limit of {} W", grouped(*limit)) : "",
+                                          fixed(*step.energy_j / 1e6, 3), grouped(plan.cluster.gpus)));
   if (const std::string text = clocks(step); !text.empty())
     out += paragraph(
         fmt::format("Clock during the kernels that the SMs bound, over that of the profile's rates: {}.", text));
@@ -100,8 +93,8 @@ std::string slots_table(const model::StepTimes& step) {
     const auto type = static_cast<model::OpType>(i);
     const std::string count = step.slot_counts[i] > 0 ? fmt::format("{}", step.slot_counts[i]) : "";
     const std::string chunk = step.chunk_s[i] ? fixed(*step.chunk_s[i] * 1e3, 2) + " ms" : "";
-    table.add({std::string(model::to_string(type)), std::string(describe(type)), fixed(*step.slots_s[i], 3) + " s",
-               share(*step.slots_s[i]), count, chunk});
+    table.row(model::to_string(type), describe(type), fixed(*step.slots_s[i], 3) + " s", share(*step.slots_s[i]), count,
+              chunk);
   }
   const auto other = [&](const char* name, std::optional<double> seconds) {
     if (seconds) table.add({"", name, fixed(*seconds, 3) + " s", share(*seconds)});
@@ -124,8 +117,8 @@ std::string breakdown_table(const model::StepTimes& step) {
   Table table("class | >time | >share | ");
   for (const auto& part : step.breakdown) {
     const double filled = largest > 0 ? std::round(bar_width * std::max(part.seconds, 0.0) / largest) : 0;
-    table.add({part.name, fixed(part.seconds, 3) + " s", step.time_s > 0 ? percent(part.seconds / step.time_s) : "",
-               std::string(static_cast<std::size_t>(filled), '#')});
+    table.row(part.name, fixed(part.seconds, 3) + " s", step.time_s > 0 ? percent(part.seconds / step.time_s) : "",
+              std::string(static_cast<std::size_t>(filled), '#'));
   }
   return table.to_string();
 }

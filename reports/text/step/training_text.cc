@@ -25,8 +25,8 @@ std::string executed_slots(const model::StepTimes& step, std::int32_t rank) {
   for (std::size_t kind = 0; kind < step.slots_s.size(); ++kind) {
     if (step.slot_counts[kind] == 0) continue;
     const double total = step.slots_s[kind].value_or(0);
-    table.add({std::string(describe(static_cast<model::OpType>(kind))), fmt::format("{}", step.slot_counts[kind]),
-               duration(total / static_cast<double>(step.slot_counts[kind])), duration(total)});
+    table.row(describe(static_cast<model::OpType>(kind)), step.slot_counts[kind],
+              duration(total / static_cast<double>(step.slot_counts[kind])), duration(total));
   }
   table.add_rule();
   table.add({"bubble", "", "", duration(step.bubble_s.value_or(0))});

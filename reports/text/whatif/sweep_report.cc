@@ -211,9 +211,8 @@ std::string model_title(const sim::SweepResult& result) {
 }
 
 std::string sweep_text(const sim::SweepResult& result, bool color) {
-  const std::string title =
-      fmt::format("{}: {} points, fidelity {}", model_title(result), grouped(static_cast<double>(result.points.size())),
-                  sim::to_string(result.fidelity));
+  const std::string title = fmt::format("{}: {} points, fidelity {}", model_title(result),
+                                        grouped(result.points.size()), sim::to_string(result.fidelity));
   return bold(title, {color}) + "\n\n" + table(result) + reasons(result) + findings(result);
 }
 
