@@ -1,21 +1,19 @@
 #include "calibrate/import/kernel_classes.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <optional>
 #include <regex>
 #include <utility>
 
+#include "calibrate/toml/table_reader.h"
 #include "model/base/text.h"
-#include "model/base/text_file.h"
 
 namespace plumbline::calibrate {
 namespace {
 
-using model::Error;
-using model::ErrorKind;
+using detail::TableReader;
 using Names = std::vector<std::string>;
 
 // A limit, as deep recursion of std::regex on a very long name would overflow the stack. The significant part of a
@@ -98,8 +96,6 @@ struct LayerRule {
   bool counted = false;
 };
 
-int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
-
 }  // namespace
 
 struct KernelClasses::State {
@@ -112,169 +108,98 @@ struct KernelClasses::State {
 
 namespace {
 
-// Fills a State from the file; stops at the first error.
-class ClassesReader {
- public:
-  explicit ClassesReader(const std::string& path) : path_(path) {}
+using State = KernelClasses::State;
 
-  model::Result<KernelClasses> read(const toml::table& root) {
-    check_keys(root, {"rows", "class", "chain", "phase", "layer"}, "");
-    state_->rows = texts(root, "rows", "rows");
-    for_each(root, "class", [this](const toml::table& table) { read_class(table); });
-    if (root.contains("chain")) for_each(root, "chain", [this](const toml::table& table) { read_chain(table); });
-    for_each(root, "phase", [this](const toml::table& table) { read_phase(table); });
-    if (root.contains("layer")) for_each(root, "layer", [this](const toml::table& table) { read_layer(table); });
-    if (error_) return tl::unexpected(*error_);
-    return KernelClasses(std::move(state_));
-  }
+void check_listed(TableReader& table, std::string_view key, const std::string& value, const Names& known) {
+  if (std::ranges::find(known, value) == known.end())
+    table.fail(key, table.line(), fmt::format("'{}' is not known", value), model::known_names(value, known));
+}
 
- private:
-  template <class Visit>
-  void for_each(const toml::table& root, std::string_view key, const Visit& visit) {
-    const toml::array* list = root[key].as_array();
-    if (list == nullptr || !list->is_array_of_tables())
-      return fail(root, key, "expected a list of tables", fmt::format("write each as [[{}]]", key));
-    for (const toml::node& item : *list) visit(*item.as_table());
-  }
-
-  void read_class(const toml::table& table) {
-    check_keys(table, {"name", "compare", "patterns"}, "class.");
-    Rule<KernelClass> rule{{text(table, "name", "class.name"), text(table, "compare", "class.compare")}, {}};
-    const auto same = [&](const Rule<KernelClass>& other) { return other.value.name == rule.value.name; };
-    if (std::ranges::any_of(state_->classes, same))
-      fail(table, "class.name", fmt::format("'{}' appears twice", rule.value.name), "join their patterns");
-    check_listed(table, "class.compare", rule.value.compare, state_->rows);
-    rule.patterns = patterns(table, "class.patterns");
-    state_->classes.push_back(std::move(rule));
-  }
-
-  void read_chain(const toml::table& table) {
-    check_keys(table, {"class", "gradient", "residual", "operators"}, "chain.");
-    OperatorChain chain{text(table, "class", "chain.class"), text(table, "gradient", "chain.gradient"), {}};
-    Names classes;
-    for (const Rule<KernelClass>& rule : state_->classes) classes.push_back(rule.value.name);
-    check_listed(table, "chain.class", chain.forward, classes);
-    check_listed(table, "chain.gradient", chain.gradient, classes);
-    chain.residual = truth(table, "residual", "chain.residual");
-    for (std::string& link : texts(table, "operators", "chain.operators")) {
-      const bool optional = link.back() == '?';
-      if (optional) link.pop_back();
-      OperatorChain::Link& added = chain.links.emplace_back();
-      added.optional = optional;
-      for (const std::string_view name : model::split(link, '|')) added.names.emplace_back(name);
-    }
-    if (std::ranges::all_of(chain.links, &OperatorChain::Link::optional))
-      fail(table, "chain.operators", "all of its operators may be missing", "leave out the ? of one of them");
-    state_->chains.push_back(std::move(chain));
-  }
-
-  void read_phase(const toml::table& table) {
-    check_keys(table, {"phase", "section", "layers", "patterns"}, "phase.");
-    Rule<PhaseAnnotation> rule;
-    rule.value.phase = text(table, "phase", "phase.phase");
-    check_listed(table, "phase.phase", rule.value.phase, {"F", "B", "I", "W"});
-    if (table.contains("section")) rule.value.section = text(table, "section", "phase.section");
-    if (table.contains("layers")) {
-      const std::string order = text(table, "layers", "phase.layers");
-      check_listed(table, "phase.layers", order, {"ascending", "descending"});
-      rule.value.descending = order == "descending";
-    }
-    rule.patterns = patterns(table, "phase.patterns");
-    state_->phases.push_back(std::move(rule));
-  }
-
-  void read_layer(const toml::table& table) {
-    check_keys(table, {"patterns", "phase", "counted"}, "layer.");
-    patterns(table, "layer.patterns");  // checks them
-    LayerRule rule;
-    if (table.contains("phase")) {
-      rule.phase = text(table, "phase", "layer.phase");
-      check_listed(table, "layer.phase", rule.phase, {"F", "B"});
-    }
-    rule.counted = truth(table, "counted", "layer.counted");
-    if (error_) return;
-    for (const std::string& text : texts(table, "patterns", "layer.patterns")) {
-      rule.pattern = std::regex(text, regex_options | std::regex::icase);
-      const bool number = rule.pattern.mark_count() == 1;
-      if (!number && !rule.counted)
-        fail(table, "layer.patterns", fmt::format("'{}' has not one group", text), "the group is the layer's number");
-      state_->layers.push_back(rule);
-    }
-  }
-
-  std::vector<Pattern> patterns(const toml::table& table, std::string_view key) {
-    std::vector<Pattern> result;
-    for (const std::string& pattern : texts(table, "patterns", key)) {
-      if (pattern.size() > longest_pattern) {
-        fail(table, key, fmt::format("a pattern has more than {} characters", longest_pattern),
-             "split it into several");
-        return result;
-      }
-      if (nests_repetitions(pattern)) {
-        fail(table, key, fmt::format("'{}' repeats a group that repeats already", pattern),
-             "its time can be exponential in a name: write [A-Za-z_:]* for ([A-Za-z_]+::)*");
-        return result;
-      }
-      try {
-        result.emplace_back(pattern);
-      } catch (const std::regex_error&) {
-        fail(table, key, fmt::format("'{}' is no regular expression", pattern),
-             "ECMAScript as in JavaScript, without \\1; put \\ before a character that is meant as it stands");
-      }
-    }
+// Returns the patterns before the first that is wrong.
+std::vector<Pattern> patterns(TableReader& table) {
+  std::vector<Pattern> result;
+  const auto fail = [&](std::string message, std::string hint) {
+    table.fail("patterns", table.line(), std::move(message), std::move(hint));
     return result;
-  }
-
-  // Returns a key that is true or false, false where it is missing.
-  bool truth(const toml::table& table, std::string_view key, std::string_view name) {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) return false;
-    if (!node->is_boolean()) fail(*node, name, "expected true or false", "");
-    return node->value_or(false);
-  }
-
-  std::string text(const toml::table& table, std::string_view key, std::string_view name) {
-    const auto value = table[key].value_exact<std::string>();
-    if (!value || value->empty()) fail(table, name, "expected a string that is not empty", "");
-    return value.value_or("");
-  }
-
-  Names texts(const toml::table& table, std::string_view key, std::string_view name) {
-    Names values;
-    if (const toml::array* list = table[key].as_array()) {
-      for (const toml::node& item : *list) {
-        const auto value = item.value_exact<std::string>();
-        if (value && !value->empty()) values.push_back(*value);
-      }
-      if (values.size() == list->size() && !values.empty()) return values;
-    }
-    fail(table, name, "expected a list of strings that are not empty", "");
-    return {};
-  }
-
-  void check_keys(const toml::table& table, const Names& known, const std::string& prefix) {
-    for (const auto& [key, node] : table) {
-      if (std::ranges::find(known, key.str()) == known.end())
-        fail(node, prefix + std::string(key.str()), "unknown key", suggestion(key.str(), known));
+  };
+  for (const std::string& pattern : table.texts("patterns")) {
+    if (pattern.empty()) return fail("expected a list of strings that are not empty", "");
+    if (pattern.size() > longest_pattern)
+      return fail(fmt::format("a pattern has more than {} characters", longest_pattern), "split it into several");
+    if (nests_repetitions(pattern))
+      return fail(fmt::format("'{}' repeats a group that repeats already", pattern),
+                  "its time can be exponential in a name: write [A-Za-z_:]* for ([A-Za-z_]+::)*");
+    try {
+      result.emplace_back(pattern);
+    } catch (const std::regex_error&) {
+      return fail(fmt::format("'{}' is no regular expression", pattern),
+                  "ECMAScript as in JavaScript, without \\1; put \\ before a character that is meant as it stands");
     }
   }
+  return result;
+}
 
-  void check_listed(const toml::node& node, std::string_view key, const std::string& value, const Names& known) {
-    if (std::ranges::find(known, value) == known.end())
-      fail(node, key, fmt::format("'{}' is not known", value), suggestion(value, known));
+void read_class(TableReader& table, State& state) {
+  Rule<KernelClass> rule;
+  READ_REQUIRED(table, rule.value, name, compare);
+  const auto same = [&](const Rule<KernelClass>& other) { return other.value.name == rule.value.name; };
+  if (std::ranges::any_of(state.classes, same))
+    table.fail("name", table.line(), fmt::format("'{}' appears twice", rule.value.name), "join their patterns");
+  check_listed(table, "compare", rule.value.compare, state.rows);
+  rule.patterns = patterns(table);
+  state.classes.push_back(std::move(rule));
+}
+
+void read_chain(TableReader& table, State& state) {
+  OperatorChain chain{.forward = table.text("class")};
+  READ_REQUIRED(table, chain, gradient);
+  READ_OPTIONAL(table, chain, residual);
+  Names classes;
+  for (const Rule<KernelClass>& rule : state.classes) classes.push_back(rule.value.name);
+  check_listed(table, "class", chain.forward, classes);
+  check_listed(table, "gradient", chain.gradient, classes);
+  for (std::string& link : table.texts("operators")) {
+    const bool optional = link.ends_with('?');
+    if (optional) link.pop_back();
+    if (link.empty()) table.fail("operators", table.line(), "expected a list of strings that are not empty", "");
+    OperatorChain::Link& added = chain.links.emplace_back();
+    added.optional = optional;
+    for (const std::string_view name : model::split(link, '|')) added.names.emplace_back(name);
   }
+  if (std::ranges::all_of(chain.links, &OperatorChain::Link::optional))
+    table.fail("operators", table.line(), "all of its operators may be missing", "leave out the ? of one of them");
+  state.chains.push_back(std::move(chain));
+}
 
-  static std::string suggestion(std::string_view name, const Names& known) { return model::known_names(name, known); }
-
-  void fail(const toml::node& node, std::string_view key, std::string message, std::string hint) {
-    if (error_) return;
-    error_ = Error{ErrorKind::input, std::move(message), path_, line_of(node), std::string(key), std::move(hint)};
+void read_phase(TableReader& table, State& state) {
+  Rule<PhaseAnnotation> rule;
+  READ_REQUIRED(table, rule.value, phase);
+  check_listed(table, "phase", rule.value.phase, {"F", "B", "I", "W"});
+  READ_OPTIONAL(table, rule.value, section);
+  if (const std::string order = table.optional_text("layers"); !order.empty()) {
+    check_listed(table, "layers", order, {"ascending", "descending"});
+    rule.value.descending = order == "descending";
   }
+  rule.patterns = patterns(table);
+  state.phases.push_back(std::move(rule));
+}
 
-  const std::string& path_;
-  std::unique_ptr<KernelClasses::State> state_ = std::make_unique<KernelClasses::State>();
-  std::optional<Error> error_;
-};
+void read_layer(TableReader& table, State& state) {
+  LayerRule rule;
+  READ_OPTIONAL(table, rule, phase, counted);
+  if (!rule.phase.empty()) check_listed(table, "phase", rule.phase, {"F", "B"});
+  const std::size_t right = patterns(table).size();
+  const Names texts = table.texts("patterns");
+  if (right < texts.size()) return;
+  for (const std::string& text : texts) {
+    rule.pattern = std::regex(text, regex_options | std::regex::icase);
+    const bool number = rule.pattern.mark_count() == 1;
+    if (!number && !rule.counted)
+      table.fail("patterns", table.line(), fmt::format("'{}' has not one group", text),
+                 "the group is the layer's number");
+    state.layers.push_back(rule);
+  }
+}
 
 }  // namespace
 
@@ -333,14 +258,20 @@ LayerAnnotation KernelClasses::layer(std::string_view annotation) const {
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
-  const auto text = TRY(model::read_text_file(path));
-  TRY(model::check_nesting(text, path));
-  try {
-    return ClassesReader(path).read(toml::parse(text, path));
-  } catch (const toml::parse_error& failure) {
-    const int line = static_cast<int>(failure.source().begin.line);
-    return model::wrong_input_at(path, line, "", std::string(failure.description()));
-  }
+  auto state = std::make_unique<State>();
+  TRY(detail::read_table_file(path, [&](TableReader& file) {
+    const auto tables = [&](const char* key, void (*read)(TableReader&, State&)) {
+      file.optional_tables(key, [&](TableReader& table) { read(table, *state); });
+    };
+    READ_REQUIRED(file, *state, rows);
+    file.require("class");
+    tables("class", read_class);
+    tables("chain", read_chain);
+    file.require("phase");
+    tables("phase", read_phase);
+    tables("layer", read_layer);
+  }));
+  return KernelClasses(std::move(state));
 }
 
 }  // namespace plumbline::calibrate

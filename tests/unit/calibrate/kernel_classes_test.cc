@@ -97,8 +97,11 @@ TEST(KernelClasses, WrongFilesAreRefusedWithTheLine) {
   const std::string phase = "[[phase]]\nphase = \"F\"\npatterns = [\"f\"]\n";
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"rows = [", "k.toml:1"},
-      {"row = 1\n", "k.toml:1: row: unknown key (did you mean 'rows'?"},
-      {rows + phase, "class: expected a list of tables (write each as [[class]])"},
+      {"row = 1\n", "rows: required key is missing"},
+      {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npattern = [\"x\"]\npatterns = [\"x\"]\n" + phase,
+       "k.toml:5: class.pattern: unknown key (did you mean 'patterns'?"},
+      {rows + phase, "class: required key is missing"},
+      {rows + "class = 1\n" + phase, "class: expected a list of tables (write each as [[class]])"},
       {rows + "[[class]]\nname = \"a\"\ncompare = \"GEM\"\npatterns = [\"x\"]\n" + phase,
        "k.toml:2: class.compare: 'GEM' is not known (did you mean 'GEMM'?"},
       {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"(x\"]\n" + phase,
@@ -110,7 +113,7 @@ TEST(KernelClasses, WrongFilesAreRefusedWithTheLine) {
       {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"" + std::string(300, '(') + "\"]\n" + phase,
        "a pattern has more than 256 characters"},
       {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = []\n" + phase,
-       "k.toml:2: class.patterns: expected a list of strings"},
+       "k.toml:5: class.patterns: expected a list of strings"},
       {rows + "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"x\"]\n" +
            "[[class]]\nname = \"a\"\ncompare = \"GEMM\"\npatterns = [\"y\"]\n" + phase,
        "k.toml:6: class.name: 'a' appears twice"},
