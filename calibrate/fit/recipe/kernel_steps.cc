@@ -9,10 +9,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/attention_table.h"
-#include "calibrate/fit/detail/tables/cached_attention_table.h"
-#include "calibrate/fit/detail/tables/expert_table.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

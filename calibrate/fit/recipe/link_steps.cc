@@ -6,9 +6,7 @@
 #include <cmath>
 
 #include "calibrate/components/load.h"
-#include "calibrate/fit/detail/tables/collective_table.h"
-#include "calibrate/fit/detail/tables/exchange_table.h"
-#include "calibrate/fit/detail/tables/tray_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

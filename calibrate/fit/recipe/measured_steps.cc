@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 #include "model/cost/forms/kernel_forms.h"

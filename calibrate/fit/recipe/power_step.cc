@@ -7,7 +7,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/power_fit.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

@@ -7,7 +7,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/small_gemm_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/recipe/detail/draft.h"
 
 namespace plumbline::calibrate {

@@ -7,14 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/detail/tables/attention_table.h"
-#include "calibrate/fit/detail/tables/cached_attention_table.h"
-#include "calibrate/fit/detail/tables/collective_table.h"
-#include "calibrate/fit/detail/tables/exchange_table.h"
-#include "calibrate/fit/detail/tables/expert_table.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
-#include "calibrate/fit/detail/tables/small_gemm_table.h"
-#include "calibrate/fit/detail/tables/tray_table.h"
+#include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/held_out.h"
 #include "model/base/random.h"
 

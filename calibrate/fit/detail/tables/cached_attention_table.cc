@@ -1,11 +1,10 @@
-#include "calibrate/fit/detail/tables/cached_attention_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,5 +1,3 @@
-#include "calibrate/fit/detail/tables/collective_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,5 +1,3 @@
-#include "calibrate/fit/detail/tables/exchange_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {

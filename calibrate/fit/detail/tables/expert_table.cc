@@ -1,5 +1,3 @@
-#include "calibrate/fit/detail/tables/expert_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +6,8 @@
 #include <string>
 
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {

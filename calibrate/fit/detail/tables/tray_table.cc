@@ -1,14 +1,11 @@
-#include "calibrate/fit/detail/tables/tray_table.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/exchange_table.h"
-#include "calibrate/fit/detail/tables/gemm_table.h"
 #include "calibrate/fit/detail/tables/table_rows.h"
+#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 namespace {
