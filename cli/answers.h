@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
-#include "calibrate/validate/serving/published_figures.h"
+#include "calibrate/validate/serving/serving_case.h"
 #include "model/base/error.h"
 #include "model/memory/memory.h"
 #include "model/memory/memory_change.h"

@@ -16,7 +16,7 @@
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/import/kernel_classes.h"
-#include "calibrate/import/nccl_tests.h"
+#include "calibrate/import/printed_files.h"
 #include "calibrate/match/trace_comparison.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"

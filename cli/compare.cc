@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk_comparison.h"
-#include "calibrate/import/training_log.h"
+#include "calibrate/import/printed_files.h"
 #include "calibrate/match/trace_comparison.h"
 #include "cli/answers.h"
 #include "cli/data.h"
@@ -28,7 +28,6 @@
 #include "model/result/comparison.h"
 #include "reports/html/timeline_data.h"
 #include "reports/json/read_json.h"
-#include "reports/text/compare/chunk_comparison.h"
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/compare/trace_comparison.h"
 

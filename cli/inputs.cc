@@ -10,9 +10,9 @@
 
 #include "calibrate/measurement/measurement_file.h"
 #include "calibrate/validate/component_case.h"
-#include "calibrate/validate/load_case.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
+#include "calibrate/validate/validation_case.h"
 #include "cli/data.h"
 #include "model/base/text_file.h"
 

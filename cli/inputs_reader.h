@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "calibrate/reliability/reliability.h"
-#include "calibrate/residuals/left_cells.h"
+#include "calibrate/residuals/left_estimate.h"
 #include "model/base/error.h"
 #include "model/base/memo.h"
 #include "model/plan/plan.h"

@@ -9,7 +9,7 @@
 
 #include "cli/data.h"
 #include "cli/outputs.h"
-#include "reports/text/compare/held_out_text.h"
+#include "reports/text/compare/validation_report.h"
 
 namespace plumbline::cli {
 namespace {

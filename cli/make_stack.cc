@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "calibrate/fit/stack_fit.h"
-#include "calibrate/validate/step_plan.h"
+#include "calibrate/validate/step_case.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"

@@ -23,7 +23,6 @@
 #include "model/plan/plan.h"
 #include "model/routing/files.h"
 #include "reports/json/json.h"
-#include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validate/serving/published_figures.h"
+#include "calibrate/validate/serving/serving_case.h"
 #include "cli/answers.h"
 #include "cli/data.h"
 #include "cli/inputs.h"

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "calibrate/import/training_log.h"
+#include "calibrate/import/printed_files.h"
 #include "calibrate/ledger/ledger.h"
 #include "cli/answers.h"
 #include "cli/data.h"
@@ -28,7 +28,6 @@
 #include "reports/html/timeline_data.h"
 #include "reports/json/json.h"
 #include "reports/text/step/comparison.h"
-#include "reports/text/step/csv.h"
 #include "reports/text/step/summary.h"
 #include "reports/trace/trace.h"
 #include "sim/analysis/assumed.h"

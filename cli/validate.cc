@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "calibrate/ledger/ledger.h"
-#include "calibrate/residuals/left_cells.h"
+#include "calibrate/residuals/left_estimate.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/serving_case.h"
@@ -27,7 +27,6 @@
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "reports/json/read_json.h"
-#include "reports/text/compare/held_out_text.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::cli {

@@ -21,7 +21,6 @@
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/plan/deployment_report.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/serving/serving_report.h"
 #include "reports/text/whatif/whatif_report.h"

@@ -2,6 +2,7 @@
 // nccl-tests, of traces, and of tables of one's own.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "calibrate/measurement/measurement.h"
 #include "model/base/error.h"
 #include "model/cost/operator_class.h"
+#include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
 
@@ -53,5 +55,21 @@ struct FitRecords {  // all records of one device, by the fit that uses them
 // ran by itself the time counts with its operands in memory, where it was measured so. Input errors: no record, more
 // than one device, more than one clock. The files must outlive what is returned.
 model::Result<FitRecords> fit_records(const std::vector<Measurements>& files, const std::string& clock = "");
+
+// The result of a fit to measurements: constants, and the errors of each family of records.
+struct FittedFamily {  // the records that one form predicts
+  std::string name;
+  std::size_t records = 0;
+  std::vector<double> errors;  // predicted / measured - 1 of each, in sample
+  std::vector<double>
+      left_out;  // errors of each record when fitted to the others; empty where too few records are left
+};
+
+struct ProfileFit {
+  std::vector<model::Parameter> parameters;  // fitted and measured constants, in the units of `base`
+  std::vector<FittedFamily> families;
+  std::size_t measured_operators = 0;  // how many of the parameters
+  std::vector<std::string> notes;
+};
 
 }  // namespace plumbline::calibrate

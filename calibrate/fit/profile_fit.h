@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "calibrate/fit/fit_records.h"
-#include "calibrate/fit/fit_result.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {

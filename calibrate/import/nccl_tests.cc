@@ -1,5 +1,3 @@
-#include "calibrate/import/nccl_tests.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/import/printed_lines.h"
+#include "calibrate/import/printed_files.h"
 #include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/cost/collective_cost.h"

@@ -1,9 +1,8 @@
-#include "calibrate/import/printed_lines.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
+#include "calibrate/import/printed_files.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

@@ -1,5 +1,3 @@
-#include "calibrate/import/training_log.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/import/printed_lines.h"
+#include "calibrate/import/printed_files.h"
 #include "model/base/text.h"
 #include "model/result/prediction_interval.h"
 

@@ -10,10 +10,7 @@
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/match/detail/busy_time.h"
-#include "calibrate/match/detail/operator_names.h"
-#include "calibrate/match/detail/same_run.h"
-#include "calibrate/match/detail/trace_advice.h"
+#include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
 #include "model/result/intervals.h"

@@ -1,5 +1,3 @@
-#include "calibrate/match/detail/compute_match.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -9,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "calibrate/match/detail/compute_score.h"
+#include "calibrate/match/detail/matching.h"
 
 namespace plumbline::calibrate {
 namespace {

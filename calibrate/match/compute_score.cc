@@ -1,7 +1,7 @@
-#include "calibrate/match/detail/compute_score.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "calibrate/match/detail/matching.h"
 
 namespace plumbline::calibrate {
 namespace {

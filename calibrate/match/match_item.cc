@@ -1,11 +1,10 @@
-#include "calibrate/match/detail/match_item.h"
-
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <utility>
 
 #include "calibrate/chunk/kernel_timeline.h"
+#include "calibrate/match/detail/matching.h"
 #include "model/base/text.h"
 #include "model/result/timeline_summary.h"
 

@@ -1,10 +1,9 @@
-#include "calibrate/match/detail/operator_names.h"
-
 #include <string_view>
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/import/kineto/import.h"
+#include "calibrate/match/detail/comparing.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,5 +1,3 @@
-#include "calibrate/match/detail/same_run.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +9,8 @@
 #include <vector>
 
 #include "calibrate/import/kernel_classes.h"
-#include "calibrate/match/detail/match_item.h"
+#include "calibrate/match/detail/comparing.h"
+#include "calibrate/match/detail/matching.h"
 
 namespace plumbline::calibrate {
 namespace {

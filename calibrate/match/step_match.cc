@@ -5,9 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "calibrate/match/detail/compute_match.h"
-#include "calibrate/match/detail/match_item.h"
-#include "calibrate/match/detail/operator_names.h"
+#include "calibrate/match/detail/comparing.h"
+#include "calibrate/match/detail/matching.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/result/timeline_summary.h"
 

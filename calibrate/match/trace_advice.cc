@@ -1,5 +1,3 @@
-#include "calibrate/match/detail/trace_advice.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/match/detail/comparing.h"
 #include "model/result/timeline_summary.h"
 
 namespace plumbline::calibrate {

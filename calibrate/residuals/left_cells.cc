@@ -1,5 +1,3 @@
-#include "calibrate/residuals/left_cells.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
+#include "calibrate/residuals/left_estimate.h"
 #include "model/base/decimal.h"
 #include "model/profile/stack.h"
 

@@ -1,9 +1,8 @@
-#include "calibrate/residuals/step_shares.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
+#include "calibrate/residuals/regression.h"
 #include "model/cost/constants.h"
 #include "model/profile/constant_change.h"
 

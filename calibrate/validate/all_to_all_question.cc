@@ -1,8 +1,7 @@
-#include "calibrate/validate/all_to_all_question.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "calibrate/validate/questions.h"
 #include "model/cost/communication_cost.h"
 #include "model/graph/graph.h"
 #include "model/program/routing.h"

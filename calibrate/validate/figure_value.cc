@@ -1,10 +1,9 @@
-#include "calibrate/validate/figure_value.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <variant>
 
+#include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/metric.h"
 #include "model/architecture/metrics.h"
 #include "model/economics/economics.h"

@@ -1,11 +1,11 @@
-#include "calibrate/validate/kernel_question.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "calibrate/validate/questions.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -1,5 +1,3 @@
-#include "calibrate/validate/load_case.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,8 +13,7 @@
 #include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/toml/table_reader.h"
-#include "calibrate/validate/detail/alternatives.h"
-#include "calibrate/validate/detail/published_rows.h"
+#include "calibrate/validate/detail/case_rows.h"
 #include "calibrate/validate/metric.h"
 #include "calibrate/validate/validation_case.h"
 #include "model/base/error.h"

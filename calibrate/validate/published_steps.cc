@@ -1,5 +1,3 @@
-#include "calibrate/validate/published_steps.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
+#include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
 #include "model/plan/plan.h"
 

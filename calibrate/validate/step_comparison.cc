@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/interval_score.h"
 #include "model/base/error.h"
 #include "model/result/compared_time.h"

@@ -7,14 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/residuals/left_cells.h"
+#include "calibrate/residuals/left_estimate.h"
 #include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
-#include "calibrate/residuals/step_shares.h"
 #include "calibrate/validate/interval_score.h"
-#include "calibrate/validate/published_steps.h"
 #include "calibrate/validate/step_case.h"
-#include "calibrate/validate/step_plan.h"
 #include "model/base/error.h"
 #include "sim/predict/simulate.h"
 

@@ -1,10 +1,10 @@
-#include "calibrate/validate/step_plan.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include "calibrate/validate/step_case.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -2,13 +2,14 @@
 // is fitted to them unless the case's file notes it. docs/validation.md describes the form of the files.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "calibrate/validate/all_to_all_question.h"
-#include "calibrate/validate/kernel_question.h"
+#include "calibrate/validate/questions.h"
+#include "model/base/error.h"
 #include "sim/step/chunk.h"
 
 namespace plumbline::calibrate {
@@ -60,5 +61,15 @@ struct ValidationCase {
   std::vector<Figure> figures;
   std::vector<Aggregate> aggregates;
 };
+
+// Finds the measurements that a case names.
+struct CaseFiles {
+  // Returns the path of the measurement `name` of the case at `case_path`.
+  std::function<model::Result<std::string>(const std::string& case_path, const std::string& name)> find;
+  std::string kernel_classes;  // path of kernels.toml
+};
+
+// Reads one case file, and published values from the measurements that it names. Errors name file, line and key.
+model::Result<ValidationCase> load_case(const std::string& path, const CaseFiles& files);
 
 }  // namespace plumbline::calibrate

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "calibrate/import/training_log.h"
+#include "calibrate/import/printed_files.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::cli {

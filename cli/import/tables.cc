@@ -7,7 +7,7 @@
 
 #include "calibrate/components/load.h"
 #include "calibrate/import/components/import.h"
-#include "calibrate/import/nccl_tests.h"
+#include "calibrate/import/printed_files.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/import/import.h"
 #include "cli/outputs.h"

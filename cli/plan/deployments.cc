@@ -7,7 +7,6 @@
 
 #include "cli/plan/plan_verb.h"
 #include "cli/progress.h"
-#include "reports/text/plan/deployment_report.h"
 #include "reports/text/plan/plan_report.h"
 #include "sim/deployment/deployment_answer.h"
 

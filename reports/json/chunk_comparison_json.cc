@@ -4,7 +4,7 @@
 #include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
-#include "reports/text/compare/chunk_comparison.h"
+#include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::reports {
 namespace {

@@ -4,7 +4,7 @@
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"
-#include "reports/text/plan/deployment_report.h"
+#include "reports/text/plan/plan_report.h"
 
 namespace plumbline::reports {
 namespace {

@@ -13,8 +13,7 @@
 #include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/quantities.h"
-#include "reports/text/step/measured_report.h"
-#include "reports/text/step/run_report.h"
+#include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
 namespace {

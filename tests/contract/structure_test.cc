@@ -31,7 +31,6 @@ const std::set<std::string> kPlugIns = {"model/schedule/kinds", "cli", "real/cud
 // Headers with one user that are an interface all the same, with the reason. A name that ends in '/' is a folder.
 const std::map<std::string, std::string> kEntryPoints = {
     {"calibrate/import/components/import.h", "what `plumbline import` reads"},
-    {"calibrate/validate/load_case.h", "what `plumbline validate` reads"},
     {"model/program/kernel_shapes.h", "what `plumbline show` lists of a program"},
     {"model/graph/offload.h", "a pass over any graph"},
     {"model/memory/pass_memory.h", "the memory of any block that serves"},

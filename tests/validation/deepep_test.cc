@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include "calibrate/validate/figure_value.h"
-#include "calibrate/validate/load_case.h"
+#include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/validation_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"

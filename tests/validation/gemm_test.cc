@@ -9,8 +9,8 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/chunk_comparison.h"
-#include "calibrate/validate/detail/published_rows.h"
-#include "calibrate/validate/kernel_question.h"
+#include "calibrate/validate/detail/case_rows.h"
+#include "calibrate/validate/questions.h"
 #include "tests/support/step_inputs.h"
 
 namespace plumbline::tests {

@@ -8,7 +8,6 @@
 
 #include "calibrate/fit/detail/robust_fit.h"
 #include "calibrate/fit/fit_records.h"
-#include "calibrate/fit/fit_result.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {

@@ -1,10 +1,9 @@
-#include "calibrate/validate/detail/alternatives.h"
-
 #include <fmt/format.h>
 
 #include <cstddef>
 #include <utility>
 
+#include "calibrate/validate/detail/case_rows.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

@@ -1,5 +1,3 @@
-#include "calibrate/validate/detail/published_rows.h"
-
 #include <fmt/format.h>
 
 #include <initializer_list>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"
+#include "calibrate/validate/detail/case_rows.h"
 
 namespace plumbline::calibrate {
 namespace {

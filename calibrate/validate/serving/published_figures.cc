@@ -1,6 +1,5 @@
-#include "calibrate/validate/serving/published_figures.h"
-
 #include "calibrate/measurement/csv_table.h"
+#include "calibrate/validate/serving/serving_case.h"
 
 namespace plumbline::calibrate {
 

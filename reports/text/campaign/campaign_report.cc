@@ -12,7 +12,7 @@
 #include "model/result/middle.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
-#include "reports/text/step/interval_report.h"
+#include "reports/text/step/sections.h"
 
 namespace plumbline::reports {
 namespace {

@@ -1,5 +1,3 @@
-#include "reports/text/compare/chunk_comparison.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "calibrate/chunk/kernel_timeline.h"
+#include "reports/text/compare/trace_comparison.h"
 #include "reports/text/format.h"
 #include "reports/text/table.h"
 

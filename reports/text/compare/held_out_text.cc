@@ -1,7 +1,6 @@
-#include "reports/text/compare/held_out_text.h"
-
 #include <fmt/format.h>
 
+#include "reports/text/compare/validation_report.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -9,7 +9,7 @@
 
 #include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
-#include "calibrate/validate/published_steps.h"
+#include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/format.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "calibrate/fit/held_out.h"
 #include "calibrate/ledger/ledger.h"
 #include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
@@ -41,5 +42,14 @@ struct ValidationOutcome {
 std::string validation_json(const ValidationOutcome& outcome);
 // Returns the tables of all cases one after the other: the first columns are the case and the list of its JSON.
 std::string validation_csv(const ValidationOutcome& outcome);
+
+// Errors of fits to component tables on the shapes that the fits did not use.
+
+// Returns a table of one GPU's families, each with its tables and the errors of a datasheet roofline; empty without
+// rows.
+std::string held_out_text(const std::string& gpu, const std::vector<calibrate::HeldOut>& tables);
+
+// Returns the families of every profile with their goals.
+std::string component_table(const calibrate::ComponentComparison& comparison);
 
 }  // namespace plumbline::reports

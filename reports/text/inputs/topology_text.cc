@@ -7,7 +7,7 @@
 #include "model/economics/ownership.h"
 #include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
-#include "reports/text/step/run_report.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 #include "topologies/inventory.h"
 

@@ -1,5 +1,3 @@
-#include "reports/text/plan/deployment_report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

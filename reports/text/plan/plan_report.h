@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reports/text/table.h"
+#include "sim/deployment/deployment_answer.h"
 #include "sim/search/plan_answer.h"
 
 namespace plumbline::reports {
@@ -77,5 +78,15 @@ std::string why_empty(const sim::ClusterOption& option);
 std::string unmet_limits(const sim::PlanAnswer& answer);
 // Returns the names of a section's alternatives: "plan 2", "h100-dgx, 1,024 GPUs".
 std::vector<std::string> alternative_names(const sim::PlanAnswer& answer, const sim::BreakEvenSection& section);
+
+// The output of `plumbline plan` about deployments that serve.
+std::string deployment_text(const sim::DeploymentAnswer& answer, bool color);
+std::string deployment_json(const sim::DeploymentAnswer& answer);
+std::string deployment_csv(const sim::DeploymentAnswer& answer);  // a row for each; for a cluster without one, why
+// Draws the frontier of each option: tokens/s of a user against tokens/s of a GPU.
+std::string deployment_svg(const sim::DeploymentAnswer& answer);
+
+// Returns why an option has no deployment.
+std::string why_none(const sim::DeploymentOption& option);
 
 }  // namespace plumbline::reports

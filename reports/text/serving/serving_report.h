@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/validate/serving/published_figures.h"
+#include "calibrate/validate/serving/serving_case.h"
 #include "model/result/serving_result.h"
 #include "reports/text/table.h"
 #include "sim/predict/inputs.h"

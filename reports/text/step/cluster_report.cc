@@ -1,11 +1,9 @@
-#include "reports/text/step/detail/cluster_report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "reports/text/format.h"
-#include "reports/text/step/interval_report.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/case_evaluation.h"
 
 namespace plumbline::reports {
 

@@ -1,5 +1,3 @@
-#include "reports/text/step/csv.h"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -11,6 +9,7 @@
 #include "reports/csv/csv_table.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/step/summary.h"
 
 namespace plumbline::reports {
 namespace {

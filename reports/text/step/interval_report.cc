@@ -1,5 +1,3 @@
-#include "reports/text/step/interval_report.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "reports/text/format.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
@@ -47,7 +46,7 @@ std::string memory_sentence(const PredictionInterval& interval) {
 std::string run_interval_table(const PredictionInterval& interval) {
   if (!interval.days) return "";
   Table table("as clusters run it | >p10 | >middle | >p90");
-  const auto row = [&table](const char* name, const std::optional<Quantiles>& quantiles, const auto& text) {
+  const auto row = [&table](const char* name, const std::optional<Quantiles>& quantiles, std::string (*text)(double)) {
     if (quantiles) table.add({name, text(quantiles->p10), text(quantiles->p50), text(quantiles->p90)});
   };
   row("days", interval.days, [](double days) { return fixed(days, 1); });

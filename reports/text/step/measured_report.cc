@@ -1,10 +1,9 @@
-#include "reports/text/step/measured_report.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "reports/text/format.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

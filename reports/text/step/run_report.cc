@@ -1,11 +1,10 @@
-#include "reports/text/step/run_report.h"
-
 #include <fmt/format.h>
 
 #include <optional>
 #include <utility>
 
 #include "reports/text/format.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

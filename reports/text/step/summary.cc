@@ -10,11 +10,8 @@
 #include "model/result/middle.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
-#include "reports/text/step/detail/cluster_report.h"
-#include "reports/text/step/interval_report.h"
-#include "reports/text/step/measured_report.h"
 #include "reports/text/step/memory_report.h"
-#include "reports/text/step/run_report.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -45,4 +45,8 @@ std::string coverage_text(const CoveredStep& step);
 // Returns a row for each constant on which the step depends.
 std::string coverage_csv(const CoveredStep& step);
 
+// A step result as CSV with the header `metric,value,unit`. Metrics are the paths of the JSON output, with dots between
+// the parts; what was not computed has an empty value.
+std::string to_csv(const model::StepResult& result);
+
 }  // namespace plumbline::reports

@@ -10,7 +10,7 @@
 #include "reports/csv/csv_table.h"
 #include "reports/text/format.h"
 #include "reports/text/step/describe.h"
-#include "reports/text/step/interval_report.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 #include "reports/text/whatif/whatif_report.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "calibrate/fit/profile_fit.h"
-#include "calibrate/import/nccl_tests.h"
+#include "calibrate/import/printed_files.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/measure/measure_records.h"

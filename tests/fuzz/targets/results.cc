@@ -4,7 +4,7 @@
 
 #include "calibrate/ledger/ledger.h"
 #include "calibrate/reliability/reliability.h"
-#include "calibrate/validate/load_case.h"
+#include "calibrate/validate/validation_case.h"
 #include "real/executor/training/checkpoint.h"
 #include "real/executor/training/detail/checkpoint_file.h"
 #include "real/host/measure/case_file.h"

@@ -6,7 +6,7 @@
 
 #include "calibrate/chunk/chunk.h"
 #include "calibrate/chunk/kernel_timeline.h"
-#include "calibrate/import/kineto/detail/timestamp.h"
+#include "calibrate/import/kineto/detail/events.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/kernel_classes.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/import/kineto/detail/event_splitter.h"
+#include "calibrate/import/kineto/detail/events.h"
 #include "calibrate/import/kineto/import.h"
 #include "tests/support/gzipped.h"
 #include "tests/support/inputs.h"

@@ -1,9 +1,8 @@
-#include "calibrate/import/nccl_tests.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "calibrate/import/printed_files.h"
 #include "calibrate/measurement/measurement_file.h"
 #include "model/base/text.h"
 

@@ -1,11 +1,10 @@
 // Tables of published GEMMs and all-to-alls, and the cost question of an all-to-all's row.
-#include "calibrate/validate/detail/published_rows.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "calibrate/validate/figure_value.h"
+#include "calibrate/validate/case_evaluation.h"
+#include "calibrate/validate/detail/case_rows.h"
 #include "tests/support/inputs.h"
 #include "tests/support/step_inputs.h"
 #include "tests/support/temporary_directory.h"

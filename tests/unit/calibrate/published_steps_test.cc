@@ -1,12 +1,11 @@
 // The table of published training steps: values read, values missing, and rows refused.
-#include "calibrate/validate/published_steps.h"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <optional>
 #include <string>
 
+#include "calibrate/validate/step_case.h"
 #include "tests/support/inputs.h"
 #include "tests/support/published_rows.h"
 #include "tests/support/temporary_directory.h"

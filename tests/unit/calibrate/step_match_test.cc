@@ -9,7 +9,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/import/kineto/import.h"
-#include "calibrate/match/detail/match_item.h"
+#include "calibrate/match/detail/matching.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text_file.h"
 #include "reports/json/read_json.h"

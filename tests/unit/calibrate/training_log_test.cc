@@ -1,10 +1,10 @@
-#include "calibrate/import/training_log.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
+
+#include "calibrate/import/printed_files.h"
 
 namespace plumbline::calibrate {
 namespace {

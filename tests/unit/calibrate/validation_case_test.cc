@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include "calibrate/validate/case_evaluation.h"
 #include "calibrate/validate/component_case.h"
-#include "calibrate/validate/detail/alternatives.h"
-#include "calibrate/validate/figure_value.h"
-#include "calibrate/validate/load_case.h"
+#include "calibrate/validate/detail/case_rows.h"
 #include "calibrate/validate/metric.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"

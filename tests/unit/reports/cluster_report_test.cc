@@ -1,5 +1,3 @@
-#include "reports/text/step/detail/cluster_report.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -7,7 +5,7 @@
 
 #include "reports/json/json.h"
 #include "reports/json/read_json.h"
-#include "reports/text/step/csv.h"
+#include "reports/text/step/sections.h"
 #include "reports/text/step/summary.h"
 #include "tests/support/example_result.h"
 

@@ -1,10 +1,9 @@
-#include "reports/text/plan/deployment_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "reports/text/plan/plan_report.h"
 #include "tests/support/example_result.h"
 
 namespace plumbline::sim {

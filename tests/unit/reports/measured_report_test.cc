@@ -1,10 +1,9 @@
-#include "reports/text/step/measured_report.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
 
+#include "reports/text/step/sections.h"
 #include "reports/text/step/summary.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"

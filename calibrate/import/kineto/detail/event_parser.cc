@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/detail/event_parser.h"
-
 #include <fmt/format.h>
 #include <simdjson.h>
 
@@ -12,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "calibrate/import/kineto/detail/timestamp.h"
+#include "calibrate/import/kineto/detail/events.h"
 
 namespace plumbline::calibrate {
 namespace {

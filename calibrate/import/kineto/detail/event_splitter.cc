@@ -1,9 +1,9 @@
-#include "calibrate/import/kineto/detail/event_splitter.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "calibrate/import/kineto/detail/events.h"
 
 namespace plumbline::calibrate {
 namespace {

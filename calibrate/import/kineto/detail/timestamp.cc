@@ -1,8 +1,7 @@
-#include "calibrate/import/kineto/detail/timestamp.h"
-
 #include <cmath>
 #include <limits>
 
+#include "calibrate/import/kineto/detail/events.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

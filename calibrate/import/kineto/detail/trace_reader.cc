@@ -12,8 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "calibrate/import/kineto/detail/event_parser.h"
-#include "calibrate/import/kineto/detail/event_splitter.h"
+#include "calibrate/import/kineto/detail/events.h"
 
 namespace plumbline::calibrate {
 namespace {

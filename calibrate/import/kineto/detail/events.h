@@ -1,20 +1,24 @@
-// Splits the text of a Chrome trace into its events as it is read: {"key": value, ..., "traceEvents": [{...}, {...}]},
-// or the bare array [{...}, {...}]. It does not parse the events: only strings and brackets are followed. Batches of
-// events go to a sink; small values of other top-level keys are kept.
+// The events of a trace file: where each begins and ends, what it holds, its times.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "calibrate/import/kineto/trace.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
 
+// Splits the text of a Chrome trace into its events as it is read: {"key": value, ..., "traceEvents": [{...}, {...}]},
+// or the bare array [{...}, {...}]. It does not parse the events: only strings and brackets are followed. Batches of
+// events go to a sink; small values of other top-level keys are kept.
 struct EventBatch {
   std::string text;                    // a JSON array of events
   std::vector<std::uint64_t> offsets;  // of each event in the whole text
@@ -91,5 +95,28 @@ class EventSplitter {
 
 // Returns the hint for a file that is not a trace of the PyTorch profiler.
 std::string how_to_record();
+
+// Parses the events of a trace, a batch at a time, and keeps the relevant ones.
+class EventParser {
+ public:
+  EventParser(std::string path, Trace& trace);
+  ~EventParser();
+  EventParser(const EventParser&) = delete;
+  EventParser& operator=(const EventParser&) = delete;
+
+  // Adds the batch to the trace. Input errors name the event and its byte.
+  model::Result<void> read(EventBatch& batch);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Times in the notation of traces.
+
+// Converts microseconds, as a JSON number or a string of one ("1740461642123456.789", 12, 1.5e3), to whole nanoseconds.
+// It is exact, unlike a double, whose resolution for microseconds since 1970 is a quarter microsecond. Returns nullopt
+// when the text is no finite number or does not fit.
+std::optional<std::int64_t> nanoseconds(std::string_view microseconds);
 
 }  // namespace plumbline::calibrate

@@ -1,15 +1,29 @@
-// Published tables, one row per result: CSV files under calibrate/published/; lines that start with '#' are comments.
+// What a case file may abbreviate, and the rows of tables that it names.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "calibrate/validate/all_to_all_question.h"
-#include "calibrate/validate/kernel_question.h"
+#include "calibrate/validate/questions.h"
 #include "model/base/error.h"
 
 namespace plumbline::calibrate {
 
+// Expands alternatives in braces: "span.{attn,mlp}.{1,2}" stands for four texts.
+struct Alternative {
+  std::string text;
+  std::vector<std::string> choices;  // the choice from each pair of braces
+};
+
+// Returns all texts; the last pair of braces varies fastest. Input error when braces do not match, are nested or empty,
+// or stand for more than 10,000 texts.
+model::Result<std::vector<Alternative>> alternatives(std::string_view text);
+
+// Replaces "{1}" in `text` by the first choice, "{2}" by the second, ...
+std::string with_choices(std::string text, const std::vector<std::string>& choices);
+
+// Published tables, one row per result: CSV files under calibrate/published/; lines that start with '#' are comments.
 struct PublishedAllToAll {
   std::string id, source;
   AllToAllQuestion question;  // of dispatch; combine takes the same route back
