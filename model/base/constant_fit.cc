@@ -1,10 +1,10 @@
-#include "model/base/constant_fit.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <iterator>
 #include <utility>
+
+#include "model/base/provenance.h"
 
 namespace plumbline::model {
 

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/constant_fit.h"
 #include "model/base/error.h"
 #include "model/base/provenance.h"
 

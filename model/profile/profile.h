@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "model/base/constant_fit.h"
 #include "model/base/error.h"
 #include "model/base/provenance.h"
 #include "model/profile/constant_change.h"

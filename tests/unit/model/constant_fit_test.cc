@@ -1,11 +1,10 @@
-#include "model/base/constant_fit.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "model/base/provenance.h"
 #include "model/profile/profile.h"
 #include "model/profile/stack.h"
 #include "tests/support/temporary_directory.h"
