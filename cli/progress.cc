@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "cli/detail/temporary_name.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "reports/json/read_json.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor_pool.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "cli/inputs.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 #include "sim/predict/predictor.h"
 

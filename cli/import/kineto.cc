@@ -12,7 +12,6 @@
 #include "cli/import/import.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::cli {

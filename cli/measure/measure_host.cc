@@ -26,7 +26,6 @@
 #include "real/host/measure/measure.h"
 #include "real/host/measure/runner.h"
 #include "reports/csv/csv_table.h"
-#include "reports/text/format.h"
 #include "reports/text/inputs/measurements_text.h"
 #include "reports/text/table.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "reports/charts/chart_frame.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

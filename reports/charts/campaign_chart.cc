@@ -4,8 +4,8 @@
 
 #include "reports/charts/chart_frame.h"
 #include "reports/text/campaign/campaign_report.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/table.h"
 #include "sim/campaign/closed_form.h"
 
 namespace plumbline::reports {

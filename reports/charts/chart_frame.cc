@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

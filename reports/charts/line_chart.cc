@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "reports/charts/chart_frame.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "reports/charts/bar_chart.h"
 #include "reports/text/compare/result_comparison.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "reports/charts/chart_frame.h"
 #include "reports/charts/schedule_picture.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

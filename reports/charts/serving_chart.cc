@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "reports/charts/line_chart.h"
-#include "reports/text/format.h"
 #include "reports/text/serving/serving_report.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "reports/charts/line_chart.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 #include "reports/text/whatif/whatif_report.h"
 
 namespace plumbline::reports {

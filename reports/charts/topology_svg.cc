@@ -4,8 +4,8 @@
 #include <string>
 
 #include "reports/charts/chart_frame.h"
-#include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
+#include "reports/text/table.h"
 #include "topologies/inventory.h"
 
 namespace plumbline::reports {

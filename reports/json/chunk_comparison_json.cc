@@ -1,7 +1,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/trace_comparison.h"

@@ -10,7 +10,6 @@
 
 #include "model/base/text.h"
 #include "model/result/middle.h"
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/quantities.h"
 #include "reports/text/step/sections.h"

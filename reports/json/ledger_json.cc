@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/text/compare/validation_report.h"
 

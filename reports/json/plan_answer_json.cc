@@ -2,7 +2,6 @@
 #include <string_view>
 
 #include "reports/json/detail/campaign_parts.h"
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/quantities.h"

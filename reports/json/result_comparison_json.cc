@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "model/result/prediction_error.h"
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/compare/result_comparison.h"

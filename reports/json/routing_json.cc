@@ -1,6 +1,5 @@
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 

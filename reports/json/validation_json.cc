@@ -6,7 +6,6 @@
 #include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/text/compare/validation_report.h"
 

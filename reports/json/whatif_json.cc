@@ -1,7 +1,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "reports/json/detail/rows_csv.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/whatif/whatif_report.h"

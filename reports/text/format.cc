@@ -1,9 +1,9 @@
-#include "reports/text/format.h"
-
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
+
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "model/base/version.h"
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 #include "reports/trace/detail/flows.h"
 #include "reports/trace/detail/slices.h"
 #include "reports/trace/detail/trace_output.h"

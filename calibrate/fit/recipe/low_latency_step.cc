@@ -12,7 +12,6 @@
 #include "calibrate/components/load.h"
 #include "calibrate/components/rows.h"
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/table_rows.h"
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/held_out.h"
 #include "calibrate/fit/recipe/detail/draft.h"

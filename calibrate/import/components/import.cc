@@ -10,9 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "calibrate/import/components/detail/layouts.h"
-#include "calibrate/import/components/detail/table_file.h"
-#include "calibrate/import/components/detail/thinning.h"
+#include "calibrate/import/components/detail/tables.h"
 
 namespace plumbline::calibrate {
 namespace {

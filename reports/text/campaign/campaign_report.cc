@@ -10,9 +10,9 @@
 
 #include "model/base/text.h"
 #include "model/result/middle.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "reports/text/compare/trace_comparison.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -8,7 +8,6 @@
 
 #include "reports/charts/bar_chart.h"
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -7,7 +7,6 @@
 
 #include "model/result/prediction_error.h"
 #include "reports/text/compare/result_comparison.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
 

@@ -8,7 +8,6 @@
 
 #include "model/result/middle.h"
 #include "reports/text/compare/result_comparison.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

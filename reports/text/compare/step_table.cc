@@ -12,7 +12,6 @@
 #include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
 #include "reports/text/compare/validation_report.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

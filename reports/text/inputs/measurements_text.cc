@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "reports/csv/csv_table.h"
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

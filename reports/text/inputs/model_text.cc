@@ -7,7 +7,6 @@
 #include "model/architecture/metrics.h"
 #include "model/layers/key_value_cache.h"
 #include "reports/csv/csv_table.h"
-#include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/table.h"
 

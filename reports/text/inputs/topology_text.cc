@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "model/economics/ownership.h"
-#include "reports/text/format.h"
 #include "reports/text/inputs/inputs_text.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "reports/charts/line_chart.h"
-#include "reports/text/format.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/table.h"
 

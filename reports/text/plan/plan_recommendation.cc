@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "reports/text/format.h"
 #include "reports/text/plan/plan_report.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

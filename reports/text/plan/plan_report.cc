@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {

@@ -6,7 +6,6 @@
 #include "model/plan/layout.h"
 #include "model/result/middle.h"
 #include "reports/charts/line_chart.h"
-#include "reports/text/format.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/table.h"
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "model/result/waterfall.h"
-#include "reports/text/format.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "reports/quantities.h"
-#include "reports/text/format.h"
 #include "reports/text/serving/serving_report.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

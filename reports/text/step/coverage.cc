@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "reports/csv/csv_table.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/summary.h"
 #include "reports/text/table.h"

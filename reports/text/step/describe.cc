@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

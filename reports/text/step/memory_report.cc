@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
 

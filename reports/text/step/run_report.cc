@@ -3,7 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "reports/text/format.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "reports/text/format.h"
 #include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"
 

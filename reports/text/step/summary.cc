@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "model/result/middle.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/sections.h"

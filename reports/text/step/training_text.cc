@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "reports/generation_report.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/summary.h"
 #include "reports/text/table.h"

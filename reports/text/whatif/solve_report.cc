@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
 #include "reports/text/whatif/whatif_report.h"

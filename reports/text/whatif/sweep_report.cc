@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "reports/csv/csv_table.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"

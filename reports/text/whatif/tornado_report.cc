@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "reports/charts/bar_chart.h"
-#include "reports/text/format.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
 #include "reports/text/whatif/whatif_report.h"

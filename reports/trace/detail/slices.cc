@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 

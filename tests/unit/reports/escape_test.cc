@@ -1,7 +1,7 @@
 // Text of users within pages and pictures.
 #include <gtest/gtest.h>
 
-#include "reports/text/format.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

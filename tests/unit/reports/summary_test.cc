@@ -4,7 +4,6 @@
 
 #include <sstream>
 
-#include "reports/text/format.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/table.h"
 #include "tests/support/example_result.h"

@@ -1,11 +1,10 @@
-#include "calibrate/import/components/detail/layouts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "calibrate/import/components/detail/tables.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate::components {
