@@ -100,6 +100,15 @@ double row_spread(const Operator& op, double m) {
   return op.kind == OperatorKind::grouped_matmul ? std::min(1.0, std::sqrt(3 / m)) : 0;
 }
 
+// Returns the rows, in the order of experts, that an operator of training gathers or sums, if it does.
+const Tensor* ordered_rows(const Graph& graph, const Operator& op) {
+  const bool gathers = op.kind == OperatorKind::permute || op.kind == OperatorKind::gather_rows;
+  const bool sums = op.kind == OperatorKind::permute_grad || op.kind == OperatorKind::unpermute;
+  if ((!gathers && !sums) || graph.inference || op.phase == Phase::W) return nullptr;
+  const Tensor& rows = graph.tensor(gathers ? op.writes[0] : op.reads[0]);
+  return rows.shape[0].extent == Extent::rows ? &rows : nullptr;
+}
+
 bool rotates_by_factor(const Operator& op) {
   const auto* rotation = std::get_if<RotaryAttributes>(&op.attributes);
   return rotation != nullptr && rotation->scaled;
@@ -114,6 +123,23 @@ SoftwareKernels software_kernels(const Plan& plan) {
     return std::ranges::find(plan.stack.fused, name) != plan.stack.fused.end();
   };
   return {plan.stack.dispatcher, fuses("router"), fuses("permute"), fuses_experts(plan)};
+}
+
+double KernelCost::padded_elements(const Graph& graph, const Operator& op) const {
+  const Tensor* rows = padding_.value > 0 ? ordered_rows(graph, op) : nullptr;
+  const auto gemm = std::ranges::find(graph.operators, OperatorKind::grouped_matmul, &Operator::kind);
+  if (rows == nullptr || !is_quantized(graph.tensor(gemm->reads[0]).type)) return 0;
+  return rows->elements();
+}
+
+double KernelCost::searched(const Graph& graph, const Operator& op) const {
+  const Tensor* rows = search_time_.value > 0 ? ordered_rows(graph, op) : nullptr;
+  if (rows == nullptr || class_of(op.kind) != OperatorClass::reduce) return 0;
+  const auto permutation = std::ranges::find(graph.operators, OperatorKind::permute, &Operator::kind);
+  const auto experts = std::get<DispatchAttributes>(permutation->attributes).experts_per_rank;
+  const auto& sums = graph.tensor(op.writes[0]).shape;
+  constexpr double columns = 1024;  // that a block sums at once
+  return static_cast<double>(sums[0].size * experts) * std::ceil(static_cast<double>(sums[1].size) / columns);
 }
 
 const Constant& KernelCost::passes_of(const Operator& op) const {
@@ -142,7 +168,7 @@ double KernelCost::launches(const Graph& graph, const Operator& op) const {
   const auto& stated = stated_launches(op);
   const double once = stated ? stated->value : kernels(graph, op);
   if (op.kind != OperatorKind::grouped_matmul || graph.inference)
-    return once * launched_apart(graph, op) + scale_swizzles(graph, op);
+    return once * launched_apart(graph, op) + scale_swizzles(graph, op) + (padded_elements(graph, op) > 0 ? 1 : 0);
   return (experts_apart_ ? gemm_shape(graph, op, 1).groups : once) + scale_swizzles(graph, op);
 }
 
@@ -493,6 +519,11 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   const bool maps = op.kind == OperatorKind::permute && !graph.inference;
   const Constant* extra = lays_out ? &scale_layout_ : maps ? &map_time_ : nullptr;
   if (extra != nullptr) result.shares[1] = {extra->index, extra->value};
+  const Memory& copies = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
+  const Bytes copied(4 * padding_.value * padded_elements(graph, op) *
+                     conditions.row_scale);  // 16 bits, read and written
+  result.shares[3] = {padding_.index, streaming(copies, copied, occupancy(conditions)) / conditions.bandwidth};
+  result.shares[4] = {search_time_.index, search_time_.value * searched(graph, op) * conditions.row_scale};
   return with_gaps(scaled(result, 1), launches(graph, op));
 }
 

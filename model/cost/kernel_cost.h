@@ -141,6 +141,11 @@ class KernelCost {
   // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
   // read in another order than casts write: one an operand, also where it is the operands of many experts.
   double scale_swizzles(const Graph& graph, const Operator& op) const;
+  // Returns the elements of the rows that a kernel pads for quantized experts after they were gathered, or before they
+  // are summed (their gradients, where they were padded); 0 where none does.
+  double padded_elements(const Graph& graph, const Operator& op) const;
+  // Returns how often a kernel that sums rows looks whether an expert of the rank has one of a token.
+  double searched(const Graph& graph, const Operator& op) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   double shape_factor(const Graph& graph, const Operator& op) const;
@@ -182,6 +187,7 @@ class KernelCost {
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
+  Constant padding_, search_time_;                                   // of the dispatcher
   double router_forward_kernels_ = 0, router_backward_kernels_ = 0;  // 0: unknown
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;

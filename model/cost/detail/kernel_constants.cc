@@ -50,6 +50,11 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.router_forward_kernels_ = reader.find("router.forward_kernels").value_or(Constant{}).value;
   cost.router_backward_kernels_ = reader.find("router.backward_kernels").value_or(Constant{}).value;
   cost.map_time_ = reader.require("permute.map");
+  const auto permutes = [&](std::string_view what) {
+    return reader.find(fmt::format("permute.{}.{}", software.dispatcher, what)).value_or(Constant{});
+  };
+  cost.padding_ = permutes("padding_passes");
+  cost.search_time_ = permutes("search_time");
   cost.read_memory_classes(reader);
   cost.read_fusion(reader, software);
   cost.read_free_shares(reader, device);

@@ -122,6 +122,52 @@ TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
   EXPECT_EQ(time(cost({number("kernel.router.launches", 30)}), layer, "router_choice").seconds, own);
 }
 
+// Rows of 16 bits are read and written by one kernel more on each way to and from the experts, where these are
+// quantized.
+TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
+  LayerContext c = tests::deepseek_rank(Precision::fp8_tensor);
+  c.dispatch = Precision::bf16;
+  c.dispatcher = Dispatcher::alltoall;
+  const SoftwareKernels software{.dispatcher = "alltoall"};
+  const KernelCost plain = cost({}, software), padding = cost({number("permute.alltoall.padding_passes", 1)}, software);
+  const KernelCost of_another = cost({number("permute.deepep.padding_passes", 1)}, software);
+  const auto added = [&](const KernelCost& to, const std::string& name, Phase phase = Phase::F) {
+    const Graph layer = make_block(BlockKind::moe_layer, c);
+    return time(to, layer, name, phase).work - time(plain, layer, name, phase).work;
+  };
+  const double copy = added(padding, "permute");
+  EXPECT_GT(copy, 4096.0 * 8 * 7168 * 4 / 3.35e12);
+  EXPECT_NEAR(added(padding, "unpermute"), copy, 1e-12);
+  EXPECT_NEAR(added(padding, "unpermute_grad", Phase::I), copy, 1e-12);
+  EXPECT_NEAR(added(padding, "permute_grad", Phase::I), copy, 1e-12);
+  EXPECT_EQ(added(padding, "copy_tokens"), 0);
+  EXPECT_EQ(added(padding, "sum_copies"), 0);
+  EXPECT_EQ(added(of_another, "permute"), 0);
+  const Graph layer = make_block(BlockKind::moe_layer, c);
+  const Operator& permute = find(layer, "permute");
+  EXPECT_EQ(padding.launches(layer, permute), plain.launches(layer, permute) + 1);
+  c.gemm = Precision::bf16;
+  EXPECT_EQ(added(padding, "permute"), 0);
+}
+
+// HybridEP looks for a token's rows among those of all experts of the rank, for every 1,024 columns.
+TEST(UnfusedKernels, SumsOfRowsSearchTheExpertsOfTheRank) {
+  LayerContext c = tests::deepseek_rank(Precision::bf16);
+  c.dispatcher = Dispatcher::hybridep;
+  const SoftwareKernels software{.dispatcher = "hybridep"};
+  const Graph layer = make_block(BlockKind::moe_layer, c);
+  const KernelCost plain = cost({}, software),
+                   search = cost({number("permute.hybridep.search_time", 1, "ns")}, software);
+  const auto added = [&](const std::string& name, Phase phase = Phase::F) {
+    return time(search, layer, name, phase).work - time(plain, layer, name, phase).work;
+  };
+  const auto received = static_cast<double>(layer.tensor(find(layer, "unpermute").writes[0]).shape[0].size);
+  EXPECT_NEAR(added("unpermute"), received * 4 * 7 * 1e-9, 1e-12);
+  EXPECT_NEAR(added("permute_grad", Phase::I), received * 4 * 7 * 1e-9, 1e-12);
+  EXPECT_EQ(added("permute"), 0);
+  EXPECT_EQ(added("unpermute_grad", Phase::I), 0);
+}
+
 TEST(UnfusedKernels, AttentionTakesTheConstantsOfItsKernel) {
   LayerContext c = rank();
   const KernelCost own = cost(
