@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
 #include "model/megatron/arguments.h"
 #include "model/megatron/detail/importer.h"
 #include "model/megatron/detail/launch.h"
@@ -34,11 +35,22 @@ int line_without_utf8(std::string_view text) {
   return 0;
 }
 
+// Returns the lines that are comments, without the #.
+std::vector<Word> comments_of(std::string_view text) {
+  std::vector<Word> comments;
+  int line = 0;
+  for (const std::string_view written : lines_of(text)) {
+    ++line;
+    if (written.starts_with('#')) comments.push_back({std::string(written.substr(1)), line});
+  }
+  return comments;
+}
+
 // Adds the plans that the script would give without each of its arguments, and with what it leaves open.
 class Alternatives {
  public:
-  Alternatives(const std::string& path, const ImportOptions& options, const Script& script, ImportedScript& imported)
-      : path_(path), options_(options), script_(script), imported_(imported), plan_(plan_values(imported.plan)) {}
+  Alternatives(const std::string& path, const ImportOptions& options, const Reading& reading, ImportedScript& imported)
+      : path_(path), options_(options), reading_(reading), imported_(imported), plan_(plan_values(imported.plan)) {}
 
   void add_all(const Importer& importer) {
     for (const auto& [name, argument] : importer.given().all()) {
@@ -46,13 +58,13 @@ class Alternatives {
       std::string text = "without " + name;
       for (const std::string& value : argument.values) text += " " + value;
       if (known != nullptr && decides_step(*known))
-        add(argument.line, text, Importer(path_, options_, name).run(script_));
+        add(argument.line, text, Importer(path_, options_, name).run(reading_));
     }
     for (const OpenChoice& choice : importer.open_choices()) {
       ImportOptions options = options_;
       options.more_arguments += " " + choice.arguments;
       if (!choice.override_.empty()) options.overrides.push_back(choice.override_);
-      add(choice.line, choice.text, Importer(path_, options).run(script_));
+      add(choice.line, choice.text, Importer(path_, options).run(reading_));
     }
   }
 
@@ -63,16 +75,16 @@ class Alternatives {
 
   const std::string& path_;
   const ImportOptions& options_;
-  const Script& script_;
+  const Reading& reading_;
   ImportedScript& imported_;
   std::map<std::string, std::string, std::less<>> plan_;
 };
 
-// Reads one reading of a script, with the plans that it would give otherwise.
-Result<ImportedScript> import_reading(const Script& script, const std::string& path, const ImportOptions& options) {
+// Imports a script, with the plans that it would give otherwise.
+Result<ImportedScript> import_reading(const Reading& reading, const std::string& path, const ImportOptions& options) {
   Importer importer(path, options);
-  auto imported = TRY(importer.run(script));
-  Alternatives(path, options, script, imported).add_all(importer);
+  auto imported = TRY(importer.run(reading));
+  Alternatives(path, options, reading, imported).add_all(importer);
   return imported;
 }
 
@@ -80,12 +92,10 @@ Result<ImportedScript> import_reading(const Script& script, const std::string& p
 
 Result<ImportedScript> import_execution(const Execution& execution, std::string_view text, const std::string& path,
                                         const ImportOptions& options) {
-  Script script{.commands = execution.started, .variables = execution.variables, .files = {path}};
-  int line = 0;
-  for (const std::string_view written : lines_of(text)) {
-    ++line;
-    if (written.starts_with('#')) script.comments.push_back({std::string(written.substr(1)), line});
-  }
+  Script script;
+  script.commands = execution.started;
+  script.variables = execution.variables;
+  script.files = {path};
   std::vector<Note> notes;
   const auto launch = find_launch(script, notes);
   if (!launch) {
@@ -98,7 +108,7 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
                     started.empty() ? "" : fmt::format(", and started {}", started)),
         "give what it asks for with --define NAME=VALUE, or its arguments behind --");
   }
-  auto imported = TRY(import_reading(script, path, options));
+  auto imported = TRY(import_reading({{script}, comments_of(text)}, path, options));
   const auto note = [&imported](std::string text_of_note) {
     imported.notes.insert(imported.notes.begin(), {0, std::move(text_of_note)});
   };
@@ -114,10 +124,9 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
 Result<ImportedScript> import_script(std::string_view text, const std::string& path, const ImportOptions& options) {
   if (const int line = line_without_utf8(text); line > 0)
     return wrong_input_at(path, line, "", "is not UTF-8", "save the script as UTF-8");
-  ShellInputs inputs{path, options.folder, slurm_definitions(text), options.find_file, is_training};
-  for (const auto& [name, value] : options.definitions) inputs.definitions[name] = value;
-  const Script script = TRY(read_script(text, inputs));
-  return import_reading(script, path, options);
+  const ShellInputs inputs{path, options.folder, slurm_definitions(text, options.definitions), options.find_file,
+                           is_training};
+  return import_reading({TRY(read_script(text, inputs)), comments_of(text)}, path, options);
 }
 
 }  // namespace plumbline::model::megatron

@@ -29,20 +29,27 @@ std::string nearest_setting(std::string_view name, const GivenArgument& argument
   return name == "--fine-grained-activation-offloading" ? "offload.activations=1" : "";
 }
 
+std::string program_of(const Launch& launch) { return launch.text.substr(launch.text.find_last_of(" /") + 1); }
+
+// Whether it stands in no plan.
+bool has_no_key(const Argument* known) {
+  return known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modeled;
+}
+
 }  // namespace
 
-Result<ImportedScript> Importer::run(const Script& script) {
-  files_ = script.files;
-  script_ = &script;
-  if (auto error = read_launch(script)) return tl::unexpected(*error);
+Result<ImportedScript> Importer::run(const Reading& reading) {
+  reading_ = &reading;
+  files_ = reading.ways.back().files;
+  if (auto error = read_launch()) return tl::unexpected(*error);
   if (auto error = read_rows()) return tl::unexpected(*error);
   read_older_names();
   if (auto error = settle_model()) return tl::unexpected(*error);
   for (const Rule& rule : rules()) rule.read({given_, out_.shape, out_.plan, out_.notes});
   if (auto error = refusal()) return tl::unexpected(*error);
-  if (auto error = settle_plan(script)) return tl::unexpected(*error);
+  if (auto error = settle_plan()) return tl::unexpected(*error);
   note_silence();
-  note_reading(script);
+  note_reading();
   std::ranges::stable_sort(out_.notes, {}, &Note::line);
   out_.files = files_;
   return std::move(out_);
@@ -54,25 +61,58 @@ Error Importer::problem(std::string_view argument, std::string message, std::str
           line % lines_of_a_file, std::string(argument), std::move(hint)};
 }
 
-std::optional<Error> Importer::read_launch(const Script& script) {
-  auto launch = find_launch(script, out_.notes);
-  if (!launch) return no_launch(script);
+std::optional<Error> Importer::read_launch() {
   const auto more = read_script(options_.more_arguments, {.path = "--args", .definitions = options_.definitions});
   if (!more) return more.error();
-  for (const Command& command : more->commands) {
-    for (const Word& word : command) launch->arguments.push_back({word.text, 0});
+  for (const Script& way : reading_->ways) {
+    std::vector<Note> notes;
+    auto launch = find_launch(way, notes);
+    if (!launch) return no_launch(way);
+    for (const Command& command : more->front().commands)
+      for (const Word& word : command) launch->arguments.push_back({word.text, 0});
+    Given given = group_arguments(launch->arguments, notes);
+    if (given.open()) return not_known("", given.open()->text, given.open()->line);
+    given.erase(without_);
+    if (&way != &reading_->ways.front()) {
+      if (auto error = compare(way, *launch, given)) return error;
+      continue;
+    }
+    given_ = std::move(given);
+    launch_ = std::move(*launch);
+    out_.notes = std::move(notes);
   }
-  given_ = group_arguments(launch->arguments, out_.notes, script.open);
-  if (given_.open()) return not_known("", given_.open()->text, given_.open()->line);
-  given_.erase(without_);
-  launch_ = std::move(*launch);
-  const std::string program = launch_.text.substr(launch_.text.find_last_of(" /") + 1);
+  const std::string program = program_of(launch_);
   for (const char* other : {"bert", "t5", "mamba", "retro", "vision", "vlm", "multimodal"})
     if (program.find(other) != std::string::npos)
       out_.notes.push_back(
           {0, fmt::format("{}: a decoder with the same arguments is priced", program), NoteKind::not_modeled});
   out_.plan = megatron_defaults();
   out_.plan.cluster.gpus = launch_.gpus.value_or(0);
+  return std::nullopt;
+}
+
+// Refuses a way through the script that starts another training than the first one. What has no cost may differ.
+std::optional<Error> Importer::compare(const Script& way, const Launch& launch, const Given& given) {
+  const Decision& decision = *std::ranges::find(way.decisions.rbegin(), way.decisions.rend(), true, &Decision::holds);
+  const std::string with = decision.names.empty() ? "" : fmt::format(" with {}", fmt::join(decision.names, ", "));
+  const std::string condition = fmt::format("'{}'{}", decision.condition, with);
+  const std::string hint =
+      fmt::format("{}--execute runs the script",
+                  decision.names.empty() ? "" : fmt::format("--define {}=VALUE, or ", *decision.names.begin()));
+  if (program_of(launch) != program_of(launch_) || launch.gpus != launch_.gpus) {
+    Error error = problem("", condition + " is not decided, and which training is started, on how many GPUs", hint);
+    error.line = decision.line % lines_of_a_file;
+    error.file = files_[static_cast<std::size_t>(decision.line / lines_of_a_file)];
+    return error;
+  }
+  auto all = given.all();
+  for (const auto& [name, argument] : given_.all()) all.try_emplace(name, argument);
+  for (const auto& [name, argument] : all) {
+    if (given_.has(name) && given.has(name) && given_.values(name) == given.values(name)) continue;
+    given_.put(name, argument);
+    if (!has_no_key(find_argument(name)))
+      return problem(name, fmt::format("{} is not decided ({})", condition, place_of(files_, decision.line)), hint);
+  }
   return std::nullopt;
 }
 
@@ -89,20 +129,26 @@ Error Importer::no_launch(const Script& script) const {
 }
 
 // Notes what the reading rests on: defaults of the script itself, and files that are not read.
-void Importer::note_reading(const Script& script) {
-  std::string defaults;
-  for (const Word& word : script.defaults) {
-    defaults += (defaults.empty() ? "" : ", ") + word.text + (word.text.ends_with('=') ? "''" : "");
-  }
+void Importer::note_reading() {
+  std::vector<std::string> defaults;
+  for (const Script& way : reading_->ways)
+    for (const Word& word : way.defaults) {
+      const std::string text = word.text + (word.text.ends_with('=') ? "''" : "");
+      if (std::ranges::find(defaults, text) == defaults.end()) defaults.push_back(text);
+    }
   if (!defaults.empty())
-    out_.notes.push_back({0, fmt::format("the script's own defaults hold, --define changes them: {}", defaults)});
-  for (const Word& word : script.notes) out_.notes.push_back({word.line, word.text});
+    out_.notes.push_back(
+        {0, fmt::format("the script's own defaults hold, --define changes them: {}", fmt::join(defaults, ", "))});
+  for (const Script& way : reading_->ways)
+    for (const Word& word : way.notes)
+      if (std::ranges::find(out_.notes, word.text, &Note::text) == out_.notes.end())
+        out_.notes.push_back({word.line, word.text});
 }
 
 std::optional<Error> Importer::read_rows() {
   for (const auto& [name, argument] : given_.all()) {
     const Argument* known = find_argument(name);
-    if (known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modeled) {
+    if (has_no_key(known)) {
       note_unread(name, argument, known);
       continue;
     }
@@ -135,25 +181,22 @@ Error Importer::not_a_number(std::string_view name, const std::string& value) co
   return problem(name, fmt::format("'{}' is no value for it", value), "expected a number");
 }
 
-// Names a word that is not known, with the variable that would decide it and, where the script sets that, the reason.
+// Names a word that is not known, with the first variable in it that the script does not set.
 Error Importer::not_known(std::string_view argument, const std::string& text, int line) const {
   const bool is_command = text.find('`') != std::string::npos ||
                           (text.find("$(") != std::string::npos && text.find("$((") == std::string::npos);
-  std::string name, reason;
-  const auto find_open = [&] { return std::ranges::find(script_->open, name, &OpenValue::name); };
+  std::string name;
   for (const char letter : is_command ? std::string() : text + " ") {
-    const bool known = script_->variables.contains(name) && find_open() == script_->open.end();
     if (std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_')
       name += letter;
-    else if (name.empty() || known || std::isdigit(static_cast<unsigned char>(name[0])) != 0)
+    else if (name.empty() || reading_->ways.front().variables.contains(name) ||
+             std::isdigit(static_cast<unsigned char>(name[0])) != 0)
       name.clear();
     else
       break;
   }
-  if (const auto open = find_open(); open != script_->open.end())
-    reason = fmt::format(": {} ({})", open->reason, place_of(files_, open->line));
   Error error = problem(
-      argument, fmt::format("'{}' is not known{}", text, reason),
+      argument, fmt::format("'{}' is not known", text),
       fmt::format("{}--execute runs the script", name.empty() ? "" : fmt::format("--define {}=VALUE, or ", name)));
   error.file = files_[static_cast<std::size_t>(line / lines_of_a_file)];
   error.line = line % lines_of_a_file;

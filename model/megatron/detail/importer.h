@@ -25,13 +25,19 @@ struct OpenChoice {
   std::string override_;  // KEY=VALUE of the plan
 };
 
+// All ways through a script, and its comment lines, without the #.
+struct Reading {
+  std::vector<Script> ways;
+  std::vector<Word> comments;
+};
+
 class Importer {
  public:
   // `without`: an argument of the script that is left out.
   Importer(const std::string& path, const ImportOptions& options, std::string_view without = {})
       : path_(path), options_(options), without_(without) {}
 
-  Result<ImportedScript> run(const Script& script);
+  Result<ImportedScript> run(const Reading& reading);
 
   // Of the last run.
   const Given& given() const { return given_; }
@@ -40,14 +46,15 @@ class Importer {
  private:
   // What the script gives (importer.cc)
   Error problem(std::string_view argument, std::string message, std::string hint) const;
-  std::optional<Error> read_launch(const Script& script);
+  std::optional<Error> read_launch();
+  std::optional<Error> compare(const Script& way, const Launch& launch, const Given& given);
   Error no_launch(const Script& script) const;
   std::optional<Error> read_rows();
   Error not_a_number(std::string_view name, const std::string& value) const;
   std::optional<Error> refusal() const;
   Error not_known(std::string_view argument, const std::string& text, int line) const;
   bool set(std::string_view key, std::string_view value);
-  void note_reading(const Script& script);
+  void note_reading();
   void note_unread(const std::string& name, const GivenArgument& argument, const Argument* known);
   void note_silence();
 
@@ -57,7 +64,7 @@ class Importer {
   std::optional<Error> settle_model();
   std::optional<Error> pad_vocabulary();
   void note_differences();
-  std::optional<Error> settle_plan(const Script& script);
+  std::optional<Error> settle_plan();
   Error no_gpus() const;
   void unset(const std::string& comment);
   Error at_script(Error error) const;
@@ -66,7 +73,7 @@ class Importer {
   const ImportOptions& options_;
   std::string without_;
   std::vector<std::string> files_;
-  const Script* script_ = nullptr;
+  const Reading* reading_ = nullptr;
   Launch launch_;
   Given given_;
   std::vector<OpenChoice> open_;

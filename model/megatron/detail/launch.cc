@@ -125,24 +125,6 @@ bool takes_unknown(std::string_view name, const GivenArgument& argument) {
   return !name.empty() && argument.values.empty() && (known == nullptr || known->meaning != Meaning::flag);
 }
 
-// Whether every outcome of the condition that decides the word has arguments without cost alone.
-bool has_no_cost(const Word& word, const std::vector<OpenValue>& open) {
-  const auto value = std::ranges::find_if(
-      open, [&word](const OpenValue& one) { return word.text == "$" + one.name && word.line == one.line; });
-  return value != open.end() && !value->outcomes.empty() &&
-         std::ranges::all_of(value->outcomes, [](const std::string& outcome) {
-           Command words;
-           for (const std::string_view text : split(outcome, ' '))
-             if (!text.empty()) words.push_back({std::string(text), 0, text.find('$') != std::string_view::npos});
-           std::vector<Note> notes;
-           const Given given = group_arguments(words, notes);
-           return notes.empty() && !given.open() && std::ranges::all_of(given.all(), [](const auto& argument) {
-                    const Argument* known = find_argument(argument.first);
-                    return known != nullptr && known->meaning == Meaning::no_cost;
-                  });
-         });
-}
-
 // Returns the position of the program: a .py file, the module behind python's or torchrun's -m, or ms-swift's verb.
 std::optional<std::size_t> program_word(const Command& command) {
   bool python = false;
@@ -176,7 +158,7 @@ std::optional<std::size_t> find_program(const Command& command) {
 
 bool is_training(const Command& command) { return find_program(command).has_value(); }
 
-Definitions slurm_definitions(std::string_view script) {
+Definitions slurm_definitions(std::string_view script, const Definitions& given) {
   Command header;
   for (const std::string_view line : lines_of(script)) {
     if (!line.starts_with("#SBATCH")) continue;
@@ -189,17 +171,18 @@ Definitions slurm_definitions(std::string_view script) {
       }
     }
   }
-  Definitions names;
-  const auto define = [&names](const char* name, Number value) {
-    if (value) names[name] = std::to_string(*value);
+  Definitions names = given;
+  const auto define = [&names](std::initializer_list<const char*> same, Number value) {
+    for (const char* name : same)
+      if (const auto found = names.find(name); found != names.end()) value = integer(found->second);
+    for (const char* name : same)
+      if (value) names.try_emplace(name, std::to_string(*value));
+    return value;
   };
-  define("SLURM_NNODES", slurm_nodes(header));
-  define("SLURM_JOB_NUM_NODES", slurm_nodes(header));
-  define("SLURM_NTASKS_PER_NODE", slurm_tasks_per_node(header));
-  define("SLURM_GPUS_PER_NODE", slurm_gpus_per_node(header));
-  define("SLURM_GPUS_ON_NODE", slurm_gpus_per_node(header));
-  define("SLURM_NTASKS", first_of({count(option(header, {"-n", "--ntasks"})),
-                                   product(slurm_nodes(header), slurm_tasks_per_node(header))}));
+  const Number nodes = define({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, slurm_nodes(header));
+  const Number tasks = define({"SLURM_NTASKS_PER_NODE"}, slurm_tasks_per_node(header));
+  define({"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}, slurm_gpus_per_node(header));
+  define({"SLURM_NTASKS"}, first_of({count(option(header, {"-n", "--ntasks"})), product(nodes, tasks)}));
   return names;
 }
 
@@ -232,7 +215,7 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
   return launch;
 }
 
-Given group_arguments(const Command& words, std::vector<Note>& notes, const std::vector<OpenValue>& open_values) {
+Given group_arguments(const Command& words, std::vector<Note>& notes) {
   Given given;
   std::string name;
   GivenArgument current;
@@ -254,8 +237,6 @@ Given group_arguments(const Command& words, std::vector<Note>& notes, const std:
       if (written.size() < word.text.size()) current.values.push_back(word.text.substr(written.size() + 1));
     } else if (name.empty() && !word.unknown) {
       notes.push_back({word.line, fmt::format("'{}' belongs to no argument", word.text)});
-    } else if (word.unknown && has_no_cost(word, open_values)) {
-      notes.push_back({word.line, fmt::format("'{}' is not known, and changes no cost", word.text), NoteKind::no_cost});
     } else if (word.unknown && (is_name(word.text) || !takes_unknown(name, current))) {
       given.put_open(word);
     } else {

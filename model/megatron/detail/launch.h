@@ -20,8 +20,9 @@ struct Launch {
   std::string open_name;  // of the variable that has it; may be empty
 };
 
-// Returns the values in the header of a batch script (#SBATCH) under Slurm's run-time names (SLURM_NNODES ...).
-Definitions slurm_definitions(std::string_view script);
+// Returns the given definitions, and under Slurm's run-time names (SLURM_NNODES ...) the values in the header of a
+// batch script (#SBATCH) that are not among them.
+Definitions slurm_definitions(std::string_view script, const Definitions& given);
 
 // Returns the words with a blank between them.
 std::string text_of(const Command& command);
@@ -36,7 +37,6 @@ std::optional<Launch> find_launch(const Script& script, std::vector<Note>& notes
 
 // Returns the arguments by the names that the table has for them, also where they are written with _ for - or by an
 // older name, and adds a note for each word that belongs to none. "true" after a name is a flag, "false" is none.
-// A word that is not known is noted where none of its outcomes (`open`) has an argument that decides cost.
-Given group_arguments(const Command& words, std::vector<Note>& notes, const std::vector<OpenValue>& open = {});
+Given group_arguments(const Command& words, std::vector<Note>& notes);
 
 }  // namespace plumbline::model::megatron

@@ -122,12 +122,12 @@ void Importer::note_differences() {
 }
 
 // Sets the plan: its rules, comments and overrides are applied over the arguments.
-std::optional<Error> Importer::settle_plan(const Script& script) {
+std::optional<Error> Importer::settle_plan() {
   if (auto error = require("--seq-length", out_.plan.batch.sequence_length)) return error;
   if (auto error = require("--micro-batch-size", out_.plan.batch.micro_batch_size)) return error;
   out_.plan.cluster.topology = default_topology;
   std::vector<std::string> overrides;
-  for (const Word& comment : script.comments) {
+  for (const Word& comment : reading_->comments) {
     const std::size_t equals = comment.text.find(" = ");
     if (!comment.text.starts_with(kComment)) continue;
     if (comment.text.ends_with(kNotSet)) unset(comment.text.substr(kComment.size()));

@@ -1,10 +1,11 @@
-// Reads a launch script without running any program. Variables, arrays, arithmetic, conditions that are decided,
-// functions and sourced files have bash's meaning. What only a running shell has is not known: it stays as it is
-// written ("$RANK", "$(hostname)"), and so does a variable that depends on it.
+// Reads a launch script without running any program. Variables, arrays, arithmetic, conditions, functions and sourced
+// files have bash's meaning. What only a running shell has is not known: it stays as it is written ("$RANK",
+// "$(hostname)"), and so does a variable that depends on it. Where such a condition decides, both ways are read.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,32 +42,34 @@ struct ShellInputs {
   std::function<bool(const Command&)> trains;                   // none: every command that runs a .py file
 };
 
-// A variable, or the end of its value, that is not known from a line on: "$NAME" stands for it.
-struct OpenValue {
-  std::string name;
+// A condition that the script does not decide.
+struct Decision {
+  std::string condition;        // as it is written
+  std::set<std::string> names;  // variables that are not known in it
   int line = 0;
-  std::string reason;
-  std::vector<std::string> outcomes;  // its values by the outcomes of a condition; none: any value
+  bool holds = false;
 };
 
+// One way through a script.
 struct Script {
-  std::vector<Command> commands;  // those in a string after -c begin with the words before it
-  std::vector<Word> comments;     // whole comment lines, without the #
-  std::map<std::string, std::string, std::less<>> variables;  // at the end of the script
-  std::vector<std::string> files;                             // the script, and those that it sources
-  std::vector<Word> defaults;  // NAME=VALUE of the variables for which the script's own default holds
-  std::vector<Word> notes;     // files that are taken to exist or not read, conditions that a training implies
-  std::vector<OpenValue> open;
+  std::vector<Command> commands;   // those in a string after -c begin with the words before it
+  Definitions variables;           // at the first training, else at the end
+  std::vector<std::string> files;  // the script, and those that it or a way before it sources
+  std::vector<Word> defaults;      // NAME=VALUE of the variables for which the script's own default holds
+  std::vector<Word> notes;         // files that are not read, ways that start no training
+  std::vector<Decision> decisions;
+  bool trains = false;
   int exit_line = 0;  // where the script ends itself; 0: nowhere
 };
 
 // Returns "FILE:LINE" of a line of a script, FILE without one.
 std::string place_of(const std::vector<std::string>& files, int line);
 
-// Reads the script. A condition that it does not decide makes what its outcomes set differently unknown, and an outcome
-// that ends the script before a training is left out. Fails with an input error (path and line) for a quote, bracket or
-// command that is not closed, a construct that is not read, a condition that decides which training is started, a
-// sourced file that is missing, and a script that does not end.
-Result<Script> read_script(std::string_view text, const ShellInputs& inputs);
+// Returns every way through the script that starts a training; one that starts none where there is no other. The last
+// decision of a way that holds is the one that it does not share with the way before it. Fails with an input error
+// (path and line) for a quote, bracket or command that is not closed, a construct that is not read, a sourced file that
+// is missing, too many decisions, and a script that does not end. What follows the first training is read as far as it
+// can be.
+Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs);
 
 }  // namespace plumbline::model::megatron

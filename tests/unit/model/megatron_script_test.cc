@@ -23,15 +23,16 @@ std::vector<std::string> words_of(const Command& command) {
   return words;
 }
 
-Result<Script> reading(const std::string& script, const Definitions& definitions = {}) {
+Result<std::vector<Script>> reading(const std::string& script, const Definitions& definitions = {}) {
   return read_script(script, {.path = "s.sh", .definitions = definitions});
 }
 
-// Returns the words of the last command.
+// Returns the words of the last command, on the first way.
 std::vector<std::string> last(const std::string& script, const Definitions& definitions = {}) {
   const auto read = reading(script, definitions);
   if (!read) return {to_string(read.error())};
-  return read->commands.empty() ? std::vector<std::string>() : words_of(read->commands.back());
+  const auto& commands = read->front().commands;
+  return commands.empty() ? std::vector<std::string>() : words_of(commands.back());
 }
 
 TEST(MegatronScript, VariablesAndQuotes) {
@@ -57,7 +58,7 @@ TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   EXPECT_THAT(last("A=8\nrun $((A * 4 / (1 + 1))) $(( $A + -1 ))"), ElementsAre("run", "16", "7"));
   EXPECT_THAT(last("B=$((A * 4))\nrun $B $(hostname -s) $RANK"),
               ElementsAre("run", "$((A * 4))", "$(hostname -s)", "$RANK"));
-  const NumberScope none{[](std::string_view) { return std::nullopt; }, [](std::string_view, std::int64_t) {}};
+  const auto none = [](std::string_view) { return std::optional<std::string>(); };
   EXPECT_EQ(arithmetic("9223372036854775807 + 1", none), std::nullopt);
   EXPECT_EQ(arithmetic("1 / 0", none), std::nullopt);
   EXPECT_EQ(arithmetic("09", none), std::nullopt);
@@ -78,25 +79,20 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
   const auto value = [](const std::string& script) {
     const auto read = reading(script + "\npython a.py \"${TP:-4}\"\n");
     if (!read) return std::string("refused");
-    if (read->commands.empty()) return std::string("none");
-    const Word& word = read->commands.back().back();
+    if (read->size() > 1) return std::string("undecided");
+    if (read->front().commands.empty()) return std::string("none");
+    const Word& word = read->front().commands.back().back();
     return word.unknown ? "unknown" : word.text;
   };
   const std::vector<std::pair<std::string, std::string>> known = {
       {"A=(1 2 8); TP=${A[-1]}", "8"},
-      {"A=(1 2); A[1]=8; TP=${A[@]}", "1 8"},
       {"A=(1 2); A=(8); TP=${A[1]:-8}", "8"},
       {"A=(--x 'a b'); TP=\"in ${A[@]} out\"", "in --x a b out"},
-      {"declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "8"},
-      {"tp=1; pp=1; declare -A M; M[tp]=8; M[pp]=4; TP=${M[tp]}", "8"},
       {"i=1; A=(2 8); TP=${A[i]}", "8"},
       {"X=8.5; TP=${X%.*}", "8"},
       {"X=a/b/8; TP=${X##*/}", "8"},
-      {"X=v8.sh; TP=$(basename $X .sh); TP=${TP#v}", "8"},
-      {"(( TP = 1 ? 8 : 2 ))", "8"},
       {"TP=$((2 ** 3 ** 2))", "512"},
-      {"X=1; (( X || (TP = 2) )); TP=${TP:-8}", "8"},
-      {"i=0; while (( i < 8 )); do (( i++ )); done; TP=$i", "8"},
+      {"i=0; while (( i < 8 )); do i=$((i + 1)); done; TP=$i", "8"},
       {"f() { local X=2; h; }; X=8; h() { TP=$X; }; f", "2"},
       {"f() { echo 8 >&2; echo 3; }; TP=$(f)", "3"},
       {"TP=8 | cat", "4"},
@@ -104,83 +100,108 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"T\\\nP=8", "8"},
       {"[[ v8 =~ ^v[0-9]$ ]] && TP=8", "8"},
       {"unset TP; TP=${TP-8}", "8"},
+      {"case 70b in [0-9]b) TP=1 ;; [0-9][0-9]b) TP=8 ;; esac", "8"},
+      {"cat <<EOF > f\nTP=2\nEOF\nTP=8", "8"},
+      {"[ -n \"$X\" ] && echo yes; mkdir -p $X || true; TP=8", "8"},
       {"X=' 8 '; [[ \"\" -eq 0 ]] && TP=$((X))", "unknown"},
   };
   for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
-  for (const std::string script : {"printf -v TP %d 8",
-                                   "read TP <<< 8",
-                                   "TP=$((010))",
-                                   "TP=$((16#8))",
-                                   "X=008; TP=$((X))",
-                                   "A=(1); X=${A[$N]:-2}; TP=$X",
-                                   "TP=8; [ -n \"$X\" ] && TP=2",
-                                   "for TP in $(seq 8); do :; done",
-                                   "while getopts t: o; do TP=$OPTARG; done",
-                                   "A=({1..8}); TP=${#A[@]}",
-                                   "X=8B; TP=${X,,}",
-                                   "X=Y; Y=8; TP=${!X}",
-                                   "TP=$'8\\n'",
-                                   "X=([3]=8 9); TP=${#X[@]}",
-                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)",
-                                   "TP=$(echo 8 | tr -d x)",
-                                   "[[ 08 -eq 8 ]] && TP=2 || TP=8",
-                                   "TP=8; for x in $LIST; do TP=$U; U=2; done",
-                                   "mapfile -t TP < f",
-                                   "TP=${@: -1}"})
-    EXPECT_EQ(value(script), "unknown") << script;
   for (const std::string script :
-       {"declare -i TP=1; TP+=7", "TP=8; readonly TP; TP=2", "shopt -s nocasematch; TP=8",
-        "f() { local -n r=$1; r=8; }; f TP", "case x in x) TP=2;& y) TP=8;; esac",
-        "case x in x) TP=2;;& *) TP=8;; esac", "IFS=,; A=8,4; set -- $A; TP=$1", "TP=2 f() { :; }",
-        "select x in a; do TP=$x; done", "set -- 1 2; [ -n \"$X\" ] && shift", "coproc TP=8"})
-    EXPECT_EQ(value(script), "refused") << script;
+       {"TP=$((010))", "TP=$((16#8))", "X=008; TP=$((X))", "A=(1); X=${A[$N]:-2}; TP=$X", "A=({1..8}); TP=${#A[@]}",
+        "X=8B; TP=${X,,}", "X=Y; Y=8; TP=${!X}", "TP=$'8\\n'", "TP=$(echo 8 | tr -d x)", "TP=${@: -1}",
+        "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))"})
+    EXPECT_EQ(value(script), "unknown") << script;
+  for (const std::string script : {"TP=8; [ -n \"$X\" ] && TP=2", "[[ 08 -eq 8 ]] && TP=2 || TP=8",
+                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)", "[ -e f ] && TP=2"})
+    EXPECT_EQ(value(script), "undecided") << script;
 }
 
-// Conditions that are not decided leave what both outcomes have in common.
-TEST(MegatronScript, OutcomesHaveACommonPart) {
-  const auto script = reading(
-      "A=(--x 1)\nif [ -n \"$LOG\" ]; then A+=(--save s); fi\nA+=(--y 2)\nrun \"${A[@]}\"\n"
-      "B='--x 1 --y 2'\n[ -n \"$LOG\" ] && B=\"--x 1 --z 3\"\nrun $B\n");
-  ASSERT_TRUE(script) << to_string(script.error());
-  EXPECT_THAT(words_of(script->commands.at(0)), ElementsAre("run", "--x", "1", "$A", "--y", "2"));
-  EXPECT_TRUE(script->commands[0][3].unknown);
-  EXPECT_THAT(words_of(script->commands.at(1)), ElementsAre("run", "--x", "1", "$B"));
-  ASSERT_EQ(script->open.size(), 2u);
-  EXPECT_EQ(script->open[0].line, 2);
-  EXPECT_EQ(script->open[0].reason, "'[ -n \"$LOG\" ]' with LOG is not decided");
-  EXPECT_THAT(script->open[0].outcomes, ElementsAre("--save s", ""));
-}
-
-TEST(MegatronScript, GuardsOfFilesAreTakenToHold) {
-  const auto script = reading(
-      "if [ ! -f pretrain_gpt.py ]; then\n  echo missing; exit 1\nfi\n"
-      "[[ -d $DATA && -e a ]] || exit 1\npython a.py\n");
-  ASSERT_TRUE(script) << to_string(script.error());
-  EXPECT_THAT(words_of(script->commands.back()), ElementsAre("python", "a.py"));
-  std::vector<std::string> notes;
-  for (const Word& note : script->notes)
-    notes.push_back(std::to_string(note.line) + " " + note.text.substr(0, note.text.find(" is taken to hold")));
-  EXPECT_THAT(notes, ElementsAre("1 '-f pretrain_gpt.py'", "4 '-d $DATA'", "4 '-e a'"));
-}
-
-TEST(MegatronScript, ATrainingThatIsNotDecidedIsRefused) {
-  const auto refused = [](const std::string& script) {
-    const auto read = reading(script);
-    return read ? "" : std::to_string(read.error().line) + " " + read.error().message;
+// What is not read is refused by its name and line, and --execute reads it.
+TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"printf -v TP %d 8", "'printf'"},
+      {"read TP <<< 8", "'read'"},
+      {"while getopts t: o; do TP=$OPTARG; done", "'getopts'"},
+      {"mapfile -t TP < f", "'mapfile'"},
+      {"let TP=8", "'let'"},
+      {"shopt -s nocasematch; TP=8", "'shopt'"},
+      {"alias f=TP=8", "'alias'"},
+      {"trap 'TP=2' DEBUG", "'trap'"},
+      {"select x in a; do TP=$x; done", "'select'"},
+      {"coproc TP=8", "'coproc'"},
+      {"for ((i = 0; i < 8; i++)); do TP=$i; done", "'for (( ))'"},
+      {"(( TP = 8 ))", "an assignment in arithmetic"},
+      {"i=8; TP=$((i--))", "an assignment in arithmetic"},
+      {"for TP in $(seq 8); do :; done", "a loop over '$(seq 8)', which is not known,"},
+      {"while [ -n \"$X\" ]; do TP=8; done", "a loop with '[ -n \"$X\" ]', which is not decided,"},
+      {"case x in x) TP=2 ;& y) TP=8 ;; esac", "a 'case' that goes on with its next clause"},
+      {"case x in x) TP=2 ;;& *) TP=8 ;; esac", "a 'case' that goes on with its next clause"},
+      {"declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "'declare -A'"},
+      {"declare -i TP=1; TP+=7", "'declare -i'"},
+      {"f() { local -n r=$1; r=8; }; f TP", "'local -n'"},
+      {"A=(1 2); A[1]=8; TP=${A[1]}", "an element of 'A' that is set by itself"},
+      {"A=([3]=8 9); TP=${#A[@]}", "an element of 'A' at a place of its own"},
+      {"TP=8; readonly TP; TP=2", "a new value of 'TP', which is readonly,"},
+      {"IFS=,; A=8,4; set -- $A; TP=$1", "an IFS of the script's own"},
+      {"set -- 1 2; shift $X", "'shift' by a number that is not known"},
+      {"sbatch <<EOF\npython b.py\nEOF", "a here-document with commands for 'sbatch'"},
   };
-  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\npython a.py\nelse\npython b.py\nfi\n"),
-            "1 '[ -n \"$M\" ]' with M decides which training is started");
-  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\npython a.py\nexit\nfi\npython b.py\n"),
-            "5 whether this training is started, or one before it, is decided by line 1");
-  EXPECT_EQ(refused("if [ -n \"$M\" ]; then\necho usage\nexit 1\nfi\npython b.py\n"), "");
-  EXPECT_EQ(refused("[ -n \"$M\" ] && python a.py\n"), "");
+  for (const auto& [script, what] : refused) {
+    const auto read = reading("#!/bin/bash\n" + script + "\npython a.py \"${TP:-4}\"\n");
+    ASSERT_FALSE(read) << script;
+    EXPECT_EQ(read.error().line, 2) << script;
+    EXPECT_EQ(read.error().message, what + " is not read") << script;
+    EXPECT_THAT(read.error().hint, testing::HasSubstr("--execute")) << script;
+  }
+  EXPECT_TRUE(reading("python a.py\nread X\n")) << "behind the training it does not matter";
+  EXPECT_TRUE(reading("f() { read X; }\npython a.py\n")) << "a function that is not called";
+}
+
+// Conditions that are not decided give a way through the script for each outcome.
+TEST(MegatronScript, EveryWayIsRead) {
+  const auto ways = reading(
+      "A=(--x 1)\nif [ -n \"$LOG\" ]; then A+=(--save s); fi\nA+=(--y 2)\n"
+      "case $SIZE in 7b) A+=(--z 3) ;; esac\npython a.py \"${A[@]}\"\n");
+  ASSERT_TRUE(ways) << to_string(ways.error());
+  ASSERT_EQ(ways->size(), 4u);
+  EXPECT_THAT(words_of(ways->at(0).commands.at(0)), ElementsAre("python", "a.py", "--x", "1", "--y", "2"));
+  EXPECT_THAT(words_of(ways->at(3).commands.at(0)),
+              ElementsAre("python", "a.py", "--x", "1", "--save", "s", "--y", "2", "--z", "3"));
+  const auto& decisions = ways->at(1).decisions;
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_EQ(decisions[0].condition, "[ -n \"$LOG\" ]");
+  EXPECT_THAT(decisions[0].names, ElementsAre("LOG"));
+  EXPECT_EQ(decisions[0].line, 2);
+  EXPECT_FALSE(decisions[0].holds);
+  EXPECT_EQ(decisions[1].condition, "case $SIZE is 7b");
+  EXPECT_TRUE(decisions[1].holds);
+  std::string many;
+  for (int i = 0; i < 9; ++i) many += "[ -n \"$X" + std::to_string(i) + "\" ] && A+=(x)\n";
+  const auto refused = reading(many + "python a.py\n");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, testing::StartsWith("there are over 128 ways through the script"));
+}
+
+TEST(MegatronScript, WaysWithoutATrainingAreLeftOut) {
+  const auto ways = reading(
+      "if [ ! -f pretrain_gpt.py ]; then\n  echo missing; exit 1\nfi\n"
+      "[[ -d $DATA && -e a ]] || exit 1\n[ -n \"$M\" ] && python a.py\n");
+  ASSERT_TRUE(ways) << to_string(ways.error());
+  ASSERT_EQ(ways->size(), 1u);
+  std::vector<std::string> notes;
+  for (const Word& note : ways->front().notes)
+    notes.push_back(std::to_string(note.line) + " " + note.text.substr(0, note.text.find(", since")));
+  EXPECT_THAT(notes,
+              testing::UnorderedElementsAre("1 '[ ! -f pretrain_gpt.py ]' is not decided: it is taken not to hold",
+                                            "4 '[[ -d $DATA && -e a ]]' is not decided: it is taken to hold",
+                                            "5 '[ -n \"$M\" ]' is not decided: it is taken to hold"));
 }
 
 TEST(MegatronScript, WordsHaveTheirLines) {
   const auto script = reading("A=\"--x 1\n  --y 2\"\n\nrun \\\n  $A --z\n");
   ASSERT_TRUE(script);
   std::vector<int> lines;
-  for (const Word& word : script->commands.back()) lines.push_back(word.line);
+  for (const Word& word : script->front().commands.back()) lines.push_back(word.line);
   EXPECT_THAT(lines, ElementsAre(4, 1, 1, 2, 2, 5));
 }
 
@@ -195,11 +216,11 @@ TEST(MegatronScript, WhatIsNotClosedIsAnErrorWithItsLine) {
   EXPECT_FALSE(reading(doubling));
 }
 
-std::optional<std::int64_t> gpus(const std::string& launcher) {
+std::optional<std::int64_t> gpus(const std::string& launcher, const Definitions& given = {}) {
   const std::string script = launcher + " pretrain_gpt.py --num-layers 2\n";
-  const auto read = reading(script, slurm_definitions(script));
+  const auto read = reading(script, slurm_definitions(script, given));
   std::vector<Note> notes;
-  const auto launch = read ? find_launch(*read, notes) : std::nullopt;
+  const auto launch = read ? find_launch(read->front(), notes) : std::nullopt;
   return launch ? launch->gpus : std::nullopt;
 }
 
@@ -212,6 +233,8 @@ TEST(MegatronScript, GpusOfTheLauncher) {
   EXPECT_EQ(gpus("mpirun -np 64 python"), 64);
   EXPECT_EQ(gpus("#SBATCH -N 3\n#SBATCH --gres=gpu:h100:8\nsrun python"), 24);
   EXPECT_EQ(gpus("#SBATCH --nodes=3\nsrun torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES"), 24);
+  EXPECT_EQ(gpus("#SBATCH --nodes=16 --ntasks-per-node=8\nsrun python", {{"SLURM_NNODES", "4"}}), 32)
+      << "what is given holds over the header";
   EXPECT_EQ(gpus("WORLD_SIZE=$((8*2))\npython"), 16);
   EXPECT_EQ(gpus("torchrun --nproc_per_node 8 --nnodes $NNODES"), std::nullopt);
 }

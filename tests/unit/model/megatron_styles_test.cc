@@ -108,14 +108,14 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
     int line;
     std::string key, text, hint;
   };
-  for (const Refused& wanted :
-       std::vector<Refused>{{"undecided.sh", 12, "--bf16",
-                             "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided", "--define EXTRA=VALUE"},
-                            {"getopts.sh", 27, "", "'$args' is not known: '$fp8' with fp8 is not decided", "--execute"},
-                            {"heredoc.sh", 0, "", "no command runs a .py file", "--execute"},
-                            {"started.sh", 0, "", "no command runs a .py file", "--execute"},
-                            {"machine.sh", 11, "--pipeline-model-parallel-size", "with GPUS_PER_NODE is not decided",
-                             "--define PP=VALUE"}}) {
+  for (const Refused& wanted : std::vector<Refused>{
+           {"undecided.sh", 5, "--fp8-format",
+            "'[ \"$CLUSTER\" = \"hopper\" ]' with CLUSTER is not decided (undecided.sh:3)", "--define CLUSTER=VALUE"},
+           {"getopts.sh", 12, "", "'getopts' is not read", "--execute"},
+           {"heredoc.sh", 14, "", "'read' is not read", "--execute"},
+           {"started.sh", 0, "", "no command runs a .py file", "--execute"},
+           {"machine.sh", 11, "--pipeline-model-parallel-size", "with GPUS_PER_NODE is not decided",
+            "--define GPUS_PER_NODE=VALUE"}}) {
     const auto read = import_style(wanted.script, {});
     ASSERT_FALSE(read) << wanted.script;
     tests::expect_error(read.error(), ErrorKind::input, wanted.script, wanted.line, wanted.key, wanted.text);
@@ -166,7 +166,7 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(llama->plan.precision.gemm, Precision::fp8_tensor);
   EXPECT_EQ(llama->plan.precision.parameters, "fp8");
   EXPECT_EQ(llama->plan.loss.kernel, "fused");
-  EXPECT_THAT(notes_of(llama), testing::HasSubstr("'-f examples/pretrain_gpt.py' is taken to hold"));
+  EXPECT_THAT(notes_of(llama), testing::HasSubstr("'[ ! -f \"$PROGRAM\" ]' is not decided: it is taken not to hold"));
   // A loop over the parameters, directories that must exist, and stages that do not divide the layers.
   const std::string oss =
       "DIR=NONE\nwhile [[ $# -gt 0 ]]; do\n  case $1 in\n    --dir)\n      DIR=\"$2\"; shift 2 ;;\n    *) exit 1 ;;\n  "
@@ -225,6 +225,19 @@ TEST(MegatronStyles, ExamplesOfMegatronAreReadOrRefusedWithTheRemedy) {
   EXPECT_EQ(older->plan.parallelism.tensor, 2);
   EXPECT_EQ(older->plan.recompute.policy, "full");
   EXPECT_THAT(notes_of(older), testing::HasSubstr("--deepspeed-config c.json: not modelled"));
+  // What is computed behind the training, arguments that only a path decides, and output of Python's own code.
+  const auto amd = import_style(
+      "LIST=$(rdma link -j | python3 -c \"import sys; l=[i['f'] for i in range(8)]; print(*l,sep=',')\")\n"
+      "for ARGUMENT in \"$@\"; do\n  KEY=$(echo $ARGUMENT | cut -f1 -d=)\n  export \"$KEY\"=\"${ARGUMENT:1}\"\ndone\n"
+      "TIME=$(date +\"%H-%M\")\nARGS=\"\n --bf16 \\\n --vocab-size 32000 \\\n\"\nif [ -z ${DATA_PATH+x} ]; then\n  "
+      "ARGS=\"$ARGS --mock-data\"\nfi\nif [ -n \"$SAVE\" ]; then\n  ARGS=\"$ARGS --save $SAVE\"\nfi\n"
+      "run_cmd=\"\n torchrun --nproc_per_node ${GPUS:-8} pretrain_gpt.py $ARGS " +
+          size + "\"\nrun_cmd=\"$run_cmd |& tee log/$TIME.log\"\neval $run_cmd\nread -r SPEED < tmp.txt\n",
+      "amd.sh", {});
+  ASSERT_TRUE(amd) << to_string(amd.error());
+  EXPECT_EQ(amd->plan.cluster.gpus, 8);
+  EXPECT_THAT(notes_of(amd), testing::HasSubstr("GPUS=8"));
+  EXPECT_THAT(notes_of(amd), testing::HasSubstr("--save $SAVE: changes no cost"));
   // ms-swift: underscores, values of switches, the environment's numbers of processes.
   const auto swift = import_style(
       "export NPROC_PER_NODE=8 NNODES=2\nmegatron sft --model some/name --num_layers 12 --hidden_size 512 "

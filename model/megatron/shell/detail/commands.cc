@@ -1,9 +1,10 @@
-// Commands that change variables, and those that decide what runs next.
+// Commands that change variables, those that decide what runs next, and programs, which are recorded.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,227 +13,329 @@
 #include <vector>
 
 #include "model/megatron/shell/arithmetic.h"
-#include "model/megatron/shell/detail/evaluator.h"
-#include "model/megatron/shell/detail/scan.h"
+#include "model/megatron/shell/detail/reader.h"
 
 namespace plumbline::model::megatron {
 namespace {
 
+namespace fs = std::filesystem;
+
+constexpr std::size_t longest_value = 1'000'000;
 constexpr std::array<std::string_view, 5> declarations = {"export", "local", "readonly", "declare", "typeset"};
+constexpr std::array<std::string_view, 4> shells = {"bash", "sh", "zsh", "dash"};
 constexpr std::array<std::string_view, 4> wrappers = {"exec", "command", "builtin", "nohup"};
+constexpr std::array<std::string_view, 8> not_read = {"read", "getopts", "mapfile", "readarray",
+                                                      "let",  "shopt",   "alias",   "enable"};
 
-bool is_declaration(const Letters& word) {
-  return std::ranges::find(declarations, text_of(word)) != declarations.end();
+template <class List>
+bool is_one_of(const List& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
 }
 
-// Whether the word as it is written is an assignment.
-bool is_assignment(const Letters& word) {
-  if (word.empty() || !begins_name(word[0].symbol)) return false;
-  std::size_t end = 0;
-  while (end < word.size() && in_name(word[end].symbol)) ++end;
+// Returns where the name of an assignment and its key end: NAME, NAME[KEY]; 0 for other words.
+std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
+  if (word.empty() || !begins_name(word[0].symbol)) return {0, 0};
+  std::size_t name = 0;
+  while (name < word.size() && in_name(word[name].symbol)) ++name;
+  std::size_t end = name;
   if (end < word.size() && word[end].symbol == '[') end = Scan(word).brackets(end, '[', ']');
-  if (end < word.size() && word[end].symbol == '+') ++end;
-  return end < word.size() && word[end].symbol == '=';
+  const std::size_t sign = end + (end < word.size() && word[end].symbol == '+' ? 1 : 0);
+  return sign < word.size() && word[sign].symbol == '=' ? std::pair(name, end) : std::pair<std::size_t, std::size_t>();
 }
+bool is_assignment(const Letters& word) { return assignment(word).first > 0; }
 
 }  // namespace
 
-void Evaluator::run_command(const Node& node) {
-  std::size_t first = 0;
-  while (first < node.words.size() && is_assignment(node.words[first])) ++first;
+std::optional<Fields> Reader::fields_of(const std::string& name) const {
+  if (name == "@") return state_.parameters;
+  const auto index = name == "#" ? std::optional<std::int64_t>(0) : integer(name);
+  if (index && (*index > 0 || name == "#")) {
+    const auto count = std::ssize(state_.parameters);
+    // Behind one that is not known, which may be any number of them, none is.
+    const auto open = std::ranges::find_if_not(state_.parameters, is_known);
+    if (open != state_.parameters.end() && (*index == 0 || *index > open - state_.parameters.begin()))
+      return Fields{*open};
+    if (*index == 0) return Fields{letters_of(std::to_string(count))};
+    if (*index <= count) return Fields{state_.parameters[static_cast<std::size_t>(*index - 1)]};
+    // Where the script is read without parameters they are not known, though their number is 0.
+    return state_.locals.empty() && !inputs_.definitions.contains("1") ? std::nullopt : std::optional(Fields());
+  }
+  const auto found = state_.variables.find(name);
+  return found == state_.variables.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Fields> Reader::element(const std::string& name, const Letters& key) {
+  const auto found = state_.variables.find(name);
+  if (found == state_.variables.end()) return std::nullopt;
+  const auto place = number(key);
+  const Fields& fields = found->second;
+  if (!place || !are_known(fields)) {
+    Letters open = letters_of("$" + name);
+    for (Letter& letter : open) letter.kept = true;
+    return Fields{open};
+  }
+  const std::int64_t index = *place < 0 ? std::ssize(fields) + *place : *place;
+  return index < 0 || index >= std::ssize(fields) ? Fields() : Fields{fields[static_cast<std::size_t>(index)]};
+}
+
+void Reader::assign(const std::string& name, Fields value) {
+  if (inputs_.definitions.contains(name)) return;  // what comes from outside holds
+  const int at = line();
+  if (name == "IFS") return refuse(at, "an IFS of the script's own");
+  if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
+  std::size_t size = 0;
+  for (Letters& field : value) {
+    size += field.size() + 1;
+    for (Letter& letter : field) letter.quoted = false;
+  }
+  if (size > longest_value) return fail(at, fmt::format("'{}' grows over a million letters", name), "");
+  state_.variables[name] = std::move(value);
+}
+
+void Reader::take_default(const std::string& name, const Letters& value, int line) {
+  const std::string text = fmt::format("{}={}", name, text_of(value)), script = text_of(source_->text);
+  // An empty default of a variable that the script sets elsewhere is no choice.
+  for (std::size_t at = value.empty() ? script.find(text) : script.npos; at != script.npos;
+       at = script.find(text, at + 1))
+    if (at == 0 || !in_name(script[at - 1])) return;
+  if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
+}
+
+void Reader::note(const std::string& text, int line) {
+  const auto same = [&](const Word& other) { return other.text == text && other.line == line; };
+  if (std::ranges::none_of(out_.notes, same)) out_.notes.push_back({text, line});
+}
+
+bool Reader::charge(std::size_t letters) {
+  shared_.letters -= static_cast<std::int64_t>(letters);
+  if (shared_.letters < 0) fail(line(), "its variables grow without end", "");
+  return shared_.letters >= 0;
+}
+
+std::optional<Letters> Reader::output_of(const Letters& command) {
+  Source& source = sources_.emplace_back(Source{command, {}, {}, {}});
+  std::optional<Letters> output = Letters();
+  auto* outer = std::exchange(output_, &output);
+  apart([&] { run_text(source, command.empty() ? 0 : command.front().line); });
+  output_ = outer;
+  return output;
+}
+
+// Runs commands whose variables nobody sees afterwards.
+void Reader::apart(const std::function<void()>& commands) {
+  State before = state_;
+  commands();
+  state_ = std::move(before);
+  flow_ = Flow::none;
+}
+
+void Reader::run_text(Source& source, int from) {
+  if (sources_.size() > 20'000) return fail(from, "over 20,000 texts of commands are read", "");
+  Source* const outer = std::exchange(source_, &source);
+  const std::size_t outer_at = std::exchange(at_, 0);
+  if (++depth_ > 100) fail(from, "commands are nested too deep", "");
+  ++calls_;
+  list();
+  if (!broken_ && at_ < source.text.size())
+    fail(line(), fmt::format("'{}' closes nothing", peek().empty() ? std::string(1, symbol()) : peek()), "");
+  --calls_;
+  --depth_;
+  source_ = outer;
+  at_ = outer_at;
+}
+
+void Reader::run_simple(const std::vector<Letters>& words, int line) {
+  const auto plain = std::ranges::find_if_not(words, is_assignment);
   status_ = Truth::yes;
-  if (first == node.words.size()) {
-    for (const Letters& word : node.words) assign_word(read_word(word, true, *this));
+  if (plain == words.end()) {
+    for (const Letters& word : words) assign_word(word);
     return;
   }
-  if (is_declaration(node.words[first])) {
-    for (std::size_t i = 0; i < first; ++i) assign_word(read_word(node.words[i], true, *this));
-    return declare(node, first + 1, text_of(node.words[first]));
+  if (is_one_of(declarations, text_of(*plain))) {
+    std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
+    return declare({plain, words.end()}, line);
   }
   Fields fields;
-  for (std::size_t i = first; i < node.words.size(); ++i) {
-    const ReadWord read = read_word(node.words[i], false, *this);
-    fields.insert(fields.end(), read.fields.begin(), read.fields.end());
-  }
+  std::for_each(plain, words.end(), [&](const Letters& word) {
+    for (Letters& field : expand(word)) fields.push_back(std::move(field));
+  });
   // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
   std::vector<std::pair<std::string, std::optional<Fields>>> hidden;
-  for (std::size_t i = 0; i < first; ++i) {
-    const ReadWord read = read_word(node.words[i], true, *this);
-    if (read.name == "IFS" && !fields.empty()) continue;
-    const auto old = state_.variables.find(read.name);
-    hidden.emplace_back(read.name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
-    assign_word(read);
-  }
-  if (fields.empty()) return;
-  run_words(fields, node);
+  std::for_each(words.begin(), plain, [&](const Letters& word) {
+    const std::string name = text_of(slice(word, 0, assignment(word).first));
+    const auto old = state_.variables.find(name);
+    hidden.emplace_back(name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
+    assign_word(word);
+  });
+  if (broken_ || fields.empty()) return;
+  run_words(fields, line);
   for (auto& [name, old] : hidden) {
     state_.variables.erase(name);
     if (old) state_.variables[name] = std::move(*old);
   }
 }
 
-void Evaluator::assign_word(const ReadWord& word) {
-  if (!word.assignment) return;
-  Fields value = word.fields;
-  const Fields* old = word.append ? find(word.name) : nullptr;
-  if (old != nullptr && word.list) {
-    value.insert(value.begin(), old->begin(), old->end());
-  } else if (old != nullptr && !old->empty()) {
-    Fields longer = *old;
-    for (const Letters& field : word.fields) longer[0].insert(longer[0].end(), field.begin(), field.end());
-    value = std::move(longer);
-  }
-  if (!charge(value.empty() ? 0 : value.front().size() + value.size())) return;
-  if (word.name.ends_with(']'))
-    assign_element(word.name, value.empty() ? Letters() : value.front());
-  else
-    assign(word.name, std::move(value));
-  for (const auto& [name, element] : word.elements) assign_element(name, element);
-}
-
-// Sets NAME[KEY]: the list where it has that place or has it next, else the element alone. Then the whole is not known.
-void Evaluator::assign_element(const std::string& name, const Letters& value) {
-  const std::string list = name.substr(0, name.find('['));
-  const auto key = integer(std::string_view(name).substr(list.size() + 1, name.size() - list.size() - 2));
-  const Fields* old = find(list);
-  Fields fields = old == nullptr ? Fields() : *old;
-  const bool listed = key && *key >= 0 && *key <= std::ssize(fields) && std::ranges::all_of(fields, is_known);
-  if (!listed) {
-    if (inputs_.definitions.contains(list)) return;
-    state_.variables[list] = {kept_letters("$" + list, line_)};
-    state_.variables[name] = {value};
-    open({list, line_, "its keys are no numbers in a row", {}});
+// Runs NAME=VALUE, NAME+=VALUE, NAME=( ... ) and those of an element.
+void Reader::assign_word(const Letters& word) {
+  const auto [name_end, end] = assignment(word);
+  const std::string name = text_of(slice(word, 0, name_end));
+  const bool append = word[end].symbol == '+';
+  const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
+  if (!rest.empty() && rest[0].symbol == '(') return assign_list(name, rest, append);
+  if (end > name_end) return refuse(word[0].line, fmt::format("an element of '{}' that is set by itself", name));
+  Letters value = expand_one(rest);
+  const auto old = append ? state_.variables.find(name) : state_.variables.end();
+  if (append && old == state_.variables.end()) {  // what it had outside comes before
+    Letters outside = letters_of("$" + name + " ", word[0].line);
+    for (Letter& letter : outside) letter.kept = letter.symbol != ' ';
+    value.insert(value.begin(), outside.begin(), outside.end());
+  } else if (append && !old->second.empty()) {
+    Fields longer = old->second;
+    longer[0].insert(longer[0].end(), value.begin(), value.end());
+    if (charge(longer[0].size())) assign(name, std::move(longer));
     return;
   }
-  const auto place = static_cast<std::size_t>(*key);
-  if (place == fields.size()) fields.emplace_back();
-  fields[place] = value;
-  assign(list, std::move(fields));
+  assign(name, {std::move(value)});
 }
 
-void Evaluator::hide(const std::string& name) {
-  if (state_.locals.empty()) return;
-  const Fields* old = find(name);
-  state_.locals.back().try_emplace(name, old == nullptr ? std::nullopt : std::optional(*old));
-}
-
-void Evaluator::declare(const Node& node, std::size_t first, const std::string& kind) {
-  const bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
-  bool fixed = kind == "readonly", map = false;
-  const auto put = [&](const std::string& name, const std::function<void()>& value) {
-    if (is_local) hide(name);
-    value();
-    if (fixed) readonly_.insert(name);
-  };
-  for (std::size_t i = first; i < node.words.size() && !stopped(); ++i) {
-    const std::string written = text_of(node.words[i]);
-    if (map) maps_.insert(written.substr(0, written.find_first_of("[+=")));
-    if (is_assignment(node.words[i])) {
-      const ReadWord read = read_word(node.words[i], true, *this);
-      put(read.name, [&] { assign_word(read); });
-      continue;
+// Reads ( word word ... ), over several lines, with comments between.
+void Reader::assign_list(const std::string& name, const Letters& list, bool append) {
+  const auto old = state_.variables.find(name);
+  Fields fields;
+  if (append && old != state_.variables.end()) fields = old->second;
+  for (std::size_t at = 1; at < list.size() && list[at].symbol != ')';) {
+    const char symbol = list[at].symbol;
+    if (is_blank(symbol) || symbol == '\n') {
+      ++at;
+    } else if (symbol == '\\' && at + 1 < list.size() && list[at + 1].symbol == '\n') {
+      at += 2;
+    } else if (symbol == '#') {
+      while (at < list.size() && list[at].symbol != '\n') ++at;
+    } else {
+      const std::size_t first = std::exchange(at, std::max(Scan(list).word(at), at + 1));
+      const Letters raw = slice(list, first, at);
+      const std::size_t key = symbol == '[' ? Scan(raw).brackets(0, '[', ']') : raw.size();
+      if (key < raw.size() && raw[key].symbol == '=')
+        return refuse(raw[0].line, fmt::format("an element of '{}' at a place of its own", name));
+      for (Letters& field : expand(raw)) fields.push_back(std::move(field));
     }
-    for (const Letters& field : read_word(node.words[i], false, *this).fields) {
+  }
+  if (charge(fields.size())) assign(name, std::move(fields));
+}
+
+void Reader::hide(const std::string& name) {
+  if (state_.locals.empty()) return;
+  const auto old = state_.variables.find(name);
+  state_.locals.back().try_emplace(name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
+}
+
+void Reader::declare(const std::vector<Letters>& words, int line) {
+  const std::string kind = text_of(words[0]);
+  const bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
+  bool fixed = kind == "readonly";
+  for (std::size_t i = 1; i < words.size() && !broken_; ++i) {
+    const bool assigns = is_assignment(words[i]);
+    for (const Letters& field : assigns ? Fields{words[i]} : expand(words[i])) {
       const std::string text = text_of(field);
-      const std::size_t equals = text.find('=');
-      if (text.starts_with('-')) {
-        if (text.find_first_of("nilu") != std::string::npos)
-          return refuse(node.line, fmt::format("'{} {}'", kind, text));
+      const std::string name =
+          assigns ? text_of(slice(field, 0, assignment(field).first)) : text.substr(0, text.find('='));
+      if (!assigns && text.starts_with('-')) {
+        if (text.find_first_of("nilAu") != std::string::npos) return refuse(line, fmt::format("'{} {}'", kind, text));
         fixed = fixed || text.find('r') != std::string::npos;
-        map = map || text.find('A') != std::string::npos;
-      } else if (!is_known(field)) {
-        return refuse(node.line, fmt::format("'{}' of a name that is not known", kind));
-      } else {
-        put(text.substr(0, equals), [&] {
-          if (equals != std::string::npos)
-            assign(text.substr(0, equals), {slice(field, equals + 1, field.size())});
-          else if (is_local)
-            assign(text, {});
-        });
+        continue;
       }
+      if (!assigns && !is_known(slice(field, 0, name.size())))
+        return refuse(line, fmt::format("'{}' of a name that is not known", kind));
+      if (is_local) hide(name);
+      if (assigns)
+        assign_word(field);
+      else if (name.size() < text.size())
+        assign(name, {slice(field, name.size() + 1, field.size())});
+      else if (is_local)
+        assign(name, {});
+      if (fixed) readonly_.insert(name);
     }
   }
 }
 
-void Evaluator::run_words(const Fields& fields, const Node& node) {
+void Reader::run_words(const Fields& fields, int line) {
   const std::string name = text_of(fields[0]);
-  if (std::ranges::find(wrappers, name) != wrappers.end() && fields.size() > 1) {
-    run_words({fields.begin() + 1, fields.end()}, node);
+  if (is_one_of(wrappers, name) && fields.size() > 1) {
+    run_words({fields.begin() + 1, fields.end()}, line);
     if (name == "exec" && flow_ == Flow::none) flow_ = Flow::end;
     return;
   }
-  if (const auto function = state_.functions.find(name); function != state_.functions.end())
-    return run_function(*function->second, fields, node.line);
-  if (!run_variables(name, fields, node) && !run_control(name, fields, node) && !run_output(name, fields, node))
-    record(fields, node);
+  if (const auto found = state_.functions.find(name); found != state_.functions.end())
+    return run_function(found->second, fields, line);
+  if (is_one_of(not_read, name) || (name == "printf" && fields.size() > 1 && text_of(fields[1]) == "-v") ||
+      (name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos))
+    return refuse(line, fmt::format("'{}'", name));
+  if (!run_variables(name, fields, line) && !run_control(name, fields, line) && !run_output(name, fields))
+    record(fields, line);
 }
 
-// Commands that read or change variables; returns whether the command is one.
-bool Evaluator::run_variables(const std::string& name, const Fields& fields, const Node& node) {
+void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields, int line) {
+  if (depth_ > 90)
+    return fail(line, "calls of functions are nested too deep", "functions that call themselves are not read");
+  const Fields outer = std::exchange(state_.parameters, Fields(fields.begin() + 1, fields.end()));
+  state_.locals.emplace_back();
+  Source* const source = std::exchange(source_, function.first);
+  const std::size_t at = std::exchange(at_, function.second);
+  command();
+  source_ = source;
+  at_ = at;
+  for (auto& [name, old] : state_.locals.back()) {
+    if (old)
+      state_.variables[name] = std::move(*old);
+    else
+      state_.variables.erase(name);
+  }
+  state_.locals.pop_back();
+  state_.parameters = outer;
+  if (flow_ == Flow::give_back) flow_ = Flow::none;
+}
+
+// Commands that change variables; returns whether the command is one.
+bool Reader::run_variables(const std::string& name, const Fields& fields, int line) {
   if (name == "unset") {
     for (std::size_t i = 1; i < fields.size(); ++i) {
       const std::string word = text_of(fields[i]);
       if (word.starts_with('-')) continue;
-      if (word.find('[') != std::string::npos || !is_known(fields[i]))
-        forget(word.substr(0, word.find('[')), node.line, "an element of it is unset");
-      else
-        assign(word, {});
+      if (word.find('[') != std::string::npos || !is_known(fields[i])) refuse(line, fmt::format("'unset {}'", word));
+      if (!broken_) assign(word, {});
       state_.functions.erase(word);
     }
   } else if (name == "shift") {
     const auto count = fields.size() > 1 ? integer(text_of(fields[1])) : std::optional<std::int64_t>(1);
-    const auto all = static_cast<std::int64_t>(state_.parameters.size());
-    if (fields.size() > 1 && !is_known(fields[1]) && all > 0)
-      refuse(node.line, "'shift' by a number that is not known");
-    status_ = truth_of(count && *count >= 0 && *count <= all);
+    if (!count && !state_.parameters.empty()) refuse(line, "'shift' by a number that is not known");
+    status_ = truth_of(count && *count >= 0 && *count <= std::ssize(state_.parameters));
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", text_of);
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
-  } else if (name == "let") {
-    for (std::size_t i = 1; i < fields.size(); ++i) run_arithmetic(fields[i]);
-  } else if (name == "read" || name == "getopts" || name == "mapfile" || name == "readarray" ||
-             (name == "printf" && fields.size() > 2 && text_of(fields[1]) == "-v")) {
-    // Each word that may be a name is one.
-    for (std::size_t i = 1; i < fields.size(); ++i) {
-      const std::string word = text_of(fields[i]);
-      if (!word.empty() && begins_name(word[0]) && std::ranges::all_of(word, in_name))
-        forget(word, node.line, fmt::format("'{}' sets it", name));
-    }
-    if (name == "getopts") forget("OPTARG", node.line, "'getopts' sets it");
-    if (name == "getopts") forget("OPTIND", node.line, "'getopts' sets it");
-    status_ = Truth::unknown;
-  } else if (name == "shopt" || name == "alias" || name == "enable") {
-    for (const Letters& field : fields)
-      if (text_of(field) == "nocasematch" || text_of(field) == "expand_aliases" || name == "enable")
-        refuse(node.line, fmt::format("'{}'", node.text));
   } else {
     return false;
   }
   return true;
 }
 
-bool Evaluator::run_control(const std::string& name, const Fields& fields, const Node& node) {
+// Commands that decide what runs next; returns whether the command is one.
+bool Reader::run_control(const std::string& name, const Fields& fields, int line) {
   if (name == "[" || name == "test") {
-    std::vector<Letters> words(fields.begin() + 1, fields.end());
-    if (name == "[" && !words.empty()) words.pop_back();
-    status_ = evaluate_condition(words, false, *this, inputs_);
+    status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
   } else if (name == "exit" || name == "return") {
-    if (name == "exit" || (state_.locals.empty() && calls_ <= 1)) {
-      flow_ = Flow::end;
-      if (out_.exit_line == 0) out_.exit_line = node.line;
-    } else {
-      flow_ = Flow::give_back;
-    }
-    status_ = truth_of(fields.size() < 2 || text_of(fields[1]) == "0");
+    const bool ends = name == "exit" || (state_.locals.empty() && calls_ <= 1);
+    flow_ = ends ? Flow::end : Flow::give_back;
+    if (ends && out_.exit_line == 0) out_.exit_line = line;
+    if (fields.size() > 1) status_ = is_known(fields[1]) ? truth_of(text_of(fields[1]) == "0") : Truth::unknown;
   } else if (name == "break" || name == "continue") {
     flow_ = name == "break" ? Flow::leave : Flow::next;
     levels_ = fields.size() > 1 ? static_cast<int>(integer(text_of(fields[1])).value_or(1) % 100) : 1;
   } else if (name == "eval") {
-    run_script(joined(fields, 1), node.line);
+    run_text(sources_.emplace_back(Source{joined(fields, 1), {}, {}, {}}), line);
   } else if (name == "source" || name == ".") {
-    run_source(fields, node.line);
+    run_source(fields, line);
   } else if (name == "true" || name == ":") {
     status_ = Truth::yes;
   } else if (name == "false") {
@@ -240,6 +343,100 @@ bool Evaluator::run_control(const std::string& name, const Fields& fields, const
   } else {
     return false;
   }
+  return true;
+}
+
+void Reader::run_source(const Fields& fields, int line) {
+  constexpr std::size_t most_files = 100;
+  const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
+  const bool known = fields.size() > 1 && is_known(fields[1]) && inputs_.find_file;
+  const FoundFile found = known ? inputs_.find_file(path) : FoundFile();
+  if (found.kind == FileKind::none || found.kind == FileKind::folder)
+    return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
+                "put it there, or --define what it sets and leave the line out");
+  status_ = Truth::unknown;
+  if (found.kind == FileKind::unknown)
+    return note(fmt::format("'{}' is not read: nothing that it sets is known", path), line);
+  const fs::path whole = (fs::path(inputs_.folder) / path).lexically_normal();
+  const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
+  auto file = std::ranges::find(shared_.files, name);
+  if (file == shared_.files.end()) file = shared_.files.insert(shared_.files.end(), name);
+  if (shared_.files.size() > most_files) return fail(line, fmt::format("over {} files are read", most_files), "");
+  if (std::ranges::count(found.text, '\n') >= lines_of_a_file) return fail(line, "has over a million lines", "");
+  const int first_line = static_cast<int>(file - shared_.files.begin()) * lines_of_a_file + 1;
+  const Fields outer = state_.parameters;
+  if (fields.size() > 2) state_.parameters.assign(fields.begin() + 2, fields.end());
+  const Fields self = std::exchange(state_.variables["BASH_SOURCE"], Fields{letters_of(whole.string())});
+  status_ = Truth::yes;
+  run_text(sources_.emplace_back(Source{letters_of(found.text, first_line), {}, {}, {}}), line);
+  state_.variables["BASH_SOURCE"] = self;
+  if (fields.size() > 2) state_.parameters = outer;
+  if (flow_ == Flow::give_back) flow_ = Flow::none;
+}
+
+// Keeps a command that a machine would run; the text behind -c is read as commands.
+void Reader::record(const Fields& fields, int line) {
+  Command words = prefix_;
+  bool shell = false;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string before = i > 0 ? words.back().text : "";
+    shell = shell || is_one_of(shells, before.substr(before.rfind('/') + 1));
+    if (shell && before.starts_with('-') && !before.starts_with("--") && before.ends_with('c')) {
+      const Command outer = std::exchange(prefix_, std::move(words));
+      apart([&] { run_text(sources_.emplace_back(Source{fields[i], {}, {}, {}}), line); });
+      prefix_ = outer;
+      return;
+    }
+    words.push_back({text_of(fields[i]), fields[i].empty() ? 0 : fields[i].front().line, !is_known(fields[i])});
+  }
+  if (document_ && (shell || is_one_of(shells, words.back().text) || words[0].text == "sbatch"))
+    return refuse(line, fmt::format("a here-document with commands for '{}'", words[0].text));
+  if (output_ != nullptr) *output_ = std::nullopt;
+  status_ = Truth::unknown;
+  const auto is_program = [](const Word& word) { return word.text.ends_with(".py"); };
+  if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) {
+    status_ = Truth::yes;
+    if (!out_.trains)
+      for (const auto& [name, value] : state_.variables)
+        out_.variables[name] = value.empty() ? "" : text_of(value.front());
+    out_.trains = true;
+  }
+  out_.commands.push_back(std::move(words));
+}
+
+// Runs commands that print what follows from their words; returns whether the command is one.
+bool Reader::run_output(const std::string& name, const Fields& fields) {
+  const bool known = are_known(fields);
+  const std::string word = fields.size() > 1 ? text_of(fields[1]) : "";
+  if (name == "cd" || name == "pushd" || name == "popd") {
+    const bool relative = !word.starts_with('/');
+    state_.folder = !known || (relative && (word.empty() || state_.folder.empty())) ? ""
+                    : relative                                                      ? state_.folder + "/" + word
+                                                                                    : word;
+    return true;
+  }
+  std::optional<Letters> text;
+  if (name == "echo" || name == "printf") {
+    const bool endless = word == "-n";
+    text = joined(fields, endless ? 2 : 1);
+    if (!endless) text->push_back({'\n', 0});
+    const bool plain = name == "echo" && (endless || !word.starts_with('-'));
+    if (!plain) text.reset();
+  } else if (name == "pwd" && !state_.folder.empty()) {
+    text = letters_of(fs::path(state_.folder).lexically_normal().string());
+  } else if (known && name == "dirname" && fields.size() == 2) {
+    const std::string parent = fs::path(word).parent_path().string();
+    text = letters_of(parent.empty() ? "." : parent);
+  } else {
+    return false;
+  }
+  if (output_ == nullptr) return true;
+  if (!text || !*output_ || !charge(text->size())) {
+    output_->reset();
+    return true;
+  }
+  for (Letter& letter : *text) letter.quoted = false;
+  (*output_)->insert((*output_)->end(), text->begin(), text->end());
   return true;
 }
 

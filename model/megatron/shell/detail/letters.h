@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,24 +20,52 @@ using Letters = std::vector<Letter>;
 using Fields = std::vector<Letters>;
 
 // Returns the letters with their lines, counted from `first_line`; 0: not in the script.
-Letters letters_of(std::string_view text, int first_line);
+Letters letters_of(std::string_view text, int first_line = 0);
 std::string text_of(const Letters& letters);
 Letters slice(const Letters& text, std::size_t first, std::size_t end);
 
 // Returns the fields from `first` on as one text, with a blank between them.
-Letters joined(const Fields& fields, std::size_t first);
+Letters joined(const Fields& fields, std::size_t first = 0);
 
 // Whether no letter is kept, so that the text is what a shell would have.
 bool is_known(const Letters& letters);
-
-// Whether both have the same letters, and the same of them are known.
-bool same_fields(const Fields& left, const Fields& right);
-
-// Returns the text as letters that are not known.
-Letters kept_letters(std::string_view text, int line);
+bool are_known(const Fields& fields);
 
 bool is_blank(char symbol);  // space, tab, carriage return
 bool in_name(char symbol);
 bool begins_name(char symbol);
+bool ends_command(char symbol);
+
+// Whether the whole text matches the pattern: * ? [...] match, quoted letters stand for themselves.
+bool matches(const Letters& pattern, const Letters& text);
+
+// Returns the value without the shortest or longest (`sign` doubled) part that matches: # from its beginning, % from
+// its end.
+Letters trimmed(const Letters& value, std::string_view sign, const Letters& pattern);
+
+// Finds where words and brackets of a script end, without expanding anything.
+class Scan {
+ public:
+  explicit Scan(const Letters& text) : text_(text) {}
+
+  // Each returns the position after what begins at `at`: a word with its quotes and expansions, one letter or what a
+  // quote or dollar sign begins, or ( ... ) and { ... } with what is nested in them.
+  std::size_t word(std::size_t at);
+  std::size_t piece(std::size_t at);
+  std::size_t brackets(std::size_t at, char open, char close);
+
+  // Returns the position of the first quote or bracket that is not closed.
+  std::optional<std::size_t> unclosed() const { return unclosed_; }
+
+ private:
+  char symbol(std::size_t at) const { return at < text_.size() ? text_[at].symbol : '\0'; }
+  std::size_t quotes(std::size_t at);
+  std::size_t dollar(std::size_t at);
+  std::size_t not_closed(std::size_t at);
+
+  const Letters& text_;
+  std::optional<std::size_t> unclosed_;
+  int depth_ = 0;
+};
 
 }  // namespace plumbline::model::megatron

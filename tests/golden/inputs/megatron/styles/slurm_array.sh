@@ -13,7 +13,7 @@ export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))
 WORKDIR=${WORKDIR:-$PWD}
 mkdir -p "$WORKDIR/checkpoints" || exit 1
 
-declare -A DEGREES=([tp]=1 [pp]=4 [ep]=8)
+TP=1 PP=4 EP=8
 OPTIONS=(
   # Model
   --num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32
@@ -23,12 +23,12 @@ OPTIONS=(
   --num-experts 8 --moe-router-topk 2 --moe-grouped-gemm --moe-token-dispatcher-type alltoall
 )
 OPTIONS+=(
-  --tensor-model-parallel-size "${DEGREES[tp]}"
-  --pipeline-model-parallel-size "${DEGREES[pp]}"
-  --expert-model-parallel-size "${DEGREES[ep]}"
+  --tensor-model-parallel-size "$TP"
+  --pipeline-model-parallel-size "$PP"
+  --expert-model-parallel-size "$EP"
 )
-[[ ${DEGREES[tp]} -gt 1 ]] && OPTIONS+=(--sequence-parallel)
-(( DEGREES[pp] > 1 )) && OPTIONS+=(--num-virtual-stages-per-pipeline-rank 2)
+[[ $TP -gt 1 ]] && OPTIONS+=(--sequence-parallel)
+(( PP > 1 )) && OPTIONS+=(--num-virtual-stages-per-pipeline-rank 2)
 OPTIONS+=(--bf16 --micro-batch-size 1 --global-batch-size 256)
 OPTIONS+=(--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather)
 if [ -d "$WORKDIR/checkpoints/latest" ]; then

@@ -1,0 +1,276 @@
+// Expands the words of a script: quotes, variables, arrays, arithmetic, output of commands.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "model/megatron/shell/arithmetic.h"
+#include "model/megatron/shell/detail/reader.h"
+
+namespace plumbline::model::megatron {
+namespace {
+
+constexpr std::size_t most_trimmed = 4096;  // letters of a value: the work is their square
+
+class Expander {
+ public:
+  Expander(const Letters& text, Reader& shell, bool splits) : text_(text), shell_(shell), splits_(splits) {}
+
+  Fields word() {
+    if (splits_ && has_braces()) {
+      put_as_written(0, text_.size());
+      return std::move(fields_);
+    }
+    while (at_ < text_.size()) piece();
+    return std::move(fields_);
+  }
+
+  Letters quoted_text() {
+    in_quotes_ = true;
+    while (at_ < text_.size())
+      if (symbol(at_) == '"')
+        ++at_;
+      else
+        quoted_piece();
+    return joined(fields_);
+  }
+
+ private:
+  char symbol(std::size_t at) const { return at < text_.size() ? text_[at].symbol : '\0'; }
+
+  // Whether {a,b} or {1..8} is in the word: the words that a shell makes of it are not read.
+  bool has_braces() const {
+    Scan scan(text_);
+    for (std::size_t at = 0; at < text_.size(); at = scan.piece(at)) {
+      if (symbol(at) != '{') continue;
+      const std::string rest = text_of(slice(text_, at, text_.size()));
+      const std::string inside = rest.substr(0, rest.find('}'));
+      if (inside.size() < rest.size() && (inside.find(',') != rest.npos || inside.find("..") != rest.npos)) return true;
+    }
+    return false;
+  }
+
+  void piece() {
+    switch (symbol(at_)) {
+      case '\'':
+        return single_quotes();
+      case '"': {
+        // "${LIST[@]}" of an empty list, and "$@", add no field.
+        const std::string inside = text_of(slice(text_, at_ + 1, Scan(text_).piece(at_) - 1));
+        const bool list = inside == "$@" || inside == "${@}" || (inside.starts_with("${") && inside.ends_with("[@]}"));
+        if (!list) begin_field();
+        in_quotes_ = true;
+        for (++at_; at_ < text_.size() && symbol(at_) != '"';) quoted_piece();
+        in_quotes_ = false;
+        ++at_;
+        return;
+      }
+      case '\\':
+        if (++at_ < text_.size() && symbol(at_) != '\n') put_quoted(text_[at_]);
+        ++at_;
+        return;
+      case '$':
+      case '`':
+        return dollar();
+      default:
+        put(text_[at_++]);
+    }
+  }
+
+  void single_quotes() {
+    begin_field();
+    for (++at_; at_ < text_.size() && symbol(at_) != '\'';) put_quoted(text_[at_++]);
+    ++at_;
+  }
+
+  void quoted_piece() {
+    if (symbol(at_) == '\\' && at_ + 1 < text_.size()) {
+      const char next = symbol(at_ + 1);
+      if (std::string_view("\"\\$`\n").find(next) == std::string_view::npos) put_quoted(text_[at_]);
+      if (next != '\n') put_quoted(text_[at_ + 1]);
+      at_ += 2;
+    } else if (symbol(at_) == '$' || symbol(at_) == '`') {
+      dollar();
+    } else {
+      put_quoted(text_[at_++]);
+    }
+  }
+
+  // Expands $NAME, ${...}, $((...)), $(...) and `...`.
+  void dollar() {
+    const std::size_t first = at_;
+    const char next = symbol(first) == '`' ? '`' : symbol(first + 1);
+    if (next == '(' || next == '{' || next == '`') {
+      at_ = Scan(text_).piece(first);
+      const Letters inside = slice(text_, first + (next == '`' ? 1 : 2), at_ - 1);
+      if (next == '{') return parameter(inside, first);
+      const bool sum = next == '(' && at_ >= first + 5 && symbol(first + 2) == '(' && symbol(at_ - 2) == ')';
+      if (!sum) return output(inside, first);
+      const auto number = shell_.number(slice(text_, first + 3, at_ - 2));
+      return number ? put_fields({letters_of(std::to_string(*number))}, first) : put_as_written(first, at_);
+    }
+    if (next == '\'' && !in_quotes_) {
+      const std::size_t end = Scan(text_).piece(first);
+      ++at_;
+      if (text_of(slice(text_, at_, end)).find('\\') == std::string::npos) return single_quotes();
+      at_ = end;
+      return put_as_written(first, end);
+    }
+    at_ = begins_name(next) ? Scan(text_).piece(first) : first + 2;
+    if (begins_name(next) ||
+        (next != '\0' && std::string_view("@*#?!$-0123456789").find(next) != std::string_view::npos))
+      return parameter(slice(text_, first + 1, at_), first);
+    at_ = first + 1;
+    put({'$', text_[first].line, next == '['});
+  }
+
+  void output(const Letters& command, std::size_t first) {
+    auto printed = shell_.output_of(command);
+    if (!printed) return put_as_written(first, at_);
+    while (!printed->empty() && printed->back().symbol == '\n') printed->pop_back();
+    put_fields({std::move(*printed)}, first);
+  }
+
+  // Expands NAME, NAME[@], NAME[KEY], #NAME and the operators - = ? + # %; others are kept as they are written.
+  void parameter(const Letters& inside, std::size_t first) {
+    const auto sign_at = [&inside](std::size_t at) { return at < inside.size() ? inside[at].symbol : '\0'; };
+    std::size_t at = 0;
+    const bool length = inside.size() > 1 && sign_at(0) == '#';
+    if (length) ++at;
+    std::string name;
+    if (sign_at(at) != '\0' && std::string_view("@*#?$!-").find(sign_at(at)) != std::string_view::npos)
+      name = sign_at(at++);
+    else
+      while (in_name(sign_at(at))) name += sign_at(at++);
+    bool joins = name == "*";
+    if (joins) name = "@";
+    bool all = name == "@", is_element = false;
+    auto fields = shell_.fields_of(name);
+    if (sign_at(at) == '[') {
+      const std::size_t end = Scan(inside).brackets(at, '[', ']');
+      const Letters key = slice(inside, at + 1, end - 1);
+      at = end;
+      joins = text_of(key) == "*";
+      all = joins || text_of(key) == "@";
+      is_element = !all;
+      if (is_element) fields = shell_.element(name, key);
+    }
+    if (fields && !all && fields->size() > 1) fields->resize(1);
+    const bool known = fields && are_known(*fields);
+    const bool or_empty = sign_at(at) == ':';
+    const char sign = or_empty && sign_at(at + 1) != '\0' ? sign_at(at + 1) : sign_at(at);
+    const bool has_default = std::string_view("-=?+").find(sign) != std::string_view::npos && sign != '\0' &&
+                             (name == "@" || (!name.empty() && in_name(name[0])));
+    if (!known && !(has_default && (sign != '+' || !fields))) shell_.miss(name);
+    if (length) {
+      if (!known || at < inside.size()) return put_as_written(first, at_);
+      const std::size_t size = all ? fields->size() : fields->empty() ? 0 : fields->front().size();
+      return put_fields({letters_of(std::to_string(size))}, first);
+    }
+    if (at == inside.size()) return fields ? put_fields(*fields, first, joins) : put_as_written(first, at_);
+    if (has_default) {
+      const bool missing = !fields || fields->empty() || (or_empty && std::ranges::all_of(*fields, &Letters::empty));
+      const Letters argument = slice(inside, at + (or_empty ? 2 : 1), inside.size());
+      if (sign == '+' && fields && !known) return put_as_written(first, at_);
+      if (sign == '+' && !fields) shell_.take_default(name, {}, text_[first].line);
+      if (sign == '+' ? missing : !missing || sign == '?') {
+        if (sign == '+') return;
+        return fields ? put_fields(*fields, first, joins) : put_as_written(first, at_);
+      }
+      const Fields given = in_quotes_ ? Fields{shell_.expand_text(argument)}
+                           : splits_  ? shell_.expand(argument)
+                                      : Fields{shell_.expand_one(argument)};
+      if (sign != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
+      if (sign == '=' && is_element) return shell_.refuse(text_[first].line, "a default of an element");
+      if (sign == '=') shell_.assign(name, {joined(given)});
+      return put_fields(given, first);
+    }
+    const bool too_long =
+        known && std::ranges::any_of(*fields, [](const auto& one) { return one.size() > most_trimmed; });
+    if (!known || too_long || (sign != '#' && sign != '%') || or_empty) return put_as_written(first, at_);
+    const bool twice = sign_at(at + 1) == sign;
+    const Letters pattern = shell_.expand_one(slice(inside, at + (twice ? 2 : 1), inside.size()));
+    if (!is_known(pattern)) return put_as_written(first, at_);
+    for (Letters& field : *fields) field = trimmed(field, std::string(twice ? 2 : 1, sign), pattern);
+    put_fields(*fields, first, joins);
+  }
+
+  // Puts what an expansion that begins at `first` gives.
+  void put_fields(Fields values, std::size_t first, bool joins = false) {
+    if (joins && in_quotes_) values = {joined(values)};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i > 0 && (splits_ || in_quotes_)) in_field_ = false;
+      if (i > 0 && !splits_ && !in_quotes_) put({' ', 0});
+      if (in_quotes_) begin_field();
+      if (!shell_.charge(values[i].size())) return;
+      for (Letter letter : values[i]) {
+        const bool splits = splits_ && !in_quotes_ && !letter.kept && !letter.quoted;
+        letter.quoted = letter.quoted || in_quotes_;
+        if (letter.line == 0) letter.line = text_[first].line;
+        if (splits && (is_blank(letter.symbol) || letter.symbol == '\n'))
+          in_field_ = false;
+        else
+          put(letter);
+      }
+    }
+  }
+
+  void put_as_written(std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < std::min(end, text_.size()); ++i) put({symbol(i), text_[i].line, true});
+  }
+  void put_quoted(Letter letter) {
+    letter.quoted = true;
+    put(letter);
+  }
+  void begin_field() {
+    if (!in_field_) fields_.emplace_back();
+    in_field_ = true;
+  }
+  void put(Letter letter) {
+    begin_field();
+    fields_.back().push_back(letter);
+  }
+
+  const Letters& text_;
+  Reader& shell_;
+  bool splits_;
+  std::size_t at_ = 0;
+  Fields fields_;
+  bool in_field_ = false, in_quotes_ = false;
+};
+
+}  // namespace
+
+Fields Reader::expand(const Letters& word) { return Expander(word, *this, true).word(); }
+Letters Reader::expand_one(const Letters& word) { return joined(Expander(word, *this, false).word()); }
+Letters Reader::expand_text(const Letters& text) { return Expander(text, *this, false).quoted_text(); }
+
+std::optional<std::int64_t> Reader::number(const Letters& formula) {
+  const Letters text = expand_text(formula);
+  const std::string written = text_of(text);
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const char next = i + 1 < written.size() ? written[i + 1] : ' ';
+    const bool sets = written[i] == '=' && next != '=' &&
+                      (i == 0 || std::string_view("=!<>").find(written[i - 1]) == std::string_view::npos);
+    const bool shifts = written[i] == '=' && i > 1 && written[i - 1] == written[i - 2] && written[i - 1] != '=';
+    if (sets || shifts || ((written[i] == '+' || written[i] == '-') && next == written[i])) {
+      refuse(text[i].line, "an assignment in arithmetic");
+      return std::nullopt;
+    }
+  }
+  if (!is_known(text)) return std::nullopt;
+  return arithmetic(written, [this](std::string_view name) -> std::optional<std::string> {
+    const std::size_t key = name.find('[');
+    const std::string list(name.substr(0, key));
+    const auto fields = key == std::string_view::npos
+                            ? fields_of(list)
+                            : element(list, letters_of(name.substr(key + 1, name.size() - key - 2)));
+    if (fields && !fields->empty() && is_known(fields->front())) return text_of(fields->front());
+    miss(list);
+    return std::nullopt;
+  });
+}
+
+}  // namespace plumbline::model::megatron

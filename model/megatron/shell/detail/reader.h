@@ -1,0 +1,163 @@
+// Goes one way through a script on paper: its text is read command by command, variables change and commands are
+// recorded, and nothing is executed. What is not reached is read all the same, to find where it ends.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/base/error.h"
+#include "model/megatron/shell/detail/letters.h"
+#include "model/megatron/shell/shell.h"
+
+namespace plumbline::model::megatron {
+
+enum class Truth { no, yes, unknown };
+constexpr Truth truth_of(bool holds) { return holds ? Truth::yes : Truth::no; }
+constexpr Truth operator!(Truth truth) {
+  return truth == Truth::unknown ? truth : truth == Truth::yes ? Truth::no : Truth::yes;
+}
+
+enum class Flow { none, next, leave, give_back, end };  // continue, break, return, exit
+
+// A text of commands: a script, a file that it sources, or a string.
+struct Source {
+  struct Skipped {
+    std::size_t end = 0;
+    bool inert = true;
+  };
+  Letters text;
+  std::map<std::size_t, Skipped> commands;       // by their beginnings: those that were read without being run
+  std::map<std::size_t, std::size_t> documents;  // here-documents: their ends by the line end before them
+  std::set<std::size_t> marks;                   // the << of those
+};
+
+// What a shell of its own does not change.
+struct State {
+  std::map<std::string, Fields, std::less<>> variables;  // one field: a scalar; none: it is unset
+  Fields parameters;                                     // $1 ...
+  std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
+  std::vector<std::map<std::string, std::optional<Fields>>> locals;  // of each function: what its variables hid
+  std::string folder;                                                // after cd; empty: where the script is started
+};
+
+// What all ways share: the files, and limits, so that no script is read without end.
+struct Shared {
+  std::vector<std::string> files;
+  std::int64_t commands = 100'000, letters = 20'000'000;
+};
+
+class Reader {
+ public:
+  // `decisions` are those of the way; further conditions do not hold.
+  Reader(const ShellInputs& inputs, std::vector<Decision> decisions, Shared& shared);
+
+  Result<Script> run(Source& script);
+
+  // Expansions (expand.cc). Words are split into fields, or stay one; texts are expanded as if they were in double
+  // quotes; arithmetic is nothing where a value is not known.
+  Fields expand(const Letters& word);
+  Letters expand_one(const Letters& word);
+  Letters expand_text(const Letters& text);
+  std::optional<std::int64_t> number(const Letters& formula);
+
+  // Returns the fields of a variable, a parameter or an element; nothing where only a running shell has them.
+  std::optional<Fields> fields_of(const std::string& name) const;
+  std::optional<Fields> element(const std::string& name, const Letters& key);
+  void assign(const std::string& name, Fields value);
+  // Returns what a command prints; nothing where only a running shell has it.
+  std::optional<Letters> output_of(const Letters& command);
+  // Records a name whose value is not known, and one for which the script has a default.
+  void miss(const std::string& name) { missing_.insert(name); }
+  void take_default(const std::string& name, const Letters& value, int line);
+  bool charge(std::size_t letters);                // whether so many letters more may be made
+  void refuse(int line, const std::string& what);  // names a construct that is not read
+  const ShellInputs& inputs() const { return inputs_; }
+
+ private:
+  // Reading (reader.cc)
+  bool live() const { return skipping_ == 0 && flow_ == Flow::none && !broken_; }
+  char symbol(std::size_t ahead = 0) const;
+  int line() const;
+  std::string written(std::size_t first) const;
+  void fail(int line, std::string message, std::string hint);
+  void skip_blanks();
+  void skip_lines();
+  std::string peek();
+  bool take(std::string_view word);
+  bool take_symbols(std::string_view symbols);
+  void expect(std::string_view word, std::string_view of, int from);
+  Letters raw_word();
+  bool redirection();
+  void redirections();
+  template <class Part>
+  void skip_if(bool skips, const Part& part);
+  template <class Part>
+  bool is_inert(const Part& part);
+  bool at_list_end();
+  void list();
+  void chain();
+  void pipeline();
+  void command();
+  void compound(const std::string& word);
+  void branch();
+  void clauses(Truth truth, int from, bool taken);
+  void selection();
+  void loop();
+  void each();
+  bool body(bool runs, std::string_view of, int from);
+  void brackets();
+  void condition();
+  void function(const std::string& name);
+  void simple();
+  Truth settled(Truth truth, int line, const std::string& condition);
+
+  // Running (commands.cc)
+  void run_text(Source& source, int line);
+  void apart(const std::function<void()>& commands);  // in a shell of its own
+  void run_simple(const std::vector<Letters>& words, int line);
+  void run_words(const Fields& fields, int line);
+  bool run_variables(const std::string& name, const Fields& fields, int line);
+  bool run_control(const std::string& name, const Fields& fields, int line);
+  bool run_output(const std::string& name, const Fields& fields);
+  void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields, int line);
+  void run_source(const Fields& fields, int line);
+  void record(const Fields& fields, int line);
+  void assign_word(const Letters& word);
+  void assign_list(const std::string& name, const Letters& list, bool append);
+  void declare(const std::vector<Letters>& words, int line);
+  void hide(const std::string& name);
+  void note(const std::string& text, int line);
+  Truth test(const std::vector<Letters>& words, bool patterns);  // conditions.cc
+
+  const ShellInputs& inputs_;
+  Shared& shared_;
+  Script out_;
+  std::deque<Source> sources_;
+  Source* source_ = nullptr;  // that is read, and where
+  std::size_t at_ = 0;
+  int skipping_ = 0;       // above 0: nothing is run
+  bool inert_ = true;      // what was skipped changes nothing and starts nothing
+  bool silent_ = false;    // the command at hand prints to a file
+  bool document_ = false;  // it reads a here-document
+  int depth_ = 0, calls_ = 0, levels_ = 0;
+  State state_;
+  Flow flow_ = Flow::none;
+  Truth status_ = Truth::yes;
+  std::size_t decided_ = 0;        // decisions of the way that were taken
+  std::set<std::string> missing_;  // names that the condition at hand lacks
+  std::set<std::string> readonly_;
+  std::optional<Letters>* output_ = nullptr;  // of the command in $( ): nothing once it is not known
+  Command prefix_;                            // words before the string of commands at hand
+  bool broken_ = false;
+  std::optional<Error> error_;
+};
+
+}  // namespace plumbline::model::megatron
