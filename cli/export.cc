@@ -57,11 +57,8 @@ model::Result<void> export_configuration(const ExportArguments& arguments) {
   const auto path = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, path));
   const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan)));
-  // An NVLink domain of racks spans hosts of four GPUs each.
-  constexpr std::int64_t largest_host = 8, rack_host = 4;
-  const std::int64_t domain = topology.cluster.gpus_per_node;
   const auto whole = TRY(with_stage_layers(plan));
-  const auto exported = TRY(write({whole, architecture, domain > largest_host ? rack_host : domain}));
+  const auto exported = TRY(write({whole, architecture, topology.fabric.gpus_per_host()}));
   TRY(write_output(arguments.out, exported.text));
   for (const std::string& line : exported.launch) fmt::print(stderr, "{}\n", line);
   for (const std::string& note : exported.notes) fmt::print(stderr, "{}\n", note);

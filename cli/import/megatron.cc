@@ -95,7 +95,7 @@ model::Result<megatron::ImportedScript> import_executed(const ImportArguments& a
       TRY(execute({.script = arguments.file,
                    .arguments = {arguments.files.begin() + 1, arguments.files.end()},
                    .environment = options.definitions,
-                   .gpus_per_node = cluster.fabric.gpus_per_node,
+                   .gpus_per_node = cluster.fabric.gpus_per_host(),
                    .deadline = std::chrono::milliseconds(std::llround(arguments.deadline_s * 1000))}));
   return megatron::import_execution(execution, text, arguments.file, options);
 }

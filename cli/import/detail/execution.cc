@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "cli/import/detail/recorder.h"
+#include "cli/progress.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 
@@ -142,15 +143,15 @@ int start(std::vector<std::string> command, std::vector<std::string> environment
 }
 
 // Waits for the script, then for what it left in the background, and ends all of it. Returns the script's status;
-// nothing at the deadline.
-std::optional<int> wait_for(pid_t process, Clock::time_point deadline) {
+// nothing at the deadline, or at an interruption.
+std::optional<int> wait_for(pid_t process, Clock::time_point deadline, const Interrupt& interrupt) {
   std::optional<int> status;
-  for (int code = 0; !status && Clock::now() < deadline; std::this_thread::sleep_for(pause_between_looks))
+  const auto goes_on = [&] { return Clock::now() < deadline && !interrupt.requested(); };
+  for (int code = 0; !status && goes_on(); std::this_thread::sleep_for(pause_between_looks))
     if (::waitpid(process, &code, WNOHANG) == process)
       status = WIFEXITED(code) ? WEXITSTATUS(code) : 128 + WTERMSIG(code);
   deadline = std::min(deadline, Clock::now() + longest_leftover);
-  while (status && ::kill(-process, 0) == 0 && Clock::now() < deadline)
-    std::this_thread::sleep_for(pause_between_looks);
+  while (status && ::kill(-process, 0) == 0 && goes_on()) std::this_thread::sleep_for(pause_between_looks);
   ::kill(-process, SIGKILL);
   if (!status) ::waitpid(process, nullptr, 0);
   return status;
@@ -184,6 +185,21 @@ bool has_header(const std::string& text) {
   return false;
 }
 
+// Returns the options of sbatch for Slurm's variables that are given: they take precedence over the script's header.
+std::vector<std::string> options_for(const megatron::Definitions& given) {
+  constexpr std::pair<const char*, const char*> names[] = {{"SLURM_NNODES", "--nodes"},
+                                                           {"SLURM_JOB_NUM_NODES", "--nodes"},
+                                                           {"SLURM_NTASKS", "--ntasks"},
+                                                           {"SLURM_NTASKS_PER_NODE", "--ntasks-per-node"},
+                                                           {"SLURM_GPUS_PER_NODE", "--gpus-per-node"},
+                                                           {"SLURM_GPUS_ON_NODE", "--gpus-per-node"}};
+  std::vector<std::string> options;
+  for (const auto& [variable, option] : names)
+    if (const auto value = given.find(variable); value != given.end())
+      options.push_back(fmt::format("{}={}", option, value->second));
+  return options;
+}
+
 std::string last_line(const std::string& text) {
   const auto lines = model::lines_of(text);
   const auto last = std::find_if(lines.rbegin(), lines.rend(), [](std::string_view line) { return !line.empty(); });
@@ -202,14 +218,19 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
                               "TMPDIR needs free space, and may not be mounted noexec");
   const fs::path work = folder.path() / "work", output = folder.path() / "output";
   put_files(script, text, work);
-  std::vector<std::string> command = {
-      "bash",         "-c", "builtin cd -- \"$0\" && exec \"$@\"", work.string(), has_header(text) ? "sbatch" : "bash",
-      script.string()};
+  const bool batch = has_header(text);
+  std::vector<std::string> command = {"bash", "-c", "builtin cd -- \"$0\" && exec \"$@\"", work.string(),
+                                      batch ? "sbatch" : "bash"};
+  if (batch)
+    for (std::string& option : options_for(what.environment)) command.push_back(std::move(option));
+  command.push_back(script.string());
   command.insert(command.end(), what.arguments.begin(), what.arguments.end());
+  const Interrupt interrupt;
   pid_t process = 0;
   if (const int error = start(command, environment_of(what, folder.path()), output, process); error != 0)
     return model::wrong_input("--execute", fmt::format("bash cannot be started: {}", std::strerror(error)));
-  const auto status = wait_for(process, Clock::now() + what.deadline);
+  const auto status = wait_for(process, Clock::now() + what.deadline, interrupt);
+  if (interrupt.requested()) return model::wrong_input("--execute", "was interrupted, and the script was ended");
   megatron::Execution out;
   for (int number = 1; number < 10'000; ++number) {
     const auto record = model::read_text_file((folder.path() / "records" / std::to_string(number)).string());

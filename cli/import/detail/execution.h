@@ -21,9 +21,10 @@ struct ScriptExecution {
 
 // Runs the script in the user's own bash, in a new folder that is removed afterwards, without input. Programs that
 // train, start others, change files elsewhere or reach out are replaced by recorders (recorder.h); everything else,
-// such as redirections and programs named by their whole path or with a PATH of their own, takes place. At the deadline
-// its processes are killed: what it started until then counts. Fails (input) where there is no bash, or no folder can
-// be made.
+// such as redirections and programs named by their whole path, takes place. Slurm's variables in `environment` take
+// precedence over the script's header. At the deadline, and where this process is interrupted, its processes are
+// killed: until the deadline, what it started counts. Fails (input) where there is no bash, no folder can be made, or
+// at an interruption.
 model::Result<model::megatron::Execution> execute(const ScriptExecution& what);
 
 }  // namespace plumbline::cli

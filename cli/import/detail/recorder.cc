@@ -127,6 +127,19 @@ change_files() {
   esac
 }
 
+# Goes on as the program itself, which may start others: they are found here first, also with a PATH of its own.
+start_others() {
+  local word words=() program
+  program=$(type -P "$name") || program=$name
+  export PATH=$PLUMBLINE_FOLDER/programs:$PATH BASH_ENV=$PLUMBLINE_FOLDER/setup
+  for word; do
+    [ "$name" = env ] && [[ $word == PATH=* ]] && word=PATH=$PLUMBLINE_FOLDER/programs:${word#PATH=}
+    words+=("$word")
+    [ "$name" = env ] && case $word in - | -i | --ignore-environment) words+=("PATH=$PATH" "BASH_ENV=$BASH_ENV") ;; esac
+  done
+  exec "$program" "${words[@]}"
+}
+
 case $name in
   torchrun | deepspeed | accelerate | megatron) record started "${outer[@]}" "$name" "$@" ;;
   python*)
@@ -136,6 +149,7 @@ case $name in
     esac
     ;;
   sbatch) submit "$@" ;;
+  env | nohup | timeout | nice | stdbuf | setsid | taskset) start_others "$@" ;;
   # Bash keeps the recorders in front of PATH, another shell does not.
   sh | dash | zsh) PATH=$PLUMBLINE_FOLDER/programs:$PATH exec bash "$@" ;;
   nvidia-smi)
@@ -164,9 +178,17 @@ esac
 )bash";
 
 const std::string_view recorder_setup = R"bash(case $0 in "$PLUMBLINE_FOLDER"/programs/*) return ;; esac
-# Whatever the script puts in front of PATH, the recorders stay in front.
+# Whatever the script puts in front of PATH, the recorders stay in front; a PATH for one command is none for a function.
+for name in "$PLUMBLINE_FOLDER"/programs/*; do
+  eval "${name##*/}() { \"$name\" \"\$@\"; }"
+done
+unset name
 set -T
-trap '[[ $PATH == "$PLUMBLINE_FOLDER/programs:"* ]] || PATH=$PLUMBLINE_FOLDER/programs:$PATH' DEBUG
+trap '[[ $PATH == "$PLUMBLINE_FOLDER/programs:"* ]] || PATH=$PLUMBLINE_FOLDER/programs:$PATH
+if [[ $BASH_COMMAND =~ (^|\ )PATH=[^\ ]*\ (.*\ )?(exec|command)\  ]]; then
+  echo "a PATH for one command before exec or command would lead past the recorders: $BASH_COMMAND" >&2
+  exit 1
+fi' DEBUG
 # Folders of the cluster are missing here: the script goes on where it is.
 cd() { builtin cd "$@" 2>/dev/null || "$PLUMBLINE_FOLDER/programs/cd" "$@"; }
 )bash";
@@ -175,7 +197,7 @@ const std::string_view recorded_programs =
     // what trains, and what starts it
     "torchrun python python3 python3.8 python3.9 python3.10 python3.11 python3.12 python3.13 deepspeed accelerate "
     "megatron srun salloc sbatch mpirun mpiexec prun jsrun aprun docker podman nerdctl apptainer singularity enroot "
-    "nsys ncu numactl sh dash zsh "
+    "nsys ncu numactl sh dash zsh env nohup timeout nice stdbuf setsid taskset "
     // what a cluster answers
     "nvidia-smi scontrol hostname "
     // what changes files

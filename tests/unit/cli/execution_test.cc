@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/progress.h"
 #include "tests/support/temporary_directory.h"
 
 namespace plumbline::cli {
@@ -23,7 +24,7 @@ class ExecutedScript : public testing::Test {
     ScriptExecution what;
     what.script = folder_.write("launch.sh", text).string();
     what.arguments = arguments;
-    what.environment = {{"GIVEN", "7"}};
+    what.environment = given_;
     what.gpus_per_node = 4;
     what.deadline = std::chrono::seconds(deadline_s);
     const auto done = execute(what);
@@ -41,6 +42,7 @@ class ExecutedScript : public testing::Test {
     return all;
   }
   const tests::TemporaryDirectory folder_;
+  model::megatron::Definitions given_ = {{"GIVEN", "7"}};
 };
 
 TEST_F(ExecutedScript, HasBashsOwnMeaning) {
@@ -61,6 +63,16 @@ TEST_F(ExecutedScript, KeepsItsRecordersInEveryShell) {
   EXPECT_THAT(
       started("sh other.sh 1\ndash -c 'PATH=/bin:$PATH; python a.py 2'\n(PATH=/usr/bin:/bin; exec python a.py 3)\n"),
       ElementsAre("python a.py 1", "python a.py 2", "python a.py 3"));
+}
+
+// A PATH for one command leads to the recorders too, or the script ends with the reason.
+TEST_F(ExecutedScript, KeepsItsRecordersBeforeThePathOfACommand) {
+  EXPECT_THAT(started("PATH=/usr/bin:/bin python a.py 1\nenv PATH=/usr/bin:/bin python a.py 2\nenv -i python a.py 3\n"
+                      "PATH=/usr/bin:/bin nohup python a.py 4\nnice bash -c 'PATH=/usr/bin:/bin python a.py 5'\n"),
+              ElementsAre("python a.py 1", "python a.py 2", "python a.py 3", "python a.py 4", "python a.py 5"));
+  const Execution done = run("PATH=/usr/bin:/bin exec python a.py\n");
+  EXPECT_THAT(done.started, IsEmpty());
+  EXPECT_THAT(done.ending, testing::HasSubstr("a PATH for one command before exec or command"));
 }
 
 TEST_F(ExecutedScript, HasTheWordsOfItsLaunchers) {
@@ -86,6 +98,13 @@ TEST_F(ExecutedScript, IsABatchWhereItHasSlurmsHeader) {
   EXPECT_THAT(done.answered, ElementsAre("scontrol", "nvidia-smi"));
 }
 
+TEST_F(ExecutedScript, HasGivenVariablesOverSlurmsHeader) {
+  given_ = {{"SLURM_NNODES", "5"}};
+  EXPECT_THAT(
+      started("#!/bin/bash\n#SBATCH --nodes=3 --ntasks-per-node=2\nsrun python a.py $SLURM_NNODES $SLURM_NTASKS\n"),
+      ElementsAre("sbatch --nodes=3 --ntasks-per-node=2 --nodes=5 srun python a.py 5 10"));
+}
+
 TEST_F(ExecutedScript, ChangesNoFilesElsewhere) {
   const auto kept = folder_.write("kept/file", "text");
   const auto made = folder_.path() / "made";
@@ -104,6 +123,17 @@ TEST_F(ExecutedScript, SourcesAndStartsWhatLiesNextToIt) {
   EXPECT_THAT(started(". ./common/values.sh\nexport TP\nbash common/train.sh in\n"
                       "bash \"$(cd \"$(dirname \"$0\")\" && pwd)\"/common/train.sh there\n"),
               ElementsAre("torchrun a.py --tp 8 in", "torchrun a.py --tp 8 there"));
+}
+
+// An interruption ends all that the script started: this process sends it to itself from the script.
+TEST_F(ExecutedScript, IsEndedWhereThisProcessIsInterrupted) {
+  handle_signals();
+  ScriptExecution what;
+  what.script = folder_.write("launch.sh", "kill -INT $PPID\nwhile true; do :; done\n").string();
+  what.deadline = std::chrono::seconds(600);
+  const auto done = execute(what);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "was interrupted, and the script was ended");
 }
 
 TEST_F(ExecutedScript, IsEndedAtItsDeadline) {
