@@ -11,20 +11,11 @@ namespace {
 
 using Number = std::optional<std::int64_t>;
 
-Number power(std::int64_t base, std::int64_t exponent) {
-  std::int64_t result = 1;
-  if (exponent < 0 || exponent > 63) return std::nullopt;
-  for (; exponent > 0; --exponent)
-    if (__builtin_mul_overflow(result, base, &result)) return std::nullopt;
-  return result;
-}
-
 Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   std::int64_t result = 0;
   if (sign == "+") return __builtin_add_overflow(left, right, &result) ? Number() : result;
   if (sign == "-") return __builtin_sub_overflow(left, right, &result) ? Number() : result;
   if (sign == "*") return __builtin_mul_overflow(left, right, &result) ? Number() : result;
-  if (sign == "**") return power(left, right);
   if (sign == "==") return left == right;
   if (sign == "!=") return left != right;
   if (sign == "<") return left < right;
@@ -37,12 +28,12 @@ Number combine(std::int64_t left, std::string_view sign, std::int64_t right) {
   return sign == "/" ? left / right : left % right;
 }
 
-// Signs with two operands and how strongly they bind; longer ones before their beginnings.
+// Signs with two operands and how strongly they bind, 0: not read; longer ones before their beginnings.
 constexpr struct {
   std::string_view sign;
   int strength;
 } signs[] = {{"||", 1}, {"&&", 2}, {"==", 3}, {"!=", 3}, {"<=", 4}, {">=", 4}, {"<<", 0}, {">>", 0},
-             {"<", 4},  {">", 4},  {"**", 7}, {"+", 5},  {"-", 5},  {"*", 6},  {"/", 6},  {"%", 6}};
+             {"<", 4},  {">", 4},  {"**", 0}, {"+", 5},  {"-", 5},  {"*", 6},  {"/", 6},  {"%", 6}};
 
 // A parser by precedence.
 class Formula {
@@ -72,7 +63,7 @@ class Formula {
       while (sign != std::end(signs) && !text_.substr(at_).starts_with(sign->sign)) ++sign;
       if (sign == std::end(signs) || sign->strength < least) break;
       at_ += sign->sign.size();
-      const Number right = operation(sign->sign == "**" ? sign->strength : sign->strength + 1);
+      const Number right = operation(sign->strength + 1);
       left = right ? combine(*left, sign->sign, *right) : std::nullopt;
     }
     return left;

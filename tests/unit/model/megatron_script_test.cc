@@ -42,6 +42,7 @@ TEST(MegatronScript, VariablesAndQuotes) {
   EXPECT_THAT(last("run ${N:-4} ${M:=\"5\"} ${N:+no} ${TP-2}", {{"TP", "8"}}), ElementsAre("run", "4", "5", "8"));
   EXPECT_THAT(last("export A=1 B=2; C=3 run $A$B$C"), ElementsAre("run", "12$C"));
   EXPECT_THAT(last("TP=4\nrun $TP", {{"TP", "8"}}), ElementsAre("run", "8")) << "what comes from outside holds";
+  EXPECT_THAT(last("A+=' --y'\nrun $A", {{"A", "--x"}}), ElementsAre("run", "--x", "--y"));
 }
 
 TEST(MegatronScript, Arrays) {
@@ -62,7 +63,8 @@ TEST(MegatronScript, ArithmeticAndWhatOnlyAShellEvaluates) {
   EXPECT_EQ(arithmetic("9223372036854775807 + 1", none), std::nullopt);
   EXPECT_EQ(arithmetic("1 / 0", none), std::nullopt);
   EXPECT_EQ(arithmetic("09", none), std::nullopt);
-  EXPECT_EQ(arithmetic("2 ** 3 + (4 > 3 && 1 != 2 ? 10 : 20) * 2", none), 28);
+  EXPECT_EQ(arithmetic("2 ** 3", none), std::nullopt);
+  EXPECT_EQ(arithmetic("8 + (4 > 3 && 1 != 2 ? 10 : 20) * 2", none), 28);
 }
 
 TEST(MegatronScript, CommandsWithinCommands) {
@@ -91,14 +93,14 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"i=1; A=(2 8); TP=${A[i]}", "8"},
       {"X=8.5; TP=${X%.*}", "8"},
       {"X=a/b/8; TP=${X##*/}", "8"},
-      {"TP=$((2 ** 3 ** 2))", "512"},
+      {"TP=$(( (1 + 3) * 2 > 7 ? 8 : 2 ))", "8"},
       {"i=0; while (( i < 8 )); do i=$((i + 1)); done; TP=$i", "8"},
       {"f() { local X=2; h; }; X=8; h() { TP=$X; }; f", "2"},
       {"f() { echo 8 >&2; echo 3; }; TP=$(f)", "3"},
       {"TP=8 | cat", "4"},
       {"TP=8 true", "4"},
       {"T\\\nP=8", "8"},
-      {"[[ v8 =~ ^v[0-9]$ ]] && TP=8", "8"},
+      {"[[ v8 == v[0-9] ]] && TP=8", "8"},
       {"unset TP; TP=${TP-8}", "8"},
       {"case 70b in [0-9]b) TP=1 ;; [0-9][0-9]b) TP=8 ;; esac", "8"},
       {"cat <<EOF > f\nTP=2\nEOF\nTP=8", "8"},
@@ -112,7 +114,7 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
         "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))"})
     EXPECT_EQ(value(script), "unknown") << script;
   for (const std::string script : {"TP=8; [ -n \"$X\" ] && TP=2", "[[ 08 -eq 8 ]] && TP=2 || TP=8",
-                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)", "[ -e f ] && TP=2"})
+                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)", "[ -e f ] && TP=2", "[[ v8 =~ 8 ]] && TP=2"})
     EXPECT_EQ(value(script), "undecided") << script;
 }
 
@@ -140,7 +142,7 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"declare -i TP=1; TP+=7", "'declare -i'"},
       {"f() { local -n r=$1; r=8; }; f TP", "'local -n'"},
       {"A=(1 2); A[1]=8; TP=${A[1]}", "an element of 'A' that is set by itself"},
-      {"A=([3]=8 9); TP=${#A[@]}", "an element of 'A' at a place of its own"},
+      {"A=([3]=8 9); TP=${#A[@]}", "an element of a list at a place of its own"},
       {"TP=8; readonly TP; TP=2", "a new value of 'TP', which is readonly,"},
       {"IFS=,; A=8,4; set -- $A; TP=$1", "an IFS of the script's own"},
       {"set -- 1 2; shift $X", "'shift' by a number that is not known"},
@@ -179,7 +181,7 @@ TEST(MegatronScript, EveryWayIsRead) {
   for (int i = 0; i < 9; ++i) many += "[ -n \"$X" + std::to_string(i) + "\" ] && A+=(x)\n";
   const auto refused = reading(many + "python a.py\n");
   ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, testing::StartsWith("there are over 128 ways through the script"));
+  EXPECT_THAT(refused.error().message, testing::StartsWith("there are over 250 ways through the script"));
 }
 
 TEST(MegatronScript, WaysWithoutATrainingAreLeftOut) {

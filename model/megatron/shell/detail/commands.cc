@@ -78,8 +78,8 @@ std::optional<Fields> Reader::element(const std::string& name, const Letters& ke
   return index < 0 || index >= std::ssize(fields) ? Fields() : Fields{fields[static_cast<std::size_t>(index)]};
 }
 
-void Reader::assign(const std::string& name, Fields value) {
-  if (inputs_.definitions.contains(name)) return;  // what comes from outside holds
+void Reader::assign(const std::string& name, Fields value, bool appended) {
+  if (inputs_.definitions.contains(name) && !appended) return;  // what comes from outside holds
   const int at = line();
   if (name == "IFS") return refuse(at, "an IFS of the script's own");
   if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
@@ -99,11 +99,6 @@ void Reader::take_default(const std::string& name, const Letters& value, int lin
        at = script.find(text, at + 1))
     if (at == 0 || !in_name(script[at - 1])) return;
   if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
-}
-
-void Reader::note(const std::string& text, int line) {
-  const auto same = [&](const Word& other) { return other.text == text && other.line == line; };
-  if (std::ranges::none_of(out_.notes, same)) out_.notes.push_back({text, line});
 }
 
 bool Reader::charge(std::size_t letters) {
@@ -146,87 +141,70 @@ void Reader::run_text(Source& source, int from) {
 
 void Reader::run_simple(const std::vector<Letters>& words, int line) {
   const auto plain = std::ranges::find_if_not(words, is_assignment);
+  const bool declares = plain != words.end() && is_one_of(declarations, text_of(*plain));
   status_ = Truth::yes;
-  if (plain == words.end()) {
-    for (const Letters& word : words) assign_word(word);
-    return;
-  }
-  if (is_one_of(declarations, text_of(*plain))) {
-    std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
-    return declare({plain, words.end()}, line);
-  }
   Fields fields;
-  std::for_each(plain, words.end(), [&](const Letters& word) {
-    for (Letters& field : expand(word)) fields.push_back(std::move(field));
-  });
+  if (!declares)
+    for (auto word = plain; word != words.end(); ++word)
+      for (Letters& field : expand(*word)) fields.push_back(std::move(field));
   // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
-  std::vector<std::pair<std::string, std::optional<Fields>>> hidden;
-  std::for_each(words.begin(), plain, [&](const Letters& word) {
-    const std::string name = text_of(slice(word, 0, assignment(word).first));
-    const auto old = state_.variables.find(name);
-    hidden.emplace_back(name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
-    assign_word(word);
-  });
+  const bool stays = plain == words.end() || declares, any = plain != words.begin();
+  const auto before = stays || !any ? decltype(state_.variables)() : state_.variables;
+  std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
+  if (declares) return declare({plain, words.end()}, line);
   if (broken_ || fields.empty()) return;
   run_words(fields, line);
-  for (auto& [name, old] : hidden) {
-    state_.variables.erase(name);
-    if (old) state_.variables[name] = std::move(*old);
-  }
+  std::for_each(words.begin(), plain,
+                [&](const Letters& word) { restore(text_of(slice(word, 0, assignment(word).first)), before); });
 }
 
-// Runs NAME=VALUE, NAME+=VALUE, NAME=( ... ) and those of an element.
+void Reader::restore(const std::string& name, const std::map<std::string, Fields, std::less<>>& before) {
+  const auto old = before.find(name);
+  if (old != before.end())
+    state_.variables[name] = old->second;
+  else
+    state_.variables.erase(name);
+}
+
+// Runs NAME=VALUE, NAME+=VALUE and NAME=( ... ).
 void Reader::assign_word(const Letters& word) {
   const auto [name_end, end] = assignment(word);
   const std::string name = text_of(slice(word, 0, name_end));
   const bool append = word[end].symbol == '+';
   const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
-  if (!rest.empty() && rest[0].symbol == '(') return assign_list(name, rest, append);
+  const bool is_list = !rest.empty() && rest[0].symbol == '(';
   if (end > name_end) return refuse(word[0].line, fmt::format("an element of '{}' that is set by itself", name));
-  Letters value = expand_one(rest);
-  const auto old = append ? state_.variables.find(name) : state_.variables.end();
-  if (append && old == state_.variables.end()) {  // what it had outside comes before
-    Letters outside = letters_of("$" + name + " ", word[0].line);
-    for (Letter& letter : outside) letter.kept = letter.symbol != ' ';
-    value.insert(value.begin(), outside.begin(), outside.end());
-  } else if (append && !old->second.empty()) {
-    Fields longer = old->second;
-    longer[0].insert(longer[0].end(), value.begin(), value.end());
-    if (charge(longer[0].size())) assign(name, std::move(longer));
-    return;
+  Fields value = is_list ? list_of(rest) : Fields{expand_one(rest)};
+  if (append) {
+    if (!state_.variables.contains(name)) take_default(name, {}, word[0].line);
+    Fields longer = state_.variables[name];
+    if (is_list || longer.empty())
+      longer.insert(longer.end(), value.begin(), value.end());
+    else
+      longer[0].insert(longer[0].end(), value[0].begin(), value[0].end());
+    value = std::move(longer);
   }
-  assign(name, {std::move(value)});
+  if (charge(value.size() + (value.empty() ? 0 : value[0].size()))) assign(name, std::move(value), append);
 }
 
-// Reads ( word word ... ), over several lines, with comments between.
-void Reader::assign_list(const std::string& name, const Letters& list, bool append) {
-  const auto old = state_.variables.find(name);
+// Returns the fields of ( word word ... ), over several lines, with comments between.
+Fields Reader::list_of(const Letters& list) {
   Fields fields;
-  if (append && old != state_.variables.end()) fields = old->second;
-  for (std::size_t at = 1; at < list.size() && list[at].symbol != ')';) {
+  for (std::size_t at = 1; at < list.size() && list[at].symbol != ')' && !broken_;) {
     const char symbol = list[at].symbol;
     if (is_blank(symbol) || symbol == '\n') {
       ++at;
-    } else if (symbol == '\\' && at + 1 < list.size() && list[at + 1].symbol == '\n') {
-      at += 2;
     } else if (symbol == '#') {
       while (at < list.size() && list[at].symbol != '\n') ++at;
     } else {
       const std::size_t first = std::exchange(at, std::max(Scan(list).word(at), at + 1));
       const Letters raw = slice(list, first, at);
       const std::size_t key = symbol == '[' ? Scan(raw).brackets(0, '[', ']') : raw.size();
-      if (key < raw.size() && raw[key].symbol == '=')
-        return refuse(raw[0].line, fmt::format("an element of '{}' at a place of its own", name));
+      if (key < raw.size() && raw[key].symbol == '=') refuse(raw[0].line, "an element of a list at a place of its own");
       for (Letters& field : expand(raw)) fields.push_back(std::move(field));
     }
   }
-  if (charge(fields.size())) assign(name, std::move(fields));
-}
-
-void Reader::hide(const std::string& name) {
-  if (state_.locals.empty()) return;
-  const auto old = state_.variables.find(name);
-  state_.locals.back().try_emplace(name, old == state_.variables.end() ? std::nullopt : std::optional(old->second));
+  return fields;
 }
 
 void Reader::declare(const std::vector<Letters>& words, int line) {
@@ -246,7 +224,7 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
       }
       if (!assigns && !is_known(slice(field, 0, name.size())))
         return refuse(line, fmt::format("'{}' of a name that is not known", kind));
-      if (is_local) hide(name);
+      if (is_local && !state_.locals.empty()) state_.locals.back().insert(name);
       if (assigns)
         assign_word(field);
       else if (name.size() < text.size())
@@ -277,21 +255,17 @@ void Reader::run_words(const Fields& fields, int line) {
 void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields, int line) {
   if (depth_ > 90)
     return fail(line, "calls of functions are nested too deep", "functions that call themselves are not read");
-  const Fields outer = std::exchange(state_.parameters, Fields(fields.begin() + 1, fields.end()));
+  const State before = state_;
+  state_.parameters.assign(fields.begin() + 1, fields.end());
   state_.locals.emplace_back();
   Source* const source = std::exchange(source_, function.first);
   const std::size_t at = std::exchange(at_, function.second);
   command();
   source_ = source;
   at_ = at;
-  for (auto& [name, old] : state_.locals.back()) {
-    if (old)
-      state_.variables[name] = std::move(*old);
-    else
-      state_.variables.erase(name);
-  }
-  state_.locals.pop_back();
-  state_.parameters = outer;
+  for (const std::string& name : state_.locals.back()) restore(name, before.variables);
+  state_.locals = before.locals;
+  state_.parameters = before.parameters;
   if (flow_ == Flow::give_back) flow_ = Flow::none;
 }
 
@@ -347,7 +321,6 @@ bool Reader::run_control(const std::string& name, const Fields& fields, int line
 }
 
 void Reader::run_source(const Fields& fields, int line) {
-  constexpr std::size_t most_files = 100;
   const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
   const bool known = fields.size() > 1 && is_known(fields[1]) && inputs_.find_file;
   const FoundFile found = known ? inputs_.find_file(path) : FoundFile();
@@ -356,12 +329,11 @@ void Reader::run_source(const Fields& fields, int line) {
                 "put it there, or --define what it sets and leave the line out");
   status_ = Truth::unknown;
   if (found.kind == FileKind::unknown)
-    return note(fmt::format("'{}' is not read: nothing that it sets is known", path), line);
+    return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
   const fs::path whole = (fs::path(inputs_.folder) / path).lexically_normal();
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
   auto file = std::ranges::find(shared_.files, name);
   if (file == shared_.files.end()) file = shared_.files.insert(shared_.files.end(), name);
-  if (shared_.files.size() > most_files) return fail(line, fmt::format("over {} files are read", most_files), "");
   if (std::ranges::count(found.text, '\n') >= lines_of_a_file) return fail(line, "has over a million lines", "");
   const int first_line = static_cast<int>(file - shared_.files.begin()) * lines_of_a_file + 1;
   const Fields outer = state_.parameters;
@@ -396,9 +368,7 @@ void Reader::record(const Fields& fields, int line) {
   const auto is_program = [](const Word& word) { return word.text.ends_with(".py"); };
   if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) {
     status_ = Truth::yes;
-    if (!out_.trains)
-      for (const auto& [name, value] : state_.variables)
-        out_.variables[name] = value.empty() ? "" : text_of(value.front());
+    if (!out_.trains) keep_variables();
     out_.trains = true;
   }
   out_.commands.push_back(std::move(words));

@@ -1,8 +1,9 @@
 // Conditions of [ ], test and [[ ]].
 #include <algorithm>
-#include <regex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/megatron/shell/arithmetic.h"
@@ -31,22 +32,6 @@ Truth same_text(const Letters& left, const Letters& right) {
   return Truth::unknown;
 }
 
-// Expressions that may take long, and those with quotes or a backslash, are left undecided.
-Truth matches_expression(const Letters& text, const Letters& expression) {
-  constexpr std::size_t longest = 200;
-  const std::string pattern = text_of(expression), subject = text_of(text);
-  const auto repeats =
-      std::ranges::count_if(pattern, [](char symbol) { return symbol == '*' || symbol == '+' || symbol == '{'; });
-  if (!is_known(text) || !is_known(expression) || std::ranges::any_of(expression, &Letter::quoted) || repeats > 1 ||
-      pattern.size() + subject.size() > longest)
-    return Truth::unknown;
-  try {
-    return truth_of(std::regex_search(subject, std::regex(pattern, std::regex::extended)));
-  } catch (const std::regex_error&) {
-    return Truth::unknown;
-  }
-}
-
 class ConditionReader {
  public:
   ConditionReader(const std::vector<Letters>& words, bool patterns, Reader& shell)
@@ -58,13 +43,11 @@ class ConditionReader {
   }
 
  private:
-  std::string word(std::size_t ahead = 0) const {
-    return at_ + ahead < words_.size() ? text_of(words_[at_ + ahead]) : "";
-  }
+  std::string word(std::size_t ahead) const { return at_ + ahead < words_.size() ? text_of(words_[at_ + ahead]) : ""; }
   bool take(std::string_view sign) {
-    if (at_ >= words_.size() || word() != sign) return false;
-    ++at_;
-    return true;
+    const bool taken = at_ < words_.size() && word(0) == sign;
+    if (taken) ++at_;
+    return taken;
   }
   Truth any() {
     Truth truth = all();
@@ -79,58 +62,44 @@ class ConditionReader {
 
   Truth one() {
     if (at_ >= words_.size()) return Truth::no;  // [ ] of nothing
-    if (++depth_ > 100) {
-      at_ = words_.size() + 1;
-      return Truth::unknown;
-    }
-    const bool inverted = words_.size() > at_ + 1 && !is_binary() && take("!");
-    const Truth truth = inverted ? !one() : primary();
-    --depth_;
-    return truth;
-  }
-
-  bool is_binary() const {
-    static constexpr std::string_view signs_of_two[] = {"=",   "==",  "!=",  "=~", "-eq", "-ne", "-lt",
-                                                        "-le", "-gt", "-ge", "<",  ">",   "-nt", "-ot"};
-    return at_ + 2 < words_.size() && std::ranges::find(signs_of_two, word(1)) != std::end(signs_of_two);
-  }
-
-  Truth primary() {
-    if (is_binary()) {
-      at_ += 3;
-      return binary(words_[at_ - 3], text_of(words_[at_ - 2]), words_[at_ - 1]);
-    }
+    if (at_ + 2 < words_.size())
+      if (const auto truth = binary(words_[at_], word(1), words_[at_ + 2])) {
+        at_ += 3;
+        return *truth;
+      }
+    if (at_ + 1 < words_.size() && take("!")) return !one();
     if (take("(")) {
       const Truth truth = any();
       return take(")") ? truth : Truth::unknown;
     }
-    const std::string sign = word();
+    const std::string sign = word(0);
     const bool has_operand = at_ + 1 < words_.size() && word(1) != ")" && word(1) != "&&" && word(1) != "||";
-    if (sign.size() != 2 || sign[0] != '-' || !has_operand) return has_text(words_[at_++]);
-    at_ += 2;
-    return unary(sign[1], words_[at_ - 1]);
+    at_ += sign.size() == 2 && sign[0] == '-' && has_operand ? 2 : 1;
+    const Letters& operand = words_[at_ - 1];
+    if (!has_operand || sign.size() != 2 || sign[0] != '-' || sign[1] == 'n') return has_text(operand);
+    return sign[1] == 'z' ? !has_text(operand) : file(sign[1], operand);
   }
 
-  Truth binary(const Letters& left, const std::string& sign, const Letters& right) {
+  // Returns nothing where the word in the middle is no sign of two operands.
+  std::optional<Truth> binary(const Letters& left, const std::string& sign, const Letters& right) {
+    static constexpr std::pair<std::string_view, std::string_view> numeric[] = {
+        {"-eq", "=="}, {"-ne", "!="}, {"-lt", "<"}, {"-le", "<="}, {"-gt", ">"}, {"-ge", ">="}};
     if (sign == "=" || sign == "==") return same(left, right);
     if (sign == "!=") return !same(left, right);
-    if (sign == "=~") return matches_expression(left, right);
-    if (!is_known(left) || !is_known(right) || sign == "-nt" || sign == "-ot") return Truth::unknown;
-    if (sign == "<") return truth_of(text_of(left) < text_of(right));
-    if (sign == ">") return truth_of(text_of(left) > text_of(right));
-    const auto first = number(left), second = number(right);
-    if (!first || !second) return patterns_ ? Truth::unknown : Truth::no;  // [ ] has an error there
-    if (sign == "-eq") return truth_of(*first == *second);
-    if (sign == "-ne") return truth_of(*first != *second);
-    if (sign == "-lt") return truth_of(*first < *second);
-    if (sign == "-le") return truth_of(*first <= *second);
-    return truth_of(sign == "-gt" ? *first > *second : *first >= *second);
-  }
-
-  // [[ ]] evaluates what it compares as numbers.
-  std::optional<std::int64_t> number(const Letters& text) {
-    if (!patterns_) return integer(text_of(text));
-    return text.empty() ? 0 : shell_.number(text);
+    if (sign == "=~") return Truth::unknown;
+    const bool known = is_known(left) && is_known(right);
+    if (sign == "<" || sign == ">")
+      return known ? truth_of((text_of(left) < text_of(right)) == (sign == "<") && text_of(left) != text_of(right))
+                   : Truth::unknown;
+    const auto* number = std::ranges::find(numeric, sign, &std::pair<std::string_view, std::string_view>::first);
+    if (number == std::end(numeric)) return std::nullopt;
+    // [[ ]] evaluates what it compares; [ ] has an error where it is no number.
+    const std::string first = text_of(left), second = text_of(right);
+    if (!known || (!patterns_ && (!integer(first) || !integer(second)))) return Truth::unknown;
+    const auto text = [](const std::string& value) { return value.empty() ? "0" : value; };
+    const auto holds =
+        shell_.number(letters_of("(" + text(first) + ")" + std::string(number->second) + "(" + text(second) + ")"));
+    return holds ? truth_of(*holds != 0) : Truth::unknown;
   }
 
   Truth same(const Letters& left, const Letters& right) const {
@@ -141,21 +110,11 @@ class ConditionReader {
     return is_known(left) && is_known(right) ? truth_of(matches(right, left)) : Truth::unknown;
   }
 
-  Truth unary(char sign, const Letters& operand) {
+  // Only what lies in the script's own folder is looked up.
+  Truth file(char sign, const Letters& operand) const {
     const std::string text = text_of(operand);
-    if (sign == 'z') return !has_text(operand);
-    if (sign == 'n') return has_text(operand);
-    if (sign == 'v') {
-      const auto fields = shell_.fields_of(text);
-      if (!fields) shell_.miss(text);
-      return fields ? truth_of(!fields->empty()) : Truth::unknown;
-    }
-    // Only what lies in the script's own folder is looked up.
-    if (text.empty() && sign != 't') return Truth::no;
-    if (!is_known(operand) || !shell_.inputs().find_file ||
-        std::string_view("def").find(sign) == std::string_view::npos)
-      return Truth::unknown;
-    const FileKind kind = shell_.inputs().find_file(text).kind;
+    const bool looks = is_known(operand) && shell_.inputs().find_file && (sign == 'd' || sign == 'e' || sign == 'f');
+    const FileKind kind = looks && !text.empty() ? shell_.inputs().find_file(text).kind : FileKind::unknown;
     if (kind == FileKind::unknown || (kind == FileKind::none && !text.starts_with('/'))) return Truth::unknown;
     return truth_of(kind != FileKind::none && (sign == 'e' || (sign == 'd') == (kind == FileKind::folder)));
   }
@@ -164,12 +123,12 @@ class ConditionReader {
   bool patterns_;
   Reader& shell_;
   std::size_t at_ = 0;
-  int depth_ = 0;
 };
 
 }  // namespace
 
 Truth Reader::test(const std::vector<Letters>& words, bool patterns) {
+  if (words.size() > 500) return Truth::unknown;  // brackets in brackets
   return ConditionReader(words, patterns, *this).read();
 }
 

@@ -118,11 +118,12 @@ class Expander {
       at_ = end;
       return put_as_written(first, end);
     }
-    at_ = begins_name(next) ? Scan(text_).piece(first) : first + 2;
-    if (begins_name(next) ||
-        (next != '\0' && std::string_view("@*#?!$-0123456789").find(next) != std::string_view::npos))
-      return parameter(slice(text_, first + 1, at_), first);
     at_ = first + 1;
+    const bool special = next != '\0' && std::string_view("@*#?!$-0123456789").find(next) != std::string_view::npos;
+    if (special) ++at_;
+    if (begins_name(next))
+      while (in_name(symbol(at_))) ++at_;
+    if (special || begins_name(next)) return parameter(slice(text_, first + 1, at_), first);
     put({'$', text_[first].line, next == '['});
   }
 

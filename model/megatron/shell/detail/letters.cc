@@ -103,7 +103,9 @@ std::size_t Scan::piece(std::size_t at) {
     case '`':
       return quotes(at);
     case '$':
-      return dollar(at);
+      if (symbol(at + 1) == '(') return brackets(at + 1, '(', ')');
+      if (symbol(at + 1) == '{') return brackets(at + 1, '{', '}');
+      return symbol(at + 1) == '\'' ? quotes(at + 1) : at + 1;
     default:
       return at + 1;
   }
@@ -126,16 +128,6 @@ std::size_t Scan::quotes(std::size_t at) {
   }
   --depth_;
   return end < text_.size() ? end + 1 : not_closed(at);
-}
-
-std::size_t Scan::dollar(std::size_t at) {
-  const char next = symbol(at + 1);
-  if (next == '(') return brackets(at + 1, '(', ')');
-  if (next == '{') return brackets(at + 1, '{', '}');
-  if (next == '\'') return quotes(at + 1);
-  if (!begins_name(next)) return ends_command(next) || is_blank(next) || next == '"' || next == '\0' ? at + 1 : at + 2;
-  for (++at; in_name(symbol(at));) ++at;
-  return at;
 }
 
 std::size_t Scan::brackets(std::size_t at, char open, char close) {

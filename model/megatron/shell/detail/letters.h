@@ -60,7 +60,6 @@ class Scan {
  private:
   char symbol(std::size_t at) const { return at < text_.size() ? text_[at].symbol : '\0'; }
   std::size_t quotes(std::size_t at);
-  std::size_t dollar(std::size_t at);
   std::size_t not_closed(std::size_t at);
 
   const Letters& text_;

@@ -16,7 +16,7 @@ namespace plumbline::model::megatron {
 namespace {
 
 constexpr int deepest_command = 100;
-constexpr std::size_t most_ways = 128, most_decisions = 64;
+constexpr std::size_t most_ways = 250;
 constexpr const char* or_execute = "write it otherwise in a copy, or let --execute run the script";
 constexpr std::array<std::string_view, 8> closers = {"then", "elif", "else", "fi", "do", "done", "esac", "}"};
 // Commands of which nothing that is read here depends, and conditions.
@@ -33,38 +33,31 @@ std::string place_of(const std::vector<std::string>& files, int line) {
 
 Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs) {
   Source source = {letters_of(text, 1), {}, {}, {}};
-  std::vector<Script> ways;
-  std::optional<Script> idle;
-  std::vector<Word> left_out;
+  std::vector<Script> ways, idle;
   std::vector<Decision> decisions;
   Shared shared{.files = {inputs.path}};
   do {
     Script script = TRY(Reader(inputs, decisions, shared).run(source));
     decisions = script.decisions;
-    if (decisions.size() > most_decisions || ways.size() > most_ways)
+    if (ways.size() + idle.size() >= most_ways)
       return tl::unexpected(Error{ErrorKind::input,
                                   fmt::format("there are over {} ways through the script: conditions are not decided, "
                                               "the first is '{}'",
                                               most_ways, decisions.front().condition),
                                   inputs.path, decisions.front().line % lines_of_a_file, "",
                                   "--define their variables, or let --execute run the script"});
-    if (script.trains) {
-      ways.push_back(std::move(script));
-    } else {
-      if (!decisions.empty())
-        left_out.push_back(
-            {fmt::format("'{}' is not decided: it is taken {}to hold, since no training is started otherwise",
-                         decisions.back().condition, decisions.back().holds ? "not " : ""),
-             decisions.back().line});
-      if (!idle) idle = std::move(script);
-    }
+    (script.trains ? ways : idle).push_back(std::move(script));
     while (!decisions.empty() && decisions.back().holds) decisions.pop_back();
     if (!decisions.empty()) decisions.back().holds = true;
   } while (!decisions.empty());
-  if (ways.empty()) return std::vector<Script>{std::move(*idle)};
-  for (Word& word : left_out)
-    if (std::ranges::find(ways[0].notes, word.text, &Word::text) == ways[0].notes.end())
-      ways[0].notes.push_back(std::move(word));
+  if (ways.empty()) return std::vector<Script>{std::move(idle.front())};
+  for (const Script& script : idle) {
+    const Decision& last = script.decisions.back();
+    ways[0].notes.push_back(
+        {fmt::format("'{}' is not decided: it is taken {}to hold, since no training is started otherwise",
+                     last.condition, last.holds ? "not " : ""),
+         last.line});
+  }
   return ways;
 }
 
@@ -82,11 +75,13 @@ Reader::Reader(const ShellInputs& inputs, std::vector<Decision> decisions, Share
 Result<Script> Reader::run(Source& script) {
   run_text(script, 1);
   if (error_) return tl::unexpected(*error_);
-  if (!out_.trains)
-    for (const auto& [name, value] : state_.variables)
-      out_.variables[name] = value.empty() ? "" : text_of(value.front());
+  if (!out_.trains) keep_variables();
   out_.files = shared_.files;
   return std::move(out_);
+}
+
+void Reader::keep_variables() {
+  for (const auto& [name, value] : state_.variables) out_.variables[name] = value.empty() ? "" : text_of(value.front());
 }
 
 char Reader::symbol(std::size_t ahead) const {
@@ -177,11 +172,7 @@ bool Reader::take_symbols(std::string_view symbols) {
 void Reader::expect(std::string_view word, std::string_view of, int from) {
   skip_lines();
   if (broken_ || take(word)) return;
-  const std::string found = peek().empty() ? std::string(1, symbol()) : peek();
-  fail(line(),
-       fmt::format("'{}' of line {} has no '{}'{}", of, from % lines_of_a_file, word,
-                   at_ < source_->text.size() ? fmt::format(" before '{}'", found) : ""),
-       "");
+  fail(line(), fmt::format("'{}' of line {} has no '{}'", of, from % lines_of_a_file, word), "");
 }
 
 // Returns the word ahead as it is written, without line ends behind a backslash before its first quote.

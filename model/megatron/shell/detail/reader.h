@@ -44,8 +44,8 @@ struct State {
   std::map<std::string, Fields, std::less<>> variables;  // one field: a scalar; none: it is unset
   Fields parameters;                                     // $1 ...
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
-  std::vector<std::map<std::string, std::optional<Fields>>> locals;  // of each function: what its variables hid
-  std::string folder;                                                // after cd; empty: where the script is started
+  std::vector<std::set<std::string>> locals;  // of each function
+  std::string folder;                         // after cd; empty: where the script is started
 };
 
 // What all ways share: the files, and limits, so that no script is read without end.
@@ -71,7 +71,7 @@ class Reader {
   // Returns the fields of a variable, a parameter or an element; nothing where only a running shell has them.
   std::optional<Fields> fields_of(const std::string& name) const;
   std::optional<Fields> element(const std::string& name, const Letters& key);
-  void assign(const std::string& name, Fields value);
+  void assign(const std::string& name, Fields value, bool appended = false);
   // Returns what a command prints; nothing where only a running shell has it.
   std::optional<Letters> output_of(const Letters& command);
   // Records a name whose value is not known, and one for which the script has a default.
@@ -88,6 +88,7 @@ class Reader {
   int line() const;
   std::string written(std::size_t first) const;
   void fail(int line, std::string message, std::string hint);
+  void keep_variables();
   void skip_blanks();
   void skip_lines();
   std::string peek();
@@ -131,10 +132,9 @@ class Reader {
   void run_source(const Fields& fields, int line);
   void record(const Fields& fields, int line);
   void assign_word(const Letters& word);
-  void assign_list(const std::string& name, const Letters& list, bool append);
+  Fields list_of(const Letters& list);
   void declare(const std::vector<Letters>& words, int line);
-  void hide(const std::string& name);
-  void note(const std::string& text, int line);
+  void restore(const std::string& name, const std::map<std::string, Fields, std::less<>>& before);
   Truth test(const std::vector<Letters>& words, bool patterns);  // conditions.cc
 
   const ShellInputs& inputs_;

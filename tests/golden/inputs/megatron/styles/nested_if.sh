@@ -20,7 +20,7 @@ else
     NNODES=4
   fi
 fi
-if [[ "$PRECISION" =~ ^(bf16|fp16)$ ]]; then PRECISION_ARG="--${PRECISION}"; fi
+if [[ "$PRECISION" == [bf]*16 ]]; then PRECISION_ARG="--${PRECISION}"; fi
 VPP=""
 if test $LAYERS -ge 48 -a $NNODES -gt 1; then VPP="--pipeline-model-parallel-size 4"; fi
 
