@@ -120,13 +120,13 @@ TEST_P(Profiles, SharesAndFactorsAreInTheirRanges) {
   }
 }
 
-// An operation on fewer bits switches fewer gates. A GEMM with a cast inside, read as one that the power limit slows,
-// is what breaks this order. FP8 per tensor and per block are the same operation.
 TEST_P(Profiles, ExpertsInMxfp8AreSlowedDownWhereThoseInFp8Are) {
   const bool has = found("gemm.mxfp8.k_time") && found("gemm.fp8.grouped_slowdown");
   EXPECT_EQ(has, found("gemm.mxfp8.grouped_slowdown").has_value());
 }
 
+// An operation on fewer bits switches fewer gates. A GEMM with a cast inside, read as one that the power limit slows,
+// is what breaks this order. FP8 per tensor and per block are the same operation.
 TEST_P(Profiles, EnergyOfAFlopFallsWithTheBits) {
   const auto energy = [&](const std::string& format) { return found("power.gemm." + format + ".energy_per_flop"); };
   for (const auto& [fewer, more] : {std::pair("nvfp4", "fp8"), std::pair("fp8", "bf16"),
