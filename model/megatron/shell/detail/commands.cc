@@ -20,17 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t longest_value = 1'000'000;
 constexpr std::array<std::string_view, 5> declarations = {"export", "local", "readonly", "declare", "typeset"};
 constexpr std::array<std::string_view, 4> shells = {"bash", "sh", "zsh", "dash"};
 constexpr std::array<std::string_view, 4> wrappers = {"exec", "command", "builtin", "nohup"};
 constexpr std::array<std::string_view, 8> not_read = {"read", "getopts", "mapfile", "readarray",
                                                       "let",  "shopt",   "alias",   "enable"};
-
-template <class List>
-bool is_one_of(const List& list, std::string_view word) {
-  return std::ranges::find(list, word) != list.end();
-}
 
 // Returns where the name of an assignment and its key end: NAME, NAME[KEY]; 0 for other words.
 std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
@@ -83,12 +77,8 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
   const int at = line();
   if (name == "IFS") return refuse(at, "an IFS of the script's own");
   if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
-  std::size_t size = 0;
-  for (Letters& field : value) {
-    size += field.size() + 1;
+  for (Letters& field : value)
     for (Letter& letter : field) letter.quoted = false;
-  }
-  if (size > longest_value) return fail(at, fmt::format("'{}' grows over a million letters", name), "");
   state_.variables[name] = std::move(value);
 }
 
@@ -108,10 +98,10 @@ bool Reader::charge(std::size_t letters) {
 }
 
 std::optional<Letters> Reader::output_of(const Letters& command) {
-  Source& source = sources_.emplace_back(Source{command, {}, {}, {}});
+  Source& source = sources_.emplace_back(command);
   std::optional<Letters> output = Letters();
   auto* outer = std::exchange(output_, &output);
-  apart([&] { run_text(source, command.empty() ? 0 : command.front().line); });
+  apart([&] { run_text(source); });
   output_ = outer;
   return output;
 }
@@ -124,17 +114,11 @@ void Reader::apart(const std::function<void()>& commands) {
   flow_ = Flow::none;
 }
 
-void Reader::run_text(Source& source, int from) {
-  if (sources_.size() > 20'000) return fail(from, "over 20,000 texts of commands are read", "");
+void Reader::run_text(Source& source) {
   Source* const outer = std::exchange(source_, &source);
   const std::size_t outer_at = std::exchange(at_, 0);
-  if (++depth_ > 100) fail(from, "commands are nested too deep", "");
-  ++calls_;
   list();
-  if (!broken_ && at_ < source.text.size())
-    fail(line(), fmt::format("'{}' closes nothing", peek().empty() ? std::string(1, symbol()) : peek()), "");
-  --calls_;
-  --depth_;
+  if (!broken_ && at_ < source.tokens.size()) fail(line(), fmt::format("'{}' closes nothing", token().raw), "");
   source_ = outer;
   at_ = outer_at;
 }
@@ -244,7 +228,7 @@ void Reader::run_words(const Fields& fields, int line) {
     return;
   }
   if (const auto found = state_.functions.find(name); found != state_.functions.end())
-    return run_function(found->second, fields, line);
+    return run_function(found->second, fields);
   if (is_one_of(not_read, name) || (name == "printf" && fields.size() > 1 && text_of(fields[1]) == "-v") ||
       (name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos))
     return refuse(line, fmt::format("'{}'", name));
@@ -252,9 +236,7 @@ void Reader::run_words(const Fields& fields, int line) {
     record(fields, line);
 }
 
-void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields, int line) {
-  if (depth_ > 90)
-    return fail(line, "calls of functions are nested too deep", "functions that call themselves are not read");
+void Reader::run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields) {
   const State before = state_;
   state_.parameters.assign(fields.begin() + 1, fields.end());
   state_.locals.emplace_back();
@@ -299,15 +281,14 @@ bool Reader::run_control(const std::string& name, const Fields& fields, int line
   if (name == "[" || name == "test") {
     status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
   } else if (name == "exit" || name == "return") {
-    const bool ends = name == "exit" || (state_.locals.empty() && calls_ <= 1);
-    flow_ = ends ? Flow::end : Flow::give_back;
-    if (ends && out_.exit_line == 0) out_.exit_line = line;
+    flow_ = name == "exit" ? Flow::end : Flow::give_back;
+    if ((name == "exit" || state_.locals.empty()) && out_.exit_line == 0) out_.exit_line = line;
     if (fields.size() > 1) status_ = is_known(fields[1]) ? truth_of(text_of(fields[1]) == "0") : Truth::unknown;
   } else if (name == "break" || name == "continue") {
     flow_ = name == "break" ? Flow::leave : Flow::next;
     levels_ = fields.size() > 1 ? static_cast<int>(integer(text_of(fields[1])).value_or(1) % 100) : 1;
   } else if (name == "eval") {
-    run_text(sources_.emplace_back(Source{joined(fields, 1), {}, {}, {}}), line);
+    run_text(sources_.emplace_back(joined(fields, 1)));
   } else if (name == "source" || name == ".") {
     run_source(fields, line);
   } else if (name == "true" || name == ":") {
@@ -334,13 +315,12 @@ void Reader::run_source(const Fields& fields, int line) {
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
   auto file = std::ranges::find(shared_.files, name);
   if (file == shared_.files.end()) file = shared_.files.insert(shared_.files.end(), name);
-  if (std::ranges::count(found.text, '\n') >= lines_of_a_file) return fail(line, "has over a million lines", "");
   const int first_line = static_cast<int>(file - shared_.files.begin()) * lines_of_a_file + 1;
   const Fields outer = state_.parameters;
   if (fields.size() > 2) state_.parameters.assign(fields.begin() + 2, fields.end());
   const Fields self = std::exchange(state_.variables["BASH_SOURCE"], Fields{letters_of(whole.string())});
   status_ = Truth::yes;
-  run_text(sources_.emplace_back(Source{letters_of(found.text, first_line), {}, {}, {}}), line);
+  run_text(sources_.emplace_back(letters_of(found.text, first_line)));
   state_.variables["BASH_SOURCE"] = self;
   if (fields.size() > 2) state_.parameters = outer;
   if (flow_ == Flow::give_back) flow_ = Flow::none;
@@ -355,7 +335,7 @@ void Reader::record(const Fields& fields, int line) {
     shell = shell || is_one_of(shells, before.substr(before.rfind('/') + 1));
     if (shell && before.starts_with('-') && !before.starts_with("--") && before.ends_with('c')) {
       const Command outer = std::exchange(prefix_, std::move(words));
-      apart([&] { run_text(sources_.emplace_back(Source{fields[i], {}, {}, {}}), line); });
+      apart([&] { run_text(sources_.emplace_back(fields[i])); });
       prefix_ = outer;
       return;
     }

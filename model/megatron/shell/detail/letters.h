@@ -2,6 +2,7 @@
 // passes through variables.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -30,6 +31,11 @@ Letters joined(const Fields& fields, std::size_t first = 0);
 // Whether no letter is kept, so that the text is what a shell would have.
 bool is_known(const Letters& letters);
 bool are_known(const Fields& fields);
+
+template <class List>
+bool is_one_of(const List& list, std::string_view word) {
+  return std::ranges::find(list, word) != list.end();
+}
 
 bool is_blank(char symbol);  // space, tab, carriage return
 bool in_name(char symbol);

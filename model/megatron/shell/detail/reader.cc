@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,7 +17,8 @@ namespace {
 constexpr int deepest_command = 100;
 constexpr std::size_t most_ways = 250;
 constexpr const char* or_execute = "write it otherwise in a copy, or let --execute run the script";
-constexpr std::array<std::string_view, 8> closers = {"then", "elif", "else", "fi", "do", "done", "esac", "}"};
+constexpr std::array<std::string_view, 12> closers = {"then", "elif", "else", "fi", "do", "done",
+                                                      "esac", "}",    ")",    ";;", ";&", ";;&"};
 // Commands of which nothing that is read here depends, and conditions.
 constexpr std::array<std::string_view, 13> harmless = {"echo",  "printf", "true", ":",    "mkdir", "rm",  "sleep",
                                                        "touch", "cat",    "[",    "test", "wait",  "date"};
@@ -32,7 +32,7 @@ std::string place_of(const std::vector<std::string>& files, int line) {
 }
 
 Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs) {
-  Source source = {letters_of(text, 1), {}, {}, {}};
+  Source source(letters_of(text, 1));
   std::vector<Script> ways, idle;
   std::vector<Decision> decisions;
   Shared shared{.files = {inputs.path}};
@@ -73,7 +73,7 @@ Reader::Reader(const ShellInputs& inputs, std::vector<Decision> decisions, Share
 }
 
 Result<Script> Reader::run(Source& script) {
-  run_text(script, 1);
+  run_text(script);
   if (error_) return tl::unexpected(*error_);
   if (!out_.trains) keep_variables();
   out_.files = shared_.files;
@@ -84,19 +84,21 @@ void Reader::keep_variables() {
   for (const auto& [name, value] : state_.variables) out_.variables[name] = value.empty() ? "" : text_of(value.front());
 }
 
-char Reader::symbol(std::size_t ahead) const {
-  return at_ + ahead < source_->text.size() ? source_->text[at_ + ahead].symbol : '\0';
+const Token& Reader::token() const {
+  static const Token end;
+  return at_ < source_->tokens.size() ? source_->tokens[at_] : end;
 }
 
 int Reader::line() const {
-  return source_->text.empty() ? 0 : source_->text[std::min(at_, source_->text.size() - 1)].line;
+  if (source_->tokens.empty()) return 0;
+  const Letters& text = source_->tokens[std::min(at_, source_->tokens.size() - 1)].text;
+  return text.empty() ? 0 : text.front().line;
 }
 
 std::string Reader::written(std::size_t first) const {
-  std::string text = text_of(slice(source_->text, first, at_));
-  while (!text.empty() && (std::isspace(static_cast<unsigned char>(text.back())) != 0 || text.back() == ';'))
-    text.pop_back();
-  return text;
+  std::size_t end = at_;
+  while (end > first && (source_->tokens[end - 1].raw == ";" || source_->tokens[end - 1].raw == "\n")) --end;
+  return end == first ? "" : text_of(slice(source_->text, source_->tokens[first].first, source_->tokens[end - 1].end));
 }
 
 // Ends the reading; what is wrong behind the first training is nobody's error.
@@ -111,7 +113,7 @@ void Reader::fail(int line, std::string message, std::string hint) {
                    std::move(hint)};
   }
   broken_ = true;
-  if (source_ != nullptr) at_ = source_->text.size();
+  if (source_ != nullptr) at_ = source_->tokens.size();
 }
 
 void Reader::refuse(int line, const std::string& what) { fail(line, fmt::format("{} is not read", what), or_execute); }
@@ -123,116 +125,28 @@ Truth Reader::settled(Truth truth, int line, const std::string& condition) {
   return truth_of(out_.decisions[decided_++].holds);
 }
 
-// Skips blanks, continued lines and comments.
-void Reader::skip_blanks() {
-  while (at_ < source_->text.size()) {
-    if (is_blank(symbol())) {
-      ++at_;
-    } else if (symbol() == '\\' && (symbol(1) == '\n' || (symbol(1) == '\r' && symbol(2) == '\n'))) {
-      at_ += symbol(1) == '\r' ? 3 : 2;
-    } else if (symbol() == '#') {
-      while (at_ < source_->text.size() && symbol() != '\n') ++at_;
-    } else {
-      return;
-    }
-  }
-}
-
 void Reader::skip_lines() {
-  for (skip_blanks(); symbol() == '\n'; skip_blanks()) {
-    const auto document = source_->documents.find(at_);
-    at_ = document == source_->documents.end() ? at_ + 1 : document->second;
-  }
-}
-
-// Returns the word ahead where it has no quotes or expansions.
-std::string Reader::peek() {
-  skip_blanks();
-  std::string word;
-  for (std::size_t i = 0; symbol(i) != '\0' && !is_blank(symbol(i)) && !ends_command(symbol(i)); ++i) {
-    if (std::string_view("'\"\\$`<>").find(symbol(i)) != std::string_view::npos || i > 200) return "";
-    word += symbol(i);
-  }
-  return word;
+  while (token().raw == "\n") ++at_;
 }
 
 bool Reader::take(std::string_view word) {
-  if (broken_ || peek() != word) return false;
-  at_ += word.size();
-  return true;
-}
-
-bool Reader::take_symbols(std::string_view symbols) {
-  for (std::size_t i = 0; i < symbols.size(); ++i)
-    if (symbol(i) != symbols[i]) return false;
-  at_ += symbols.size();
+  if (broken_ || token().raw != word) return false;
+  ++at_;
   return true;
 }
 
 void Reader::expect(std::string_view word, std::string_view of, int from) {
   skip_lines();
-  if (broken_ || take(word)) return;
-  fail(line(), fmt::format("'{}' of line {} has no '{}'", of, from % lines_of_a_file, word), "");
+  if (!broken_ && !take(word))
+    fail(line(), fmt::format("'{}' of line {} has no '{}'", of, from % lines_of_a_file, word), "");
 }
 
-// Returns the word ahead as it is written, without line ends behind a backslash before its first quote.
-Letters Reader::raw_word() {
-  const std::size_t first = at_;
-  Scan scan(source_->text);
-  at_ = std::max(scan.word(at_), at_ + 1);
-  if (const auto open = scan.unclosed()) {
-    fail(source_->text[*open].line, fmt::format("'{}' is not closed", source_->text[*open].symbol),
-         "the rest of the script would be one word; a here-document in $( ) is read by --execute");
-    return {};
+// Skips redirections.
+bool Reader::redirections() {
+  for (; token().kind == TokenKind::redirection; ++at_) {
+    silent_ = silent_ || token().silent;
+    document_ = document_ || token().document;
   }
-  Letters word = slice(source_->text, first, at_);
-  for (std::size_t i = 0; i + 1 < word.size() && word[i].symbol != '\'' && word[i].symbol != '"'; ++i) {
-    if (word[i].symbol != '\\') continue;
-    const auto here = word.begin() + static_cast<std::ptrdiff_t>(i);
-    if (word[i + 1].symbol == '\n')
-      word.erase(here, here + 2);
-    else
-      ++i;
-  }
-  return word;
-}
-
-void Reader::redirections() {
-  for (skip_blanks(); !broken_ && redirection(); skip_blanks()) {
-  }
-}
-
-// Skips a redirection, and finds where a here-document ends.
-bool Reader::redirection() {
-  std::size_t sign = 0;
-  while (std::isdigit(static_cast<unsigned char>(symbol(sign))) != 0) ++sign;
-  if (symbol() == '&' && symbol(1) == '>') sign = 1;
-  if ((symbol(sign) != '<' && symbol(sign) != '>') || (sign == 0 && symbol(1) == '(')) return false;
-  if (symbol(sign) == '>' && (sign == 0 || symbol() != '2')) silent_ = true;
-  at_ += sign;
-  const std::size_t mark = at_;
-  const bool here = take_symbols("<<") && symbol() != '<';
-  document_ = document_ || here;
-  while (std::string_view("<>&-").find(symbol()) != std::string_view::npos && symbol() != '\0') ++at_;
-  if (symbol() == '|' && symbol(1) != '|') ++at_;
-  skip_blanks();
-  if (at_ == source_->text.size() || (ends_command(symbol()) && symbol() != '(')) return true;
-  std::string word = text_of(raw_word());
-  if (!here || broken_ || !source_->marks.insert(mark).second) return true;
-  std::erase_if(word, [](char letter) { return letter == '\'' || letter == '"' || letter == '\\'; });
-  const Letters& text = source_->text;
-  std::size_t end = at_;
-  while (end < text.size() && text[end].symbol != '\n') ++end;
-  const std::size_t before = end;
-  if (const auto other = source_->documents.find(before); other != source_->documents.end()) end = other->second - 1;
-  for (std::string found; end < text.size() && found != word;) {
-    const std::size_t first = ++end;
-    while (end < text.size() && text[end].symbol != '\n') ++end;
-    found = text_of(slice(text, first, end));
-    found.erase(0, std::min(found.find_first_not_of('\t'), found.size()));
-    if (found.ends_with('\r')) found.pop_back();
-  }
-  source_->documents[before] = std::min(end + 1, text.size());
   return true;
 }
 
@@ -253,20 +167,11 @@ bool Reader::is_inert(const Part& part) {
   return std::exchange(inert_, outer) && output_ == nullptr;
 }
 
-bool Reader::at_list_end() {
-  if (broken_ || at_ >= source_->text.size() || symbol() == ')') return true;
-  if (symbol() == ';' && (symbol(1) == ';' || symbol(1) == '&')) return true;
-  return std::ranges::find(closers, peek()) != closers.end();
-}
-
 void Reader::list() {
   while (!broken_) {
     skip_lines();
-    if (at_list_end()) return;
-    if (symbol() == ';' || symbol() == '&')
-      ++at_;
-    else
-      chain();
+    if (token().kind == TokenKind::end || is_one_of(closers, token().raw)) return;
+    if (!take(";") && !take("&")) chain();
   }
 }
 
@@ -274,19 +179,19 @@ void Reader::chain() {
   std::size_t first = at_;
   if (live()) missing_.clear();
   pipeline();
-  for (skip_blanks(); !broken_; skip_blanks()) {
+  while (!broken_) {
     const std::string condition = live() && status_ == Truth::unknown ? written(first) : "";
-    const bool success = take_symbols("&&");
-    if (!success && !take_symbols("||")) return;
+    const bool success = take("&&");
+    if (!success && !take("||")) return;
     skip_lines();
     const auto rest = [&] {
-      for (bool more = true; more && !broken_; skip_lines()) {
+      do {
+        skip_lines();
         pipeline();
-        more = take_symbols("&&") || take_symbols("||");
-      }
+      } while (take("&&") || take("||"));
     };
     if (live() && status_ == Truth::unknown && !is_inert(rest))
-      status_ = settled(status_, source_->text[first].line, condition);
+      status_ = settled(status_, source_->tokens[first].text[0].line, condition);
     const bool runs = status_ == truth_of(success);
     if (runs && live()) {
       missing_.clear();
@@ -298,93 +203,93 @@ void Reader::chain() {
 
 void Reader::pipeline() {
   bool inverted = false;
-  for (skip_blanks(); take("!"); skip_blanks()) inverted = !inverted;
+  while (take("!")) inverted = !inverted;
   take("time");
   const auto more = [this] {
-    skip_blanks();
-    if (broken_ || symbol() != '|' || symbol(1) == '|') return false;
-    at_ += symbol(1) == '&' ? 2 : 1;
+    const bool another = take("|") || take("|&");
     skip_lines();
-    return true;
+    return another;
   };
+  const auto bar = [this] { return token().raw.starts_with('|') && token().raw != "||"; };
   bool parts = false;
-  if (live()) is_inert([&] { command(), parts = more(); });
-  if (!live() || !parts) {
-    do {
-      command();
-    } while (more());
-  } else {
+  if (live()) is_inert([&] { command(), parts = bar(); });
+  if (parts) {
     // The parts of a pipeline run in shells of their own; what the last one prints is not known.
     auto* outer = std::exchange(output_, nullptr);
     do {
       apart([&] { command(); });
-    } while (more());
+    } while (bar() && more());
     output_ = outer;
     if (output_ != nullptr) *output_ = std::nullopt;
+  } else {
+    do {
+      command();
+    } while (bar() && more());
   }
   if (inverted && live()) status_ = !status_;
 }
 
 void Reader::command() {
-  skip_blanks();
   const std::size_t first = at_;
   const bool skipped = !live();
-  const auto known = source_->commands.find(first);
-  if (skipped && known != source_->commands.end()) {
-    at_ = known->second.end;
-    inert_ = inert_ && known->second.inert;
+  if (const auto known = source_->skipped.find(first); skipped && known != source_->skipped.end()) {
+    at_ = known->second.first;
+    inert_ = inert_ && known->second.second;
     return;
   }
-  if (++depth_ > deepest_command) fail(line(), "commands are nested too deep", "");
+  if (++depth_ > deepest_command)
+    fail(line(), "commands are nested too deep", "functions that call themselves are not read");
   if (live() && --shared_.commands < 0)
     fail(line(), "the script runs over 100,000 commands", "loops without an end are not read");
   const bool outer_inert = std::exchange(inert_, true), outer_document = std::exchange(document_, false);
   const bool outer_silent = std::exchange(silent_, false);
-  if (!broken_) compound(peek());
-  if (skipped && !broken_) source_->commands[first] = {at_, inert_};
+  if (!broken_) compound();
+  if (skipped && !broken_) source_->skipped[first] = {at_, inert_};
   inert_ = outer_inert && (inert_ || !skipped);
   silent_ = outer_silent;
   document_ = outer_document;
   --depth_;
 }
 
-void Reader::compound(const std::string& word) {
-  if (std::ranges::find(closers, word) != closers.end())
-    return fail(line(), fmt::format("'{}' closes nothing", word), "");
-  if (word == "select" || word == "coproc") return refuse(line(), fmt::format("'{}'", word));
-  if (word == "[[") return condition();
-  if (word == "function") {
-    take(word);
-    skip_blanks();
-    return function(text_of(raw_word()));
-  }
-  if (symbol() == '(')
-    brackets();
-  else if (word == "if")
-    branch();
-  else if (word == "case")
-    selection();
-  else if (word == "while" || word == "until")
-    loop();
-  else if (word == "for")
-    each();
-  else if (word == "{") {
-    const int from = line();
-    take(word);
+void Reader::compound() {
+  const int from = line();
+  const std::string& word = token().raw;
+  if (is_one_of(closers, word)) return fail(from, fmt::format("'{}' closes nothing", word), "");
+  if (word == "select" || word == "coproc") return refuse(from, fmt::format("'{}'", word));
+  if (token().kind == TokenKind::arithmetic) {
+    inert_ = false;
+    const auto value = live() ? number(token().text) : std::nullopt;
+    status_ = value ? truth_of(*value != 0) : Truth::unknown;
+    ++at_;
+  } else if (take("(")) {
+    if (live())
+      apart([&] { list(); });
+    else
+      list();
+    expect(")", "(", from);
+  } else if (take("{")) {
     list();
     expect("}", "{", from);
+  } else if (take("if")) {
+    branch(from);
+  } else if (take("case")) {
+    selection(from);
+  } else if (word == "while" || word == "until") {
+    loop(from);
+  } else if (take("for")) {
+    each(from);
+  } else if (take("[[")) {
+    condition(from);
   } else {
-    return simple();
+    return take("function") ? function() : simple(from);
   }
   redirections();
   if (silent_ && live() && output_ != nullptr) *output_ = std::nullopt;
 }
 
-void Reader::branch() {
-  const int from = line();
-  take("if");
+void Reader::branch(int from) {
   missing_.clear();
-  skip_blanks();
+  skip_lines();
   const std::size_t first = at_;
   list();
   Truth truth = status_;
@@ -400,7 +305,6 @@ void Reader::clauses(Truth truth, int from, bool taken) {
   taken = taken || truth == Truth::yes;
   skip_lines();
   if (take("elif")) {
-    skip_blanks();
     const std::size_t first = at_;
     Truth next = Truth::no;
     skip_if(taken, [&] {
@@ -409,51 +313,40 @@ void Reader::clauses(Truth truth, int from, bool taken) {
     });
     return clauses(next, from, taken);
   }
-  if (take("else")) {
+  if (take("else"))
     skip_if(taken, [&] { list(); });
-  } else if (!taken && live()) {
+  else if (!taken && live())
     status_ = Truth::yes;
-  }
   expect("fi", "if", from);
 }
 
-void Reader::selection() {
-  const int from = line();
-  const std::size_t first = at_;
-  take("case");
-  skip_blanks();
+void Reader::selection(int from) {
   missing_.clear();
-  const Letters word = raw_word();
-  const std::string question = written(first);
-  const Letters subject = live() ? expand_one(word) : Letters();
+  const std::string question = "case " + token().raw;
+  const Letters subject = live() ? expand_one(token().text) : Letters();
   bool taken = !live();
   if (live()) status_ = Truth::yes;
+  ++at_;
   expect("in", "case", from);
   for (skip_lines(); !broken_ && !take("esac"); skip_lines()) {
-    if (at_ >= source_->text.size()) return expect("esac", "case", from);
-    if (symbol() == '(') ++at_;
+    take("(");
     bool runs = false;
-    for (bool more = true; more && !broken_;) {
-      skip_blanks();
-      const Letters raw = raw_word();
+    do {
+      if (token().kind != TokenKind::word) return fail(from, "a 'case' is not closed", "");
       if (!taken && !runs && live()) {
-        const Letters pattern = expand_one(raw);
+        const Letters pattern = expand_one(token().text);
         const bool known = is_known(subject) && is_known(pattern);
-        runs = (pattern.size() == 1 && pattern[0].symbol == '*' && !pattern[0].quoted) ||
-               (known && matches(pattern, subject)) ||
-               (!known && settled(Truth::unknown, from, fmt::format("{} is {}", question, text_of(raw))) == Truth::yes);
+        runs = token().raw == "*" || (known && matches(pattern, subject)) ||
+               (!known && settled(Truth::unknown, from, question + " is " + token().raw) == Truth::yes);
       }
-      skip_blanks();
-      more = symbol() == '|';
-      if (!more && symbol() != ')')
-        fail(line(), fmt::format("a pattern of 'case' of line {} has no ')'", from % lines_of_a_file), "");
       ++at_;
-    }
+    } while (take("|"));
+    expect(")", "case", from);
     skip_if(!runs, [&] { list(); });
     taken = taken || runs;
-    if (symbol() == ';' && (symbol(1) == '&' || symbol(2) == '&'))
+    if (token().raw == ";&" || token().raw == ";;&")
       return refuse(line(), "a 'case' that goes on with its next clause");
-    take_symbols(";;");
+    take(";;");
   }
 }
 
@@ -471,16 +364,14 @@ bool Reader::body(bool runs, std::string_view of, int from) {
   return goes_on && !broken_;
 }
 
-void Reader::loop() {
-  const int from = line();
-  const Truth ends = peek() == "until" ? Truth::yes : Truth::no;
-  at_ += 5;
-  skip_blanks();
+void Reader::loop(int from) {
+  const Truth ends = take("until") ? Truth::yes : Truth::no;
+  take("while");
   const bool runs = live();
   const std::size_t first = at_;
   for (bool goes_on = true; goes_on;) {
     at_ = first;
-    missing_.clear();
+    if (live()) missing_.clear();
     list();
     const Truth truth = status_;
     if (live() && truth == Truth::unknown && !out_.trains) {
@@ -493,31 +384,21 @@ void Reader::loop() {
   if (runs && live()) status_ = Truth::yes;
 }
 
-void Reader::each() {
-  const int from = line();
-  take("for");
-  skip_blanks();
-  if (symbol() == '(') return refuse(from, "'for (( ))'");
-  const std::string name = text_of(raw_word());
+void Reader::each(int from) {
+  if (token().kind == TokenKind::arithmetic) return refuse(from, "'for (( ))'");
+  const std::string name = token().raw;
+  ++at_;
   skip_lines();
   Fields words = state_.parameters;
-  if (take("in")) {
-    words.clear();
-    for (skip_blanks(); !broken_ && symbol() != '\0' && !ends_command(symbol()); skip_blanks()) {
-      const Letters raw = raw_word();
-      if (!live()) continue;
-      for (const Letters& word : expand(raw)) {
-        const auto is_pattern = [](const Letter& one) {
-          return !one.quoted && (one.symbol == '*' || one.symbol == '?');
-        };
-        if (!is_known(word) || std::ranges::any_of(word, is_pattern))
+  if (take("in"))
+    for (words.clear(); token().kind == TokenKind::word && !broken_; ++at_)
+      for (Letters& word : live() ? expand(token().text) : Fields()) {
+        const auto is_glob = [](const Letter& one) { return !one.quoted && (one.symbol == '*' || one.symbol == '?'); };
+        if (!is_known(word) || std::ranges::any_of(word, is_glob))
           return refuse(from, fmt::format("a loop over '{}', which is not known,", text_of(word)));
-        words.push_back(word);
+        words.push_back(std::move(word));
       }
-    }
-  }
-  skip_blanks();
-  if (symbol() == ';') ++at_;
+  take(";");
   const std::size_t first = at_;
   const bool runs = live();
   std::size_t next = 0;
@@ -525,66 +406,24 @@ void Reader::each() {
     at_ = first;
     if (runs && next < words.size()) assign(name, {words[next]});
   } while (body(runs && next < words.size(), "for", from) && ++next < words.size());
-  if (!runs) inert_ = false;
+  inert_ = inert_ && runs;
 }
 
-void Reader::brackets() {
-  const std::size_t first = at_;
-  const int from = line();
-  const std::size_t end = symbol(1) == '(' ? Scan(source_->text).brackets(at_, '(', ')') : 0;
-  if (end >= first + 4 && end <= source_->text.size() && source_->text[end - 2].symbol == ')') {
-    at_ = end;
-    inert_ = false;
-    if (!live()) return;
-    const auto value = number(slice(source_->text, first + 2, end - 2));
-    status_ = value ? truth_of(*value != 0) : Truth::unknown;
-    return;
-  }
-  ++at_;
-  if (live())
-    apart([&] { list(); });
-  else
-    list();
-  skip_lines();
-  if (!broken_ && !take_symbols(")"))
-    fail(from, fmt::format("'(' of line {} is not closed", from % lines_of_a_file), "");
-}
-
-// Reads [[ ... ]] as words; ( ) ! && || < > are words of their own.
-void Reader::condition() {
-  const int from = line();
-  take("[[");
+void Reader::condition(int from) {
   std::vector<Letters> words;
-  bool pattern = false;
-  for (skip_lines(); !broken_ && !take("]]"); skip_lines()) {
-    if (at_ >= source_->text.size())
-      return fail(from, fmt::format("'[[' of line {} has no ']]'", from % lines_of_a_file), "");
-    const std::size_t first = at_;
-    Letters word;
-    if (pattern) {  // brackets and | belong to the expression
-      Scan scan(source_->text);
-      while (at_ < source_->text.size() && !is_blank(symbol()) && symbol() != '\n') at_ = scan.piece(at_);
-      word = slice(source_->text, first, at_);
-    } else if (take_symbols("&&") || take_symbols("||") ||
-               (std::string_view("()<>;&|").find(symbol()) != std::string_view::npos &&
-                take_symbols({&source_->text[at_].symbol, 1}))) {
-      word = slice(source_->text, first, at_);
-    } else {
-      word = raw_word();
-    }
-    pattern = text_of(word) == "=~";
-    if (live()) words.push_back(expand_one(word));
+  for (skip_lines(); !broken_ && token().raw != "]]"; skip_lines()) {
+    if (token().kind == TokenKind::end || token().kind == TokenKind::unclosed) break;
+    if (live()) words.push_back(expand_one(token().text));
+    ++at_;
   }
-  redirections();
+  expect("]]", "[[", from);
   if (live()) status_ = test(words, true);
 }
 
-void Reader::function(const std::string& name) {
-  skip_blanks();
-  if (take_symbols("(")) {
-    skip_blanks();
-    take_symbols(")");
-  }
+void Reader::function() {
+  const std::string name = token().raw;
+  ++at_;
+  if (take("(")) take(")");
   skip_lines();
   if (live()) {
     state_.functions[name] = {source_, at_};
@@ -594,30 +433,25 @@ void Reader::function(const std::string& name) {
   inert_ = false;
 }
 
-void Reader::simple() {
-  const int from = line();
+void Reader::simple(int from) {
   std::vector<Letters> words;
-  for (skip_blanks(); !broken_ && at_ < source_->text.size(); skip_blanks()) {
-    if (redirection()) continue;
-    if (symbol() == '(') {
-      const std::size_t open = at_++;
-      skip_blanks();
-      if (words.size() == 1 && symbol() == ')') {
-        at_ = open;
-        return function(text_of(words[0]));
-      }
-      return fail(from, "'(' is no part of a command", "");
-    }
-    if (ends_command(symbol())) break;
-    words.push_back(raw_word());
+  const std::size_t first = at_;
+  for (; redirections() && token().kind == TokenKind::word; ++at_) words.push_back(token().text);
+  if (token().raw == "(" && words.size() == 1) {
+    at_ = first;
+    return function();
   }
-  if (broken_) return;
+  if (token().kind == TokenKind::unclosed)
+    return fail(line(), fmt::format("'{}' is not closed", text_of(token().text)),
+                "the rest of the script would be one word; a here-document in $( ) is read by --execute");
+  if (at_ == first || token().raw == "(")
+    return fail(line(), fmt::format("'{}' is no part of a command", token().raw), "");
   if (live()) {
     auto* const output = std::exchange(output_, silent_ ? nullptr : output_);
     run_simple(words, from);
     output_ = output;
   } else if (!words.empty()) {
-    inert_ = inert_ && std::ranges::find(harmless, text_of(words[0])) != harmless.end() &&
+    inert_ = inert_ && is_one_of(harmless, text_of(words[0])) &&
              std::ranges::none_of(words, [](const Letters& word) {  // ${NAME:=VALUE} and $(( )) may set variables
                const std::string text = text_of(word);
                return text.find('$') != std::string::npos && text.find_first_of("=(") != std::string::npos;

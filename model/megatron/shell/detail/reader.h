@@ -15,6 +15,7 @@
 
 #include "model/base/error.h"
 #include "model/megatron/shell/detail/letters.h"
+#include "model/megatron/shell/detail/tokens.h"
 #include "model/megatron/shell/shell.h"
 
 namespace plumbline::model::megatron {
@@ -26,18 +27,6 @@ constexpr Truth operator!(Truth truth) {
 }
 
 enum class Flow { none, next, leave, give_back, end };  // continue, break, return, exit
-
-// A text of commands: a script, a file that it sources, or a string.
-struct Source {
-  struct Skipped {
-    std::size_t end = 0;
-    bool inert = true;
-  };
-  Letters text;
-  std::map<std::size_t, Skipped> commands;       // by their beginnings: those that were read without being run
-  std::map<std::size_t, std::size_t> documents;  // here-documents: their ends by the line end before them
-  std::set<std::size_t> marks;                   // the << of those
-};
 
 // What a shell of its own does not change.
 struct State {
@@ -84,51 +73,44 @@ class Reader {
  private:
   // Reading (reader.cc)
   bool live() const { return skipping_ == 0 && flow_ == Flow::none && !broken_; }
-  char symbol(std::size_t ahead = 0) const;
+  const Token& token() const;
   int line() const;
   std::string written(std::size_t first) const;
   void fail(int line, std::string message, std::string hint);
   void keep_variables();
-  void skip_blanks();
+  Truth settled(Truth truth, int line, const std::string& condition);
   void skip_lines();
-  std::string peek();
   bool take(std::string_view word);
-  bool take_symbols(std::string_view symbols);
   void expect(std::string_view word, std::string_view of, int from);
-  Letters raw_word();
-  bool redirection();
-  void redirections();
+  bool redirections();
   template <class Part>
   void skip_if(bool skips, const Part& part);
   template <class Part>
   bool is_inert(const Part& part);
-  bool at_list_end();
   void list();
   void chain();
   void pipeline();
   void command();
-  void compound(const std::string& word);
-  void branch();
+  void compound();
+  void branch(int from);
   void clauses(Truth truth, int from, bool taken);
-  void selection();
-  void loop();
-  void each();
+  void selection(int from);
+  void loop(int from);
+  void each(int from);
   bool body(bool runs, std::string_view of, int from);
-  void brackets();
-  void condition();
-  void function(const std::string& name);
-  void simple();
-  Truth settled(Truth truth, int line, const std::string& condition);
+  void condition(int from);
+  void function();
+  void simple(int from);
 
   // Running (commands.cc)
-  void run_text(Source& source, int line);
+  void run_text(Source& source);
   void apart(const std::function<void()>& commands);  // in a shell of its own
   void run_simple(const std::vector<Letters>& words, int line);
   void run_words(const Fields& fields, int line);
   bool run_variables(const std::string& name, const Fields& fields, int line);
   bool run_control(const std::string& name, const Fields& fields, int line);
   bool run_output(const std::string& name, const Fields& fields);
-  void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields, int line);
+  void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields);
   void run_source(const Fields& fields, int line);
   void record(const Fields& fields, int line);
   void assign_word(const Letters& word);
@@ -147,7 +129,7 @@ class Reader {
   bool inert_ = true;      // what was skipped changes nothing and starts nothing
   bool silent_ = false;    // the command at hand prints to a file
   bool document_ = false;  // it reads a here-document
-  int depth_ = 0, calls_ = 0, levels_ = 0;
+  int depth_ = 0, levels_ = 0;
   State state_;
   Flow flow_ = Flow::none;
   Truth status_ = Truth::yes;
