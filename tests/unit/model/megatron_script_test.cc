@@ -93,6 +93,7 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"i=1; A=(2 8); TP=${A[i]}", "8"},
       {"X=8.5; TP=${X%.*}", "8"},
       {"X=a/b/8; TP=${X##*/}", "8"},
+      {"set -- \"x 8\"; set -- $1; TP=$2", "8"},
       {"TP=$(( (1 + 3) * 2 > 7 ? 8 : 2 ))", "8"},
       {"i=0; while (( i < 8 )); do i=$((i + 1)); done; TP=$i", "8"},
       {"f() { local X=2; h; }; X=8; h() { TP=$X; }; f", "2"},
@@ -113,8 +114,9 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
         "X=8B; TP=${X,,}", "X=Y; Y=8; TP=${!X}", "TP=$'8\\n'", "TP=$(echo 8 | tr -d x)", "TP=${@: -1}",
         "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))"})
     EXPECT_EQ(value(script), "unknown") << script;
-  for (const std::string script : {"TP=8; [ -n \"$X\" ] && TP=2", "[[ 08 -eq 8 ]] && TP=2 || TP=8",
-                                   "TP=$([ -n \"$X\" ] && echo 8 || echo 2)", "[ -e f ] && TP=2", "[[ v8 =~ 8 ]] && TP=2"})
+  for (const std::string script :
+       {"TP=8; [ -n \"$X\" ] && TP=2", "[[ 08 -eq 8 ]] && TP=2 || TP=8", "TP=$([ -n \"$X\" ] && echo 8 || echo 2)",
+        "[ -e f ] && TP=2", "[[ v8 =~ 8 ]] && TP=2"})
     EXPECT_EQ(value(script), "undecided") << script;
 }
 
@@ -145,7 +147,7 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
       {"A=([3]=8 9); TP=${#A[@]}", "an element of a list at a place of its own"},
       {"TP=8; readonly TP; TP=2", "a new value of 'TP', which is readonly,"},
       {"IFS=,; A=8,4; set -- $A; TP=$1", "an IFS of the script's own"},
-      {"set -- 1 2; shift $X", "'shift' by a number that is not known"},
+      {"set -- 1 2; shift $X", "'shift' by a number, or of parameters, that are not known"},
       {"sbatch <<EOF\npython b.py\nEOF", "a here-document with commands for 'sbatch'"},
   };
   for (const auto& [script, what] : refused) {

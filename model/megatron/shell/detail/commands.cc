@@ -36,6 +36,11 @@ std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
   const std::size_t sign = end + (end < word.size() && word[end].symbol == '+' ? 1 : 0);
   return sign < word.size() && word[sign].symbol == '=' ? std::pair(name, end) : std::pair<std::size_t, std::size_t>();
 }
+Letters unquoted(Letters letters) {
+  for (Letter& letter : letters) letter.quoted = false;
+  return letters;
+}
+
 bool is_assignment(const Letters& word) { return assignment(word).first > 0; }
 
 }  // namespace
@@ -77,8 +82,7 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
   const int at = line();
   if (name == "IFS") return refuse(at, "an IFS of the script's own");
   if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
-  for (Letters& field : value)
-    for (Letter& letter : field) letter.quoted = false;
+  for (Letters& field : value) field = unquoted(std::move(field));
   state_.variables[name] = std::move(value);
 }
 
@@ -130,7 +134,7 @@ void Reader::run_simple(const std::vector<Letters>& words, int line) {
   Fields fields;
   if (!declares)
     for (auto word = plain; word != words.end(); ++word)
-      for (Letters& field : expand(*word)) fields.push_back(std::move(field));
+      for (Letters& field : expand(*word)) fields.push_back(unquoted(std::move(field)));
   // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
   const bool stays = plain == words.end() || declares, any = plain != words.begin();
   const auto before = stays || !any ? decltype(state_.variables)() : state_.variables;
@@ -263,7 +267,8 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
     }
   } else if (name == "shift") {
     const auto count = fields.size() > 1 ? integer(text_of(fields[1])) : std::optional<std::int64_t>(1);
-    if (!count && !state_.parameters.empty()) refuse(line, "'shift' by a number that is not known");
+    if (!state_.parameters.empty() && (!count || !are_known(state_.parameters)))
+      refuse(line, "'shift' by a number, or of parameters, that are not known");
     status_ = truth_of(count && *count >= 0 && *count <= std::ssize(state_.parameters));
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
@@ -385,7 +390,6 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
     output_->reset();
     return true;
   }
-  for (Letter& letter : *text) letter.quoted = false;
   (*output_)->insert((*output_)->end(), text->begin(), text->end());
   return true;
 }

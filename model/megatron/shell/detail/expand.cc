@@ -172,7 +172,7 @@ class Expander {
     }
     if (at == inside.size()) return fields ? put_fields(*fields, first, joins) : put_as_written(first, at_);
     if (has_default) {
-      const bool missing = !fields || fields->empty() || (or_empty && std::ranges::all_of(*fields, &Letters::empty));
+      const bool missing = !fields || fields->empty() || (or_empty && joined(*fields).empty());
       const Letters argument = slice(inside, at + (or_empty ? 2 : 1), inside.size());
       if (sign == '+' && fields && !known) return put_as_written(first, at_);
       if (sign == '+' && !fields) shell_.take_default(name, {}, text_[first].line);
@@ -186,7 +186,7 @@ class Expander {
       if (sign != '+' && !fields) shell_.take_default(name, joined(given), text_[first].line);
       if (sign == '=' && is_element) return shell_.refuse(text_[first].line, "a default of an element");
       if (sign == '=') shell_.assign(name, {joined(given)});
-      return put_fields(given, first);
+      return put_fields(given, first, false, true);
     }
     const bool too_long =
         known && std::ranges::any_of(*fields, [](const auto& one) { return one.size() > most_trimmed; });
@@ -198,13 +198,13 @@ class Expander {
     put_fields(*fields, first, joins);
   }
 
-  // Puts what an expansion that begins at `first` gives.
-  void put_fields(Fields values, std::size_t first, bool joins = false) {
+  // Puts what an expansion that begins at `first` gives. `whole`: fields that are empty count.
+  void put_fields(Fields values, std::size_t first, bool joins = false, bool whole = false) {
     if (joins && in_quotes_) values = {joined(values)};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i > 0 && (splits_ || in_quotes_)) in_field_ = false;
       if (i > 0 && !splits_ && !in_quotes_) put({' ', 0});
-      if (in_quotes_) begin_field();
+      if (in_quotes_ || whole) begin_field();
       if (!shell_.charge(values[i].size())) return;
       for (Letter letter : values[i]) {
         const bool splits = splits_ && !in_quotes_ && !letter.kept && !letter.quoted;
