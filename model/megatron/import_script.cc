@@ -49,8 +49,13 @@ std::vector<Word> comments_of(std::string_view text) {
 // Adds the plans that the script would give without each of its arguments, and with what it leaves open.
 class Alternatives {
  public:
+  // All ways through the script have the plan of the first one.
   Alternatives(const std::string& path, const ImportOptions& options, const Reading& reading, ImportedScript& imported)
-      : path_(path), options_(options), reading_(reading), imported_(imported), plan_(plan_values(imported.plan)) {}
+      : path_(path),
+        options_(options),
+        reading_{{reading.ways.front()}, reading.comments},
+        imported_(imported),
+        plan_(plan_values(imported.plan)) {}
 
   void add_all(const Importer& importer) {
     for (const auto& [name, argument] : importer.given().all()) {
@@ -75,7 +80,7 @@ class Alternatives {
 
   const std::string& path_;
   const ImportOptions& options_;
-  const Reading& reading_;
+  Reading reading_;
   ImportedScript& imported_;
   std::map<std::string, std::string, std::less<>> plan_;
 };

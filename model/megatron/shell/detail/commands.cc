@@ -96,9 +96,9 @@ void Reader::take_default(const std::string& name, const Letters& value, int lin
 }
 
 bool Reader::charge(std::size_t letters) {
-  shared_.letters -= static_cast<std::int64_t>(letters);
-  if (shared_.letters < 0) fail(line(), "its variables grow without end", "");
-  return shared_.letters >= 0;
+  letters_left_ -= static_cast<std::int64_t>(letters);
+  if (letters_left_ < 0) fail(line(), "its variables grow without end", "");
+  return letters_left_ >= 0;
 }
 
 std::optional<Letters> Reader::output_of(const Letters& command) {
@@ -178,19 +178,14 @@ void Reader::assign_word(const Letters& word) {
 // Returns the fields of ( word word ... ), over several lines, with comments between.
 Fields Reader::list_of(const Letters& list) {
   Fields fields;
-  for (std::size_t at = 1; at < list.size() && list[at].symbol != ')' && !broken_;) {
-    const char symbol = list[at].symbol;
-    if (is_blank(symbol) || symbol == '\n') {
-      ++at;
-    } else if (symbol == '#') {
-      while (at < list.size() && list[at].symbol != '\n') ++at;
-    } else {
-      const std::size_t first = std::exchange(at, std::max(Scan(list).word(at), at + 1));
-      const Letters raw = slice(list, first, at);
-      const std::size_t key = symbol == '[' ? Scan(raw).brackets(0, '[', ']') : raw.size();
-      if (key < raw.size() && raw[key].symbol == '=') refuse(raw[0].line, "an element of a list at a place of its own");
-      for (Letters& field : expand(raw)) fields.push_back(std::move(field));
-    }
+  for (const Token& token : Source(slice(list, 1, list.size() - 1)).tokens) {
+    const std::size_t key = token.raw.starts_with('[') ? Scan(token.text).brackets(0, '[', ']') : token.raw.size();
+    if (token.kind != TokenKind::word && token.raw != "\n")
+      refuse(token.text.front().line, "a list with anything else than words");
+    else if (key < token.raw.size() && token.raw[key] == '=')
+      refuse(token.text.front().line, "an element of a list at a place of its own");
+    else if (token.raw != "\n")
+      for (Letters& field : expand(token.text)) fields.push_back(std::move(field));
   }
   return fields;
 }
@@ -318,9 +313,9 @@ void Reader::run_source(const Fields& fields, int line) {
     return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
   const fs::path whole = (fs::path(inputs_.folder) / path).lexically_normal();
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
-  auto file = std::ranges::find(shared_.files, name);
-  if (file == shared_.files.end()) file = shared_.files.insert(shared_.files.end(), name);
-  const int first_line = static_cast<int>(file - shared_.files.begin()) * lines_of_a_file + 1;
+  auto file = std::ranges::find(files_, name);
+  if (file == files_.end()) file = files_.insert(files_.end(), name);
+  const int first_line = static_cast<int>(file - files_.begin()) * lines_of_a_file + 1;
   const Fields outer = state_.parameters;
   if (fields.size() > 2) state_.parameters.assign(fields.begin() + 2, fields.end());
   const Fields self = std::exchange(state_.variables["BASH_SOURCE"], Fields{letters_of(whole.string())});

@@ -112,11 +112,8 @@ class Expander {
       return number ? put_fields({letters_of(std::to_string(*number))}, first) : put_as_written(first, at_);
     }
     if (next == '\'' && !in_quotes_) {
-      const std::size_t end = Scan(text_).piece(first);
-      ++at_;
-      if (text_of(slice(text_, at_, end)).find('\\') == std::string::npos) return single_quotes();
-      at_ = end;
-      return put_as_written(first, end);
+      at_ = Scan(text_).piece(first);
+      return put_as_written(first, at_);
     }
     at_ = first + 1;
     const bool special = next != '\0' && std::string_view("@*#?!$-0123456789").find(next) != std::string_view::npos;

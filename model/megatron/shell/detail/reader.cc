@@ -35,9 +35,9 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
   Source source(letters_of(text, 1));
   std::vector<Script> ways, idle;
   std::vector<Decision> decisions;
-  Shared shared{.files = {inputs.path}};
+  std::vector<std::string> files = {inputs.path};
   do {
-    Script script = TRY(Reader(inputs, decisions, shared).run(source));
+    Script script = TRY(Reader(inputs, decisions, files).run(source));
     decisions = script.decisions;
     if (ways.size() + idle.size() >= most_ways)
       return tl::unexpected(Error{ErrorKind::input,
@@ -61,8 +61,8 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
   return ways;
 }
 
-Reader::Reader(const ShellInputs& inputs, std::vector<Decision> decisions, Shared& shared)
-    : inputs_(inputs), shared_(shared) {
+Reader::Reader(const ShellInputs& inputs, std::vector<Decision> decisions, std::vector<std::string>& files)
+    : inputs_(inputs), files_(files) {
   for (const auto& [name, value] : inputs.definitions) state_.variables[name] = {letters_of(value)};
   for (int i = 1; inputs.definitions.contains(std::to_string(i)); ++i)
     state_.parameters.push_back(letters_of(inputs.definitions.find(std::to_string(i))->second));
@@ -76,7 +76,7 @@ Result<Script> Reader::run(Source& script) {
   run_text(script);
   if (error_) return tl::unexpected(*error_);
   if (!out_.trains) keep_variables();
-  out_.files = shared_.files;
+  out_.files = files_;
   return std::move(out_);
 }
 
@@ -105,12 +105,9 @@ std::string Reader::written(std::size_t first) const {
 void Reader::fail(int line, std::string message, std::string hint) {
   if (!broken_ && !out_.trains) {
     const auto file = static_cast<std::size_t>(line / lines_of_a_file);
-    error_ = Error{ErrorKind::input,
-                   std::move(message),
-                   shared_.files[std::min(file, shared_.files.size() - 1)],
-                   line % lines_of_a_file,
-                   "",
-                   std::move(hint)};
+    error_ = Error{
+        ErrorKind::input, std::move(message), files_[std::min(file, files_.size() - 1)], line % lines_of_a_file, "",
+        std::move(hint)};
   }
   broken_ = true;
   if (source_ != nullptr) at_ = source_->tokens.size();
@@ -239,7 +236,7 @@ void Reader::command() {
   }
   if (++depth_ > deepest_command)
     fail(line(), "commands are nested too deep", "functions that call themselves are not read");
-  if (live() && --shared_.commands < 0)
+  if (live() && --commands_left_ < 0)
     fail(line(), "the script runs over 100,000 commands", "loops without an end are not read");
   const bool outer_inert = std::exchange(inert_, true), outer_document = std::exchange(document_, false);
   const bool outer_silent = std::exchange(silent_, false);

@@ -37,16 +37,10 @@ struct State {
   std::string folder;                         // after cd; empty: where the script is started
 };
 
-// What all ways share: the files, and limits, so that no script is read without end.
-struct Shared {
-  std::vector<std::string> files;
-  std::int64_t commands = 100'000, letters = 20'000'000;
-};
-
 class Reader {
  public:
-  // `decisions` are those of the way; further conditions do not hold.
-  Reader(const ShellInputs& inputs, std::vector<Decision> decisions, Shared& shared);
+  // `decisions` are those of the way; further conditions do not hold. `files` are those of all ways.
+  Reader(const ShellInputs& inputs, std::vector<Decision> decisions, std::vector<std::string>& files);
 
   Result<Script> run(Source& script);
 
@@ -120,7 +114,8 @@ class Reader {
   Truth test(const std::vector<Letters>& words, bool patterns);  // conditions.cc
 
   const ShellInputs& inputs_;
-  Shared& shared_;
+  std::vector<std::string>& files_;
+  std::int64_t commands_left_ = 100'000, letters_left_ = 5'000'000;  // so that no script is read without end
   Script out_;
   std::deque<Source> sources_;
   Source* source_ = nullptr;  // that is read, and where
