@@ -307,7 +307,7 @@ void Reader::run_source(const Fields& fields, int line) {
   const FoundFile found = known ? inputs_.find_file(path) : FoundFile();
   if (found.kind == FileKind::none || found.kind == FileKind::folder)
     return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
-                "put it there, or --define what it sets and leave the line out");
+                "put it there, or let --execute run the script");
   status_ = Truth::unknown;
   if (found.kind == FileKind::unknown)
     return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
