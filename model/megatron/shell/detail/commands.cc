@@ -315,6 +315,8 @@ void Reader::run_source(const Fields& fields, int line) {
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
   auto file = std::ranges::find(files_, name);
   if (file == files_.end()) file = files_.insert(files_.end(), name);
+  if (files_.size() > 1000 || std::ranges::count(found.text, '\n') >= lines_of_a_file)
+    return refuse(line, fmt::format("'{}', a file of over a million lines or behind a thousand others,", path));
   const int first_line = static_cast<int>(file - files_.begin()) * lines_of_a_file + 1;
   const Fields outer = state_.parameters;
   if (fields.size() > 2) state_.parameters.assign(fields.begin() + 2, fields.end());

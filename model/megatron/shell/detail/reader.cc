@@ -32,6 +32,8 @@ std::string place_of(const std::vector<std::string>& files, int line) {
 }
 
 Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs) {
+  if (std::ranges::count(text, '\n') >= lines_of_a_file)
+    return wrong_input_at(inputs.path, 0, "", "has over a million lines");
   Source source(letters_of(text, 1));
   std::vector<Script> ways, idle;
   std::vector<Decision> decisions;
