@@ -288,7 +288,7 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
     case OperatorClass::cached_attention:
       return cached_attention(graph, op, conditions);
     case OperatorClass::router:
-      return router(op);
+      return router(graph, op);
     default:
       return memory_bound(graph, op, conditions);
   }
@@ -537,10 +537,12 @@ double KernelCost::router_seconds(const Operator& op) const {
   return stated && kernels > 0 ? seconds * stated->value / kernels : seconds;
 }
 
-KernelTime KernelCost::router(const Operator& op) const {
-  const Constant& constant = op.kind == OperatorKind::router ? router_forward_ : router_backward_;
-  const double seconds = router_seconds(op);
-  return {seconds, 0, {Share{constant.index, seconds}}};
+KernelTime KernelCost::router(const Graph& graph, const Operator& op) const {
+  const bool forward = op.kind == OperatorKind::router;
+  const Constant& constant = forward ? router_forward_ : router_backward_;
+  const Constant& pair = forward ? router_forward_pair_ : router_backward_pair_;
+  const double seconds = router_seconds(op), pairs = pair.value * graph.tensor(op.reads[forward ? 0 : 1]).elements();
+  return {seconds + pairs, 0, {Share{constant.index, seconds}, Share{pair.index, pairs}}};
 }
 
 // Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.

@@ -49,6 +49,11 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.router_backward_ = reader.require("router.backward");
   cost.router_forward_kernels_ = reader.find("router.forward_kernels").value_or(Constant{}).value;
   cost.router_backward_kernels_ = reader.find("router.backward_kernels").value_or(Constant{}).value;
+  const auto routes = [&](std::string_view what) {
+    return reader.find(fmt::format("router.{}{}", software.fused_router ? "fused." : "", what)).value_or(Constant{});
+  };
+  cost.router_forward_pair_ = routes("forward_pair_time");
+  cost.router_backward_pair_ = routes("backward_pair_time");
   cost.map_time_ = reader.require("permute.map");
   const auto permutes = [&](std::string_view what) {
     return reader.find(fmt::format("permute.{}.{}", software.dispatcher, what)).value_or(Constant{});

@@ -120,6 +120,15 @@ TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
           .seconds,
       1.5 * own, 1e-12);
   EXPECT_EQ(time(cost({number("kernel.router.launches", 30)}), layer, "router_choice").seconds, own);
+  // 4096 tokens and 256 experts.
+  const std::vector<Parameter> pairs = {number("router.forward_pair_time", 0.5, "ns"),
+                                        number("router.fused.forward_pair_time", 0.25, "ns"),
+                                        number("router.backward_pair_time", 1, "ns")};
+  const double choice_grad = time(cost(), layer, "router_choice_grad", Phase::I).seconds;
+  EXPECT_NEAR(time(cost(pairs), layer, "router_choice").seconds, own + 4096 * 256 * 0.5e-9, 1e-12);
+  EXPECT_NEAR(time(cost(pairs, {.fused_router = true}), layer, "router_choice").seconds, own + 4096 * 256 * 0.25e-9,
+              1e-12);
+  EXPECT_NEAR(time(cost(pairs), layer, "router_choice_grad", Phase::I).seconds, choice_grad + 4096 * 256 * 1e-9, 1e-12);
 }
 
 // Rows of 16 bits are read and written by one kernel more on each way to and from the experts, where these are
