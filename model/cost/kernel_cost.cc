@@ -288,7 +288,7 @@ KernelTime KernelCost::by_form(const Graph& graph, const Operator& op, const Con
     case OperatorClass::cached_attention:
       return cached_attention(graph, op, conditions);
     case OperatorClass::router:
-      return router(graph, op);
+      return router(graph, op, conditions);
     default:
       return memory_bound(graph, op, conditions);
   }
@@ -537,12 +537,21 @@ double KernelCost::router_seconds(const Operator& op) const {
   return stated && kernels > 0 ? seconds * stated->value / kernels : seconds;
 }
 
-KernelTime KernelCost::router(const Graph& graph, const Operator& op) const {
+KernelTime KernelCost::router(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const bool forward = op.kind == OperatorKind::router;
   const Constant& constant = forward ? router_forward_ : router_backward_;
   const Constant& pair = forward ? router_forward_pair_ : router_backward_pair_;
-  const double seconds = router_seconds(op), pairs = pair.value * graph.tensor(op.reads[forward ? 0 : 1]).elements();
-  return {seconds + pairs, 0, {Share{constant.index, seconds}, Share{pair.index, pairs}}};
+  const TensorId logits = op.reads[forward ? 0 : 1];
+  const double seconds = router_seconds(op), pairs = pair.value * graph.tensor(logits).elements();
+  double wide = 0;  // elements of what the router reads, whose gradient is computed in FP32
+  for (const Operator& gemm : graph.operators)
+    if (!forward && !gemm.writes.empty() && gemm.writes[0] == logits) wide = graph.tensor(gemm.reads[0]).elements();
+  const Memory& memory = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
+  const double copies =
+      streaming(memory, Bytes(wide * router_gradient_bytes_.value), occupancy(conditions)) / conditions.bandwidth;
+  return {seconds + pairs + copies,
+          0,
+          {Share{constant.index, seconds}, Share{pair.index, pairs}, Share{router_gradient_bytes_.index, copies}}};
 }
 
 // Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.

@@ -134,7 +134,7 @@ class KernelCost {
   Constant unaligned(const Graph& graph, const Operator& op) const;
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
-  KernelTime router(const Graph& graph, const Operator& op) const;
+  KernelTime router(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   double router_seconds(const Operator& op) const;
   // Returns how often the kernels of an operator on experts' rows are launched.
   double launched_apart(const Graph& graph, const Operator& op) const;
@@ -188,7 +188,7 @@ class KernelCost {
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
   Constant padding_, search_time_;  // of the dispatcher
-  Constant router_forward_pair_, router_backward_pair_;
+  Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   double router_forward_kernels_ = 0, router_backward_kernels_ = 0;  // 0: unknown
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;

@@ -54,6 +54,8 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   };
   cost.router_forward_pair_ = routes("forward_pair_time");
   cost.router_backward_pair_ = routes("backward_pair_time");
+  cost.router_gradient_bytes_ =
+      reader.find(fmt::format("router.{}.gradient_bytes", software.dispatcher)).value_or(Constant{});
   cost.map_time_ = reader.require("permute.map");
   const auto permutes = [&](std::string_view what) {
     return reader.find(fmt::format("permute.{}.{}", software.dispatcher, what)).value_or(Constant{});

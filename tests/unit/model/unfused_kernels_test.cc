@@ -177,6 +177,20 @@ TEST(UnfusedKernels, SumsOfRowsSearchTheExpertsOfTheRank) {
   EXPECT_EQ(added("unpermute_grad", Phase::I), 0);
 }
 
+TEST(UnfusedKernels, AGradientOfARouterInFp32MovesMoreBytes) {
+  const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  const SoftwareKernels software{.dispatcher = "deepep"};
+  const auto seconds = [&](double bytes, const std::string& name, Phase phase) {
+    const std::vector<Parameter> constants = {number("router.deepep.gradient_bytes", bytes, "B"),
+                                              number("router.hybridep.gradient_bytes", 100, "B")};
+    return time(cost(constants, software), layer, name, phase).seconds;
+  };
+  const auto grad = [&](double bytes) { return seconds(bytes, "router_choice_grad", Phase::I); };
+  EXPECT_GT(grad(16) - grad(1), 4096.0 * 7168 * 15 / 3.35e12);
+  EXPECT_NEAR(grad(17) - grad(1), 2 * (grad(9) - grad(1)), 1e-12);
+  EXPECT_EQ(seconds(16, "router_choice", Phase::F), seconds(1, "router_choice", Phase::F));
+}
+
 TEST(UnfusedKernels, AttentionTakesTheConstantsOfItsKernel) {
   LayerContext c = rank();
   const KernelCost own = cost(
