@@ -125,11 +125,15 @@ SoftwareKernels software_kernels(const Plan& plan) {
   return {plan.stack.dispatcher, fuses("router"), fuses("permute"), fuses_experts(plan)};
 }
 
+// Every expert's capacity is a multiple of what its GEMMs take.
 double KernelCost::padded_elements(const Graph& graph, const Operator& op) const {
   const Tensor* rows = padding_.value > 0 ? ordered_rows(graph, op) : nullptr;
-  const auto gemm = std::ranges::find(graph.operators, OperatorKind::grouped_matmul, &Operator::kind);
-  if (rows == nullptr || !is_quantized(graph.tensor(gemm->reads[0]).type)) return 0;
-  return rows->elements();
+  if (rows == nullptr) return 0;
+  const auto first = [&](OperatorKind kind) { return std::ranges::find(graph.operators, kind, &Operator::kind); };
+  const auto& sent = std::get<DispatchAttributes>(first(OperatorKind::permute)->attributes);
+  const bool to_capacity = is_collective(sent.dispatcher) && !sent.counts_rows;
+  const bool quantized = is_quantized(graph.tensor(first(OperatorKind::grouped_matmul)->reads[0]).type);
+  return quantized && !to_capacity ? rows->elements() : 0;
 }
 
 double KernelCost::searched(const Graph& graph, const Operator& op) const {

@@ -155,6 +155,9 @@ TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
   const Graph layer = make_block(BlockKind::moe_layer, c);
   const Operator& permute = find(layer, "permute");
   EXPECT_EQ(padding.launches(layer, permute), plain.launches(layer, permute) + 1);
+  c.even_rows = true;  // each as many as its capacity
+  EXPECT_EQ(added(padding, "permute"), 0);
+  c.even_rows = false;
   c.gemm = Precision::bf16;
   EXPECT_EQ(added(padding, "permute"), 0);
 }
