@@ -67,13 +67,17 @@ Json joined(std::initializer_list<Json> objects) {
 template <class Json>
 Json quantiles_or_nulls(const std::optional<model::Quantiles>& quantiles) {
   if (!quantiles) return {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
-  return FIELDS(*quantiles, p10, p50, p90);
+  return {{"p10", quantiles->p10}, {"p50", quantiles->p50}, {"p90", quantiles->p90}};
 }
 
 // Returns what a constant is and where it comes from.
 template <class Json>
 Json constant_json(const model::Parameter& parameter) {
-  return joined<Json>({{{"parameter", parameter.name}}, FIELDS(parameter, value, unit, kind, source)});
+  return {{"parameter", parameter.name},
+          {"value", parameter.value},
+          {"unit", parameter.unit},
+          {"kind", to_string(parameter.kind)},
+          {"source", parameter.source}};
 }
 // Returns in addition how much of a step depends on it, where that was computed.
 template <class Json>
