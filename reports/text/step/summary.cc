@@ -4,16 +4,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "calibrate/validate/case_evaluation.h"
 #include "model/result/middle.h"
+#include "reports/text/step/comparison.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/sections.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
+
+std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>& cases, const std::string& plan_file,
+                                    const model::StepResult& result) {
+  const std::string plan = std::filesystem::path(plan_file).stem().string();
+  std::vector<Comparison> found;
+  for (const calibrate::ValidationCase& published : cases) {
+    if (published.plan != plan) continue;
+    for (const calibrate::Figure& figure : published.figures) {
+      if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
+        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source});
+    }
+  }
+  return found;
+}
+
 namespace {
 
 constexpr std::size_t most_unmeasured = 5;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -123,6 +124,202 @@ ExpertTableFit fit_expert_table(const std::vector<ExpertRow>& table, const FitMa
   add_errors(all(solution.values), all.roofline(machine, first.format), seconds_of(rows), held,
              marked(rows, [](const ExpertRow& row) { return row.tokens >= training_tokens; }), fit.held_out);
   return fit;
+}
+
+namespace {
+
+using model::GemmWork;
+
+constexpr double small_width = 0.1;  // of the loss
+
+struct SmallRow {
+  std::string software, shape;
+  std::vector<GemmWork> gemms;
+  double activation_bytes = 0, seconds = 0;
+};
+
+enum SmallNumber : Index {
+  small_start_at,
+  small_bandwidth_at,
+  small_rate_at,
+  small_inner_at
+};  // activation bandwidth in place of inner
+
+class SmallForm {
+ public:
+  SmallForm(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format, bool single)
+      : rows_(&rows),
+        peak_(datasheet_peak(machine.device, format)),
+        bandwidth_(machine.device.memory_bandwidth.value()),
+        single_(single) {}
+
+  model::SmallGemmConstants constants(const VectorXd& x) const {
+    return {x[small_start_at], below(bandwidth_, x[small_bandwidth_at]), single_ ? x[small_inner_at] : 0,
+            below(peak_, x[small_rate_at])};
+  }
+
+  VectorXd operator()(const VectorXd& x) const {
+    const model::SmallGemmConstants c = constants(x);
+    return vector_of(*rows_, [&](const SmallRow& row) {
+      double seconds = c.start;
+      for (const GemmWork& work : row.gemms) seconds += small_gemm_core(c, work, 1).total();
+      if (row.activation_bytes > 0) seconds += row.activation_bytes / x[small_inner_at];
+      return seconds;
+    });
+  }
+
+  VectorXd start() const {
+    constexpr double launch = 4e-6, share = 0.8, inner = 4e-10;
+    VectorXd x(has_activations() || single_ ? small_inner_at + 1 : small_inner_at);
+    x.head(small_inner_at) << launch, share, share;
+    if (x.size() > small_inner_at) x[small_inner_at] = single_ ? inner : share * bandwidth_;
+    return x;
+  }
+
+  VectorXd roofline() const {
+    return vector_of(*rows_, [&](const SmallRow& row) {
+      double seconds = 0;
+      for (const GemmWork& work : row.gemms)
+        seconds += std::max(2 * work.groups * work.m * work.n * work.k / peak_, work.bytes() / bandwidth_);
+      return seconds;
+    });
+  }
+
+ private:
+  bool has_activations() const { return rows_->front().activation_bytes > 0; }
+
+  const std::vector<SmallRow>* rows_;
+  double peak_, bandwidth_;
+  bool single_;
+};
+
+using Levels = std::map<std::string, double>;  // median of measured / fitted, by software
+
+Levels levels_of(const std::vector<SmallRow>& rows, const VectorXd& fitted) {
+  std::map<std::string, std::vector<double>> ratios;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    ratios[rows[i].software].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
+  Levels levels;
+  for (auto& [software, own] : ratios) levels[software] = ratios.size() > 1 ? quantile(std::move(own), 0.5) : 1;
+  return levels;
+}
+
+// Moves the constants to the mean level of the softwares, within the datasheet's figures, and takes half their spread
+// where that is the larger uncertainty.
+void take_levels(const Levels& levels, double bandwidth, double peak, SmallGemmFit& fit) {
+  double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
+  for (const auto& [software, level] : levels) {
+    sum += std::log(level);
+    least = std::min(least, std::log(level));
+    most = std::max(most, std::log(level));
+  }
+  const double mean = std::exp(sum / static_cast<double>(levels.size()));
+  fit.constants = {fit.constants.start * mean, std::min(bandwidth, fit.constants.bandwidth / mean),
+                   fit.constants.k_time * mean, std::min(peak, fit.constants.rate / mean)};
+  for (double& deviation : fit.deviations) deviation = std::max(deviation, (most - least) / 2);
+}
+
+// Adds the errors of each software, with the rate of its own that its level is.
+void take_errors(const std::vector<SmallRow>& rows, const VectorXd& fitted, const VectorXd& roofline,
+                 const Levels& levels, HeldOut of, SmallGemmFit& fit) {
+  const std::string format = of.table;
+  for (const auto& [name, level] : levels) {
+    const std::vector<bool> own = marked(rows, [&](const SmallRow& row) { return row.software == name; });
+    const auto own_rows = selected(rows, own, true);
+    const std::vector<bool> own_held = marked(own_rows, [](const SmallRow& row) { return is_held_out(row.shape); });
+    const VectorXd predicted = selected(fitted, own, true) * level, measured = seconds_of(own_rows);
+    of.table = fmt::format("{} {}", name, format);
+    fit.held_out.push_back(of);
+    add_errors(predicted, selected(roofline, own, true), measured, own_held, std::vector<bool>(own_rows.size(), true),
+               fit.held_out.back());
+    fit.fitted_errors.emplace_back();
+    for (std::size_t i = 0; i < own_rows.size(); ++i) {
+      const double m = own_rows[i].gemms.front().m;
+      const auto at = static_cast<Index>(i);
+      if (!own_held[i] && (m == 64 || m == 128))
+        fit.fitted_errors.back().push_back(std::abs(predicted[at] / measured[at] - 1));
+    }
+  }
+}
+
+SmallGemmFit fit_small(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format,
+                       const char* family, bool single) {
+  const std::vector<bool> held = marked(rows, [](const SmallRow& row) { return is_held_out(row.shape); });
+  const auto training = selected(rows, held, false);
+  const SmallForm form(training, machine, format, single);
+  const VectorXd seconds = seconds_of(training);
+  const LogFit solution = log_fit(form, seconds, form.start(), {.width = small_width});
+  SmallGemmFit fit{.constants = form.constants(solution.values)};
+  std::vector<Index> numbers = {small_start_at, small_bandwidth_at, small_rate_at};
+  if (single) numbers.push_back(small_inner_at);
+  for (const Index number : numbers) {
+    const bool bounded = number == small_bandwidth_at || number == small_rate_at;
+    fit.deviations.push_back(solution.uncertainty[number] * (bounded ? share_below(solution.values[number]) : 1));
+  }
+  fit.correlation = correlation_of(solution, numbers);
+  const Levels levels = levels_of(training, form(solution.values));
+  const SmallForm all(rows, machine, format, single);
+  take_errors(rows, all(solution.values), all.roofline(), levels, {.family = family, .table = format}, fit);
+  take_levels(levels, machine.device.memory_bandwidth.value(), datasheet_peak(machine.device, format), fit);
+  return fit;
+}
+
+// Returns the mean bytes of an operand's element: a weight has a scale for 128 x 128 elements.
+double small_operand_bytes(const std::string& format, double m, double n) {
+  const double activation = operand_bytes(format);
+  const double weight = format == "fp8_block" ? 1 + 4.0 / (128 * 128) : activation;
+  return (m * activation + n * weight) / (m + n);
+}
+
+GemmWork small_work(const std::string& format, double groups, double m, double n, double k, double spread = 0) {
+  return {groups, m, n, k, small_operand_bytes(format, m, n), 2, spread};
+}
+
+}  // namespace
+
+SmallGemmFit fit_small_gemms(const std::vector<GemmRow>& table, const FitMachine& machine) {
+  std::vector<SmallRow> rows;
+  for (const GemmRow& row : table)
+    rows.push_back({row.software,
+                    fmt::format("{}-{}-{}", row.m, row.n, row.k),
+                    {small_work(row.format, 1, static_cast<double>(row.m), static_cast<double>(row.n),
+                                static_cast<double>(row.k))},
+                    0,
+                    row.seconds});
+  return fit_small(rows, machine, table.front().format, "decode gemm", true);
+}
+
+SmallGemmFit fit_small_grouped_gemms(const std::vector<GroupedGemmRow>& table, const FitMachine& machine) {
+  std::vector<SmallRow> rows;
+  for (const GroupedGemmRow& row : table)
+    rows.push_back({row.software,
+                    fmt::format("{}-{}-{}-{}", row.groups, row.m, row.n, row.k),
+                    {small_work(row.format, static_cast<double>(row.groups), static_cast<double>(row.m),
+                                static_cast<double>(row.n), static_cast<double>(row.k), row.row_spread)},
+                    0,
+                    row.seconds});
+  return fit_small(rows, machine, table.front().format, "decode experts", false);
+}
+
+// Balanced rows: each expert has as many as the others, or some have one and the rest none.
+SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& table, const FitMachine& machine) {
+  constexpr double activation = 2;
+  std::vector<SmallRow> rows;
+  for (const ExpertRow& row : table) {
+    if (row.distribution != "balanced") continue;
+    const auto hidden = static_cast<double>(row.hidden), ffn = static_cast<double>(row.ffn);
+    const auto ranks = static_cast<double>(row.expert_parallel);
+    const double on_rank = std::max(1.0, static_cast<double>(row.tokens * row.top_k) / ranks);
+    const double hit = std::min(static_cast<double>(row.experts) / ranks, on_rank), m = on_rank / hit;
+    if (m > model::small_gemm_rows) continue;
+    rows.push_back(
+        {fmt::format("{} {}", row.software, row.kernel),
+         fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel),
+         {small_work(row.format, hit, m, 2 * ffn, hidden), small_work(row.format, hit, m, hidden, ffn)},
+         on_rank * (2 * hidden + 3 * ffn) * activation,
+         row.seconds});
+  }
+  return fit_small(rows, machine, table.front().format, "decode experts", false);
 }
 
 }  // namespace plumbline::calibrate
