@@ -146,9 +146,10 @@ std::string tornado_json(const sim::TornadoResult& result) {
   Json base = Json::object();
   for (std::size_t m = 0; m < sim::tornado_metrics.size(); ++m)
     base[std::string(sim::tornado_metrics[m])] = json_of<Json>(result.base[m]);
-  return document<Json>("sweep-tornado", {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
-                                          {"inputs", list_of<Json>(result.rows, row_of)},
-                                          {"plan", Json::parse(plan_json(result.plan))}});
+  return document<Json>("sweep-tornado",
+                        {{"tornado", {{"fidelity", sim::to_string(result.fidelity)}, {"base", base}}},
+                         {"inputs", list_of<Json>(result.rows, [](const sim::TornadoRow& row) { return row_of(row); })},
+                         {"plan", Json::parse(plan_json(result.plan))}});
 }
 
 std::string tornado_csv(const sim::TornadoResult& result) {
