@@ -34,23 +34,22 @@ endif()
 set(plumbline_common_headers <algorithm> <array> <cmath> <cstddef> <cstdint> <functional> <map> <memory> <numeric>
   <optional> <set> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# plumbline_library(name [HOT] [JOIN size] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# plumbline_library(name [HOT] [BY_FOLDER] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
 # HOT libraries hold loops that a step or a search spends its time in; the others are compiled with -O1 in a release,
-# which takes two thirds of the time. JOIN: at most as many sources of a folder are compiled together (default: all).
+# which takes two thirds of the time. BY_FOLDER: sources of several folders are never compiled together.
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "HOT" "JOIN" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "HOT;BY_FOLDER" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
-  if(PLUMBLINE_UNITY)
-    if(NOT ARG_JOIN)
-      list(LENGTH ARG_SOURCES ARG_JOIN)
-    endif()
-    plumbline_join_sources(${name} SIZE ${ARG_JOIN} SOURCES ${ARG_SOURCES})
+  if(PLUMBLINE_UNITY STREQUAL "LIBRARY" AND NOT ARG_BY_FOLDER)
+    plumbline_join_sources(${name} KILOBYTES 300 SOURCES ${ARG_SOURCES})
+  elseif(PLUMBLINE_UNITY)
+    plumbline_join_sources(${name} BY_FOLDER KILOBYTES 100 SOURCES ${ARG_SOURCES})
   endif()
   if(NOT ARG_HOT)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -73,14 +72,14 @@ function(plumbline_library name)
   plumbline_warnings(${name})
 endfunction()
 
-# plumbline_join_sources(name SIZE n SOURCES file...): the sources of a folder and of its detail/ become one translation
-# unit, or several of at most SIZE sources each, so that a first build reads the headers once per unit instead of once
-# per file. Names in anonymous namespaces must therefore differ within a folder, also where it has several units: a new
-# file moves others from one unit to the next. Sources with definitions of their own are compiled alone. The units are
-# written here rather than by CMake, which writes absolute paths into them: the same unit of two checkouts would be
-# two different ones to a compiler cache.
+# plumbline_join_sources(name [BY_FOLDER] KILOBYTES n SOURCES file...): the sources, or those of each folder with its
+# detail/, become one translation unit, or several of about n KB, so that a first build reads headers and instantiates
+# templates once per unit instead of once per file. Names in anonymous namespaces must therefore differ among them, also
+# where there are several units: a new file moves others from one unit to the next. Sources with definitions of their
+# own are compiled alone. The units are written here rather than by CMake, which writes absolute paths into them: the
+# same unit of two checkouts would be two different ones to a compiler cache.
 function(plumbline_join_sources name)
-  cmake_parse_arguments(ARG "" "SIZE" "SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "BY_FOLDER" "KILOBYTES" "SOURCES" ${ARGN})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # The warning takes the joined sources for headers.
     target_compile_options(${name} PRIVATE -Wno-subobject-linkage)
@@ -94,24 +93,29 @@ function(plumbline_join_sources name)
       list(APPEND compiled ${source})
       continue()
     endif()
+    file(SIZE ${path} size)
     cmake_path(RELATIVE_PATH path BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
-    get_filename_component(folder ${path} DIRECTORY)
-    string(REGEX REPLACE "/detail$" "" folder ${folder})
-    string(MAKE_C_IDENTIFIER ${folder} folder)
+    set(folder ${name})
+    if(ARG_BY_FOLDER)
+      get_filename_component(folder ${path} DIRECTORY)
+      string(REGEX REPLACE "/detail$" "" folder ${folder})
+      string(MAKE_C_IDENTIFIER ${folder} folder)
+    endif()
     list(APPEND folders ${folder})
-    list(APPEND sources_of_${folder} ${path})
+    list(APPEND sources_of_${folder} ${path} ${size})
+    math(EXPR size_of_${folder} "0${size_of_${folder}} + ${size}")
   endforeach()
   list(REMOVE_DUPLICATES folders)
   foreach(folder IN LISTS folders)
-    list(LENGTH sources_of_${folder} count)
-    # Units of equal size, of which two cores compile one each.
-    math(EXPR units "(${count} + ${ARG_SIZE} - 1) / ${ARG_SIZE}")
+    # Units of like size, of which two cores compile one each.
+    math(EXPR units "${size_of_${folder}} / (${ARG_KILOBYTES} * 1000) + 1")
     set(place 0)
-    foreach(source IN LISTS sources_of_${folder})
-      math(EXPR unit "${place} * ${units} / ${count}")
-      math(EXPR place "${place} + 1")
+    while(sources_of_${folder})
+      list(POP_FRONT sources_of_${folder} source size)
+      math(EXPR unit "(${place} + ${size} / 2) * ${units} / ${size_of_${folder}}")
+      math(EXPR place "${place} + ${size}")
       string(APPEND unit_${folder}_${unit} "#include \"${source}\"\n")
-    endforeach()
+    endwhile()
     math(EXPR last "${units} - 1")
     foreach(unit RANGE ${last})
       set(joined ${CMAKE_CURRENT_BINARY_DIR}/joined/${name}/${folder}_${unit}.cc)
