@@ -79,7 +79,7 @@ void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
     if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
 }
 
-constexpr double unknown = std::numeric_limits<double>::infinity();
+constexpr double no_step = std::numeric_limits<double>::infinity();
 
 // Adds what the rank takes that needs most at least.
 void add_parts(const model::Memory& memory, MemoryChange& change) {
@@ -97,7 +97,7 @@ std::pair<double, double> closeness(const MemoryChange& change) {
 
 double closed_form_s(Predictor& predictor, const Plan& plan) {
   const auto estimate = predictor.closed_form(plan);
-  return estimate ? estimate->step.time_s : unknown;
+  return estimate ? estimate->step.time_s : no_step;
 }
 
 // Returns nothing when the changed plan has no valid layout. `own_s` is the time of the plan's own step.
@@ -117,8 +117,8 @@ std::optional<MemoryChange> evaluate(Inputs inputs, const std::string& plan_text
   MemoryChange change{std::move(settings), memory.peak_bytes, fullest->peak_operator};
   add_parts(memory, change);
   change.fits_probability = *memory.fits_probability;
-  const double step_s = model::fit_of(memory) == model::Fit::fits ? closed_form_s(predictor, inputs.plan) : unknown;
-  if (step_s < unknown && own_s < unknown) change.step_ratio = step_s / own_s;
+  const double step_s = model::fit_of(memory) == model::Fit::fits ? closed_form_s(predictor, inputs.plan) : no_step;
+  if (step_s < no_step && own_s < no_step) change.step_ratio = step_s / own_s;
   return change;
 }
 
@@ -150,7 +150,7 @@ model::MemoryAdvice memory_advice(const Inputs& given) {
   }
   if (!advice.fitting.empty()) advice.closest.reset();
   std::ranges::stable_sort(advice.fitting, {}, [](const MemoryChange& change) {
-    return std::pair(change.step_ratio.value_or(unknown), -change.peak_bytes);
+    return std::pair(change.step_ratio.value_or(no_step), -change.peak_bytes);
   });
   return advice;
 }

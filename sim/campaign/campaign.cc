@@ -7,7 +7,6 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -97,7 +96,6 @@ model::Result<double> best_interval(const CampaignInput& input, const CampaignSe
 
 constexpr std::size_t seeds_of_task = 16;
 constexpr double hopeless = 1e-3;  // goodput below which a campaign counts as one that never finishes
-constexpr double unlimited = std::numeric_limits<double>::infinity();
 
 // Calls visit(name, value) with all amounts of an input but times of repair.
 template <class Visit>
@@ -255,7 +253,7 @@ void summarize(const std::vector<SeedOutcome>& outcomes, CampaignResult& result)
   std::vector<double> goodput, interruptions;
   for (const SeedOutcome& outcome : outcomes) {
     const bool ends = outcome.stuck == Stuck::no;
-    result.days_of_seed.push_back(ends ? outcome.time.total() / 86400 : unlimited);
+    result.days_of_seed.push_back(ends ? outcome.time.total() / 86400 : never);
     goodput.push_back(ends ? outcome.time.useful_s / outcome.time.total() : 0);
     interruptions.push_back(outcome.interruptions);
     if (ends) add_mean(result, outcome, 1 / static_cast<double>(finished));
@@ -273,8 +271,7 @@ model::Result<double> interval_of(CampaignInput input, Tasks& tasks) {
   return best_interval(input, [&](const CampaignInput& tried) -> model::Result<double> {
     const std::vector<SeedOutcome> outcomes = TRY(run_seeds(tried, tasks));
     double seconds = 0;
-    for (const SeedOutcome& outcome : outcomes)
-      seconds += outcome.stuck == Stuck::no ? outcome.time.total() : unlimited;
+    for (const SeedOutcome& outcome : outcomes) seconds += outcome.stuck == Stuck::no ? outcome.time.total() : never;
     return seconds;
   });
 }
@@ -294,8 +291,8 @@ model::Result<CampaignResult> run_campaign(const CampaignInput& asked, Tasks& ta
   result.checkpoint_interval_s = input.checkpoint.pause_s();
   result.never = hopeless_reason(input);
   if (!result.never.empty()) {
-    result.days_of_seed.assign(static_cast<std::size_t>(input.seeds), unlimited);
-    result.days = {unlimited, unlimited, unlimited};
+    result.days_of_seed.assign(static_cast<std::size_t>(input.seeds), never);
+    result.days = {never, never, never};
     return result;
   }
   const std::vector<SeedOutcome> outcomes = TRY(run_seeds(input, tasks));

@@ -21,8 +21,6 @@ namespace plumbline::sim {
 
 namespace {
 
-double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
-
 // What decides on a bubble: the step, and the part of it in which rank 0 runs no slot before the optimizer.
 struct StepAndBubble {
   double step = 0, bubble = 0;
@@ -32,7 +30,7 @@ void add_share(double& value, double other, double share) { value = share * valu
 
 // Drawn fleets by what they lack, in the order in which causes are removed.
 constexpr std::size_t drawn_levels = 3;
-constexpr double rounding = 1e-9;  // of a mean, over the mean
+constexpr double mean_rounding = 1e-9;  // of a mean, over the mean
 // The even steps: as it is, without messages, without messages and with mean stages.
 constexpr std::size_t even_levels = 3;
 
@@ -144,7 +142,7 @@ class ClusterStep {
     std::vector<double> steps;
     for (const auto& seed : runs.drawn) steps.push_back(seed.front().step);
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
-    const double outside = step.time_s - mean > rounding * mean ? step.time_s - mean : 0;
+    const double outside = step.time_s - mean > mean_rounding * mean ? step.time_s - mean : 0;
     for (double& seconds : steps) seconds += outside;
     spread.step_s = model::quantiles_of(steps);
     spread.mean_step_s = step.time_s;

@@ -66,7 +66,7 @@ class RemovedCounts {
 
 // The degrees that make two deployments different in the list of the best, those of the pool that decodes; the others
 // only tune them.
-auto shape_of(const Plan& plan) {
+auto decode_shape(const Plan& plan) {
   const model::Instance decode = model::instance_of(plan, model::PoolKind::decode);
   return std::tuple(plan.inference.disaggregated, decode.tensor, decode.pipeline, decode.expert, decode.attention_data);
 }
@@ -318,8 +318,9 @@ class DeploymentSearch {
   void rank() {
     std::ranges::stable_sort(found_,
                              [&](const RankedDeployment& a, const RankedDeployment& b) { return is_better(a, b); });
-    std::map<decltype(shape_of(base_)), bool> seen;
-    std::erase_if(found_, [&](const RankedDeployment& one) { return !seen.emplace(shape_of(one.plan), true).second; });
+    std::map<decltype(decode_shape(base_)), bool> seen;
+    std::erase_if(found_,
+                  [&](const RankedDeployment& one) { return !seen.emplace(decode_shape(one.plan), true).second; });
     const std::size_t kept = std::min(found_.size(), std::max<std::size_t>(1, options_.top));
     result_.best.assign(found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(kept));
   }

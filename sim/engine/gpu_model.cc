@@ -13,9 +13,9 @@ using model::CoRunner;
 namespace {
 
 constexpr std::uint32_t flow_code = 1;
-constexpr std::size_t compute = static_cast<std::size_t>(model::Stream::compute);
-constexpr std::size_t communication = static_cast<std::size_t>(model::Stream::communication);
-constexpr std::size_t weight_gradient = static_cast<std::size_t>(model::Stream::weight_gradient);
+constexpr std::size_t compute_stream = static_cast<std::size_t>(model::Stream::compute);
+constexpr std::size_t communication_stream = static_cast<std::size_t>(model::Stream::communication);
+constexpr std::size_t weight_gradient_stream = static_cast<std::size_t>(model::Stream::weight_gradient);
 constexpr std::size_t collective = static_cast<std::size_t>(model::Stream::collective);
 
 }  // namespace
@@ -62,7 +62,9 @@ void GpuModel::start_ready() {
       meets = true;
       continue;
     }
-    enter(stream, stream == communication ? Stage::prepare : stream >= collective ? Stage::steady : Stage::compute);
+    enter(stream, stream == communication_stream ? Stage::prepare
+                  : stream >= collective         ? Stage::steady
+                                                 : Stage::compute);
     if (stream == collective) start_collective_flows();
   }
   refresh_rates();
@@ -84,15 +86,15 @@ double GpuModel::rows(std::uint32_t segment) const {
 }
 
 bool GpuModel::computing() const {
-  return active_[compute].stage == Stage::compute || active_[weight_gradient].stage == Stage::compute;
+  return active_[compute_stream].stage == Stage::compute || active_[weight_gradient_stream].stage == Stage::compute;
 }
 
 bool GpuModel::sharing() const {
-  return active_[compute].stage == Stage::compute && active_[weight_gradient].stage == Stage::compute;
+  return active_[compute_stream].stage == Stage::compute && active_[weight_gradient_stream].stage == Stage::compute;
 }
 
 CoRunner GpuModel::communication_state() const {
-  switch (active_[communication].stage) {
+  switch (active_[communication_stream].stage) {
     case Stage::barrier:
     case Stage::notify:
       return CoRunner::waiting;
@@ -105,14 +107,15 @@ CoRunner GpuModel::communication_state() const {
 
 std::int64_t GpuModel::held_by(CoRunner state) const {
   if (state == CoRunner::none) return 0;
-  return state == CoRunner::collective ? work_.collective_sms : (*work_.times)[active_[communication].segment].held;
+  return state == CoRunner::collective ? work_.collective_sms
+                                       : (*work_.times)[active_[communication_stream].segment].held;
 }
 
 // Two concurrent GEMMs: the SMs go to the CTAs of the one that began first and the rest to the other, which takes
 // infinitely long if nothing is left. Segments of several kernels alternate, so they share the SMs evenly. Other
 // kernels share the memory bandwidth.
 double GpuModel::sharing_slowdown(std::size_t stream, CoRunner state) const {
-  const std::size_t other = stream == compute ? weight_gradient : compute;
+  const std::size_t other = stream == compute_stream ? weight_gradient_stream : compute_stream;
   const auto width = [&](std::size_t s) {
     return static_cast<double>((*work_.times)[active_[s].segment].width[static_cast<std::size_t>(state)]);
   };
@@ -154,12 +157,12 @@ double GpuModel::stage_seconds(std::size_t stream, CoRunner state) const {
 // Running persistent kernels keep their SMs to the end. Those running at the barrier were launched without a concurrent
 // communication kernel, those running at the transfer with one.
 bool GpuModel::sms_taken(Stage wanted) const {
-  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  const SegmentTime& time = (*work_.times)[active_[communication_stream].segment];
   const std::int64_t held = time.held;
   if (held == 0 || time.wait_measured) return false;
   const auto state = static_cast<std::size_t>(wanted == Stage::barrier ? CoRunner::none : CoRunner::waiting);
   std::int64_t taken = 0;
-  for (const std::size_t stream : {compute, weight_gradient})
+  for (const std::size_t stream : {compute_stream, weight_gradient_stream})
     if (active_[stream].stage == Stage::compute) taken += (*work_.times)[active_[stream].segment].width[state];
   return taken > work_.device_sms - held;
 }
@@ -167,7 +170,7 @@ bool GpuModel::sms_taken(Stage wanted) const {
 // The first of several running kernels to end frees its SMs.
 double GpuModel::mean_drain() const {
   double rate = 0;
-  for (const std::size_t stream : {compute, weight_gradient}) {
+  for (const std::size_t stream : {compute_stream, weight_gradient_stream}) {
     const double drain = (*work_.times)[active_[stream].segment].drain;
     if (active_[stream].stage == Stage::compute && drain > 0) rate += 1 / drain;
   }
@@ -176,20 +179,20 @@ double GpuModel::mean_drain() const {
 
 void GpuModel::acquire_sms(Stage wanted) {
   if (!sms_taken(wanted)) return begin(wanted);
-  active_[communication].acquired_for = wanted;
+  active_[communication_stream].acquired_for = wanted;
   drain_ = mean_drain();
-  enter(communication, Stage::acquire);
+  enter(communication_stream, Stage::acquire);
   refresh_rates();
 }
 
 void GpuModel::acquire_if_free() {
-  const Active& active = active_[communication];
+  const Active& active = active_[communication_stream];
   if (active.stage == Stage::acquire && !sms_taken(active.acquired_for)) begin(active.acquired_for);
 }
 
 void GpuModel::begin(Stage stage) {
-  Active& active = active_[communication];
-  enter(communication, stage);
+  Active& active = active_[communication_stream];
+  enter(communication_stream, stage);
   (stage == Stage::barrier ? active.run.arrival : active.run.transfer) = now_;
   if (stage == Stage::transfer) start_flows();
   refresh_rates();
@@ -198,13 +201,13 @@ void GpuModel::begin(Stage stage) {
 
 // Each leg is a flow over its links, limited to the rate of its kernel. The transfer ends with the later leg.
 void GpuModel::start_flows() {
-  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  const SegmentTime& time = (*work_.times)[active_[communication_stream].segment];
   if (work_.links == nullptr) return;
   limited_overlapped_ = computing();
   const double network = limited_overlapped_ ? time.network_overlapped : time.network;
   legs_ = {};
-  start_flow(communication, 0, work_.links->network, time.network_bytes, network);
-  start_flow(communication, 1, work_.links->node, time.node_bytes, time.node);
+  start_flow(communication_stream, 0, work_.links->network, time.network_bytes, network);
+  start_flow(communication_stream, 1, work_.links->node, time.node_bytes, time.node);
 }
 
 // A collective moves the bytes of both legs at the pace of its cost function, unless a link that it shares is slower.
@@ -226,14 +229,14 @@ void GpuModel::start_flow(std::size_t stream, std::size_t leg, const AllToAllLeg
                                   .rate_limit = per_connection / seconds,
                                   .owner = static_cast<std::uint32_t>(id_) + 1},
                                  {this, flow_code, 0, stream});
-  if (stream == communication) legs_[leg] = {flow, per_connection};
+  if (stream == communication_stream) legs_[leg] = {flow, per_connection};
 }
 
 void GpuModel::limit_flows() {
   if (limited_overlapped_ == computing()) return;
   limited_overlapped_ = computing();
   if (legs_[0].bytes == 0) return;
-  const SegmentTime& time = (*work_.times)[active_[communication].segment];
+  const SegmentTime& time = (*work_.times)[active_[communication_stream].segment];
   loop_.set_rate_limit(legs_[0].flow, legs_[0].bytes / (limited_overlapped_ ? time.network_overlapped : time.network));
 }
 
@@ -257,7 +260,7 @@ void GpuModel::refresh_rates() {
     if (active.stage == Stage::idle || active.stage == Stage::barrier) continue;
     if (active.stage == Stage::acquire && work_.kernel_by_kernel) continue;  // ends with a kernel, not after a time
     if (flows_[stream] > 0) {
-      if (stream == communication) limit_flows();
+      if (stream == communication_stream) limit_flows();
       continue;
     }
     const double seconds = stage_seconds(stream, state);
@@ -316,7 +319,7 @@ void GpuModel::proceed(std::uint32_t segment) {
   const auto stream = static_cast<std::size_t>((*work_.segments)[segment].stream);
   assert(active_[stream].stage == Stage::barrier && active_[stream].segment == segment);
   note_time();
-  enter(stream, stream == communication ? Stage::notify : Stage::steady);
+  enter(stream, stream == communication_stream ? Stage::notify : Stage::steady);
   if (stream == collective) start_collective_flows();
   refresh_rates();
 }

@@ -101,14 +101,14 @@ void HeapLoop::share(std::uint32_t owner) {
   };
   std::vector<Sharer> sharers;
   for (const FlowId id : flows_of(owner)) sharers.push_back({id, flows_.find(id)});
-  struct Load {
+  struct LinkLoad {
     double fixed = 0, rising = 0;  // B/s of the flows that have stopped; crossings of the others
   };
-  std::map<LinkId, Load> loads;
+  std::map<LinkId, LinkLoad> loads;
   for (const Sharer& sharer : sharers)
     for (const Crossing& crossing : *sharer.running->footprint) loads[crossing.link].rising += crossing.times;
   const auto rate_on = [&](const Crossing& crossing) {
-    const Load& load = loads[crossing.link];
+    const LinkLoad& load = loads[crossing.link];
     return ((*links_)[crossing.link].bandwidth - load.fixed) / load.rising;
   };
   for (std::size_t left = sharers.size(); left > 0; --left) {

@@ -19,7 +19,7 @@ namespace {
 
 using model::Result;
 
-constexpr double hours_per_day = 24, seconds_per_day = 86400;
+constexpr double hours_per_day = 24;
 constexpr double in_nine_of_ten = 0.9;
 constexpr auto quantile_parts = {&model::Quantiles::p10, &model::Quantiles::p50, &model::Quantiles::p90};
 

@@ -15,7 +15,7 @@ namespace plumbline::sim {
 
 namespace {
 
-constexpr std::string_view allocator_source = "allocator", price_key = "price";
+constexpr std::string_view allocator_source = "allocator", price_source = "price";
 
 // Returns the quantile of a triangular distribution.
 double triangular(double low, double mode, double high, double probability) {
@@ -28,7 +28,7 @@ double triangular(double low, double mode, double high, double probability) {
 // Returns the cost of a run for each draw of its time, at prices between the ends of its range.
 std::vector<double> costs_of(double cost_usd, const model::HourlyPrice& price, const std::vector<double>& ratios,
                              const IntervalOptions& options) {
-  std::vector<double> costs = price_draws(price, price_key, options.seed, ratios.size());
+  std::vector<double> costs = price_draws(price, price_source, options.seed, ratios.size());
   for (std::size_t i = 0; i < ratios.size(); ++i) costs[i] *= cost_usd * ratios[i];
   return costs;
 }

@@ -50,7 +50,7 @@ constexpr std::size_t most_stack = 1 << 30;     // bytes: eight million links, t
 double clock_seconds() { return s4u::Engine::get_clock(); }
 
 // Returns the precision in seconds for a clock that runs up to `horizon` seconds.
-double precision(double horizon) {
+double clock_precision(double horizon) {
   return std::max(finest_precision, 2 * (std::nextafter(horizon, unlimited) - horizon));
 }
 
@@ -352,7 +352,7 @@ class SimGridLoop::Impl final : private Handler, private EndListener {
   // Coarsens the precision where needed: SimGrid would lose events if the steps of its clock, within so many seconds,
   // were coarser than its precision.
   void keep_precision(double seconds) {
-    const double needed = precision(clock_seconds() + seconds + reserve);
+    const double needed = clock_precision(clock_seconds() + seconds + reserve);
     if (needed > precision_) s4u::Engine::set_config("surf/precision", needed);
     precision_ = std::max(precision_, needed);
   }

@@ -11,7 +11,7 @@ namespace {
 using topologies::Fabric;
 
 // Sizes of one leg's transfers count as equal up to the rounding of the arithmetic that made them.
-constexpr double rounding = 1e-9;
+constexpr double size_rounding = 1e-9;
 
 std::map<std::uint8_t, std::vector<Transfer>> by_leg(std::span<const Transfer> transfers) {
   std::map<std::uint8_t, std::vector<Transfer>> legs;
@@ -23,7 +23,7 @@ std::map<std::uint8_t, std::vector<Transfer>> by_leg(std::span<const Transfer> t
 bool one_size(std::span<const Transfer> transfers) {
   const double bytes = transfers.front().bytes;
   return std::all_of(transfers.begin(), transfers.end(),
-                     [&](const Transfer& t) { return std::abs(t.bytes - bytes) <= rounding * bytes; });
+                     [&](const Transfer& t) { return std::abs(t.bytes - bytes) <= size_rounding * bytes; });
 }
 
 // Returns each link once, with the number of times it is listed; reorders `links`.

@@ -20,9 +20,9 @@ bool on_host(const model::Operator& op) {
   return attributes != nullptr && attributes->on_host;
 }
 
-class Timer {
+class OptimizerTimer {
  public:
-  Timer(const model::Graph& graph, const CostModels& costs)
+  OptimizerTimer(const model::Graph& graph, const CostModels& costs)
       : graph_(graph), costs_(costs), counted_(graph.operators.size(), false) {}
 
   OptimizerTiming run(const std::vector<model::ShardUnit>& units) {
@@ -143,7 +143,7 @@ UnitLoad unit_load(const model::Graph& graph, const std::vector<std::uint16_t>& 
 
 OptimizerTiming optimizer_timing(const model::Graph& optimizer, const std::vector<model::ShardUnit>& units,
                                  const CostModels& costs) {
-  return Timer(optimizer, costs).run(units);
+  return OptimizerTimer(optimizer, costs).run(units);
 }
 
 OptimizerLoad optimizer_load(const model::StageOptimizer& optimizer, const CostModels& costs) {

@@ -21,9 +21,9 @@ namespace {
 using model::HostCalls;
 using model::Stream;
 
-constexpr double precision = 1e-9;  // of the slot's seconds
+constexpr double goal_rounding = 1e-9;  // of the slot's seconds
 constexpr int most_runs = 64;
-constexpr auto streams = static_cast<std::size_t>(Stream::optimizer) + 1;
+constexpr auto stream_count = static_cast<std::size_t>(Stream::optimizer) + 1;
 
 bool computes(const model::Segment& segment) {
   return segment.stream == Stream::compute || segment.stream == Stream::weight_gradient;
@@ -95,7 +95,7 @@ class Issue {
     now_ = host_begin;
     chosen_.reset();
     ends_.assign(issued_.size(), 0);
-    std::array<double, streams> free{};
+    std::array<double, stream_count> free{};
     double last = 0;
     for (std::size_t i = 0; i < issued_.size(); ++i) {
       const model::Segment& segment = slot_.segments[i];
@@ -189,11 +189,11 @@ class Delay {
   // much where two streams overlap.
   double reaching(double goal, double start) const {
     double low = 0, high = start, reached = seconds(high);
-    for (int runs = 0; reached < goal * (1 - precision) && runs < most_runs; ++runs) {
+    for (int runs = 0; reached < goal * (1 - goal_rounding) && runs < most_runs; ++runs) {
       low = std::exchange(high, 2 * high);
       reached = seconds(high);
     }
-    for (int runs = 0; reached > goal * (1 + precision) && runs < most_runs; ++runs) {
+    for (int runs = 0; reached > goal * (1 + goal_rounding) && runs < most_runs; ++runs) {
       const double middle = (low + high) / 2, between = seconds(middle);
       (between < goal ? low : high) = middle;
       if (between >= goal) reached = between;

@@ -3,7 +3,9 @@
 // then the optimizer step.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "model/program/program.h"
@@ -40,6 +42,8 @@ struct ExecutionInput {
 
 // Returns the links of a pipeline rank's dense collectives, by WireLoad::group.
 std::vector<const RankLinks*> links_of_groups(const ExecutionInput& input, std::size_t rank);
+
+inline double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
 struct RankTimes {
   std::array<double, 5> slot_seconds{};       // totals by OpType

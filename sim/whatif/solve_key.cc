@@ -37,9 +37,9 @@ Result<SolveKey> constant_key(const std::string& key, const Inputs& inputs) {
   const auto found =
       std::ranges::find_if(constants, [&](const model::Parameter& c) { return model::name_fits(c.name, name); });
   if (found == constants.end()) {
-    std::vector<std::string> names;
-    for (const model::Parameter& constant : constants) names.push_back(constant.name);
-    return model::wrong_input_at("--solve", 0, key, "unknown constant", model::did_you_mean(name, names));
+    std::vector<std::string> known;
+    for (const model::Parameter& constant : constants) known.push_back(constant.name);
+    return model::wrong_input_at("--solve", 0, key, "unknown constant", model::did_you_mean(name, known));
   }
   const bool factor = name.find('*') != std::string::npos;
   return SolveKey{key, false, factor ? 1 : found->value, {}};

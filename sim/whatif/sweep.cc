@@ -17,7 +17,7 @@ namespace plumbline::sim {
 
 namespace {
 
-model::Result<SweepPoint> point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
+PointResult point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
   const model::Plan& plan = inputs.plan;
   auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
   auto limits = TRY(predictor.limits(plan, fidelity, estimate.step.time_s));
@@ -47,10 +47,10 @@ class Pool {
         points_(points),
         predictors_(options.predictors ? options.predictors : std::make_shared<PredictorPool>()) {}
 
-  model::Result<std::vector<model::Result<SweepPoint>>> run() {
+  model::Result<std::vector<PointResult>> run() {
     const std::string key = prepare();
     std::size_t done = 0;
-    std::vector<std::string> results(points_, model::to_bytes(model::Result<SweepPoint>(not_begun())));
+    std::vector<std::string> results(points_, model::to_bytes(PointResult(not_begun())));
     const auto complete = options_.tasks->run({.key = key,
                                                .count = points_,
                                                .run = [this](std::size_t point) { return bytes_of_point(point); },
@@ -60,9 +60,9 @@ class Pool {
                                                      if (options_.on_progress) options_.on_progress(++done, points_);
                                                    }});
     if (!complete && !stopped()) return tl::unexpected(complete.error());
-    std::vector<model::Result<SweepPoint>> points;
+    std::vector<PointResult> points;
     for (const std::string& bytes : complete ? *complete : results) {
-      auto point = model::from_bytes<model::Result<SweepPoint>>(bytes);
+      auto point = model::from_bytes<PointResult>(bytes);
       if (!point) return model::infeasible("", "the result of a point is damaged", "run the sweep without --resume");
       points.push_back(std::move(*point));
     }
@@ -96,12 +96,12 @@ class Pool {
   // Wrong input at a point fails its task; a point that is infeasible is a result.
   model::Result<std::string> bytes_of_point(std::size_t point) {
     if (stopped()) return not_begun();
-    const model::Result<SweepPoint> result = evaluate(point);
+    const PointResult result = evaluate(point);
     if (!result && result.error().kind == model::ErrorKind::input) return tl::unexpected(result.error());
     return model::to_bytes(result);
   }
 
-  model::Result<SweepPoint> evaluate(std::size_t point) {
+  PointResult evaluate(std::size_t point) {
     auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
     inputs.routing = routing_;
     if (contention_->find(inputs) != nullptr) inputs.contention = contention_;
@@ -141,8 +141,8 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   return result;
 }
 
-model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
-                                                            const SweepOptions& options) {
+model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
+                                              const SweepOptions& options) {
   return on_threads(options.threads, [&] { return Pool(points, inputs, options).run(); });
 }
 

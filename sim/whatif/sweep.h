@@ -31,6 +31,8 @@ struct SweepPoint {
   std::optional<model::PredictionInterval> interval;  // where it was asked for
 };
 
+using PointResult = model::Result<SweepPoint>;
+
 // Returns the step in the middle of its interval (model/result/middle.h), by which points are compared.
 inline model::StepTimes middle_step(const SweepPoint& point) { return model::middle_step(point.step, point.interval); }
 
@@ -59,7 +61,7 @@ struct SweepOptions {
 
 // Simulates all points. An infeasible point keeps its error and the sweep continues. Wrong input ends the sweep with
 // the error of the first such point.
-model::Result<std::vector<model::Result<SweepPoint>>> sweep(std::size_t points, const SweepInputs& inputs,
-                                                            const SweepOptions& options);
+model::Result<std::vector<PointResult>> sweep(std::size_t points, const SweepInputs& inputs,
+                                              const SweepOptions& options);
 
 }  // namespace plumbline::sim

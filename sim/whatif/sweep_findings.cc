@@ -19,7 +19,7 @@ namespace {
 // in another order differ in the last ones.
 using Work = std::tuple<std::string, std::string, std::string>;
 
-std::optional<Work> work_of(const model::Result<SweepPoint>& point) {
+std::optional<Work> work_of(const PointResult& point) {
   if (!point || !point->flops_at_peak_s) return std::nullopt;
   return Work{point->device, point->profile, fmt::format("{:.9e}", *point->flops_at_peak_s)};
 }
@@ -34,38 +34,36 @@ std::optional<double> total(const model::PerOp& values) {
   return sum;
 }
 
-using Point = model::Result<SweepPoint>;
-
 // Returns seconds per token, so that points with different batches are comparable.
-std::optional<double> cost(const Point& point) {
+std::optional<double> cost(const PointResult& point) {
   if (!feasible(point) || point->step.tokens_per_s <= 0) return std::nullopt;
   return 1 / middle_step(*point).tokens_per_s;
 }
 
 template <class Quantity>
-std::vector<std::optional<double>> along(const std::vector<std::size_t>& line, const std::vector<Point>& points,
+std::vector<std::optional<double>> along(const std::vector<std::size_t>& line, const std::vector<PointResult>& points,
                                          Quantity quantity) {
   std::vector<std::optional<double>> values;
   for (const std::size_t point : line) values.push_back(quantity(points[point]));
   return values;
 }
 
-SweepLine line_of(std::vector<std::size_t> members, const std::vector<Point>& points, const SweepLimits& limits) {
+SweepLine line_of(std::vector<std::size_t> members, const std::vector<PointResult>& points, const SweepLimits& limits) {
   SweepLine line;
   line.points = std::move(members);
   const auto costs = along(line.points, points, cost);
   line.best = cheapest(costs);
   if (line.best) line.plateau = plateau(costs, *line.best, limits.plateau);
-  const auto shares = along(line.points, points, [](const Point& point) { return exposed_share(point); });
+  const auto shares = along(line.points, points, [](const PointResult& point) { return exposed_share(point); });
   line.known =
       static_cast<std::size_t>(std::ranges::count_if(shares, [](const auto& share) { return share.has_value(); }));
   line.hidden = stretches_within(shares, limits.hidden);
   return line;
 }
 
-bool same_tokens(const std::vector<Point>& points) {
+bool same_tokens(const std::vector<PointResult>& points) {
   std::optional<double> first;
-  for (const Point& point : points) {
+  for (const PointResult& point : points) {
     if (!point) continue;
     const double tokens = std::round(point->step.tokens_per_s * point->step.time_s);
     if (first.value_or(tokens) != tokens) return false;
@@ -122,7 +120,7 @@ std::optional<double> gemm_seconds(const model::StepTimes& step) {
   return row->seconds;
 }
 
-std::vector<std::optional<double>> gemm_slowdowns(const std::vector<model::Result<SweepPoint>>& points) {
+std::vector<std::optional<double>> gemm_slowdowns(const std::vector<PointResult>& points) {
   std::map<Work, double> fastest;
   for (const auto& point : points) {
     const auto work = work_of(point);
@@ -147,27 +145,31 @@ bool SweepLine::hidden_everywhere() const {
   return known > 0 && covered == known;
 }
 
-bool feasible(const Point& point) { return point && point->infeasible_reason.empty(); }
+bool feasible(const PointResult& point) { return point && point->infeasible_reason.empty(); }
 
-std::string reason(const Point& point) {
+std::string reason(const PointResult& point) {
   if (point) return point->infeasible_reason;
   const model::Error& error = point.error();
   return error.key.empty() ? error.message : error.key + ": " + error.message;
 }
 
-std::optional<double> exposed_share(const Point& point) { return point ? exposed_share(point->step) : std::nullopt; }
-
-bool has_intervals(const SweepResult& result) {
-  return std::ranges::any_of(result.points, [](const Point& point) { return point && point->interval.has_value(); });
+std::optional<double> exposed_share(const PointResult& point) {
+  return point ? exposed_share(point->step) : std::nullopt;
 }
 
-SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<Point> points) {
+bool has_intervals(const SweepResult& result) {
+  return std::ranges::any_of(result.points,
+                             [](const PointResult& point) { return point && point->interval.has_value(); });
+}
+
+SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
+                         std::vector<PointResult> points) {
   SweepResult result{std::move(grid), fidelity, limits, std::move(points), {}, {}, {}, {}, true, true};
   result.gemm_slowdowns = gemm_slowdowns(result.points);
   for (std::vector<std::size_t>& members : result.grid.lines())
     result.lines.push_back(line_of(std::move(members), result.points, limits));
   std::vector<std::optional<double>> costs;
-  for (const Point& point : result.points) costs.push_back(cost(point));
+  for (const PointResult& point : result.points) costs.push_back(cost(point));
   result.best = cheapest(costs);
   result.same_tokens = same_tokens(result.points);
   return result;

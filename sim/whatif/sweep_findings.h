@@ -43,7 +43,7 @@ std::optional<double> gemm_seconds(const model::StepTimes& step);
 
 // Returns per point gemm_seconds() over the smallest one of the points with the same work, device and profile. Nothing
 // where either is not known.
-std::vector<std::optional<double>> gemm_slowdowns(const std::vector<model::Result<SweepPoint>>& points);
+std::vector<std::optional<double>> gemm_slowdowns(const std::vector<PointResult>& points);
 
 struct SweepLimits {
   double plateau = 0.01;  // the plateau has points that are at most this much slower than the best
@@ -64,7 +64,7 @@ struct SweepResult {
   SweepGrid grid;
   Fidelity fidelity;
   SweepLimits limits;
-  std::vector<model::Result<SweepPoint>> points;
+  std::vector<PointResult> points;
   std::vector<std::optional<double>> gemm_slowdowns;  // per point
   std::vector<SweepLine> lines;
   // The feasible point with the most tokens/s in the middle of its interval; nothing when there is none.
@@ -78,17 +78,16 @@ struct SweepResult {
 bool has_intervals(const SweepResult& result);
 
 // Returns the findings of the points; everything but `plan` and `complete`.
-SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits,
-                         std::vector<model::Result<SweepPoint>> points);
+SweepResult sweep_result(SweepGrid grid, Fidelity fidelity, const SweepLimits& limits, std::vector<PointResult> points);
 
 // Simulates every point of the grid. Errors: those of sweep().
 model::Result<SweepResult> sweep(SweepGrid grid, const ChangedInputs& inputs, const SweepLimits& limits,
                                  const SweepOptions& options);
 
-bool feasible(const model::Result<SweepPoint>& point);
+bool feasible(const PointResult& point);
 // Returns why a point is not feasible, as a sentence without full stop; "" when it is.
-std::string reason(const model::Result<SweepPoint>& point);
+std::string reason(const PointResult& point);
 // Returns the exposed share of a point that was simulated.
-std::optional<double> exposed_share(const model::Result<SweepPoint>& point);
+std::optional<double> exposed_share(const PointResult& point);
 
 }  // namespace plumbline::sim

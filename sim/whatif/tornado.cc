@@ -8,18 +8,17 @@
 namespace plumbline::sim {
 namespace {
 
-using Point = model::Result<SweepPoint>;
-
-constexpr double rounding = 1e-9;  // relative: a smaller change counts as none
+constexpr double least_width = 1e-9;  // relative: a smaller change counts as none
 
 // Returns step time or cost, in the order of tornado_metrics.
-std::optional<double> value_of(const Point& point, std::size_t metric) {
+std::optional<double> value_of(const PointResult& point, std::size_t metric) {
   if (!point) return std::nullopt;
   if (metric == 0) return point->step.time_s;
   return point->run ? point->run->cost_usd : std::nullopt;
 }
 
-std::optional<TornadoSpan> span_of(std::optional<double> base, const std::vector<Point>& points, std::size_t metric) {
+std::optional<TornadoSpan> span_of(std::optional<double> base, const std::vector<PointResult>& points,
+                                   std::size_t metric) {
   if (!base) return std::nullopt;
   TornadoSpan span{*base, *base, std::nullopt, std::nullopt};
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -37,14 +36,15 @@ std::vector<const TornadoRow*> TornadoResult::by_width(std::size_t metric) const
   std::vector<const TornadoRow*> found;
   for (const TornadoRow& row : rows) {
     const auto& span = row.spans[metric];
-    if (span && span->width() > rounding * std::abs(*base[metric])) found.push_back(&row);
+    if (span && span->width() > least_width * std::abs(*base[metric])) found.push_back(&row);
   }
   std::ranges::stable_sort(found, std::ranges::greater(),
                            [metric](const TornadoRow* row) { return row->spans[metric]->width(); });
   return found;
 }
 
-TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>& inputs, std::vector<Point> points) {
+TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>& inputs,
+                             std::vector<PointResult> points) {
   TornadoResult result;
   result.fidelity = fidelity;
   for (std::size_t m = 0; m < tornado_metrics.size(); ++m) result.base[m] = value_of(points.front(), m);

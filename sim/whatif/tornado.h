@@ -38,7 +38,7 @@ struct TornadoSpan {
 
 struct TornadoRow {
   TornadoInput input;
-  std::vector<model::Result<SweepPoint>> points;                         // of each setting
+  std::vector<PointResult> points;                                       // of each setting
   std::array<std::optional<TornadoSpan>, tornado_metrics.size()> spans;  // nothing: the quantity is not known
 };
 
@@ -61,7 +61,7 @@ model::Result<std::vector<TornadoInput>> parse_inputs(const std::vector<std::str
 
 // Makes the result. `points` are the plan as it is, then every setting of every input in order.
 TornadoResult tornado_result(Fidelity fidelity, const std::vector<TornadoInput>& inputs,
-                             std::vector<model::Result<SweepPoint>> points);
+                             std::vector<PointResult> points);
 
 // Simulates every setting of the inputs, or of usual_inputs() where none is given. Errors: those of sweep(), and an
 // infeasible plan.

@@ -19,11 +19,11 @@ constexpr double usual_change = 0.2;   // without a stated uncertainty
 constexpr double deepest_fall = 0.99;  // for larger uncertainties: no rate is 0
 
 // Constants of the profile that change together.
-struct Group {
+struct ConstantGroup {
   std::string_view name, pattern;
   bool of_experts = false;  // used with expert parallelism only
 };
-constexpr Group groups[] = {
+constexpr ConstantGroup groups[] = {
     {"GEMM time", "gemm.*.k_time"},
     {"attention rate", "attention.*_rate"},
     {"memory bandwidth", "memory.*.bandwidth"},
@@ -62,7 +62,7 @@ class End {
   TornadoSetting setting_;
 };
 
-void add_group(const Inputs& inputs, const Group& group, std::vector<TornadoInput>& found) {
+void add_group(const Inputs& inputs, const ConstantGroup& group, std::vector<TornadoInput>& found) {
   End down(-1), up(+1);
   for (const model::Parameter& constant : inputs.profile.parameters()) {
     if (!model::name_fits(constant.name, group.pattern) || constant.value == 0) continue;
@@ -149,7 +149,7 @@ std::vector<TornadoInput> usual_inputs(const Inputs& inputs) {
   const bool experts = plan.parallelism.expert > 1;
   std::vector<TornadoInput> found;
   add_links(inputs, found);
-  for (const Group& group : groups)
+  for (const ConstantGroup& group : groups)
     if (experts || !group.of_experts) add_group(inputs, group, found);
   if (experts) add_experts(inputs, found);
   if (plan.overlap.communication_sms > 0)

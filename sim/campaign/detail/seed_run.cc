@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include "model/base/random.h"
@@ -11,10 +10,9 @@
 namespace plumbline::sim {
 namespace {
 
-constexpr double never = std::numeric_limits<double>::infinity();
 constexpr std::int64_t failures_without_progress = 10'000;  // after which a run is stuck
 
-enum Stream : std::uint64_t { arrivals, repairs, durations, neighbors, streams };
+enum DrawStream : std::uint64_t { arrivals, repairs, durations, neighbors, draw_streams };
 
 // A checkpoint as it ages: written in the background, then usable. Contents are useful seconds since the begin.
 struct Saved {
@@ -42,7 +40,7 @@ class SeedRun {
         all_nodes_((input.gpus + input.gpus_per_node - 1) / input.gpus_per_node),
         nodes_(all_nodes_),
         idle_(input.spare_nodes),
-        stream_seeds_(input.failures.size() * streams),
+        stream_seeds_(input.failures.size() * draw_streams),
         next_(input.failures.size()),
         checkpoint_at_(input.checkpoint.interval_s),
         health_at_(period(input.health_check_every_s)),
@@ -85,11 +83,11 @@ class SeedRun {
     return share() / factor;
   }
 
-  double uniform(std::size_t mode, Stream stream) const {
+  double uniform(std::size_t mode, DrawStream stream) const {
     const auto count = static_cast<std::uint64_t>(outcome_.of_mode[mode]);
-    return model::Random(stream_seeds_[mode * streams + stream], count).uniform();
+    return model::Random(stream_seeds_[mode * draw_streams + stream], count).uniform();
   }
-  double exponential(std::size_t mode, Stream stream, double mean) const {
+  double exponential(std::size_t mode, DrawStream stream, double mean) const {
     return std::isfinite(mean) ? -mean * std::log(uniform(mode, stream)) : never;
   }
   void draw_arrival(std::size_t mode) {

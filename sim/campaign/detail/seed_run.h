@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
 #include "sim/campaign/campaign_data.h"
 
 namespace plumbline::sim {
+
+inline constexpr double never = std::numeric_limits<double>::infinity();  // s
 
 enum class Stuck { no, nodes, progress };  // why a run ended before its last token
 

@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "model/profile/constant_rules.h"
 
 namespace plumbline::sim {
-
-namespace {
-
-double total(const std::array<double, 5>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
-
-}  // namespace
 
 PlanBound plan_bound(const PlanWork& work, bool by_events) {
   const std::vector<Load> loads = rank_loads(work, by_events);

@@ -13,7 +13,7 @@ namespace {
 
 using model::ErrorKind;
 
-constexpr double rounding = 1e-9;
+constexpr double rate_rounding = 1e-9;
 
 bool is_number(double value) { return std::isfinite(value) && value >= 0; }
 
@@ -41,7 +41,7 @@ double highest_peak(const Predicted& predicted) {
   return std::max({device.bf16_peak.value(), model::peak(device, predicted.plan.precision.gemm), of_attention});
 }
 
-bool is_below(double seconds, double limit) { return seconds < limit * (1 - rounding); }
+bool is_below(double seconds, double limit) { return seconds < limit * (1 - rate_rounding); }
 
 }  // namespace
 
@@ -54,7 +54,7 @@ model::Result<void> check_estimate(const Predicted& predicted, const model::Step
     if (slots && !is_number(*slots))
       return refuse(predicted, ErrorKind::input, fmt::format("slots of a rank take {} s", *slots));
   const double peak = highest_peak(predicted), rate = step.model_tflops_per_gpu_causal * 1e12;
-  if (peak == 0 || rate <= peak * (1 + rounding) || peak_is_open(predicted)) return {};
+  if (peak == 0 || rate <= peak * (1 + rate_rounding) || peak_is_open(predicted)) return {};
   return refuse(predicted, ErrorKind::infeasible,
                 fmt::format("the step takes {:.4g} s, an MFU of {:.1f} %: faster than the peak of {:.4g} TFLOP/s",
                             step.time_s, 100 * rate / peak, peak / 1e12));

@@ -14,7 +14,7 @@ namespace {
 using model::CoRunner;
 using model::Stream;
 
-constexpr double never = -std::numeric_limits<double>::infinity();
+constexpr double unreachable = -std::numeric_limits<double>::infinity();
 constexpr std::size_t forward_door = 3, backward_door = 4;
 
 double best(const SegmentTime& time) { return *std::ranges::min_element(time.compute); }
@@ -96,7 +96,7 @@ double StreamWork::bound() const {
 }
 
 Path::Path() {
-  for (auto& row : paths_) row.fill(never);
+  for (auto& row : paths_) row.fill(unreachable);
   for (std::size_t door = 0; door < doors; ++door) paths_[door][door] = 0;
 }
 
@@ -112,14 +112,14 @@ Path::Path(const model::SlotTemplate& slot, const model::Graph* forward, const m
     return touches(graph, segment, leaves ? out : in, leaves);
   };
   // A side that is missing, or passes its tensor on, lets paths through.
-  if (forward != nullptr && forward->input != forward->output) paths_[forward_door][forward_door] = never;
+  if (forward != nullptr && forward->input != forward->output) paths_[forward_door][forward_door] = unreachable;
   if (backward != nullptr && backward->output_gradient != backward->input_gradient)
-    paths_[backward_door][backward_door] = never;
+    paths_[backward_door][backward_door] = unreachable;
   for (std::size_t entry = 0; entry < doors; ++entry) {
     std::array<double, doors>& path = paths_[entry];
-    std::vector<double> ends(seconds.size(), never);
+    std::vector<double> ends(seconds.size(), unreachable);
     std::array<double, 8> stream_ends{};
-    stream_ends.fill(never);
+    stream_ends.fill(unreachable);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const model::Segment& segment = slot.segments[i];
       const std::size_t door = door_of(segment.stream);
@@ -138,7 +138,7 @@ Path Path::then(const Path& next) const {
   Path both;
   for (std::size_t i = 0; i < doors; ++i)
     for (std::size_t j = 0; j < doors; ++j) {
-      double path = never;
+      double path = unreachable;
       for (std::size_t k = 0; k < doors; ++k) path = std::max(path, paths_[i][k] + next.paths_[k][j]);
       both.paths_[i][j] = path;
     }

@@ -11,7 +11,7 @@ namespace plumbline::sim {
 namespace {
 
 constexpr int halvings = 60;
-constexpr double rounding = 1e-9;
+constexpr double batch_rounding = 1e-9;
 
 // Returns the largest value up to `most` that `allowed` accepts, which accepts all values below one that it accepts and
 // is taken to accept 0.
@@ -106,8 +106,8 @@ ServingState Deployment::state(double concurrency) const {
                          [&](double b) { return b <= active_batch(concurrency, output, tpot(b), ttft_); });
   ServingState state{.concurrency = concurrency};
   const double fed = fed_batch(batch);
-  state.full = fed >= most_batch_ * (1 - rounding);
-  state.fed = fed < batch * (1 - rounding);
+  state.full = fed >= most_batch_ * (1 - batch_rounding);
+  state.fed = fed < batch * (1 - batch_rounding);
   batch = fed;
   state.batch = batch;
   state.tpot = tpot(batch);

@@ -6,7 +6,7 @@
 namespace plumbline::sim {
 namespace {
 
-constexpr std::uint32_t flow_code = 1;
+constexpr std::uint32_t leg_ended = 1;
 
 using Moment = model::DataParallelCollectives::Moment;
 
@@ -143,7 +143,7 @@ void Collectives::start_flows(std::size_t index) {
     }
   }
   posted.running = flows.size();
-  for (const Flow& flow : flows) posted.legs.push_back({loop_.flow(flow, {this, flow_code, 0, index}), flow.bytes});
+  for (const Flow& flow : flows) posted.legs.push_back({loop_.flow(flow, {this, leg_ended, 0, index}), flow.bytes});
 }
 
 void Collectives::limit_flows(Posted& posted) {
@@ -174,7 +174,7 @@ void Collectives::computing(std::int32_t gpu, bool runs) {
 
 void Collectives::handle(std::uint32_t code, std::uint64_t argument) {
   Posted& posted = posted_[argument & 0xffffffff];
-  if (code == flow_code) {
+  if (code == leg_ended) {
     if (--posted.running == 0) end(argument);
     return;
   }
