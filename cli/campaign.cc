@@ -74,7 +74,7 @@ std::vector<std::int64_t> spares_of(const CampaignArguments& arguments, std::int
   return spares;
 }
 
-model::Result<model::StepResult> predict_step(const sim::Inputs& inputs) {
+model::Result<model::StepResult> step_of_campaign(const sim::Inputs& inputs) {
   return sim::simulate_on_network(inputs, false).map([&](sim::Simulation simulation) {
     sim::add_fit(inputs, simulation.result.memory);
     return std::move(simulation.result);
@@ -116,7 +116,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
       .seeds = arguments.seeds, .seed = arguments.seed, .spares = {}, .finish_days = {}, .tasks = &tasks};
   options.spares = spares_of(arguments, inputs.campaign->spare_nodes);
   if (!deadline.empty()) options.finish_days = TRY(days_until(deadline, start));
-  auto step = TRY(predict_step(inputs));
+  auto step = TRY(step_of_campaign(inputs));
   if (model::fit_of(step.memory) == model::Fit::does_not_fit) {
     fmt::print(stderr, "{}\n", model::infeasible_reason(step.memory));
     return code_of({model::ErrorKind::infeasible, "", "", 0, "", ""});
@@ -134,7 +134,7 @@ model::Result<int> run_verb(const CampaignArguments& arguments, sim::Tasks& task
     TRY(reader.add_campaign(scaled));
     return scaled;
   };
-  const auto answer = TRY(sim::campaign_answer(inputs, step, options, predict_step, on_gpus));
+  const auto answer = TRY(sim::campaign_answer(inputs, step, options, step_of_campaign, on_gpus));
   const reports::CampaignReport report{
       inputs.plan, step, answer, reliability, published_runs(arguments, inputs.plan, step, answer), start};
   TRY(write_forms(arguments.outputs, report));

@@ -111,8 +111,8 @@ model::Result<Shown> show_keys(const ShowArguments& arguments) {
   auto constants = show_constants(name);
   const std::string section(name.substr(0, name.find('.')));
   const std::vector<std::string> sections = model::plan_sections();
-  const bool of_plan = std::ranges::find(sections, section) != sections.end();
-  if (constants || (!of_plan && model::find_constant_rules(section))) return constants;
+  const bool is_of_plan = std::ranges::find(sections, section) != sections.end();
+  if (constants || (!is_of_plan && model::find_constant_rules(section))) return constants;
   return tl::unexpected(keys.error());
 }
 

@@ -178,8 +178,8 @@ Failure restart(const MeasureArguments& arguments, std::optional<double> seconds
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   // The driver's device files must not stay open in the new program.
-  constexpr int first_own_file = 3, most_files = 4096;
-  for (int file = first_own_file; file < most_files; ++file)
+  constexpr int first_own_file = 3, most_descriptors = 4096;
+  for (int file = first_own_file; file < most_descriptors; ++file)
     if (const int flags = ::fcntl(file, F_GETFD); flags >= 0) ::fcntl(file, F_SETFD, flags | FD_CLOEXEC);
   ::setenv(restarts_variable, std::to_string(restarts_so_far() + 1).c_str(), 1);
   ::execv("/proc/self/exe", pointers.data());

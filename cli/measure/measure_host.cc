@@ -89,10 +89,10 @@ std::string summary(const std::vector<Workload>& workloads, std::size_t cases) {
 constexpr std::chrono::seconds between_writes{10};
 
 // Updates the progress bar and the file during a measurement, and handles an interruption.
-class Follower {
+class MeasureFollower {
  public:
   // With an empty `out` nothing is written: another process writes.
-  Follower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
+  MeasureFollower(std::string out, const real::host::Environment& environment, real::host::ClockKind clock)
       : out_(std::move(out)), environment_(environment), clock_(clock), date_(now_in_utc()) {}
 
   bool step(const MeasureProgress& progress, const std::vector<Series>& series) {
@@ -129,7 +129,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
       world.device({.clock = clock}),
       {static_cast<std::size_t>(arguments.rounds), arguments.budget_s(), arguments.seed},
       world.transport};
-  Follower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
+  MeasureFollower follower(world.is_root ? arguments.out : "", environment, options.device.clock);
   const auto observer = [&](const MeasureProgress& progress, const std::vector<Series>& series) {
     return follower.step(progress, series);
   };

@@ -150,9 +150,9 @@ class Queue {
 };
 
 // Rank 0's end of one other rank.
-class Follower {
+class FollowingRank {
  public:
-  Follower(real::ControlChannel& channel, std::int32_t rank, const std::string& key)
+  FollowingRank(real::ControlChannel& channel, std::int32_t rank, const std::string& key)
       : channel_(channel), rank_(rank), key_(key) {}
 
   // Hands out tasks until the set is over. Returns false where the rank is lost.
@@ -224,7 +224,7 @@ Result<std::vector<std::string>> LeadingTasks::run(const sim::TaskSet& set) {
   {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < ranks.size(); ++i)
-      threads.emplace_back([&, i] { alive[i] = Follower(channel_, ranks[i], key).serve(queue) ? 1 : 0; });
+      threads.emplace_back([&, i] { alive[i] = FollowingRank(channel_, ranks[i], key).serve(queue) ? 1 : 0; });
     TRY(compute(set, queue));
   }
   computed_ += queue.computed();
