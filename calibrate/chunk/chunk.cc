@@ -39,7 +39,7 @@ class ChunkReader {
     if (error_ || text.empty() || text.front() == '#') return;
     line_ = number;
     // Cells are not quoted: no cell of this form contains a comma.
-    order_ ? row(model::split(text, ',')) : header(model::split(text, ','));
+    order_ ? row(model::split_at(text, ',')) : header(model::split_at(text, ','));
   }
 
   model::Result<std::vector<TracedKernel>> finish() {

@@ -211,7 +211,7 @@ const std::vector<std::string_view> gemm_formats = {"bf16", "fp8", "fp8_block", 
 model::Result<void> read_time_and_power(const CsvTable& csv, std::size_t at, const std::string& column,
                                         HeldGemmRow& gemm) {
   const std::string& cell = csv.text(at, column);
-  const auto parts = model::split(cell, ';');
+  const auto parts = model::split_at(cell, ';');
   const auto time = model::parse_number<double>(parts.front());
   const auto power = parts.size() == 2 ? model::parse_number<double>(parts.back()) : std::nullopt;
   if (!time || !power || !(*time > 0) || !(*power > 0) || *time > 1e12 || *power > 1e6)
@@ -243,7 +243,7 @@ model::Result<void> read_window(const CsvTable& csv, std::size_t at, TrainingAtt
 
 // Checks "bf16" of a core, "bf16/fp8/nvfp4" (attention, cache, GEMMs) of a block.
 model::Result<void> check_format(const CsvTable& csv, std::size_t at, MlaRow& mla) {
-  const auto parts = model::split(mla.format, '/');
+  const auto parts = model::split_at(mla.format, '/');
   const auto known = [](std::string_view format) {
     return format == "bf16" || format == "fp8" || format == "fp8_block" || format == "nvfp4";
   };

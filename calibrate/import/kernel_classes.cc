@@ -164,7 +164,7 @@ void read_chain(TableReader& table, State& state) {
     if (link.empty()) table.fail("operators", table.line(), "expected a list of strings that are not empty", "");
     OperatorChain::Link& added = chain.links.emplace_back();
     added.optional = optional;
-    for (const std::string_view name : model::split(link, '|')) added.names.emplace_back(name);
+    for (const std::string_view name : model::split_at(link, '|')) added.names.emplace_back(name);
   }
   if (std::ranges::all_of(chain.links, &OperatorChain::Link::optional))
     table.fail("operators", table.line(), "all of its operators may be missing", "leave out the ? of one of them");

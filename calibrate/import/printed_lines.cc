@@ -85,7 +85,7 @@ void visit_printed_lines(std::string_view text,
     plain = line;
     remove_colors(plain);
     const bool ended = line.data() + line.size() < text.data() + text.size();
-    for (const std::string_view part : model::split(plain, '\r')) visit(undecorated(part), number, ended);
+    for (const std::string_view part : model::split_at(plain, '\r')) visit(undecorated(part), number, ended);
   }
 }
 

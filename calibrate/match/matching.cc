@@ -55,7 +55,7 @@ std::array<double, 3> extents_of(const model::Kernel& kernel) {
     if (const auto value = model::parse_number<double>(note_value(kernel.note, keys[i]))) found[i] = *value;
   if (found[0] == 0 && !kernel.gemm.empty()) {
     const std::string_view note = std::string_view(kernel.note).substr(0, kernel.note.find(' '));
-    const auto parts = model::split(note.substr(note.rfind(':') + 1), 'x');
+    const auto parts = model::split_at(note.substr(note.rfind(':') + 1), 'x');
     for (std::size_t i = 0; i < parts.size() && parts.size() == found.size(); ++i)
       found[i] = model::parse_number<double>(parts[i]).value_or(0);
   }

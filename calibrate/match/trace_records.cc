@@ -70,7 +70,7 @@ std::vector<double> counted(std::vector<double> seconds, bool waits) {
 Measurement record_of(const std::string& key, const Samples& samples, const std::string& variant,
                       const std::string& device) {
   const model::Kernel& kernel = *samples.kernel;
-  const auto words = model::split(key, '-');
+  const auto words = model::split_at(key, '-');
   const std::vector<double> seconds = counted(samples.seconds.at(variant), model::is_communication(kernel.row));
   Measurement m;
   m.source = "a trace of the PyTorch profiler, matched with a plan";

@@ -99,7 +99,7 @@ const Metric* find_metric(std::string_view key) {
 
 // Returns the keys of a sum, without the blanks around them.
 std::vector<std::string_view> terms(std::string_view sum) {
-  std::vector<std::string_view> keys = model::split(sum, '+');
+  std::vector<std::string_view> keys = model::split_at(sum, '+');
   for (std::string_view& key : keys) key = model::trimmed(key);
   return keys;
 }
@@ -146,7 +146,7 @@ Value gemm(const TimelineSummary& chunk, std::string_view argument) {
 
 Value gemm_sum(const TimelineSummary& chunk, std::string_view argument) {
   Value sum;
-  for (const std::string_view kind : model::split(argument, '+'))
+  for (const std::string_view kind : model::split_at(argument, '+'))
     for (const TimelineSummary::Gemm& p : chunk.gemms)
       if (p.kind == kind) sum = sum.value_or(0) + p.mean();
   return sum;

@@ -84,9 +84,9 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
   for (const auto& [column, text] : texts) *text = table.text(row, column);
   step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
   if (const std::string& assumed = table.text(row, "assumed"); !assumed.empty())
-    for (const std::string_view part : model::split(assumed, '+')) step.assumed.emplace_back(part);
+    for (const std::string_view part : model::split_at(assumed, '+')) step.assumed.emplace_back(part);
   if (table.has("plan") && !table.text(row, "plan").empty())
-    for (const std::string_view part : model::split(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
+    for (const std::string_view part : model::split_at(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
   if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
   if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
   const auto seconds = TRY(optional_positive(table, row, "step_s"));

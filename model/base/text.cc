@@ -6,7 +6,7 @@
 
 namespace plumbline::model {
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
+std::vector<std::string_view> split_at(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
     const std::size_t at = text.find(separator);
@@ -17,7 +17,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines = split(text, '\n');
+  std::vector<std::string_view> lines = split_at(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   for (std::string_view& line : lines)
     if (line.ends_with('\r')) line.remove_suffix(1);
@@ -46,7 +46,7 @@ std::string toml_string(std::string_view text) {
 }
 
 std::optional<std::int64_t> parse_date(std::string_view text) {
-  const std::vector<std::string_view> parts = split(text, '-');
+  const std::vector<std::string_view> parts = split_at(text, '-');
   if (parts.size() != 3) return std::nullopt;
   const auto year = parse_number<int>(parts[0]);
   const auto month = parse_number<unsigned>(parts[1]), day = parse_number<unsigned>(parts[2]);

@@ -15,7 +15,7 @@ namespace plumbline::model {
 std::vector<std::string_view> lines_of(std::string_view text);
 
 // Returns the parts between the separators, empty ones included: one more than there are separators.
-std::vector<std::string_view> split(std::string_view text, char separator);
+std::vector<std::string_view> split_at(std::string_view text, char separator);
 
 // Returns the text without blanks, tabs and carriage returns at either end.
 std::string_view trimmed(std::string_view text);

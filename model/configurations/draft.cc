@@ -86,7 +86,7 @@ std::vector<std::string> Draft::list(std::string_view key) const {
   if (entry == nullptr || entry->is_list || entry->unread)
     return entry == nullptr ? std::vector<std::string>() : entry->items;
   std::vector<std::string> items;
-  for (const std::string_view item : split(entry->value, ','))
+  for (const std::string_view item : split_at(entry->value, ','))
     if (!trimmed(item).empty()) items.emplace_back(trimmed(item));
   return items;
 }

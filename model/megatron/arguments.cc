@@ -309,7 +309,7 @@ std::span<const Argument> arguments() {
   static const std::vector<Argument> all = [] {
     std::vector<Argument> rows(std::begin(table), std::end(table));
     for (const std::string_view line : lines_of(without_cost))
-      for (const std::string_view name : split(line, ' '))
+      for (const std::string_view name : split_at(line, ' '))
         if (!name.empty()) rows.push_back({name, no_cost, "", ""});
     return rows;
   }();

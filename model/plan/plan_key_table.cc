@@ -21,7 +21,7 @@ namespace {
 std::vector<std::string> precision_words() {
   std::vector<std::string> words;
   const std::string names = precision_names();
-  for (const std::string_view word : split(names, ',')) words.emplace_back(trimmed(word));
+  for (const std::string_view word : split_at(names, ',')) words.emplace_back(trimmed(word));
   return words;
 }
 

@@ -404,7 +404,7 @@ std::optional<Error> apply_override(Document& document, const std::string& text)
   }
   const std::string_view section = plan_section(key);
   toml::table* table = &document.root;
-  for (const std::string_view name : split(section, '.'))
+  for (const std::string_view name : split_at(section, '.'))
     table = table->insert(name, toml::table{}).first->second.as_table();
   table->insert_or_assign(key.substr(section.size() + 1), std::move(*value->get("value")));
   return std::nullopt;

@@ -23,7 +23,7 @@ struct LoadLine {
 
 std::optional<LoadLine> parse_load_line(std::string_view text) {
   constexpr std::int64_t most = 1'000'000;
-  const std::vector<std::string_view> cells = split(text, ',');
+  const std::vector<std::string_view> cells = split_at(text, ',');
   if (cells.size() != 3) return std::nullopt;
   const auto layer = parse_number<std::int64_t>(trimmed(cells[0]));
   const auto expert = parse_number<std::int64_t>(trimmed(cells[1]));
@@ -93,7 +93,7 @@ std::optional<double> parse_length(std::string_view text) {
 }
 
 std::optional<RequestLength> parse_request(std::string_view line) {
-  const std::vector<std::string_view> cells = split(line, ',');
+  const std::vector<std::string_view> cells = split_at(line, ',');
   if (cells.size() != 2) return std::nullopt;
   const auto input = parse_length(cells[0]), output = parse_length(cells[1]);
   if (!input || !output) return std::nullopt;

@@ -92,7 +92,7 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
 }
 
 std::vector<std::string_view> fields_of(std::string_view line) {
-  std::vector<std::string_view> fields = split(line, ',');
+  std::vector<std::string_view> fields = split_at(line, ',');
   for (std::string_view& field : fields) field = trimmed(field);
   return fields;
 }

@@ -41,7 +41,7 @@ Json plan_of(const model::Plan& plan) {
     if (model::lacks_section(plan, key)) return;
     Json* section = &json;
     const std::string_view table = model::plan_section(key);
-    for (const std::string_view name : model::split(table, '.')) section = &(*section)[std::string(name)];
+    for (const std::string_view name : model::split_at(table, '.')) section = &(*section)[std::string(name)];
     (*section)[std::string(key.substr(table.size() + 1))] = value_of(field);
   });
   Json& campaign = json["campaign"]["phase"] = Json::array();

@@ -143,7 +143,7 @@ Result<std::vector<SweepValue>> parse_values(std::string_view text) {
     if (list && !list->empty()) return std::move(*list);
   }
   std::vector<SweepValue> values;
-  for (const std::string_view item : model::split(text, ',')) TRY(parse_item(trimmed(item), values));
+  for (const std::string_view item : model::split_at(text, ',')) TRY(parse_item(trimmed(item), values));
   return values;
 }
 

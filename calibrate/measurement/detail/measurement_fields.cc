@@ -107,7 +107,7 @@ template <class Member>
 Field positives(std::string key, Member member) {
   const auto set = [member](Record& r, const Value& v) -> Problem {
     std::vector<double> numbers;
-    for (const std::string_view part : model::split(v.text, ';')) {
+    for (const std::string_view part : model::split_at(v.text, ';')) {
       double number = 0;
       if (Problem problem = to_number({std::string(part)}, number); !problem.empty()) return problem;
       if (number <= 0) return fmt::format("{} is not above 0", part);

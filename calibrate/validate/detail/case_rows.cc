@@ -33,7 +33,7 @@ model::Result<std::vector<Alternative>> alternatives(std::string_view text) {
       return wrong(fmt::format("the braces of '{}' do not match", whole));
     std::vector<Alternative> extended;
     for (const Alternative& begun : result) {
-      for (const std::string_view choice : model::split(text.substr(open + 1, close - open - 1), ',')) {
+      for (const std::string_view choice : model::split_at(text.substr(open + 1, close - open - 1), ',')) {
         Alternative next = begun;
         next.text += choice;
         next.choices.emplace_back(choice);

@@ -29,7 +29,7 @@ ServingDemand read_serving_demand(detail::TableReader& table) {
 std::vector<std::string> parts_of(const std::string& cell) {
   std::vector<std::string> parts;
   if (cell.empty()) return parts;
-  for (const std::string_view part : model::split(cell, ';')) parts.emplace_back(model::trimmed(part));
+  for (const std::string_view part : model::split_at(cell, ';')) parts.emplace_back(model::trimmed(part));
   return parts;
 }
 

@@ -95,7 +95,7 @@ bool put_recorders(const fs::path& folder) {
   std::ofstream(program) << recorder;
   std::ofstream(folder / "setup") << recorder_setup;
   fs::permissions(program, fs::perms::owner_all, failed);
-  for (const std::string_view name : model::split(recorded_programs, ' '))
+  for (const std::string_view name : model::split_at(recorded_programs, ' '))
     if (!failed && !name.empty()) fs::create_symlink(".recorder", folder / "programs" / name, failed);
   return !failed && ::access(program.c_str(), X_OK) == 0;  // else PATH would lead past it
 }
@@ -160,7 +160,7 @@ std::optional<int> wait_for(pid_t process, Clock::time_point deadline, const Int
 // Reads a record: its kind, the number of words, the words, variables.
 void read_record(const std::string& text, megatron::Execution& out) {
   std::vector<std::string> parts;
-  for (const std::string_view part : model::split(text, '\0')) parts.emplace_back(part);
+  for (const std::string_view part : model::split_at(text, '\0')) parts.emplace_back(part);
   const auto count = parts.size() > 2 ? model::parse_number<std::size_t>(parts[1]) : std::nullopt;
   if (!count || *count < 1 || parts.size() < *count + 3) return;  // was ended while it was written
   if (parts[0] == "started") {

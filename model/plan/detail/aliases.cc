@@ -44,7 +44,7 @@ std::string_view read_sharding(const GivenAlias& alias, Sharding& sharding) {
   const std::string_view word = leaf(alias.name);
   const std::int64_t ranks = ranks_of(alias.value);
   if (word == "hsdp") {
-    const std::vector<std::string_view> parts = split(alias.value, 'x');
+    const std::vector<std::string_view> parts = split_at(alias.value, 'x');
     if (parts.size() == 2) sharding = {ranks_of(parts[1]), ranks_of(parts[0])};
     return sharding.shards > 0 && sharding.replicas > 0 ? "" : "expected replicas and ranks of a group, such as 2x64";
   }

@@ -72,7 +72,7 @@ TEST(PytorchTrace, MatchesThePlanThatRan) {
 model::Timeline without_shapes(model::Timeline step) {
   for (model::Kernel& kernel : step.kernels) {
     std::string note;
-    for (const std::string_view word : model::split(kernel.note, ' '))
+    for (const std::string_view word : model::split_at(kernel.note, ' '))
       if (!word.starts_with("m=") && !word.starts_with("n=") && !word.starts_with("k="))
         note += (note.empty() ? "" : " ") + std::string(word);
     kernel.note = note;

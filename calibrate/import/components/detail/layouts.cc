@@ -206,7 +206,7 @@ model::Result<Record> tray_exchange(const CsvTable& csv, std::size_t index) {
 Layout table_layout(std::string_view file, std::string_view what, std::string_view needed, std::string_view keys,
                     std::string_view values, std::string_view axis, int digits,
                     model::Result<Record> (*record)(const CsvTable&, std::size_t)) {
-  return {file,   what,  model::split(needed, ','), model::split(keys, ','), model::split(values, ','), axis,
+  return {file,   what,  model::split_at(needed, ','), model::split_at(keys, ','), model::split_at(values, ','), axis,
           digits, record};
 }
 
