@@ -14,7 +14,7 @@ namespace {
 
 using enum UnitDimension;
 using NamedUnit = std::pair<std::string_view, SiUnit>;
-constexpr auto units = std::to_array<NamedUnit>({
+constexpr auto unit_names = std::to_array<NamedUnit>({
     {"1", {count, 1}},
     {"s", {seconds, 1}},
     {"ms", {seconds, 1e-3}},
@@ -57,9 +57,10 @@ std::string_view to_string(UnitDimension dimension) {
 }
 
 Result<SiUnit> si_unit(std::string_view unit) {
-  if (const auto found = std::ranges::find(units, unit, &NamedUnit::first); found != units.end()) return found->second;
+  if (const auto found = std::ranges::find(unit_names, unit, &NamedUnit::first); found != unit_names.end())
+    return found->second;
   return wrong_input("", fmt::format("unknown unit '{}'", unit),
-                     fmt::format("known units: {}", fmt::join(units | std::views::keys, ", ")));
+                     fmt::format("known units: {}", fmt::join(unit_names | std::views::keys, ", ")));
 }
 
 Result<std::int64_t> parse_binary_size(std::string_view text, std::string key) {

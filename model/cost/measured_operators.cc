@@ -13,11 +13,12 @@
 #include "model/base/si_unit.h"
 #include "model/base/text.h"
 #include "model/cost/operator_class.h"
+#include "model/profile/constant_rules.h"
 
 namespace plumbline::model {
 namespace {
 
-constexpr std::string_view prefix = "measured.", overlapped_suffix = "_beside";
+constexpr std::string_view overlapped_suffix = "_beside";
 constexpr std::array<std::string_view, 2> unit_words = {"cores", "sms"};  // by Unit
 
 // Parses "cores2" or "sms112_beside".
@@ -125,16 +126,17 @@ struct Suffix {
 }  // namespace
 
 std::string MeasuredOperators::name(std::string_view key, const Place& place, Unit unit) {
-  return fmt::format("{}{}{}{}.{}", prefix, unit_words[static_cast<std::size_t>(unit)], place.cores,
+  return fmt::format("{}{}{}{}.{}", measured_prefix, unit_words[static_cast<std::size_t>(unit)], place.cores,
                      place.overlapped ? overlapped_suffix : "", key);
 }
 
 Result<MeasuredOperators> MeasuredOperators::read(const Profile& profile) {
   const auto& all = profile.parameters();
   auto entries = std::make_shared<std::unordered_map<std::string, std::vector<Entry>>>();
-  auto at = std::ranges::lower_bound(all, prefix, {}, [](const Parameter& p) { return std::string_view(p.name); });
-  for (; at != all.end() && at->name.starts_with(prefix); ++at) {
-    const std::string_view rest = std::string_view(at->name).substr(prefix.size());
+  auto at =
+      std::ranges::lower_bound(all, measured_prefix, {}, [](const Parameter& p) { return std::string_view(p.name); });
+  for (; at != all.end() && at->name.starts_with(measured_prefix); ++at) {
+    const std::string_view rest = std::string_view(at->name).substr(measured_prefix.size());
     const std::size_t dot = rest.find('.');
     const bool complete = dot != std::string_view::npos && dot + 1 < rest.size();
     const auto place = complete ? place_of(rest.substr(0, dot)) : std::nullopt;

@@ -17,14 +17,14 @@ namespace plumbline::model {
 
 namespace {
 
-struct Kind {
+struct EnergyKind {
   DataType operands;
   std::vector<std::string_view> names;  // of constants, the first that a profile has counts
 };
 
 // All others take that of BF16. A format without an energy of its own takes that of the next wider one, which is an
 // upper estimate; FP32 and TF32 take that of BF16, which is a lower one.
-std::vector<Kind> kinds() {
+std::vector<EnergyKind> kinds() {
   return {{DataType::fp32, {"fp32", "bf16"}},
           {DataType::tf32, {"fp32", "bf16"}},
           {DataType::fp8_tile, {"fp8", "bf16"}},
@@ -35,9 +35,9 @@ std::vector<Kind> kinds() {
           {DataType::mxfp4, {"mxfp4", "nvfp4", "fp8", "bf16"}}};
 }
 
-class Reader {
+class PowerReader {
  public:
-  explicit Reader(const Profile& profile) : profile_(profile), reader_(profile) {}
+  explicit PowerReader(const Profile& profile) : profile_(profile), reader_(profile) {}
 
   std::optional<double> optional(const std::string& name) {
     return profile_.find(name) ? std::optional(reader_.require(name).value) : std::nullopt;
@@ -98,12 +98,12 @@ double clock_under(const PowerConstants& constants, const PowerWindow& window, d
 
 Result<std::optional<PowerModel>> PowerModel::make(const Profile& profile, const Limit& limit) {
   if (!profile.find("power.idle")) return std::optional<PowerModel>();
-  Reader reader(profile);
+  PowerReader reader(profile);
   PowerModel model;
   model.constants_ = {reader.require("power.idle"), reader.optional("power.limit_share").value_or(1),
                       reader.optional("power.clock_exponent").value_or(0)};
   model.gemm_.fill({reader.energy({"bf16"}, ""), reader.energy({"bf16"}, "_weight_gradient")});
-  for (const Kind& kind : kinds())
+  for (const EnergyKind& kind : kinds())
     model.gemm_[static_cast<std::size_t>(kind.operands)] = {reader.energy(kind.names, ""),
                                                             reader.energy(kind.names, "_weight_gradient")};
   model.attention_ = reader.optional("power.attention.energy_per_flop")

@@ -19,7 +19,7 @@
 namespace plumbline::model {
 namespace {
 
-Error infeasible(const Plan& plan, std::string key, std::string message, std::string hint) {
+Error impossible(const Plan& plan, std::string key, std::string message, std::string hint) {
   return plan_error(plan, ErrorKind::infeasible, std::move(key), std::move(message), std::move(hint));
 }
 
@@ -29,7 +29,7 @@ std::optional<Error> derive_data(const Plan& plan, Layout& layout) {
   const std::int64_t gpus = plan.cluster.gpus;
   if (gpus % replica != 0) {
     const std::int64_t below = gpus / replica * replica;
-    return infeasible(
+    return impossible(
         plan, "cluster.gpus",
         fmt::format("{} GPUs are not a multiple of tensor * context * pipeline = {} * {} * {} = {}", gpus,
                     degrees.tensor, degrees.context, degrees.pipeline, replica),
@@ -43,7 +43,7 @@ std::optional<Error> derive_batch(const Plan& plan, Layout& layout) {
   const auto& batch = plan.batch;
   const std::int64_t quantum = layout.data * batch.micro_batch_size;
   if (batch.global_batch_size < quantum)
-    return infeasible(plan, "batch.global_batch_size",
+    return impossible(plan, "batch.global_batch_size",
                       fmt::format("{} sequences do not fill data * micro_batch_size = {} * {} = {}",
                                   batch.global_batch_size, layout.data, batch.micro_batch_size, quantum),
                       fmt::format("use {} or more", quantum));
@@ -57,21 +57,21 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
   const std::string key = "schedule.layers_per_stage";
   const std::int64_t most = architecture.layers + 2;
   if (counts.empty() && layout.stages > most) {
-    return infeasible(plan, "parallelism.pipeline",
+    return impossible(plan, "parallelism.pipeline",
                       fmt::format("{} stages are more than the {} layers of {} with embedding and head", layout.stages,
                                   architecture.layers, architecture.name),
                       fmt::format("use at most {} stages", most));
   }
   if (counts.empty()) return std::nullopt;
   if (static_cast<std::int64_t>(counts.size()) != layout.stages) {
-    return infeasible(plan, key,
+    return impossible(plan, key,
                       fmt::format("{} entries for the {} stages of {} on {} ranks", counts.size(), layout.stages,
                                   plan.schedule.kind, plan.parallelism.pipeline),
                       "give one entry per stage, or \"balanced\" or \"even\"");
   }
   const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   if (sum != architecture.layers) {
-    return infeasible(plan, key,
+    return impossible(plan, key,
                       fmt::format("the stages hold {} layers, {} has {}", sum, architecture.name, architecture.layers),
                       sum < architecture.layers ? fmt::format("add {}", architecture.layers - sum)
                                                 : fmt::format("remove {}", sum - architecture.layers));
@@ -80,7 +80,7 @@ std::optional<Error> check_stage_counts(const Plan& plan, const Architecture& ar
     const bool predicts = architecture.multi_token_prediction_layers > 0 && stage > 0 && stage + 2 == layout.stages &&
                           !layout.embedding_with_head;
     if (counts[static_cast<std::size_t>(stage)] == 0 && fewest_layers(stage, layout.stages) > 0 && !predicts)
-      return infeasible(plan, key, fmt::format("stage {} holds nothing", stage),
+      return impossible(plan, key, fmt::format("stage {} holds nothing", stage),
                         "the first stage has the embedding and the last one the head; give each of the others a layer");
   }
   return std::nullopt;
@@ -131,46 +131,46 @@ std::optional<Error> check_gating(const Plan& plan, const Architecture& model) {
   const bool measured = routing.load_file.has_value(), drawn = routing.skew.has_value();
   const std::string key = measured ? "routing.load_file" : "routing.skew";
   if (measured && drawn)
-    return infeasible(plan, key, "a load file and routing.skew both set the load of experts", "give one of them");
+    return impossible(plan, key, "a load file and routing.skew both set the load of experts", "give one of them");
   if ((measured || drawn) && (routing.imbalance > 0 || !routing.rows_per_rank.empty()))
-    return infeasible(plan, key, "routing.imbalance and routing.rows_per_rank set how uneven the ranks are, too",
+    return impossible(plan, key, "routing.imbalance and routing.rows_per_rank set how uneven the ranks are, too",
                       "give one of them");
   for (const auto& [name, given] : {std::pair{"routing.correlation", routing.correlation.has_value()},
                                     std::pair{"routing.balancing", routing.balancing.has_value()}})
     if (given && !drawn)
-      return infeasible(plan, name, "is of a gate whose experts are popular", "give routing.skew, too");
+      return impossible(plan, name, "is of a gate whose experts are popular", "give routing.skew, too");
   if (routing.bias_rate && routing.balancing != "bias")
-    return infeasible(plan, "routing.bias_rate", "no bias is balanced", "give routing.balancing = \"bias\"");
+    return impossible(plan, "routing.bias_rate", "no bias is balanced", "give routing.balancing = \"bias\"");
   const std::int64_t copies = routing.redundant_experts.value_or(0);
   if (copies % plan.parallelism.expert != 0)
-    return infeasible(plan, "routing.redundant_experts",
+    return impossible(plan, "routing.redundant_experts",
                       fmt::format("{} copies do not divide over {} ranks", copies, plan.parallelism.expert),
                       fmt::format("use a multiple of {}", plan.parallelism.expert));
   if (!measured || plan.files == nullptr || plan.files->loads.empty()) return std::nullopt;
   const std::vector<LayerRows>& loads = plan.files->loads;
   if (std::ssize(loads.front().rows) != model.experts.routed_experts)
-    return infeasible(plan, key,
+    return impossible(plan, key,
                       fmt::format("the file has loads of {} experts, {} has {}", loads.front().rows.size(), model.name,
                                   model.experts.routed_experts),
                       "give loads of this model");
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     if (model.is_moe_layer(layer) && std::ranges::find(loads, layer, &LayerRows::layer) == loads.end())
-      return infeasible(plan, key, fmt::format("the file has no loads of layer {}", layer), "measure all layers");
+      return impossible(plan, key, fmt::format("the file has no loads of layer {}", layer), "measure all layers");
   return std::nullopt;
 }
 
 std::optional<Error> check_rows(const Plan& plan) {
   if (plan.routing.pad_to_capacity.value_or(false) && !plan.routing.capacity_factor)
-    return infeasible(plan, "routing.pad_to_capacity", "experts without a capacity cannot be filled up to it",
+    return impossible(plan, "routing.pad_to_capacity", "experts without a capacity cannot be filled up to it",
                       "give routing.capacity_factor");
   const auto ranks = static_cast<std::int64_t>(plan.routing.rows_per_rank.size());
   if (ranks == 0) return std::nullopt;
   const std::string key = "routing.rows_per_rank";
   if (ranks != plan.parallelism.expert)
-    return infeasible(plan, key, fmt::format("{} row counts for {} expert ranks", ranks, plan.parallelism.expert),
+    return impossible(plan, key, fmt::format("{} row counts for {} expert ranks", ranks, plan.parallelism.expert),
                       "give one number for each of parallelism.expert ranks");
   if (plan.routing.imbalance > 0)
-    return infeasible(plan, key, "row counts and routing.imbalance both set how uneven the ranks are",
+    return impossible(plan, key, "row counts and routing.imbalance both set how uneven the ranks are",
                       "give one of them");
   return std::nullopt;
 }
@@ -180,32 +180,32 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
   const std::int64_t routed = architecture.experts.routed_experts;
   const std::string key = "parallelism.expert";
   if (routed == 0 && degrees.expert > 1) {
-    return infeasible(plan, key,
+    return impossible(plan, key,
                       fmt::format("{} has no experts to spread over {} ranks", architecture.name, degrees.expert),
                       "set it to 1");
   }
   const std::int64_t ranks = degrees.tensor * degrees.context * layout.data;
   const std::int64_t group = degrees.expert * degrees.expert_tensor;
   if (group > ranks) {
-    return infeasible(
+    return impossible(
         plan, key,
         fmt::format("an expert group of {} ranks is larger than the {} data-parallel ranks of a stage", group, ranks),
         fmt::format("use at most {}, more GPUs or fewer pipeline stages", ranks));
   }
   if (ranks % group != 0) {
-    return infeasible(
+    return impossible(
         plan, key,
         fmt::format("expert * expert_tensor = {} does not divide tensor * context * data = {}", group, ranks),
         fmt::format("use a divisor of {}", ranks));
   }
   if (routed % degrees.expert != 0) {
-    return infeasible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
+    return impossible(plan, key, fmt::format("{} routed experts do not divide over {} ranks", routed, degrees.expert),
                       fmt::format("use a divisor of {}", routed));
   }
   const std::int64_t groups = groups_per_token(plan, architecture.experts);
   const std::int64_t reachable = groups * (routed / architecture.experts.groups);
   if (architecture.experts.experts_per_token > reachable) {
-    return infeasible(
+    return impossible(
         plan, "routing.max_nodes_per_token",
         fmt::format("a token cannot use {} of {} reachable experts", architecture.experts.experts_per_token, reachable),
         fmt::format("{} of {} expert groups hold too few experts", groups, architecture.experts.groups));
@@ -225,7 +225,7 @@ std::optional<Error> derive_experts(const Plan& plan, const Architecture& archit
 // Nothing would be computed again, which is another policy's meaning.
 std::optional<Error> check_recomputation(const Plan& plan) {
   if (plan.recompute.policy != "selective" || !plan.recompute.operators.empty()) return std::nullopt;
-  return infeasible(plan, "recompute.operators", "selective recomputation without operators computes nothing again",
+  return impossible(plan, "recompute.operators", "selective recomputation without operators computes nothing again",
                     "name them: [\"core_attention\"] is Megatron's default; or set recompute.policy to none or full");
 }
 

@@ -215,7 +215,7 @@ MayBreach recompute_modules(const Plan& plan, const Architecture& architecture, 
   return std::nullopt;
 }
 
-constexpr std::array rules = {
+constexpr std::array known_rules = {
     Rule{"whole-batches", whole_batches, no_warning},
     Rule{"interleaved-multiple", interleaved_multiple, no_warning},
     Rule{"interleaved-groups", interleaved_groups, interleaved_in_wide_groups},
@@ -237,7 +237,7 @@ template <class Visit>
 void for_each_rule(const Plan& plan, Visit visit) {
   const auto list = plan.software.find(std::string(rules_key));
   if (list == plan.software.end()) return;
-  for (const Rule& rule : rules)
+  for (const Rule& rule : known_rules)
     if (std::ranges::find(list->second.values, rule.word) != list->second.values.end()) visit(rule, list->second.stack);
 }
 
@@ -245,7 +245,7 @@ void for_each_rule(const Plan& plan, Visit visit) {
 
 std::vector<std::string> software_rules() {
   std::vector<std::string> words;
-  for (const Rule& rule : rules) words.emplace_back(rule.word);
+  for (const Rule& rule : known_rules) words.emplace_back(rule.word);
   return words;
 }
 

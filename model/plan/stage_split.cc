@@ -9,19 +9,19 @@
 namespace plumbline::model {
 namespace {
 
-constexpr double never = std::numeric_limits<double>::infinity();
+constexpr double no_division = std::numeric_limits<double>::infinity();
 
 // The seconds of consecutive layers on a stage, with those of what else the ends hold.
-class StageCosts {
+class LayerCosts {
  public:
-  StageCosts(const SplitCosts& costs, std::int64_t stages) : stages_(stages), first_(costs.first), last_(costs.last) {
+  LayerCosts(const SplitCosts& costs, std::int64_t stages) : stages_(stages), first_(costs.first), last_(costs.last) {
     for (const double layer : costs.layers) before_.push_back(before_.back() + layer);
   }
 
   std::int64_t layers() const { return static_cast<std::int64_t>(before_.size()) - 1; }
   // Returns infinity where the stage needs more layers.
   double of(std::int64_t stage, std::int64_t begin, std::int64_t end) const {
-    if (end - begin < fewest_layers(stage, stages_)) return never;
+    if (end - begin < fewest_layers(stage, stages_)) return no_division;
     return before_[static_cast<std::size_t>(end)] - before_[static_cast<std::size_t>(begin)] +
            (stage == 0 ? first_ : 0) + (stage + 1 == stages_ ? last_ : 0);
   }
@@ -54,14 +54,14 @@ struct Divisions {
 template <class Value, class Join>
 Divisions best_divisions(std::int64_t stages, std::int64_t layers, Value value, Join join) {
   const auto ends = static_cast<std::size_t>(layers) + 1;
-  Divisions best{std::vector<double>(ends, never), {}};
+  Divisions best{std::vector<double>(ends, no_division), {}};
   best.values[0] = 0;
   for (std::int64_t stage = 0; stage < stages; ++stage) {
-    std::vector<double> values(ends, never);
+    std::vector<double> values(ends, no_division);
     std::vector<std::int64_t>& begins = best.begins.emplace_back(ends, 0);
     for (std::size_t end = 0; end < ends; ++end)
       for (std::size_t begin = 0; begin <= end; ++begin) {
-        if (best.values[begin] == never) continue;
+        if (best.values[begin] == no_division) continue;
         const auto from = static_cast<std::int64_t>(begin);
         const double joined = join(best.values[begin], value(stage, from, static_cast<std::int64_t>(end)));
         if (joined >= values[end]) continue;
@@ -84,7 +84,7 @@ std::vector<std::int64_t> even_layer_counts(std::int64_t layers, std::int64_t st
 }
 
 std::vector<std::int64_t> balanced_layer_counts(const SplitCosts& costs, std::int64_t stages) {
-  const StageCosts of_stages(costs, stages);
+  const LayerCosts of_stages(costs, stages);
   const auto cost = [&](std::int64_t stage, std::int64_t begin, std::int64_t end) {
     return of_stages.of(stage, begin, end);
   };
@@ -92,7 +92,7 @@ std::vector<std::int64_t> balanced_layer_counts(const SplitCosts& costs, std::in
   constexpr double rounding = 1e-9;
   const double most = best_divisions(stages, of_stages.layers(), cost, dearest).values.back() * (1 + rounding);
   const auto square = [&](std::int64_t stage, std::int64_t begin, std::int64_t end) {
-    return cost(stage, begin, end) <= most ? static_cast<double>((end - begin) * (end - begin)) : never;
+    return cost(stage, begin, end) <= most ? static_cast<double>((end - begin) * (end - begin)) : no_division;
   };
   return best_divisions(stages, of_stages.layers(), square, std::plus<>()).counts();
 }

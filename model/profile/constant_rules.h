@@ -14,6 +14,8 @@
 
 namespace plumbline::model {
 
+inline constexpr std::string_view measured_prefix = "measured.";  // of the times of single operators
+
 // The values that a constant may have, in SI. Both ends are included.
 struct ConstantRange {
   double low = 0, high = 0;

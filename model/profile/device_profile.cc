@@ -12,7 +12,7 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::string_view measured_prefix = "measured.", gemm_prefix = "gemm.", k_time = ".k_time";
+constexpr std::string_view gemm_prefix = "gemm.", k_time = ".k_time";
 constexpr std::size_t most_named = 3;
 // Multiplications per pair of the widest heads, where the share of the time per pair is least: (dk + dv) forward,
 // (3 dk + 2 dv) backward, at 256 each.

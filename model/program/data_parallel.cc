@@ -10,9 +10,8 @@ namespace plumbline::model {
 
 namespace {
 
-using Kind = DataParallelCollectives::Kind;
-using Moment = DataParallelCollectives::Moment;
-using Place = ShardUnit::Place;
+using CollectiveKind = DataParallelCollectives::Kind;
+using SlotSegment = DataParallelCollectives::Moment;
 
 class Planner {
  public:
@@ -58,7 +57,8 @@ class Planner {
       if (stage < 0 || std::exchange(seen[stage], true)) continue;
       std::vector<DataParallelCollectives> gathers;
       for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units(stage).size()); ++unit)
-        gathers.push_back({Kind::gather, stage, unit, {}, {slot, span_of(slot, true, stage, unit, false).first}});
+        gathers.push_back(
+            {CollectiveKind::gather, stage, unit, {}, {slot, span_of(slot, true, stage, unit, false).first}});
       std::ranges::stable_sort(gathers, {}, [](const DataParallelCollectives& s) { return s.before.segment; });
       result_.insert(result_.end(), gathers.begin(), gathers.end());
     }
@@ -69,7 +69,7 @@ class Planner {
     const auto last = static_cast<std::int32_t>(ops_.size()) - 1;
     const bool waits = !overlap && plan_.parallelism.zero_stage >= 2 && slot < last;
     for (std::int32_t unit = 0; unit < static_cast<std::int32_t>(units(stage).size()); ++unit) {
-      DataParallelCollectives s{Kind::reduce, stage, unit, {slot, -1}, {}};
+      DataParallelCollectives s{CollectiveKind::reduce, stage, unit, {slot, -1}, {}};
       if (overlap) s.after.segment = span_of(slot, false, stage, unit, true).last;
       if (waits) s.before = {slot + 1, -1};
       if (!overlap && plan_.parallelism.zero_stage < 2) s.after.slot = last;
@@ -93,7 +93,7 @@ class Planner {
 
   struct Use {  // a use of a unit's parameters
     std::int32_t stage = 0, unit = 0;
-    Moment first, last;
+    SlotSegment first, last;
     bool gathered = true;  // else still in memory
   };
 
@@ -153,13 +153,13 @@ class Planner {
     const auto buffers = static_cast<std::size_t>(plan_.overlap.prefetch) + 1;
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].gathered)
-        result_.push_back({Kind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
+        result_.push_back({CollectiveKind::gather, all[i].stage, all[i].unit, freed(all, i, buffers), all[i].first});
   }
 
   // Returns the end of the use whose buffer use `i` takes. Uses of an overlapped pair may be nested; then the buffer of
   // an earlier use is taken.
-  static Moment freed(const std::vector<Use>& all, std::size_t i, std::size_t buffers) {
-    const auto place = [](const Moment& moment) { return std::pair(moment.slot, moment.segment); };
+  static SlotSegment freed(const std::vector<Use>& all, std::size_t i, std::size_t buffers) {
+    const auto place = [](const SlotSegment& moment) { return std::pair(moment.slot, moment.segment); };
     for (std::size_t j = i; j-- > 0;)
       if (i - j >= buffers && place(all[j].last) < place(all[i].first)) return all[j].last;
     return {};
@@ -184,7 +184,7 @@ std::vector<SegmentSpan> segment_spans(const std::vector<Graph>& blocks, const S
     return owners[block][tensor];
   };
   for (std::size_t unit = 0; unit < units.size(); ++unit)
-    for (const Place& place : writing ? units[unit].gradients : units[unit].parameters)
+    for (const ShardUnit::Place& place : writing ? units[unit].gradients : units[unit].parameters)
       owner(place.block_of_stage, place.tensor) = static_cast<std::int32_t>(unit);
   std::vector<SegmentSpan> spans(units.size());
   for (std::size_t i = 0; i < slot.segments.size(); ++i) {

@@ -82,7 +82,7 @@ std::optional<KernelShape> shape_of(const Graph& graph, const Operator& op) {
   }
 }
 
-class Collector {
+class ShapeCollector {
  public:
   void add(const Graph& graph) {
     for (const Operator& op : graph.operators) {
@@ -129,7 +129,7 @@ class Collector {
 }  // namespace
 
 KernelShapes kernel_shapes(const StepProgram& program) {
-  Collector collector;
+  ShapeCollector collector;
   for (const Stage& stage : program.stages) {
     for (const std::uint16_t block : program.stage_kinds[stage.kind].blocks) collector.add(program.blocks[block]);
   }

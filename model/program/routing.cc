@@ -14,7 +14,7 @@ namespace plumbline::model {
 namespace {
 
 constexpr int sample_tokens = 2048;
-constexpr std::uint64_t seed = 20250225;
+constexpr std::uint64_t routing_seed = 20250225;
 
 // Moves the `count` indices with the largest scores to the front; ties go to the smaller index.
 void select_best(std::vector<std::int64_t>& indices, std::int64_t count, const std::vector<double>& scores) {
@@ -81,7 +81,7 @@ RoutingSpread routing_spread(const MixtureOfExperts& e, std::int64_t groups_per_
   if (e.routed_experts == 0) return {};
   if (expert_parallel == 1) return {1, 1};
   const std::int64_t experts_per_rank = e.routed_experts / expert_parallel;
-  Random random(seed);
+  Random random(routing_seed);
   Gate gate(e, groups_per_token);
   std::vector<std::int64_t> ranks(e.experts_per_token), nodes(e.experts_per_token);
   double ranks_total = 0;

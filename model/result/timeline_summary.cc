@@ -28,7 +28,7 @@ std::string row_of(const Kernel& kernel, Stream stream) {
   return stream != Stream::communication || is_communication(own) ? row : row + ", communication stream";
 }
 
-class Collector {
+class SpanCollector {
  public:
   void add(const Span& span, const Kernel& kernel) {
     const Interval when = {span.start_ps, span.end_ps() + kernel.gap_ps};
@@ -90,7 +90,7 @@ TimelineSummary summarize(const Timeline& timeline) {
   TimelineSummary summary;
   if (timeline.kernels.empty()) return summary;
   summary.slots = timeline.layer_pairs;
-  Collector collector;
+  SpanCollector collector;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   for (const Span& span : timeline.spans) {
     if (span.depth == phase_depth)

@@ -37,7 +37,7 @@ std::string row_name(const std::string& part, WaterfallDetail detail) {
 }
 
 // Seconds by row; parts of the same name are added.
-class Parts {
+class StepParts {
  public:
   void add(std::string_view name, double seconds) {
     const auto known = std::ranges::find(parts_, name, &StepTimes::ClassTime::name);
@@ -69,7 +69,7 @@ class Parts {
   std::vector<StepTimes::ClassTime> parts_;
 };
 
-void add_slots(const StepTimes& step, Parts& parts) {
+void add_slots(const StepTimes& step, StepParts& parts) {
   for (const std::optional<double>& seconds : step.slots_s) parts.add("slots", seconds.value_or(0));
   const double input = step.exposed_input_s.value_or(0), host = step.exposed_host_s.value_or(0);
   parts.add("bubble", step.bubble_s.value_or(0) - input - host);
@@ -92,8 +92,8 @@ struct Separable {
         reductions(a.exposed_gradient_reduce_s && b.exposed_gradient_reduce_s) {}
 };
 
-Parts parts_of(const StepTimes& step, WaterfallDetail detail, const Separable& apart) {
-  Parts parts;
+StepParts parts_of(const StepTimes& step, WaterfallDetail detail, const Separable& apart) {
+  StepParts parts;
   if (apart.classes) {
     for (const StepTimes::ClassTime& part : step.breakdown) {
       const bool message = part.name == point_to_point && !apart.messages;
@@ -120,7 +120,7 @@ std::string change_text(double seconds, double largest) {
 
 Waterfall waterfall(const StepTimes& from, const StepTimes& to, WaterfallDetail detail) {
   const Separable apart(from, to);
-  const Parts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
+  const StepParts first = parts_of(from, detail, apart), second = parts_of(to, detail, apart);
   Waterfall result{from.time_s, to.time_s, {}};
   for (const StepTimes::ClassTime& part : first.all())
     result.rows.push_back({part.name, part.seconds, second.of(part.name)});

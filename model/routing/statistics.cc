@@ -19,7 +19,7 @@ LoadSpread spread(const std::vector<double>& values) {
   return {std::sqrt(squares / static_cast<double>(values.size())), max_violation(values)};
 }
 
-void add(LoadSpread& sum, const LoadSpread& one, double weight) {
+void add_weighted(LoadSpread& sum, const LoadSpread& one, double weight) {
   sum.variation += weight * one.variation;
   sum.max_violation += weight * one.max_violation;
 }
@@ -59,10 +59,10 @@ RoutingStatistics routing_statistics(const Plan& plan, const Architecture& archi
   std::vector<double> rows;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     result.loads.push_back({layers[i], drawn.shares(i)});
-    add(result.experts, spread(drawn.shares(i)), weight);
+    add_weighted(result.experts, spread(drawn.shares(i)), weight);
     for (std::int64_t draw = 0; draw < draws; ++draw) {
       drawn.draw(0, i, draw, rows);
-      add(result.ranks, spread(rows), weight / draws);
+      add_weighted(result.ranks, spread(rows), weight / draws);
       const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / static_cast<double>(rows.size());
       result.dropped += (1 - mean) * weight / draws;
     }

@@ -45,25 +45,25 @@ Result<ScheduleCosts> stage_costs(const StageValues& values, const std::string& 
   return costs;
 }
 
-int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+int node_line(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
 
 Result<double> cost_value(const toml::node& node, const std::string& file, const std::string& key) {
   const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !is_cost(*value)) return wrong_input_at(file, line_of(node), key, not_a_cost);
+  if (!value || !is_cost(*value)) return wrong_input_at(file, node_line(node), key, not_a_cost);
   return *value;
 }
 
 Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file) {
   const toml::table* table = node.as_table();
-  if (table == nullptr) return wrong_input_at(file, line_of(node), "stage", "a stage is a table", stage_hint);
+  if (table == nullptr) return wrong_input_at(file, node_line(node), "stage", "a stage is a table", stage_hint);
   StageValues values;
   for (const auto& [key, value] : *table) {
     const auto name = std::find(cost_names.begin(), cost_names.end(), key.str());
-    if (name == cost_names.end()) return unknown_key(file, line_of(value), "stage.", key.str(), cost_names);
+    if (name == cost_names.end()) return unknown_key(file, node_line(value), "stage.", key.str(), cost_names);
     const auto cost = TRY(cost_value(value, file, "stage." + *name));
     values[static_cast<std::size_t>(name - cost_names.begin())] = cost;
   }
-  return stage_costs(values, file, line_of(node), "stage.");
+  return stage_costs(values, file, node_line(node), "stage.");
 }
 
 Result<void> read_key(CostTable& input, std::string_view key, const toml::node& node) {
@@ -74,10 +74,11 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
   }
   const toml::array* list = node.as_array();
   if (key != "stage" && key != "micro_batch_factors") {
-    return unknown_key(input.file, line_of(node), "", key, {"p2p", "micro_batch_factors", "stage"});
+    return unknown_key(input.file, node_line(node), "", key, {"p2p", "micro_batch_factors", "stage"});
   }
   if (list == nullptr) {
-    return wrong_input_at(input.file, line_of(node), std::string(key), "not a list", key == "stage" ? stage_hint : "");
+    return wrong_input_at(input.file, node_line(node), std::string(key), "not a list",
+                          key == "stage" ? stage_hint : "");
   }
   for (const toml::node& item : *list) {
     if (key == "stage") {

@@ -267,7 +267,7 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
     status_ = truth_of(count && *count >= 0 && *count <= std::ssize(state_.parameters));
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
-    const auto end = std::ranges::find(fields, "--", text_of);
+    const auto end = std::ranges::find(fields, "--", [](const Letters& f) { return text_of(f); });
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else {
