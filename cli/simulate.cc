@@ -83,7 +83,7 @@ model::Result<void> write_files(const Outputs& outputs, const sim::Inputs& input
 model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector<std::string>& texts) {
   std::vector<sim::NamedLinkChange> changes;
   for (const std::string& text : texts) {
-    const std::vector<std::string_view> sides = model::split(text, '='), values = model::split(sides.back(), '@');
+    const std::vector<std::string_view> sides = model::split_at(text, '='), values = model::split_at(sides.back(), '@');
     const auto factor = model::parse_number<double>(values.front());
     const auto time = values.size() == 1 ? std::optional(0.0) : model::parse_number<double>(values.back());
     if (sides.size() != 2 || sides.front().empty() || values.size() > 2 || !factor || !time)
@@ -98,7 +98,7 @@ model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector
 model::Result<std::map<std::int64_t, double>> parse_slow(const std::vector<std::string>& texts, std::int64_t gpus) {
   std::map<std::int64_t, double> slow;
   for (const std::string& text : texts) {
-    const std::vector<std::string_view> sides = model::split(text, '=');
+    const std::vector<std::string_view> sides = model::split_at(text, '=');
     const auto gpu = model::parse_number<std::int64_t>(sides.front().substr(text.starts_with("gpu") ? 3 : 0));
     const auto speed = model::parse_number<double>(sides.back());
     if (sides.size() != 2 || !gpu || *gpu < 0 || *gpu >= gpus || !speed || *speed < 0.01 || *speed > 10)

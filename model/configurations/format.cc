@@ -22,7 +22,7 @@ void RuleInput::use_model(NamedModel named) const {
 std::vector<KeyRow> rows_of(std::span<const KeyRow> rows, std::string_view without_cost) {
   std::vector<KeyRow> all(rows.begin(), rows.end());
   for (const std::string_view line : lines_of(without_cost))
-    for (const std::string_view name : split(line, ' '))
+    for (const std::string_view name : split_at(line, ' '))
       if (!name.empty()) all.push_back({name, Meaning::no_cost, "", ""});
   return all;
 }

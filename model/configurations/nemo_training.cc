@@ -134,7 +134,7 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   }
   const auto before = plan_values(Plan()), after = plan_values(plan);
   for (const auto& [key, value] : after) {
-    if (std::ranges::none_of(split(taken, ' '), [&key](std::string_view one) { return key.starts_with(one); }))
+    if (std::ranges::none_of(split_at(taken, ' '), [&key](std::string_view one) { return key.starts_with(one); }))
       continue;
     std::string origin;
     for (const auto& [name, source] : arguments.keys)

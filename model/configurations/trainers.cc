@@ -102,7 +102,7 @@ Result<Configuration> read_trainer(const Source& source) {
   if (found == nullptr) return read;
   const Entry words = *found;
   std::string text = fmt::format("{} {}", words.value, fmt::join(words.items, " "));
-  for (const std::string_view word : split(text, ' ')) {
+  for (const std::string_view word : split_at(text, ' ')) {
     if (word == "offload")
       read.entries.push_back({"fsdp_config.fsdp_offload_params", words.written, "true", {}, words.line});
     if (contains(word, "shard") && read.find("fsdp_config.fsdp_sharding_strategy") == nullptr)

@@ -84,7 +84,7 @@ class Reader {
   }
 
   Result<void> read_op(std::string_view line, int at) {
-    const std::vector<std::string_view> fields = split(line, ',');
+    const std::vector<std::string_view> fields = split_at(line, ',');
     if (fields.size() != 9) return wrong(at, fmt::format("{} fields below a header of 9", fields.size()));
     const std::string_view word = trimmed(fields[2]);
     const auto type = std::ranges::find(op_types, word, [](OpType one) { return to_string(one); });
@@ -96,7 +96,7 @@ class Reader {
       const auto value = has ? parse_number<std::int32_t>(field) : std::optional(-1);
       // No number reaches that of the lines, of which there is one for each op.
       if (field.empty() == has || !value || (has && *value < 0) || std::cmp_greater_equal(*value, text_.size()))
-        return wrong(at, fmt::format("'{}' is no {} of {}", field, split(listed_header, ',')[i], word));
+        return wrong(at, fmt::format("'{}' is no {} of {}", field, split_at(listed_header, ',')[i], word));
       values[i] = *value;
     }
     const auto [rank, slot, none, f_dir, f_stage, f_mb, b_dir, b_stage, b_mb] = values;
