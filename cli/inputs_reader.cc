@@ -199,7 +199,8 @@ Result<ConstantChanges> take_constant_changes(std::vector<std::string>& override
 bool is_of_plan_alone(std::string_view change) {
   constexpr std::array sections = {"parallelism.", "batch.", "schedule.",  "precision.", "optimizer.", "offload.",
                                    "attention.",   "loss.",  "recompute.", "overlap.",   "routing.",   "input."};
-  constexpr std::array files = {"batch.document_lengths=", "routing.load_file=", "schedule.kind=file:"};
+  constexpr std::array files = {"batch.document_lengths=", "routing.load_file=", "schedule.kind=file:",
+                                "schedule.kind=\"file:", "schedule.kind='file:"};
   const auto begins = [change](std::string_view with) { return change.starts_with(with); };
   return std::ranges::any_of(sections, begins) && std::ranges::none_of(files, begins);
 }

@@ -133,6 +133,9 @@ TEST(ScheduleOfAFile, TakesTheTimeOfTheSameOrder) {
   const double own = step("zb-h1");
   EXPECT_DOUBLE_EQ(step("file:" + (folder.path() / "mine.csv").string()), own);
   EXPECT_NE(step("gpipe"), own);
+  for (const char* change : {"schedule.kind=file:mine.csv", "schedule.kind=\"file:mine.csv\"", "cluster.gpus=8"})
+    EXPECT_FALSE(is_of_plan_alone(change)) << change;
+  EXPECT_TRUE(is_of_plan_alone("schedule.kind=\"gpipe\""));
   const auto missing = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:none.csv"});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().file, "none.csv");
