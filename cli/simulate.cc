@@ -101,7 +101,7 @@ model::Result<std::map<std::int64_t, double>> parse_slow(const std::vector<std::
     const std::vector<std::string_view> sides = model::split_at(text, '=');
     const auto gpu = model::parse_number<std::int64_t>(sides.front().substr(text.starts_with("gpu") ? 3 : 0));
     const auto speed = model::parse_number<double>(sides.back());
-    if (sides.size() != 2 || !gpu || *gpu < 0 || *gpu >= gpus || !speed || *speed < 0.01 || *speed > 10)
+    if (sides.size() != 2 || !gpu || *gpu < 0 || *gpu >= gpus || !speed || !(*speed >= 0.01 && *speed <= 10))
       return model::wrong_input("--slow", fmt::format("'{}' is not GPU=SPEED of {} GPUs", text, gpus),
                                 "for example gpu17=0.9: nine tenths of the speed of the others");
     slow[*gpu] = *speed;
