@@ -136,14 +136,15 @@ class PythonReader {
       return true;
     }
     if (letter() == ':') pos_ = find_outside(pos_, end_, "=");
-    if (!takes_assignment() || path.front().empty() || (path.size() > 1 && !scope.contains(path.front()))) {
+    if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest ||
+        (path.size() > 1 && !scope.contains(path.front()))) {
       unread_.emplace_back(line_at(statement.begin), std::string(text.substr(0, text.find('\n'))));
       return false;
     }
     PythonValue value = whole_expression(scope);
     PythonValue* target = &scope[path.front()];
     for (std::size_t i = 1; i < path.size(); ++i) {
-      target->size += value.size;
+      target->size += value.size + path.size();
       target = &target->field(path[i]);
     }
     *target = std::move(value);
@@ -266,7 +267,9 @@ class PythonReader {
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
       value.size += one.size;
-      if (keyed && !key.text.empty())
+      if (text_.substr(begin, 2) == "**")  // its keywords are not known
+        unread_.emplace_back(one.line, one.text.substr(0, one.text.find('\n')));
+      else if (keyed && !key.text.empty())
         value.field(key.text) = std::move(one);
       else
         value.items.push_back(std::move(one));

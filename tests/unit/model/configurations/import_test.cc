@@ -227,12 +227,18 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
                  "LoRAConverter.Config is not predicted");
   const auto nested =
       read(of("Trainer.Config(training=TrainingConfig(**base), compile=dict(enable=False), x=[(1, 2)])"));
-  EXPECT_THAT(notes_of(nested), HasSubstr("training: unknown"));
+  EXPECT_THAT(notes_of(nested), HasSubstr("'**base': unknown"));
   EXPECT_THAT(notes_of(nested), HasSubstr("x[0]: unknown"));
+  std::string path;
+  for (int i = 0; i < 50'000; ++i) path += ".a";
+  const auto chained =
+      read(import("torchtitan", "def f():\n    c = Trainer.Config()\n    c" + path + " = 1\n    return c\n",
+                  {"cluster.gpus=8", "model.config=llama-3-8b"}));
+  EXPECT_THAT(notes_of(chained), HasSubstr("'c.a.a.a"));
   std::string deep = "def f():\n    return ";
   for (int i = 0; i < 100; ++i) deep += "a(b=";
-  expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "");
-  expect_refusal(import("torchtitan", "def f():\n    return f()\n", {"cluster.gpus=8"}), 2, "");
+  expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "returns no configuration");
+  expect_refusal(import("torchtitan", "def f():\n    return f()\n", {"cluster.gpus=8"}), 2, "returns no configuration");
 }
 
 TEST(Torchtitan, DumpsHaveTheFieldsOfTheirClasses) {
