@@ -123,7 +123,7 @@ void read_named_model(const RuleInput& in) {
   for (const std::string_view same : {"llama-3.1-", "llama-3.3-"})  // of the same dimensions
     if (name.starts_with(same)) name = fmt::format("llama-3-{}", name.substr(same.size()));
   if (stated->starts_with('/')) name = *stated + "/config.json";
-  if (const auto model = in.options.load_model(name); model && contains(name, "-"))
+  if (const auto model = in.options.load_model(name); model && (contains(name, "-") || name.starts_with('/')))
     return in.use_model({name, "", model->layers});
   in.draft.fail("model_name_or_path", fmt::format("no shipped model has the name '{}'", *stated),
                 "--model names one, or a config.json");

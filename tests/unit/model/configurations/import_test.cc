@@ -411,6 +411,14 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(swift.plan.recompute.policy, "full");
 }
 
+TEST(Trainers, TheModelMayBeAFolder) {
+  const auto of = [](const std::string& name) {
+    return import("llama-factory", "finetuning_type: full\nmodel_name_or_path: " + name + "\n", {"cluster.gpus=8"});
+  };
+  EXPECT_EQ(read(of("/data/llama3")).plan.model.config, "/data/llama3/config.json");
+  expect_refusal(of("llama3"), 2, "no shipped model has the name 'llama3'");
+}
+
 TEST(Trainers, WordsOfFsdp) {
   const auto of = [](const std::string& keys) {
     return read(import("axolotl", "base_model: Qwen/Qwen3-8B\n" + keys, {"cluster.gpus=8"})).plan;
