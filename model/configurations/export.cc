@@ -195,6 +195,7 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   ExportedConfiguration exported;
   exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));
   exported.text = fmt::format(
+      "# For torchtitan up to 0.2.2 (February 2026): later releases take a Python function in place of this file.\n"
       "# Start it on every node, with the first one's name as MASTER_ADDR:\n"
       "# {} -m torchtitan.train --job.config_file train.toml\n",
       torchrun(input));

@@ -733,6 +733,7 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
     const auto out = export_torchtitan({plan, model, 8});
     ASSERT_TRUE(out) << to_string(out.error());
     EXPECT_THAT(out->text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
+    EXPECT_TRUE(out->text.starts_with("# For torchtitan up to 0.2.2 (February 2026)"));
     const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
     const std::string wanted = to_toml(plan), found = to_toml(back.plan);
     for (const std::string_view line : lines_of(wanted))
