@@ -60,7 +60,7 @@ std::optional<double> Draft::number(std::string_view key) {
 
 std::optional<std::int64_t> Draft::integer(std::string_view key) {
   const auto parsed = number(key);
-  constexpr double largest = 1e15;
+  constexpr double largest = 1e9;  // products of two are numbers, too
   if (!parsed) return std::nullopt;
   if (std::abs(*parsed) > largest || *parsed != std::floor(*parsed)) {
     fail(key, fmt::format("'{}' is no whole number in range", *text(key)));

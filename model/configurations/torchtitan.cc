@@ -197,7 +197,7 @@ void read_pipeline(const RuleInput& in) {
   if (interleaved) draft.set("schedule.virtual_stages", chunks, "stages of a rank");
   if (parts > 0) return draft.set("schedule.layers_per_stage", listed, "parallelism.module_fqns_per_model_part");
   const std::int64_t stages = ranks * chunks;
-  if (stages > *layers + first + last || first < 0 || last < 0)
+  if (stages > *layers + 2 || first < 0 || last < 0)
     return draft.fail("parallelism.pipeline_parallel_degree", fmt::format("{} stages for {} layers", stages, *layers));
   draft.set("schedule.layers_per_stage", split_with_ends(*layers, stages, first, last),
             "embedding and head count as layers of the ends");
