@@ -190,8 +190,10 @@ void trainer_rules(const RuleInput& in) {
               contains(draft.text("ring_attn_func").value_or("varlen_llama3"), "llama3") ? "all-gather" : "ring",
               "ring_attn_func");
   const Precision gemm = read_trainer_precision(draft);
-  const bool sharded = std::ranges::any_of(draft.configuration().entries,
-                                           [](const Entry& entry) { return entry.key.starts_with("fsdp"); });
+  // Examples name what they do not use: `fsdp:` and `fsdp_config:` without a value.
+  const bool sharded = std::ranges::any_of(draft.configuration().entries, [](const Entry& entry) {
+    return entry.key.starts_with("fsdp") && (!entry.items.empty() || (!entry.value.empty() && entry.value != "false"));
+  });
   const bool zero = draft.text("deepspeed") || draft.integer("deepspeed.zero_optimization.stage");
   if (zero)
     read_zero_of_name(draft, gemm);
@@ -201,8 +203,12 @@ void trainer_rules(const RuleInput& in) {
     draft.set("parallelism.zero_stage", std::int64_t{0}, "neither DeepSpeed nor FSDP");
   read_trainer_batch(in, defaults);
   draft.set("optimizer.gradient_clipping", draft.number("max_grad_norm").value_or(1) > 0, "max_grad_norm");
-  const bool checkpoints = !draft.flag("disable_gradient_checkpointing")
-                                .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
+  const std::string kept = draft.text("gradient_checkpointing").value_or("");  // axolotl's words for the host
+  const bool offloads = kept.starts_with("offload") || kept == "unsloth";
+  if (offloads) draft.not_modeled("gradient_checkpointing", "inputs of layers stay on the GPU");
+  const bool checkpoints =
+      offloads || !draft.flag("disable_gradient_checkpointing")
+                       .value_or(!draft.flag("gradient_checkpointing").value_or(defaults.checkpointing));
   if (!draft.given("recompute.policy"))
     draft.set("recompute.policy", checkpoints ? "full" : "none", "gradient_checkpointing");
   const std::string optimizer = draft.text("optim").value_or("adamw_torch");

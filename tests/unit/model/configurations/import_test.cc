@@ -317,6 +317,12 @@ TEST(DeepSpeed, RefusesBatchesThatContradict) {
       "does not state the model, the number of GPUs, the sequence length, the micro-batch, the global batch");
   expect_refusal(
       import("deepspeed", "{\"zero_optimization\": {\"stage\": 4}}", with(model_and_length, "cluster.gpus=8")), 0, "");
+  // 2^32 of each: their product is 0 in 64 bits, by which the batch would be divided.
+  expect_refusal(import("deepspeed",
+                        R"({"train_batch_size": 64, "train_micro_batch_size_per_gpu": 4294967296,
+                            "gradient_accumulation_steps": 4294967296})",
+                        model_and_length),
+                 1, "'4294967296' is no whole number in range");
   expect_refusal(import("deepspeed", "{\"a\": 1,\n \"a\": 2}"), 2, "given twice");
   expect_refusal(import("deepspeed", "{\"a\": [}"), 1, "YAML or JSON");
 }
@@ -428,8 +434,9 @@ TEST(Trainers, WordsOfFsdp) {
   EXPECT_FALSE(listed.parallelism.reshard_after_forward);
   EXPECT_TRUE(listed.offload.optimizer);
   EXPECT_EQ(of("fsdp: no_shard auto_wrap\n").parallelism.zero_stage, 0);
-  const auto replicated = of("");
+  const auto replicated = of("fsdp:\nfsdp_config:\ngradient_checkpointing: offload\n");
   EXPECT_EQ(replicated.parallelism.zero_stage, 0);
+  EXPECT_EQ(replicated.recompute.policy, "full");
   EXPECT_EQ(replicated.batch.sequence_length, 512);
   EXPECT_EQ(replicated.batch.global_batch_size, 8);
 }
