@@ -12,7 +12,7 @@
 namespace plumbline::sim {
 namespace {
 
-// Returns the text of a value file:PATH; of one that cannot be read, nothing.
+// Returns the text of a placement file:PATH; of one that cannot be read, nothing.
 std::string named_text(const std::optional<std::string>& value) {
   constexpr std::string_view prefix = "file:";
   if (!value || !value->starts_with(prefix)) return "";
@@ -37,7 +37,7 @@ std::string bytes_of(const Inputs& inputs) {
                       inputs.power_exponent, inputs.left, inputs.memory_left, inputs.every_link, inputs.slow_gpus);
   model::ByteWriter writer(bytes);
   if (inputs.plan.files) writer.add(*inputs.plan.files);
-  if (inputs.plan.schedule_file) writer.add(named_text(std::string(inputs.plan.schedule_file->name())));
+  if (inputs.plan.schedule_file) writer.add(inputs.plan.schedule_file->build({}).ranks);
   if (inputs.campaign) writer.add(*inputs.campaign);
   for (const auto& [shape, factor] : sorted(inputs.shapes)) writer.add(shape, factor);
   return bytes;

@@ -11,6 +11,7 @@
 #include "model/plan/layout.h"
 #include "reports/text/plan/schedule_report.h"
 #include "sim/predict/simulate.h"
+#include "sim/tasks/inputs_key.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 
@@ -131,16 +132,21 @@ TEST(ScheduleOfAFile, TakesTheTimeOfTheSameOrder) {
     return sim::simulate(*inputs, sim::Fidelity::closed_form, false)->result.step.time_s;
   };
   const double own = step("zb-h1");
-  EXPECT_DOUBLE_EQ(step("file:" + (folder.path() / "mine.csv").string()), own);
+  const std::string file = "file:" + (folder.path() / "mine.csv").string();
+  const auto key = [&] {
+    return sim::bytes_of(InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=" + file}).value());
+  };
+  EXPECT_DOUBLE_EQ(step(file), own);
+  const std::string first = key();
   EXPECT_NE(step("gpipe"), own);
+  EXPECT_NE(key(), first) << "kept results are of an order, not of a path";
   for (const char* change : {"schedule.kind=file:mine.csv", "schedule.kind=\"file:mine.csv\"", "cluster.gpus=8"})
     EXPECT_FALSE(is_of_plan_alone(change)) << change;
   EXPECT_TRUE(is_of_plan_alone("schedule.kind=\"gpipe\""));
   const auto missing = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:none.csv"});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().file, "none.csv");
-  const auto other =
-      InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:" + (folder.path() / "mine.csv").string()});
+  const auto other = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=" + file});
   EXPECT_TRUE(!other || !model::make_layout(other->plan, other->architecture));
 }
 
