@@ -63,6 +63,7 @@ Result<void> run_one(const model::ScheduleKind& kind, const Options& options, co
                      model::ScheduleShape shape) {
   if (!options.micro_batches.empty()) shape.micro_batches = TRY(micro_batches_of(options)).front();
   shape.ranks = options.ranks.value_or(shape.ranks);
+  shape.micro_batch_group = options.shape.micro_batch_group;
   shape.virtual_stages = options.virtual_stages.value_or(shape.virtual_stages);
   const auto output = TRY(model::evaluate_schedule(kind, shape, costs));
   if (!options.outputs.any()) return write_output("-", reports::schedule_text(output, terminal_columns(), color()));

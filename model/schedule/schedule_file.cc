@@ -32,10 +32,13 @@ class ListedSchedule final : public ScheduleKind {
     const char* other = shape.ranks != own.ranks                             ? "ranks"
                         : shape.micro_batches != own.micro_batches           ? "micro_batches"
                         : shape.virtual_stages != own.virtual_stages && !vee ? "virtual_stages"
+                        : shape.micro_batch_group != 0                       ? "micro_batch_group"
                                                                              : nullptr;
     if (other == nullptr) return {};
-    return infeasible(other, fmt::format("{} is of {} ranks with {} chunks each, and {} micro-batches", path_,
-                                         own.ranks, own.virtual_stages, own.micro_batches));
+    return infeasible(other,
+                      fmt::format("{} is of {} ranks with {} chunks each, and {} micro-batches in its own order", path_,
+                                  own.ranks, own.virtual_stages, own.micro_batches),
+                      "give it that shape, or write a file for this one");
   }
 
   Schedule outline(const ScheduleShape&) const override {
@@ -116,8 +119,10 @@ class Reader {
   Result<void> place() {
     const auto ranks = static_cast<std::int32_t>(schedule_.ranks.size());
     const std::int32_t stages = schedule_.stages;
-    if (stages % ranks != 0 || (schedule_.directions == 2 && stages != ranks))
-      return wrong(0, fmt::format("{} stages do not divide over {} ranks", stages, ranks));
+    if (stages % ranks != 0) return wrong(0, fmt::format("{} stages do not divide over {} ranks", stages, ranks));
+    if (schedule_.directions == 2 && stages != ranks)
+      return wrong(0,
+                   fmt::format("{} stages in each of two directions are not one for each of {} ranks", stages, ranks));
     schedule_.shape = {ranks, micro_batches_ * schedule_.directions, stages / ranks};
     schedule_.parameter_copies = schedule_.directions;
     const auto turns = [&](const ScheduleOp& op) { return std::max(op.f_stage, op.b_stage) == ranks; };

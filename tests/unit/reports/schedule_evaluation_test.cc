@@ -143,6 +143,7 @@ TEST(ScheduleFile, IsTheScheduleThatWasWritten) {
       EXPECT_TRUE((*file)->check({.ranks = 4, .micro_batches = 8, .virtual_stages = chunks})) << kind->name();
       EXPECT_EQ((*file)->check({.ranks = 4, .micro_batches = 9, .virtual_stages = chunks}).error().key,
                 "micro_batches");
+      EXPECT_EQ((*file)->check({4, 8, chunks, 5}).error().key, "micro_batch_group") << "a file has its own order";
       const Schedule read = (*file)->build(own);
       EXPECT_EQ(read.ranks, written.ranks) << kind->name();
       EXPECT_EQ(read.placement, written.placement) << kind->name();
@@ -176,6 +177,9 @@ TEST(ScheduleFile, IsRefusedWithItsLine) {
   expect("0,1,F,0,0,1,,,", "0,1,F,0,0,0,,,", 3, "this F is there twice");
   expect("0,1,F,0,0,1,,,", "0,1,F,0,1,1,,,", 3, "stage 1 of direction 0 belongs on rank 1");
   expect("0,3,B,,,,0,0,1\n", "", 0, "no whole backward of stage 0, direction 0, micro-batch 1");
+  const auto mirrored = read_back(folder, good.substr(0, good.find('\n') + 1) + "0,0,F,1,1,0,,,\n");
+  ASSERT_FALSE(mirrored);
+  EXPECT_NE(mirrored.error().message.find("2 stages in each of two directions"), std::string::npos);
   // The gradient of micro-batch 0 is needed before stage 1 has its activation.
   const std::string swapped = "0,0,B,,,,0,0,0\n0,1,F,0,0,0,,,\n1,0,F,0,1,0,,,\n1,1,B,,,,0,1,0\n";
   const auto stuck = read_back(folder, good.substr(0, good.find('\n') + 1) + swapped);
