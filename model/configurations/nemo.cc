@@ -122,8 +122,11 @@ void read_nemo_degrees(const RuleInput& in) {
 
 void nemo_rules(const RuleInput& in) {
   Draft& draft = in.draft;
-  for (const char* key : {"peft", "peft._target_"})
-    if (const auto method = draft.text(key)) return refuse_adapter(draft, key, *method);
+  for (const Entry& entry : draft.configuration().entries) {
+    const bool adapts = entry.key == "peft" || entry.key.starts_with("peft.") || entry.key.ends_with("peft_scheme");
+    if (adapts && !(entry.value.empty() && entry.items.empty()))
+      return refuse_adapter(draft, entry.key, entry.value.empty() ? "an adapter" : entry.value);
+  }
   if (const auto length = draft.integer("model.seq_length"); length && !draft.given("batch.sequence_length"))
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);

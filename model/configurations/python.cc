@@ -267,9 +267,7 @@ class PythonReader {
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
       value.size += one.size;
-      if (text_.substr(begin, 2) == "**")  // its keywords are not known
-        unread_.emplace_back(one.line, one.text.substr(0, one.text.find('\n')));
-      else if (keyed && !key.text.empty())
+      if (keyed && !key.text.empty())
         value.field(key.text) = std::move(one);
       else
         value.items.push_back(std::move(one));
@@ -305,6 +303,7 @@ class PythonReader {
         continue;
       }
       entry.unread = entry.unread || item.kind == unread;
+      if (key.empty() && item.kind == unread) unread_.emplace_back(item.line, item.text);  // of the whole: **base
       entry.items.push_back(item.text);
       for (const auto& [name, field] : item.fields) flatten(field, joined(element, name), depth + 1);
     }

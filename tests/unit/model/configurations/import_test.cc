@@ -227,8 +227,9 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
                  "LoRAConverter.Config is not predicted");
   const auto nested =
       read(of("Trainer.Config(training=TrainingConfig(**base), compile=dict(enable=False), x=[(1, 2)])"));
-  EXPECT_THAT(notes_of(nested), HasSubstr("'**base': unknown"));
+  EXPECT_THAT(notes_of(nested), HasSubstr("training: unknown"));
   EXPECT_THAT(notes_of(nested), HasSubstr("x[0]: unknown"));
+  EXPECT_THAT(notes_of(read(of("Trainer.Config(**base)"))), HasSubstr("'**base': unknown"));
   std::string path;
   for (int i = 0; i < 50'000; ++i) path += ".a";
   const auto chained =
@@ -590,6 +591,19 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_EQ(imported.plan.batch.global_batch_size, 256);
   EXPECT_THAT(notes_of(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
   EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
+}
+
+TEST(Nemo, RecipesOfAdaptersAreRefused) {
+  const auto of = [](const std::string& base, const std::string& line) {
+    return import(
+        "nemo",
+        "def llama3_8b_lora_8gpu_h100_bf16_config():\n    cfg = " + base + "\n    " + line + "\n    return cfg\n",
+        {"batch.sequence_length=2048"});
+  };
+  expect_refusal(of("llama3_8b_peft_config(peft_scheme=\"lora\")", "cfg.train.micro_batch_size = 1"), 2,
+                 "lora is not predicted");
+  expect_refusal(of("llama3_8b_peft_config()", "cfg.peft.target_modules = [\"linear_qkv\"]"), 3,
+                 "an adapter is not predicted");
 }
 
 TEST(Nemo, StagesMayBeUneven) {
