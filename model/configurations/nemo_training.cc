@@ -118,6 +118,7 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   plan.parallelism.tensor = draft.degree("tensor");
   plan.parallelism.context = draft.degree("context");
   plan.parallelism.pipeline = draft.degree("pipeline");
+  if (draft.given("schedule.layers_per_stage")) plan.schedule.layers_per_stage.counts = {1};  // no even split is asked
   plan.overlap.gradient_reduce = arguments.given.has("--overlap-grad-reduce");
   megatron::ModelShape shape;
   if (in.has_experts()) shape.experts = 1;

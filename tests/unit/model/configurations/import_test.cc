@@ -619,6 +619,16 @@ TEST(Nemo, StagesMayBeUneven) {
               ElementsAre(7, 8, 8, 9));
   EXPECT_THAT(read(of("")).plan.schedule.layers_per_stage.counts, testing::IsEmpty());
   expect_refusal(of("  num_layers_in_first_pipeline_stage: 6\n"), 5, "the other ranks cannot share the rest evenly");
+  // A function of another file sets the stages of DeepSeek-V3, whose layers do not divide.
+  const auto thirds = [](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"model.config=llama-3-8b", "batch.sequence_length=4096", "batch.micro_batch_size=1",
+                                    "batch.global_batch_size=64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return import("nemo", "trainer:\n  devices: 6\nmodel:\n  pipeline_model_parallel_size: 3\n", all);
+  };
+  expect_refusal(thirds({}), 0, "32 layers do not divide over 3 stages");
+  EXPECT_THAT(read(thirds({"schedule.layers_per_stage=[11, 11, 10]"})).plan.schedule.layers_per_stage.counts,
+              ElementsAre(11, 11, 10));
 }
 
 // Without a key the program's default holds, and so does what follows from it.
