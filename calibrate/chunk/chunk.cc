@@ -22,9 +22,9 @@ using model::ErrorKind;
 
 constexpr double ps_per_us = 1e6, us_per_s = 1e6;
 
-enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, columns };
-constexpr std::array<std::string_view, columns> column_names = {"index",    "stream", "class",     "phase", "layer",
-                                                                "start_us", "dur_us", "grid_ctas", "note"};
+enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, column_count };
+constexpr std::array<std::string_view, column_count> column_names = {
+    "index", "stream", "class", "phase", "layer", "start_us", "dur_us", "grid_ctas", "note"};
 
 constexpr std::array<std::string_view, 5> known_phases = {"", "F", "B", "I", "W"};
 
@@ -55,24 +55,24 @@ class ChunkReader {
 
  private:
   void header(const Cells& names) {
-    std::array<std::size_t, columns> order{};
-    order.fill(columns);
+    std::array<std::size_t, column_count> order{};
+    order.fill(column_count);
     for (std::size_t place = 0; place < names.size(); ++place) {
       const auto known = std::ranges::find(column_names, names[place]);
       if (known == column_names.end()) return fail(names[place], "unknown column", suggestion(names[place]));
       std::size_t& entry = order.at(static_cast<std::size_t>(known - column_names.begin()));
-      if (entry != columns) return fail(names[place], "the column appears twice", "");
+      if (entry != column_count) return fail(names[place], "the column appears twice", "");
       entry = place;
     }
-    for (std::size_t i = 0; i < columns; ++i) {
-      if (order.at(i) == columns) return fail(column_names.at(i), "the column is missing", "");
+    for (std::size_t i = 0; i < column_count; ++i) {
+      if (order.at(i) == column_count) return fail(column_names.at(i), "the column is missing", "");
     }
     order_ = order;
   }
 
   void row(const Cells& cells) {
-    if (cells.size() != columns)
-      return fail("", fmt::format("{} cells under {} columns", cells.size(), +columns), "a note holds no comma");
+    if (cells.size() != column_count)
+      return fail("", fmt::format("{} cells under {} columns", cells.size(), +column_count), "a note holds no comma");
     const auto text = [&](Column column) { return cells.at(order_->at(column)); };
     const auto whole = [&](Column column, int lowest) { return integer(column, text(column), lowest); };
     TracedKernel traced;
@@ -132,7 +132,7 @@ class ChunkReader {
 
   const std::string& path_;
   std::vector<TracedKernel> kernels_;
-  std::optional<std::array<std::size_t, columns>> order_;  // position of each column; none before the header
+  std::optional<std::array<std::size_t, column_count>> order_;  // position of each column; none before the header
   int line_ = 0;
   int last_index_ = -1;
   std::optional<Error> error_;

@@ -10,7 +10,7 @@
 namespace plumbline::calibrate {
 namespace {
 
-double number_after(std::string_view note, std::string_view key) {
+double note_number(std::string_view note, std::string_view key) {
   const std::string_view text = note_value(note, key);
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -52,7 +52,7 @@ sim::ChunkRank rank_of(const model::Timeline& measured, bool measured_waits) {
     const auto slot = static_cast<std::size_t>(span->layer_pair);
     const bool is_forward = kernel.phase == "F";
     double& rows = is_forward ? rank.slots[slot].forward_rows : rank.slots[slot].backward_rows;
-    if (rows == 0) rows = number_after(kernel.note, "rows");
+    if (rows == 0) rows = note_number(kernel.note, "rows");
     if (kernel.row == "notify") (is_forward ? forward : backward)[slot].push_back(span);
   }
   for (std::size_t slot = 0; measured_waits && slot < rank.slots.size(); ++slot) {

@@ -46,9 +46,9 @@ void name_gemm(model::Kernel& kernel) {
   kernel.gemm_kind = kind.substr(0, kind.find('_'));
 }
 
-class Trace {
+class TracedChunk {
  public:
-  Trace(std::vector<TracedKernel> kernels, const KernelClasses& classes) : kernels_(std::move(kernels)) {
+  TracedChunk(std::vector<TracedKernel> kernels, const KernelClasses& classes) : kernels_(std::move(kernels)) {
     for (TracedKernel& traced : kernels_) {
       model::Kernel& kernel = traced.kernel;
       // The kernels that transpose a cast's scales belong to its operator (model/graph/attributes.h, CastAttributes).
@@ -194,7 +194,7 @@ class Trace {
 }  // namespace
 
 model::Timeline kernel_timeline(std::vector<TracedKernel> kernels, const KernelClasses& classes) {
-  return Trace(std::move(kernels), classes).timeline();
+  return TracedChunk(std::move(kernels), classes).timeline();
 }
 
 std::vector<const model::Span*> kernel_spans(const model::Timeline& timeline) {

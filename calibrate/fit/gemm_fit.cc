@@ -28,14 +28,14 @@ struct Terms {
 };
 
 // The form of GEMMs on one kind of device.
-struct GemmForm {
+struct RecordForm {
   std::vector<const char*> parts;                       // name suffixes of the constants of an entry
   std::function<std::string(const FitRecord&)> format;  // the key by which the cost functions find the entry
   std::function<Terms(const FitRecord&)> terms;
 };
 
 // Returns the profile's entry for a GEMM of this format and phase.
-std::string entry_of(const GemmForm& form, const FitRecord& record) {
+std::string entry_of(const RecordForm& form, const FitRecord& record) {
   return fmt::format("gemm.{}{}", form.format(record), is_weight_gradient(record) ? "_weight_gradient" : "");
 }
 
@@ -49,7 +49,7 @@ double written_bytes(const FitRecord& record, bool half) {
   return half ? half_bytes : single_bytes;
 }
 
-GemmForm form_of_cores() {
+RecordForm form_of_cores() {
   const auto half = [](const FitRecord& record) { return record.format == "bf16" || record.format == "fp16"; };
   return {{".wave_overhead", ".k_time", ".operand_time"},
           [half](const FitRecord& record) { return half(record) ? "bf16" : "fp32"; },
@@ -65,7 +65,7 @@ GemmForm form_of_cores() {
 }
 
 // FP8 operands have a 16-bit result.
-GemmForm form_of_tiles(double tile, double k_block) {
+RecordForm form_of_tiles(double tile, double k_block) {
   const auto format = [](const FitRecord& record) {
     if (record.format == "fp8" || record.format == "fp8_tensor") return "fp8_tensor";  // one scale per tensor
     return record.format.starts_with("fp8") ? "fp8" : record.format == "fp32" ? "fp32" : "bf16";
@@ -90,7 +90,7 @@ struct GemmProblem {
   Eigen::VectorXd seconds, written;  // [record]: of the whole time, and of writing
 };
 
-GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& form, double bandwidth) {
+GemmProblem problem_of(const std::vector<FitRecord>& records, const RecordForm& form, double bandwidth) {
   GemmProblem problem;
   for (const FitRecord& record : records)
     if (std::ranges::find(problem.entries, entry_of(form, record)) == problem.entries.end())
@@ -114,7 +114,7 @@ GemmProblem problem_of(const std::vector<FitRecord>& records, const GemmForm& fo
 }
 
 // Fits the form and adds its constants, except those of tiles; returns false when the records are too few.
-bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& constants, ProfileFit& result) {
+bool fit_form(const FitRecords& records, const RecordForm& form, ConstantList& constants, ProfileFit& result) {
   if (records.gemms.empty()) return false;
   const double bandwidth =
       constants.value(constants.has("gemm.output_bandwidth") ? "gemm.output_bandwidth" : "memory.default.bandwidth");
@@ -136,7 +136,7 @@ bool fit_form(const FitRecords& records, const GemmForm& form, ConstantList& con
 
 // Copies constants to formats without records: the host computes 16-bit GEMMs in FP32, and weight gradients like other
 // GEMMs.
-void fill_up(const GemmForm& form, ConstantList& constants) {
+void fill_up(const RecordForm& form, ConstantList& constants) {
   const auto copy = [&](const std::string& from, const std::string& to) {
     if (constants.has(to + ".k_time") || !constants.has(from + ".k_time")) return;
     for (const char* part : form.parts)
@@ -156,7 +156,7 @@ void fill_up(const GemmForm& form, ConstantList& constants) {
 }  // namespace
 
 void fit_core_gemms(const FitRecords& records, ConstantList& constants, ProfileFit& result) {
-  const GemmForm form = form_of_cores();
+  const RecordForm form = form_of_cores();
   if (!fit_form(records, form, constants, result)) return;
   constants.add("gemm.tile", 1, std::nullopt, model::Evidence::assumed, "elements, not tiles, take a core's time");
   constants.add("gemm.k_block", 1, std::nullopt, model::Evidence::assumed, "as gemm.tile");

@@ -14,7 +14,7 @@ namespace plumbline::calibrate {
 namespace {
 
 using detail::TableReader;
-using Names = std::vector<std::string>;
+using Texts = std::vector<std::string>;
 
 // A limit, as deep recursion of std::regex on a very long name would overflow the stack. The significant part of a
 // kernel name comes first.
@@ -99,7 +99,7 @@ struct LayerRule {
 }  // namespace
 
 struct KernelClasses::State {
-  Names rows;
+  Texts rows;
   std::vector<Rule<KernelClass>> classes;
   std::vector<Rule<PhaseAnnotation>> phases;
   std::vector<LayerRule> layers;
@@ -108,9 +108,9 @@ struct KernelClasses::State {
 
 namespace {
 
-using State = KernelClasses::State;
+using ClassState = KernelClasses::State;
 
-void check_listed(TableReader& table, std::string_view key, const std::string& value, const Names& known) {
+void check_listed(TableReader& table, std::string_view key, const std::string& value, const Texts& known) {
   if (std::ranges::find(known, value) == known.end())
     table.fail(key, table.line(), fmt::format("'{}' is not known", value), model::known_names(value, known));
 }
@@ -139,7 +139,7 @@ std::vector<Pattern> patterns(TableReader& table) {
   return result;
 }
 
-void read_class(TableReader& table, State& state) {
+void read_class(TableReader& table, ClassState& state) {
   Rule<KernelClass> rule;
   READ_REQUIRED(table, rule.value, name, compare);
   const auto same = [&](const Rule<KernelClass>& other) { return other.value.name == rule.value.name; };
@@ -150,11 +150,11 @@ void read_class(TableReader& table, State& state) {
   state.classes.push_back(std::move(rule));
 }
 
-void read_chain(TableReader& table, State& state) {
+void read_chain(TableReader& table, ClassState& state) {
   OperatorChain chain{.forward = table.text("class")};
   READ_REQUIRED(table, chain, gradient);
   READ_OPTIONAL(table, chain, residual);
-  Names classes;
+  Texts classes;
   for (const Rule<KernelClass>& rule : state.classes) classes.push_back(rule.value.name);
   check_listed(table, "class", chain.forward, classes);
   check_listed(table, "gradient", chain.gradient, classes);
@@ -171,7 +171,7 @@ void read_chain(TableReader& table, State& state) {
   state.chains.push_back(std::move(chain));
 }
 
-void read_phase(TableReader& table, State& state) {
+void read_phase(TableReader& table, ClassState& state) {
   Rule<PhaseAnnotation> rule;
   READ_REQUIRED(table, rule.value, phase);
   check_listed(table, "phase", rule.value.phase, {"F", "B", "I", "W"});
@@ -184,12 +184,12 @@ void read_phase(TableReader& table, State& state) {
   state.phases.push_back(std::move(rule));
 }
 
-void read_layer(TableReader& table, State& state) {
+void read_layer(TableReader& table, ClassState& state) {
   LayerRule rule;
   READ_OPTIONAL(table, rule, phase, counted);
   if (!rule.phase.empty()) check_listed(table, "phase", rule.phase, {"F", "B"});
   const std::size_t right = patterns(table).size();
-  const Names texts = table.texts("patterns");
+  const Texts texts = table.texts("patterns");
   if (right < texts.size()) return;
   for (const std::string& text : texts) {
     rule.pattern = std::regex(text, regex_options | std::regex::icase);
@@ -203,7 +203,7 @@ void read_layer(TableReader& table, State& state) {
 
 }  // namespace
 
-KernelClasses::KernelClasses(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+KernelClasses::KernelClasses(std::unique_ptr<const ClassState> state) : state_(std::move(state)) {}
 KernelClasses::~KernelClasses() = default;
 KernelClasses::KernelClasses(KernelClasses&& other) noexcept = default;
 KernelClasses& KernelClasses::operator=(KernelClasses&& other) noexcept = default;
@@ -258,9 +258,9 @@ LayerAnnotation KernelClasses::layer(std::string_view annotation) const {
 }
 
 model::Result<KernelClasses> load_kernel_classes(const std::string& path) {
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<ClassState>();
   TRY(detail::read_table_file(path, [&](TableReader& file) {
-    const auto tables = [&](const char* key, void (*read)(TableReader&, State&)) {
+    const auto tables = [&](const char* key, void (*read)(TableReader&, ClassState&)) {
       file.optional_tables(key, [&](TableReader& table) { read(table, *state); });
     };
     READ_REQUIRED(file, *state, rows);

@@ -23,8 +23,8 @@ using model::ErrorKind;
 using Words = std::vector<std::string_view>;
 
 constexpr double microsecond = 1e-6;
-constexpr std::size_t leading = 5;  // size, count, type, redop, root
-constexpr std::size_t group = 4;    // time, algbw, busbw, #wrong
+constexpr std::size_t leading_words = 5;  // size, count, type, redop, root
+constexpr std::size_t group = 4;          // time, algbw, busbw, #wrong
 
 Words words_of(std::string_view line) {
   Words words;
@@ -145,7 +145,7 @@ class Parser {
   }
 
   void row(const Words& words) {
-    if (words.size() != leading + group && words.size() != leading + 2 * group)
+    if (words.size() != leading_words + group && words.size() != leading_words + 2 * group)
       return fail(fmt::format("{} columns; a row has size, count, type, redop, root, and time, algbw, busbw, #wrong "
                               "out of place and in place",
                               words.size()),
@@ -161,8 +161,8 @@ class Parser {
       return fail(collective.empty() ? "the columns do not name the collective" : known.error().message,
                   "add a line such as '# Collective test starting: all_gather_perf' above, of one of the collectives "
                   "that plumbline reads");
-    add(collective, "out_of_place", bytes, words, leading);
-    if (words.size() > leading + group) add(collective, "in_place", bytes, words, leading + group);
+    add(collective, "out_of_place", bytes, words, leading_words);
+    if (words.size() > leading_words + group) add(collective, "in_place", bytes, words, leading_words + group);
   }
 
   // All-reduce and reduce-scatter have a reduction but no root; the count of reduce-scatter is that of one rank. A root

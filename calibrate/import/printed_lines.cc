@@ -8,8 +8,6 @@
 namespace plumbline::calibrate {
 namespace {
 
-constexpr bool is_digit(char c) { return '0' <= c && c <= '9'; }
-
 // Removes the control sequences of terminals: escape, bracket, parameters, and a final letter.
 void remove_colors(std::string& line) {
   for (std::size_t begin = 0; (begin = line.find("\x1b[", begin)) != std::string::npos;) {
@@ -21,8 +19,9 @@ void remove_colors(std::string& line) {
 // Removes the beginning where it has this form, in which '0' is any digit.
 bool remove_form(std::string_view& line, std::string_view form) {
   if (line.size() < form.size()) return false;
-  const bool has = std::ranges::equal(line.substr(0, form.size()), form,
-                                      [](char c, char wanted) { return wanted == '0' ? is_digit(c) : c == wanted; });
+  const bool has = std::ranges::equal(line.substr(0, form.size()), form, [](char c, char wanted) {
+    return wanted == '0' ? model::is_digit(c) : c == wanted;
+  });
   if (has) line.remove_prefix(form.size());
   return has;
 }
@@ -61,7 +60,7 @@ bool remove_name(std::string_view& line) {
     }
   const std::size_t end = line.find_first_of(": \t");
   if (end == std::string_view::npos || line[end] != ':' || end + 1 == line.size()) return false;
-  const bool of_name = std::ranges::any_of(line.substr(0, end), is_digit) &&
+  const bool of_name = std::ranges::any_of(line.substr(0, end), model::is_digit) &&
                        std::string_view(" \t#").find(line[end + 1]) != std::string_view::npos;
   if (of_name) line.remove_prefix(end + 1);
   return of_name;

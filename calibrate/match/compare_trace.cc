@@ -45,8 +45,8 @@ std::string phase_name(const model::Kernel& kernel) {
 
 // Returns how long the stream of a kernel paused before it, as `import kineto` notes it.
 std::int64_t wait_of(const model::Kernel& kernel) {
-  constexpr double ps_per_us = 1e6;
-  return std::llround(ps_per_us * model::parse_number<double>(note_value(kernel.note, "wait_us")).value_or(0));
+  constexpr double wait_ps_per_us = 1e6;
+  return std::llround(wait_ps_per_us * model::parse_number<double>(note_value(kernel.note, "wait_us")).value_or(0));
 }
 
 class TraceComparer {

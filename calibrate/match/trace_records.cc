@@ -19,7 +19,7 @@ namespace {
 
 using model::Interval;
 
-constexpr const char *alone = "in_step", *overlapped = "in_step_beside";  // variants of a record
+constexpr const char *alone_variant = "in_step", *overlapped = "in_step_beside";  // variants of a record
 
 // The samples of one operator, by variant.
 struct Samples {
@@ -121,7 +121,7 @@ class TraceSamples {
       } else if (kernel.key.empty()) {
         unkeyed += transfer ? 1 : 0;
       } else {
-        add(i, !transfer && overlaps(transfers, measured_.spans[own(i)]) ? overlapped : alone, seconds);
+        add(i, !transfer && overlaps(transfers, measured_.spans[own(i)]) ? overlapped : alone_variant, seconds);
         operators[kernel.key].divided |= kernel.gemm.empty() && parts[i].kernels > 1;
       }
     }
@@ -131,7 +131,7 @@ class TraceSamples {
       if (exchange.transfer < 0 || sms_of(i) == 0)
         ++partial;
       else
-        add(i, overlaps(computes, measured_.spans[own(i)]) ? overlapped : alone, exchange.seconds);
+        add(i, overlaps(computes, measured_.spans[own(i)]) ? overlapped : alone_variant, exchange.seconds);
     }
   }
 
@@ -185,14 +185,14 @@ Measurements trace_records(const model::Timeline& measured, const TraceCompariso
   std::size_t only_overlapped = 0, waiting = 0, divided = 0;
   for (const auto& [key, of_key] : samples.operators) {
     const bool exchange = is_exchange(*of_key.kernel);
-    only_overlapped += exchange || of_key.seconds.contains(alone) ? 0 : 1;
+    only_overlapped += exchange || of_key.seconds.contains(alone_variant) ? 0 : 1;
     waiting += model::is_communication(of_key.kernel->row) ? 1 : 0;
     divided += of_key.divided ? 1 : 0;
     for (const auto& [variant, seconds] : of_key.seconds) {
-      if (!exchange && variant == overlapped && of_key.seconds.contains(alone)) continue;
+      if (!exchange && variant == overlapped && of_key.seconds.contains(alone_variant)) continue;
       Measurement m = record_of(key, of_key, variant, device);
       if (exchange) m.communication_sms = samples.sms.at(key);
-      if (!exchange) m.variant = alone;
+      if (!exchange) m.variant = alone_variant;
       found.values.push_back(std::move(m));
     }
   }

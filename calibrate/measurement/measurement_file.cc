@@ -63,7 +63,7 @@ std::set<std::string> name_words(std::string_view text) {
 // Returns the word that names a model of GPU in names of files: "h100" of "h100-sxm".
 std::string model_word(const std::string& name) { return name.substr(0, name.find('-')); }
 
-struct Place {
+struct KeyPlace {
   const Measurements* file;
   const Measurement* record;
   std::string text() const { return record->line > 0 ? fmt::format("{}:{}", file->path, record->line) : file->path; }
@@ -74,7 +74,7 @@ bool comparable(const Measurement& m) {
   return m.communication_sms.value_or(0) == 0 && !m.variant.starts_with("in_step");
 }
 
-model::Result<void> check_pair(const Place& first, const Place& second) {
+model::Result<void> check_pair(const KeyPlace& first, const KeyPlace& second) {
   constexpr double most = 2;
   const double one = first.record->time.p50, other = second.record->time.p50;
   Error error{ErrorKind::input, "", second.file->path, second.record->line, "", ""};
@@ -208,10 +208,10 @@ model::Result<void> check_name(const std::string& path, const std::string& devic
 }
 
 model::Result<void> check_repeats(const std::vector<Measurements>& files) {
-  std::map<std::string, Place> first;
+  std::map<std::string, KeyPlace> first;
   for (const Measurements& file : files) {
     for (const Measurement& m : file.values) {
-      const Place place{&file, &m};
+      const KeyPlace place{&file, &m};
       const auto [found, fresh] = first.try_emplace(identity(m), place);
       if (!fresh) TRY(check_pair(found->second, place));
     }

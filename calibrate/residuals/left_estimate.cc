@@ -31,7 +31,7 @@ constexpr std::string_view file_head =
 # predicted with a datasheet's rates. Made by `plumbline validate --residuals`.
 )";
 
-constexpr std::array<std::string_view, 13> columns = {
+constexpr std::array<std::string_view, 13> cell_columns = {
     "set",      "stack",      "precision",      "model",       "hardware",    "rows",           "mean",
     "variance", "drawn_mean", "drawn_variance", "memory_rows", "memory_mean", "memory_variance"};
 
@@ -88,7 +88,7 @@ std::vector<LeftCell> left_cells(const std::vector<LeftRow>& rows) {
 }
 
 std::string left_cells_csv(const std::vector<LeftCell>& cells) {
-  std::string text = fmt::format("{}{}\n", file_head, fmt::join(columns, ","));
+  std::string text = fmt::format("{}{}\n", file_head, fmt::join(cell_columns, ","));
   for (const LeftCell& cell : cells)
     text += fmt::format("{},{},{},{},{},{},{:.4f},{:.5f},{:.4f},{:.5f},{},{:.4f},{:.5f}\n", cell.set, cell.kind.stack,
                         cell.kind.precision, cell.kind.model, cell.hardware, cell.time.rows, cell.time.mean,
@@ -98,7 +98,7 @@ std::string left_cells_csv(const std::vector<LeftCell>& cells) {
 }
 
 Result<std::vector<LeftCell>> load_left_cells(const std::string& path) {
-  const auto table = TRY(CsvTable::read(path, {columns.begin(), columns.end()}));
+  const auto table = TRY(CsvTable::read(path, {cell_columns.begin(), cell_columns.end()}));
   std::vector<LeftCell> cells;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     LeftCell cell{table.text(row, "set"),

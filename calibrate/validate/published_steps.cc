@@ -12,7 +12,7 @@
 namespace plumbline::calibrate {
 namespace {
 
-constexpr double gibibyte = 1024.0 * 1024 * 1024;
+constexpr double bytes_per_gib = 1024.0 * 1024 * 1024;
 
 // Returns the columns of whole numbers above 0.
 std::vector<const char*> number_columns() {
@@ -92,7 +92,7 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
   const auto seconds = TRY(optional_positive(table, row, "step_s"));
   step.seconds = seconds;
   const auto memory = TRY(optional_positive(table, row, "memory_gib"));
-  if (memory) step.memory_bytes = *memory * gibibyte;
+  if (memory) step.memory_bytes = *memory * bytes_per_gib;
   return step;
 }
 

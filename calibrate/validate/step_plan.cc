@@ -82,13 +82,11 @@ constexpr Renamed plan_keys[] = {{"gpus", "cluster.gpus"},
                                  {"global_batch", "batch.global_batch_size"},
                                  {"virtual_stages", "schedule.virtual_stages"}};
 
-std::string quoted(std::string_view text) { return fmt::format("\"{}\"", text); }
-
 // Adds the changes for a cell: "full", "none", or groups of operators joined by '+'.
 void add_recompute(const std::string& cell, Changes& changes) {
-  if (cell == "full" || cell == "none") return changes.push_back("recompute.policy=" + quoted(cell));
+  if (cell == "full" || cell == "none") return changes.push_back("recompute.policy=" + model::toml_string(cell));
   changes.emplace_back("recompute.policy=\"selective\"");
-  std::string list = quoted(cell);
+  std::string list = model::toml_string(cell);
   for (std::size_t at = list.find('+'); at != std::string::npos; at = list.find('+', at)) list.replace(at, 1, "\", \"");
   changes.push_back(fmt::format("recompute.operators=[{}]", list));
 }
@@ -121,11 +119,13 @@ bool matches(const StepReading& reading, const PublishedStep& step) {
 
 Changes layout_changes(const PublishedStep& step, const StepHardware& hardware, const ModelWords& words) {
   // The frameworks of these steps spread layers evenly; a row with another split states it.
-  Changes changes = {
-      "model.config=" + quoted(words.config),   "cluster.topology=" + quoted(hardware.topology),
-      "schedule.kind=" + quoted(step.schedule), "schedule.layers_per_stage=\"even\"",
-      "precision.gemm=" + quoted(step.gemm),    fmt::format("parallelism.sequence={}", step.sequence_parallel)};
-  if (!hardware.device.empty()) changes.push_back("cluster.device=" + quoted(hardware.device));
+  Changes changes = {"model.config=" + model::toml_string(words.config),
+                     "cluster.topology=" + model::toml_string(hardware.topology),
+                     "schedule.kind=" + model::toml_string(step.schedule),
+                     "schedule.layers_per_stage=\"even\"",
+                     "precision.gemm=" + model::toml_string(step.gemm),
+                     fmt::format("parallelism.sequence={}", step.sequence_parallel)};
+  if (!hardware.device.empty()) changes.push_back("cluster.device=" + model::toml_string(hardware.device));
   changes.insert(changes.end(), hardware.plan.begin(), hardware.plan.end());
   for (const auto& [column, key] : words.dimensions)
     changes.push_back(fmt::format("model.{}={}", key, step.numbers.at(std::string(column))));
@@ -152,13 +152,13 @@ model::Result<StepPlan> step_plan(const PublishedStep& step, const StepCase& def
     changes.insert(changes.end(), reading.plan.begin(), reading.plan.end());
     made.missing.insert(made.missing.end(), reading.missing.begin(), reading.missing.end());
     made.missing_tensors = made.missing_tensors || reading.missing_tensors;
-    if (!reading.cluster.empty()) changes.push_back("cluster.topology=" + quoted(reading.cluster));
-    if (!reading.stack.empty()) changes.push_back("stack.name=" + quoted(reading.stack));
+    if (!reading.cluster.empty()) changes.push_back("cluster.topology=" + model::toml_string(reading.cluster));
+    if (!reading.stack.empty()) changes.push_back("stack.name=" + model::toml_string(reading.stack));
     if (!reading.profile.empty()) made.profile = reading.profile;
     if (!reading.memory.empty()) made.memory = reading.memory;
   }
   changes.insert(changes.end(), step.plan.begin(), step.plan.end());
-  if (!made.profile.empty()) changes.push_back("cluster.profile=" + quoted(made.profile));
+  if (!made.profile.empty()) changes.push_back("cluster.profile=" + model::toml_string(made.profile));
   auto plan = model::read_plan("", step.id, changes);
   if (!plan) {
     const Error& error = plan.error();

@@ -17,6 +17,8 @@ std::vector<std::string_view> lines_of(std::string_view text);
 // Returns the parts between the separators, empty ones included: one more than there are separators.
 std::vector<std::string_view> split_at(std::string_view text, char separator);
 
+constexpr bool is_digit(char c) { return '0' <= c && c <= '9'; }
+
 // Returns the text without blanks, tabs and carriage returns at either end.
 std::string_view trimmed(std::string_view text);
 

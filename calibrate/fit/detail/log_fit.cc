@@ -67,13 +67,13 @@ class Problem {
   double width_;
 };
 
-struct State {
+struct FitState {
   VectorXd x, residuals;
   double loss;
 };
 
 // Takes one step that lowers the loss, damped as much as that needs; returns by how much it fell, 0 for no step.
-double advance(const Problem& problem, State& state, double& damping) {
+double advance(const Problem& problem, FitState& state, double& damping) {
   const VectorXd weights = problem.weights(state.residuals);
   const MatrixXd j = problem.jacobian(state.x, state.residuals);
   const MatrixXd normal = problem.normal_matrix(j, weights);
@@ -84,7 +84,7 @@ double advance(const Problem& problem, State& state, double& damping) {
     MatrixXd damped = normal;
     damped.diagonal() += damping * normal.diagonal();
     const VectorXd step = damped.ldlt().solve(-gradient).cwiseMin(1.0).cwiseMax(-1.0);
-    State next{problem.in_reach(state.x + step), {}, 0};
+    FitState next{problem.in_reach(state.x + step), {}, 0};
     next.residuals = problem.residuals(next.x);
     next.loss = problem.loss(next.x, next.residuals);
     if (next.loss < state.loss) {
@@ -99,7 +99,7 @@ double advance(const Problem& problem, State& state, double& damping) {
 }
 
 // Returns the covariance of the logarithms.
-MatrixXd covariance(const Problem& problem, const State& state) {
+MatrixXd covariance(const Problem& problem, const FitState& state) {
   const VectorXd weights = problem.weights(state.residuals);
   const MatrixXd normal = problem.normal_matrix(problem.jacobian(state.x, state.residuals), weights);
   const auto spare = static_cast<double>(std::max<Index>(1, state.residuals.size() - state.x.size()));
@@ -112,7 +112,7 @@ MatrixXd covariance(const Problem& problem, const State& state) {
 LogFit log_fit(const Form& form, const VectorXd& seconds, const VectorXd& start, const LogFitOptions& options) {
   const VectorXd begin = start.array().log();
   const Problem problem(form, seconds, begin, options);
-  State state{begin, problem.residuals(begin), 0};
+  FitState state{begin, problem.residuals(begin), 0};
   state.loss = problem.loss(state.x, state.residuals);
   constexpr double settled = 1e-13;
   double damping = 1e-2;

@@ -15,8 +15,8 @@ using Eigen::Index;
 using Eigen::VectorXd;
 
 // Weighted residuals of the logarithms, in the interface of Eigen's solver.
-struct Residuals : Eigen::DenseFunctor<double> {
-  Residuals(const Form& the_form, const VectorXd& seconds, const VectorXd& weights, Index parameters)
+struct FormResiduals : Eigen::DenseFunctor<double> {
+  FormResiduals(const Form& the_form, const VectorXd& seconds, const VectorXd& weights, Index parameters)
       : DenseFunctor(static_cast<int>(parameters), static_cast<int>(seconds.size())),
         form(&the_form),
         measured(seconds.array().log()),
@@ -71,8 +71,8 @@ Solution descend(const Form& form, const VectorXd& seconds, const VectorXd& used
   constexpr double settled = 1e-6;
   VectorXd weights = used;
   for (int round = 0; round < rounds; ++round) {
-    using Differentiated = Eigen::NumericalDiff<Residuals>;
-    Differentiated problem(Residuals(form, seconds, weights, x.size()));
+    using Differentiated = Eigen::NumericalDiff<FormResiduals>;
+    Differentiated problem(FormResiduals(form, seconds, weights, x.size()));
     Eigen::LevenbergMarquardt<Differentiated> solver(problem);
     const VectorXd before = x;
     solver.minimize(x);
@@ -101,8 +101,8 @@ Solution solve(const Form& form, const VectorXd& seconds, const VectorXd& start)
 VectorXd uncertainties(const Form& form, const VectorXd& seconds, const Solution& solution) {
   const Index parameters = solution.x.size();
   Eigen::MatrixXd j(seconds.size(), parameters);
-  const Residuals residuals(form, seconds, solution.weights, parameters);
-  Eigen::NumericalDiff<Residuals, Eigen::Central>(residuals).df(solution.x, j);
+  const FormResiduals residuals(form, seconds, solution.weights, parameters);
+  Eigen::NumericalDiff<FormResiduals, Eigen::Central>(residuals).df(solution.x, j);
   const double s = spread(log_residuals(form, seconds, solution.x), VectorXd::Ones(seconds.size()));
   const Eigen::MatrixXd normal = j.transpose() * j;
   const Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd> eigen(normal);

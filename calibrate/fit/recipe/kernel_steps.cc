@@ -17,7 +17,7 @@ namespace {
 
 using model::Evidence;
 
-constexpr double tera = 1e12;
+constexpr double teraflops = 1e12;
 
 // Returns the rows of a format and of the softwares, in their order.
 template <class Row>
@@ -109,7 +109,7 @@ model::Result<void> fit_gemm_step(Draft& draft) {
     const GemmTableFit fit = tables.size() > 1 ? fit_gemm_rate(table, machine, form, step.quantizes) : form;
     draft.held_out.push_back(fit.held_out);
     rates.push_back(fit.rate);
-    each.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / tera));
+    each.push_back(fmt::format("{} {:.4g}", versions(table), fit.rate / teraflops));
     rows += table.size();
   }
   double rate = 0;
@@ -144,7 +144,7 @@ model::Result<void> fit_expert_step(Draft& draft) {
   const std::string how = fmt::format(
       "rate of dense GEMMs over that of experts, {:.4g} over {:.4g} TFLOP/s, fitted to balanced rows of {} {} "
       "({}); experts are not faster than dense GEMMs by assumption",
-      dense / tera, fit.rate / tera, versions(rows), step.kernel, draft.cited("experts"));
+      dense / teraflops, fit.rate / teraflops, versions(rows), step.kernel, draft.cited("experts"));
   if (!step.constant.empty())
     draft.set(step.constant, fit.weight_bandwidth, "TB/s", fit.weight_bandwidth_deviation, Evidence::fitted,
               fmt::format("the rate at which few rows of an expert read its weights, fitted to {} {} ({})",
@@ -266,7 +266,7 @@ model::Result<void> fit_cached_attention_step(Draft& draft) {
   std::string each;
   for (const CachedAttentionSoftware& software : fit.softwares)
     each += fmt::format("{}{} {:.3g} us and {:.3g} TB/s", each.empty() ? "" : ", ", software.name, software.start * 1e6,
-                        software.bandwidth / tera);
+                        software.bandwidth / teraflops);
   const std::string how =
       fmt::format("fitted to two thirds of {} shapes in bursts ({}); {}{}", rows.size(), draft.cited(table), each,
                   fit.softwares.size() > 1 ? ", their geometric mean" : "");

@@ -28,7 +28,7 @@ struct Neighbor {
 };
 
 // Returns what the error of a neighbor's constant is made of.
-Draft::Errors errors_of(const Draft& draft, const Neighbor& neighbor, const std::string& name) {
+Draft::Errors neighbor_errors(const Draft& draft, const Neighbor& neighbor, const std::string& name) {
   if (neighbor.name == "self") return draft.errors_of(name);
   const auto called = [&](const std::string& of) { return fmt::format("{} {}", neighbor.name, of); };
   for (const model::ConstantFit& fit : neighbor.fits) {
@@ -104,7 +104,7 @@ model::Result<void> take_neighbor_step(Draft& draft) {
                 parameter.relative_uncertainty, step.same ? parameter.kind : model::Evidence::assumed,
                 fmt::format("as {} ({} {}, {}){}", of, parameter.value, parameter.unit, to_string(parameter.kind),
                             scale.how));
-      draft.share(renamed(step, parameter.name), errors_of(draft, neighbor, parameter.name),
+      draft.share(renamed(step, parameter.name), neighbor_errors(draft, neighbor, parameter.name),
                   parameter.relative_uncertainty, fmt::format("{}:{}", step.path, step.line));
     }
     if (!any) return draft.wrong("step.constants", fmt::format("{} has no constant '{}'", neighbor.name, pattern));

@@ -13,7 +13,7 @@ namespace {
 
 using detail::TableReader;
 
-const std::vector<std::string> fits = {
+const std::vector<std::string> known_fits = {
     "gemm",           "experts",        "attention",          "collectives",      "exchange",
     "tray",           "power",          "attention_backward", "weight_gradient",  "memory",
     "launch_gap",     "low_latency",    "custom_all_reduce",  "cached_attention", "decode_gemm",
@@ -28,8 +28,8 @@ RecipeStep read_step(TableReader& table, const std::string& path) {
   if (step.fit.empty() == step.neighbor.empty())
     table.fail("fit", step.line, "a step either fits or takes constants of a neighbor",
                "give one of fit = \"...\" and neighbor = \"...\"");
-  if (!step.fit.empty() && std::ranges::find(fits, step.fit) == fits.end())
-    table.fail("fit", table.line_of("fit"), "unknown fit", model::known_names(step.fit, fits));
+  if (!step.fit.empty() && std::ranges::find(known_fits, step.fit) == known_fits.end())
+    table.fail("fit", table.line_of("fit"), "unknown fit", model::known_names(step.fit, known_fits));
   if (!step.neighbor.empty()) table.require("constants");
   return step;
 }

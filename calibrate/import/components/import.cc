@@ -17,7 +17,6 @@ namespace {
 
 using components::Layout;
 using components::Merge;
-using components::Record;
 
 constexpr double thinning_tolerance = 0.03;
 
@@ -48,7 +47,7 @@ struct Origin {
 
 // What is collected of one table of one GPU from one layout.
 struct Batch {
-  std::vector<Record> records;
+  std::vector<components::Record> records;
   std::map<std::pair<const Repository*, std::string>, std::set<std::string>> paths;  // by repository and commit
   components::TableHeading heading;
 };
@@ -101,7 +100,7 @@ model::Result<void> collect(const std::string& path, const std::string& revision
       return tl::unexpected(csv.error(row, "gpu", fmt::format("'{}' is no name of a GPU", name)));
     if (gpu.empty()) continue;
     const auto origin = TRY(origin_of(csv, row, revision));
-    Record record = TRY(layout->record(csv, row));
+    components::Record record = TRY(layout->record(csv, row));
     Batch& batch = batches[{gpu, layout}];
     batch.heading.gpu = gpu;
     ++batch.heading.read;

@@ -18,7 +18,7 @@ namespace {
 using model::ServingPool;
 using model::ServingResult;
 
-constexpr std::size_t draws_of_row = 64;
+constexpr std::size_t serving_draws = 64;
 
 const ServingPool& pool_of(const ServingResult& result, ServingPhase phase) {
   return phase == ServingPhase::prefill ? result.pools.front() : result.pools.back();
@@ -97,7 +97,7 @@ ComparedServing compare_row(const PublishedServing& row, const ServingCase& defi
   compared.figures = figures_of(row, *inputs, *result);
   if (!ranges) return compared;
   const auto interval =
-      sim::serving_interval_of(*inputs, *result, {.draws = draws_of_row, .threads = 1, .parts = false});
+      sim::serving_interval_of(*inputs, *result, {.draws = serving_draws, .threads = 1, .parts = false});
   if (!interval) return compared.error = interval.error(), compared;
   add_ranges(row, *result, *interval, compared.figures);
   return compared;

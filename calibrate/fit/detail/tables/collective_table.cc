@@ -20,7 +20,7 @@ using Eigen::VectorXd;
 constexpr Index line_count = 3, line_numbers = 3;          // of each: base latency, time per step, rate
 constexpr Index ring_at = 0, copy_at = 9, direct_at = 10;  // in the fitted numbers
 constexpr Index switch_base = 19, switch_rate = 20;
-constexpr Index simple = 2;
+constexpr Index simple_line = 2;
 
 struct CollectiveCase {
   double ranks, bytes, passes, bus;
@@ -38,9 +38,9 @@ CollectiveCase collective_case(const CollectiveRow& row) {
           reduces};
 }
 
-class CollectiveForm {
+class CollectiveLines {
  public:
-  CollectiveForm(const std::vector<CollectiveRow>& rows, bool switch_sums) : switch_sums_(switch_sums) {
+  CollectiveLines(const std::vector<CollectiveRow>& rows, bool switch_sums) : switch_sums_(switch_sums) {
     for (const CollectiveRow& row : rows) cases_.push_back(collective_case(row));
   }
 
@@ -64,7 +64,7 @@ class CollectiveForm {
   // Returns the seconds on line `line` of the ring or the direct line_count.
   static double on_line(const VectorXd& x, const CollectiveCase& c, Index line) {
     const Index at = (c.exchanges ? direct_at : ring_at) + line_numbers * line;
-    const double own_piece = line == simple ? c.bytes / (c.ranks * x[copy_at]) : 0;
+    const double own_piece = line == simple_line ? c.bytes / (c.ranks * x[copy_at]) : 0;
     return x[at] + c.passes * (c.ranks - 1) * x[at + 1] + c.bytes * c.bus / x[at + 2] + own_piece;
   }
 
@@ -141,7 +141,7 @@ CollectiveLine line_of(const LogFit& fit, Index at) {
   return {number(at), number(at + 1), number(at + 2), correlation_of(fit, {at, at + 1, at + 2})};
 }
 
-std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveForm& form, const LogFit& fit, bool direct) {
+std::array<std::optional<CollectiveLine>, 3> lines_of(const CollectiveLines& form, const LogFit& fit, bool direct) {
   std::array<std::optional<CollectiveLine>, 3> found;
   for (Index line = 0; line < line_count; ++line)
     if (form.uses(fit.values, direct, line))
@@ -163,7 +163,7 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
   };
   const auto clean = undisturbed(rows);
   const auto training = medians(selected(clean, marks(clean), false));
-  const CollectiveForm form(training, switch_sums);
+  const CollectiveLines form(training, switch_sums);
   const VectorXd seconds = seconds_of(training);
   LogFit best;
   best.loss = std::numeric_limits<double>::infinity();
@@ -183,7 +183,7 @@ CollectiveTableFit fit_collective_table(const std::vector<CollectiveRow>& rows, 
                         {best.values[switch_rate], best.uncertainty[switch_rate]}};
   result.held_out.family = "collectives";
   result.held_out.table = "NCCL";
-  const CollectiveForm all(rows, switch_sums);
+  const CollectiveLines all(rows, switch_sums);
   add_errors(all(best.values), all.roofline(machine.nvlink_rate), seconds_of(rows), marks(rows),
              marked(rows, [](const CollectiveRow& row) { return row.bytes >= training_bytes; }), result.held_out);
   return result;

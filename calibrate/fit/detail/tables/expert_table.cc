@@ -193,20 +193,20 @@ class SmallForm {
   bool single_;
 };
 
-using Levels = std::map<std::string, double>;  // median of measured / fitted, by software
+using SoftwareLevels = std::map<std::string, double>;  // median of measured / fitted, by software
 
-Levels levels_of(const std::vector<SmallRow>& rows, const VectorXd& fitted) {
+SoftwareLevels levels_of(const std::vector<SmallRow>& rows, const VectorXd& fitted) {
   std::map<std::string, std::vector<double>> ratios;
   for (std::size_t i = 0; i < rows.size(); ++i)
     ratios[rows[i].software].push_back(rows[i].seconds / fitted[static_cast<Index>(i)]);
-  Levels levels;
+  SoftwareLevels levels;
   for (auto& [software, own] : ratios) levels[software] = ratios.size() > 1 ? quantile(std::move(own), 0.5) : 1;
   return levels;
 }
 
 // Moves the constants to the mean level of the softwares, within the datasheet's figures, and takes half their spread
 // where that is the larger uncertainty.
-void take_levels(const Levels& levels, double bandwidth, double peak, SmallGemmFit& fit) {
+void take_levels(const SoftwareLevels& levels, double bandwidth, double peak, SmallGemmFit& fit) {
   double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
   for (const auto& [software, level] : levels) {
     sum += std::log(level);
@@ -221,7 +221,7 @@ void take_levels(const Levels& levels, double bandwidth, double peak, SmallGemmF
 
 // Adds the errors of each software, with the rate of its own that its level is.
 void take_errors(const std::vector<SmallRow>& rows, const VectorXd& fitted, const VectorXd& roofline,
-                 const Levels& levels, HeldOut of, SmallGemmFit& fit) {
+                 const SoftwareLevels& levels, HeldOut of, SmallGemmFit& fit) {
   const std::string format = of.table;
   for (const auto& [name, level] : levels) {
     const std::vector<bool> own = marked(rows, [&](const SmallRow& row) { return row.software == name; });
@@ -257,7 +257,7 @@ SmallGemmFit fit_small(const std::vector<SmallRow>& rows, const FitMachine& mach
     fit.deviations.push_back(solution.uncertainty[number] * (bounded ? share_below(solution.values[number]) : 1));
   }
   fit.correlation = correlation_of(solution, numbers);
-  const Levels levels = levels_of(training, form(solution.values));
+  const SoftwareLevels levels = levels_of(training, form(solution.values));
   const SmallForm all(rows, machine, format, single);
   take_errors(rows, all(solution.values), all.roofline(), levels, {.family = family, .table = format}, fit);
   take_levels(levels, machine.device.memory_bandwidth.value(), datasheet_peak(machine.device, format), fit);

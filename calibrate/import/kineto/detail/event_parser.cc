@@ -20,8 +20,6 @@ namespace {
 constexpr std::int64_t per_microsecond = 1000;
 constexpr std::int64_t limit = std::numeric_limits<std::int64_t>::max() / 4;  // so that sums of two stay in range
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 std::optional<std::int64_t> from_double(std::string_view text) {
   const auto value = model::parse_number<double>(text);
   if (!value) return std::nullopt;
@@ -45,7 +43,7 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
   std::string_view rest = text.substr(negative ? 1 : 0);
   std::int64_t value = 0;
   std::size_t digits = 0;
-  for (; digits < rest.size() && is_digit(rest[digits]); ++digits) {
+  for (; digits < rest.size() && model::is_digit(rest[digits]); ++digits) {
     value = value * 10 + (rest[digits] - '0');
     if (value > limit / per_microsecond) return std::nullopt;
   }
@@ -55,7 +53,7 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
   if (rest.starts_with('.')) {
     rest.remove_prefix(1);
     std::size_t decimals = 0;
-    while (decimals < rest.size() && is_digit(rest[decimals])) ++decimals;
+    while (decimals < rest.size() && model::is_digit(rest[decimals])) ++decimals;
     value += fraction(rest.substr(0, decimals));
     rest.remove_prefix(decimals);
   }

@@ -36,9 +36,9 @@ Labeled labeled(const std::vector<Annotation>& annotations, PhaseNames& names, c
     const PhaseAnnotation& meaning = *names.of(a->name);
     place.phase = meaning.phase;
     place.section = a->name;
-    place.phase_by = Evidence::annotation;
+    place.phase_by = PlacedBy::annotation;
     (meaning.section.empty() ? place.pass : place.layer) = occurrence;
-    if (place.layer >= 0) place.layer_by = Evidence::annotation;
+    if (place.layer >= 0) place.layer_by = PlacedBy::annotation;
     ++occurrence;
   }
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -68,7 +68,7 @@ void name_layers(LayerRanges layers, const std::vector<Moment>& moments, Places&
                                                                                : backward[i];
     if (number == no_range) continue;
     place.layer = static_cast<int>(number);
-    place.layer_by = Evidence::annotation;
+    place.layer_by = PlacedBy::annotation;
   }
 }
 

@@ -29,16 +29,16 @@ std::unordered_map<std::int64_t, int> layers_of_sequences(const Trace& trace, co
   return result;
 }
 
-void set_layer(Place& place, int layer, Evidence by) {
-  if (place.layer_by != Evidence::none) return;
+void set_layer(Place& place, int layer, PlacedBy by) {
+  if (place.layer_by != PlacedBy::none) return;
   place.layer = layer;
   place.layer_by = by;
 }
 
 void set_phase(Place& place, std::string_view phase) {
-  if (place.phase_by != Evidence::none || place.optimizer) return;
+  if (place.phase_by != PlacedBy::none || place.optimizer) return;
   place.phase = phase;
-  place.phase_by = Evidence::autograd;
+  place.phase_by = PlacedBy::autograd;
 }
 
 void mark_optimizer(const Trace& trace, const std::vector<Moment>& launched, Places& places) {
@@ -69,12 +69,12 @@ void place_by_autograd(const Trace& trace, const std::vector<std::size_t>& work,
   const std::vector<Recorded> recorded = recorded_operations(trace, work);
   const auto of_sequences = layers_of_sequences(trace, layers, evaluates);
   for (std::size_t i = 0; i < places.size(); ++i) {
-    if (called[i] != no_range) set_layer(places[i], static_cast<int>(called[i]), Evidence::annotation);
+    if (called[i] != no_range) set_layer(places[i], static_cast<int>(called[i]), PlacedBy::annotation);
     if (recorded[i].evaluation != no_range) {
       set_phase(places[i], "B");
       if (recorded[i].recomputed()) places[i].recomputed = true;
       const auto known = of_sequences.find(trace.operations[recorded[i].evaluation].sequence);
-      if (known != of_sequences.end()) set_layer(places[i], known->second, Evidence::autograd);
+      if (known != of_sequences.end()) set_layer(places[i], known->second, PlacedBy::autograd);
     } else if (engine && recorded[i].operation != no_range) {
       set_phase(places[i], "F");
     }

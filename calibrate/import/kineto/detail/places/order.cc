@@ -368,15 +368,15 @@ void complete(Place& place, const Guess& guess) {
   if (!place.phase.empty() && backward != (guess.phase != "F")) return;
   if (place.phase.empty()) {
     place.phase = guess.phase;
-    place.phase_by = Evidence::order;
+    place.phase_by = PlacedBy::order;
   }
-  if (place.layer_by == Evidence::none && guess.layer >= 0) {
+  if (place.layer_by == PlacedBy::none && guess.layer >= 0) {
     place.layer = guess.layer;
-    place.layer_by = Evidence::order;
+    place.layer_by = PlacedBy::order;
   }
   if (place.pass < 0) place.pass = guess.pass;
   // Autograd states which forward operators ran within a step of the backward.
-  if (place.phase_by != Evidence::autograd) place.recomputed = place.recomputed || guess.recomputed;
+  if (place.phase_by != PlacedBy::autograd) place.recomputed = place.recomputed || guess.recomputed;
 }
 
 // Returns when each piece was launched. Without a launch it is taken to follow the launch in front of it on its stream,

@@ -11,7 +11,7 @@
 namespace plumbline::calibrate {
 
 // The evidence for a phase or a layer, the best last.
-enum class Evidence : std::uint8_t { none, order, autograd, annotation };
+enum class PlacedBy : std::uint8_t { none, order, autograd, annotation };
 
 // The place of a piece of GPU work in a step.
 struct Place {
@@ -21,7 +21,7 @@ struct Place {
   int pass = -1;              // how-manieth pass of a chunk in this direction, from 0; -1: unknown
   bool recomputed = false;    // a forward that runs again in the backward
   bool optimizer = false;
-  Evidence phase_by = Evidence::none, layer_by = Evidence::none;
+  PlacedBy phase_by = PlacedBy::none, layer_by = PlacedBy::none;
 };
 
 // Places of pieces of work, given as indices into trace.work, all of one device.
