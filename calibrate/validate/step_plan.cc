@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "calibrate/validate/step_case.h"
+#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {

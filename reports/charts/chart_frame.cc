@@ -42,7 +42,7 @@ text { fill: #9aa6b8; } .title, .strong { fill: #e6eaf1; } .page { fill: #12161d
 </style>
 )css";
 constexpr std::size_t series_colors = 10;
-constexpr double rounding = 1e-9;  // a tick that is beyond an end by less than this is drawn on it
+constexpr double tick_rounding = 1e-9;  // a tick that is beyond an end by less than this is drawn on it
 
 // Returns the ticks of a logarithmic axis, from the last one below `low` to the first one above `high`.
 std::vector<double> decade_ticks(double low, double high) {
@@ -92,13 +92,13 @@ void Scale::widen_to_ticks() {
   if (!logarithmic_) {
     settle();
     const double step = axis_step(high_ - low_);
-    low_ = std::floor(low_ / step + rounding) * step;
-    high_ = std::ceil(high_ / step - rounding) * step;
+    low_ = std::floor(low_ / step + tick_rounding) * step;
+    high_ = std::ceil(high_ / step - tick_rounding) * step;
     return;
   }
   if (low_ > high_) settle();
   const std::vector<double> ticks = decade_ticks(low_, high_);
-  const auto above = std::ranges::upper_bound(ticks, low_ * (1 + rounding));
+  const auto above = std::ranges::upper_bound(ticks, low_ * (1 + tick_rounding));
   low_ = *std::prev(above);
   high_ = *std::find_if(above, std::prev(ticks.end()), [this](double tick) { return tick >= high_; });
 }
@@ -118,11 +118,12 @@ std::vector<double> Scale::ticks() const {
   std::vector<double> found;
   if (logarithmic_) {
     found = decade_ticks(low_, high_);
-    std::erase_if(found, [this](double tick) { return tick < low_ * (1 - rounding) || tick > high_ * (1 + rounding); });
+    std::erase_if(
+        found, [this](double tick) { return tick < low_ * (1 - tick_rounding) || tick > high_ * (1 + tick_rounding); });
     return found;
   }
   const double step = axis_step(high_ - low_);
-  for (double i = std::ceil(low_ / step - rounding); i * step <= high_ + step * rounding; ++i)
+  for (double i = std::ceil(low_ / step - tick_rounding); i * step <= high_ + step * tick_rounding; ++i)
     found.push_back(i * step + 0.0);  // never -0
   return found;
 }

@@ -55,8 +55,8 @@ std::optional<double> nearest_alone(const std::vector<Measurement>& all, std::si
 
 enum PanelOf : std::size_t { all_sms, sms_left, others, green, panel_count };
 
-constexpr std::array<const char*, panel_count> titles = {"GEMMs for all SMs", "GEMMs for the SMs left",
-                                                         "attention, memory-bound", "green contexts"};
+constexpr std::array<const char*, panel_count> panel_titles = {"GEMMs for all SMs", "GEMMs for the SMs left",
+                                                               "attention, memory-bound", "green contexts"};
 
 // Returns the panel of a measurement; nullopt when it is in none of them.
 std::optional<PanelOf> panel_of(const Measurement& m) {
@@ -94,7 +94,7 @@ LineChart partition_chart(const calibrate::Measurements& measurements) {
   for (std::size_t i = 0; i < panels.size(); ++i) {
     if (panels[i].series.empty()) continue;
     for (LineChart::Series& series : panels[i].series) std::ranges::sort(series.points, {}, &LineChart::Point::x);
-    panels[i].y_title = titles[i];
+    panels[i].y_title = panel_titles[i];
     chart.panels.push_back(std::move(panels[i]));
   }
   return chart;

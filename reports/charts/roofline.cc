@@ -14,7 +14,6 @@ namespace {
 
 constexpr PlotArea plot{76, 64, 760, 420};
 constexpr double below_plot = 62, name_height = 22, right_margin = 150;
-constexpr double tera = 1e12;
 
 constexpr std::string_view roofline_rules = R"css(.roof { stroke-width: 1.5; }
 circle { fill-opacity: .75; stroke-width: 1.2; } circle.hollow { fill-opacity: 0; }

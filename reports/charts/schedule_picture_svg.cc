@@ -32,7 +32,7 @@ constexpr std::string_view schedule_rules =
 }
 )css";
 
-std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::string coordinate(double value) { return fmt::format("{:.6g}", value); }
 
 class ScheduleDrawing : private Drawing {
   static constexpr double left = 64, right = 16, top = 62, drawing_width = 1000, row_height = 22, row_pitch = 26;
@@ -84,8 +84,8 @@ class ScheduleDrawing : private Drawing {
     const double x = left + block.start * scale_, width = (block.end - block.start) * scale_;
     const std::string_view css_class = block_looks[static_cast<std::size_t>(block.type)].css_class;
     add(R"(<rect class="block {}{}" x="{:.2f}" y="{}" width="{:.2f}" height="{}"><title>{}: {} to {}</title></rect>)",
-        css_class, block.marked ? " marked" : "", x, y, width, row_height, description(block), number(block.start),
-        number(block.end));
+        css_class, block.marked ? " marked" : "", x, y, width, row_height, description(block), coordinate(block.start),
+        coordinate(block.end));
     const std::string label = block.forward < 0    ? fmt::format("{}", block.backward)
                               : block.backward < 0 ? fmt::format("{}", block.forward)
                                                    : fmt::format("{}/{}", block.forward, block.backward);
@@ -113,10 +113,10 @@ class ScheduleDrawing : private Drawing {
     for (int i = 0; i * step <= picture_.makespan * (1 + 1e-9); ++i) {
       const double x = left + i * step * scale_;
       add(R"(<line class="frame" x1="{0:.2f}" x2="{0:.2f}" y1="{1}" y2="{2}"/>)", x, y, y + 5);
-      add("<text x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, y + 18, number(i * step));
+      add("<text x=\"{:.2f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x, y + 18, coordinate(i * step));
     }
     add("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">time in the unit of the costs; makespan {}</text>\n",
-        left + drawing_width / 2, y + 36, number(picture_.makespan));
+        left + drawing_width / 2, y + 36, coordinate(picture_.makespan));
   }
 
   const SchedulePicture& picture_;

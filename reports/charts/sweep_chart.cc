@@ -12,7 +12,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t most_lines = 8;  // more cannot be distinguished
+constexpr std::size_t most_curves = 8;  // more cannot be distinguished
 
 // Whether the values have a constant ratio, so that they are evenly spaced on a logarithmic axis.
 bool geometric(const sim::SweepAxis& axis) {
@@ -30,12 +30,12 @@ bool geometric(const sim::SweepAxis& axis) {
 std::vector<const sim::SweepLine*> drawn_lines(const sim::SweepResult& result) {
   std::vector<const sim::SweepLine*> lines;
   for (const sim::SweepLine& line : result.lines) lines.push_back(&line);
-  if (lines.size() <= most_lines) return lines;
+  if (lines.size() <= most_curves) return lines;
   const auto speed = [&](const sim::SweepLine* line) {
     return line->best ? middle_step(*result.points[line->points[*line->best]]).tokens_per_s : 0;
   };
   std::ranges::stable_sort(lines, std::ranges::greater(), speed);
-  lines.resize(most_lines);
+  lines.resize(most_curves);
   std::ranges::sort(lines);
   return lines;
 }

@@ -44,12 +44,12 @@ class Packed {
   std::string bytes_;
 };
 
-struct Column {
+struct SpanColumn {
   std::string_view name;
   std::int64_t (*value)(const Span& span);
 };
 
-constexpr std::array<Column, 14> columns = {{
+constexpr std::array<SpanColumn, 14> span_columns = {{
     {"name", [](const Span& s) { return std::int64_t{s.name}; }},
     {"rank", [](const Span& s) { return std::int64_t{s.rank}; }},
     {"stream", [](const Span& s) { return static_cast<std::int64_t>(s.stream); }},
@@ -88,7 +88,7 @@ Json counters_of(const std::vector<model::Counter>& counters) {
 std::string packed(const model::Timeline& timeline) {
   using Sample = model::Counter::Sample;
   Packed integers;
-  for (const Column& column : columns) integers.add(timeline.spans, column.value);
+  for (const SpanColumn& column : span_columns) integers.add(timeline.spans, column.value);
   for (const model::Counter& counter : timeline.counters) {
     integers.add(counter.samples, [](const Sample& sample) { return sample.time_ps / ps_per_ns; });
     for (std::size_t i = 0; i < counter.series.size(); ++i)
@@ -108,7 +108,7 @@ Json timeline_of(const TraceSubject& subject) {
           {"names", timeline.names},
           {"stage_layers", timeline.stage_layers},
           {"count", timeline.spans.size()},
-          {"columns", list_of<Json>(columns, [&](const Column& column) { return column.name; })},
+          {"columns", list_of<Json>(span_columns, [&](const SpanColumn& column) { return column.name; })},
           {"kernels", kernels_of(timeline.kernels)},
           {"works", works_of(timeline.works)},
           {"counters", counters_of(timeline.counters)},

@@ -22,6 +22,7 @@ std::string scaled(double value);                // 14.80 T, 2.664 M, 512
 std::string escape_html(std::string_view text);  // for HTML and SVG; control characters become U+FFFD
 std::string escape_json(std::string_view text);  // for the inside of a JSON string
 
+inline constexpr double tera = 1e12;  // FLOP/s of one TFLOP/s
 inline constexpr std::size_t terminal_width = 80;
 
 // Returns the columns that a table or a drawing may take: those of a terminal, or any number where the environment has

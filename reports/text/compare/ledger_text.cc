@@ -35,12 +35,12 @@ void add_score(Table& table, const std::string& name, const Scored& scored,
              fixed(predicted.share_below(measured), 2), signed_percent(predicted.p50 / measured - 1)});
 }
 
-constexpr std::string_view titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
+constexpr std::string_view ledger_titles = "entry | >P10 .. P50 .. P90 | >measured | | >probability | >P50 is off";
 
 }  // namespace
 
 std::string ledger_table(const std::vector<LedgerEntry>& entries) {
-  Table times(titles), peaks(titles);
+  Table times(ledger_titles), peaks(ledger_titles);
   Table open("entry | predicted | >P10 .. P50 .. P90");
   std::size_t measured = 0, inside = 0, with_peak = 0;
   for (const LedgerEntry& entry : entries) {

@@ -17,7 +17,7 @@ using calibrate::ServingComparison;
 constexpr std::size_t most_listed = 12;  // rows of a set
 constexpr std::size_t most_named = 4;    // rows of a note
 
-std::string signed_percent(double share) { return fmt::format("{:+.1f}%", share * 100); }
+std::string signed_error(double share) { return fmt::format("{:+.1f}%", share * 100); }
 
 // Milliseconds, or tokens per second.
 std::string figure_text(const ComparedFigure& figure, double value) {
@@ -31,10 +31,10 @@ std::string gpus_text(const calibrate::PublishedServing& row) {
 
 void add_row(const ComparedServing& row, Table& table) {
   for (const ComparedFigure& figure : row.figures)
-    table.add({row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
-               figure_text(figure, figure.predicted),
-               row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published)
-                               : signed_percent(figure.error())});
+    table.add(
+        {row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
+         figure_text(figure, figure.predicted),
+         row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published) : signed_error(figure.error())});
 }
 
 // Returns the rows of sets that are short enough; the others have their summary.
@@ -53,7 +53,7 @@ std::string sets_table(const ServingComparison& comparison) {
   const auto add = [&](const calibrate::ServingSummary& summary) {
     const calibrate::StepErrors& errors = summary.prediction;
     table.row(summary.name, summary.figure, errors.rows, fmt::format("{:.1f}%", errors.median_absolute * 100),
-              signed_percent(errors.largest), signed_percent(errors.bias),
+              signed_error(errors.largest), signed_error(errors.bias),
               fmt::format("{:.1f}%", summary.roofline.median_absolute * 100),
               summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-");
   };

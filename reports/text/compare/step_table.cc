@@ -17,7 +17,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t most_rows = 200;  // of a case whose rows are printed one by one
+constexpr std::size_t most_steps = 200;  // of a case whose rows are printed one by one
 
 using calibrate::ComparedStep;
 using calibrate::StepComparison;
@@ -226,7 +226,7 @@ std::string notes_of(const StepComparison& comparison) {
 std::string step_table(const StepComparison& comparison) {
   const calibrate::StepCase& definition = comparison.definition;
   std::string out = definition.name + "\n\n";
-  out += comparison.steps.size() > most_rows
+  out += comparison.steps.size() > most_steps
              ? paragraph(fmt::format("{} rows, each with its errors in --json.", comparison.steps.size())) + "\n"
              : steps_table(comparison) + memory_table(comparison);
   out += paragraph("Relative errors of the predicted rows:") + summary_table(comparison) + "\n";

@@ -15,7 +15,7 @@ using calibrate::ComparedGemm;
 using calibrate::TraceComparison;
 using model::ComparedTime;
 
-constexpr double per_milli = 1e3, per_micro = 1e6, tera = 1e12;
+constexpr double per_milli = 1e3, per_micro = 1e6;
 
 std::string milliseconds(const std::optional<double>& seconds) {
   return seconds ? fixed(*seconds * per_milli, 3) : "-";

@@ -48,7 +48,7 @@ std::string spread_of(const Parameter& parameter) {
 }
 
 // Returns one table; constants of a group ("exchange.dispatch") follow its name with only their last word.
-std::string constants_table(const std::vector<Parameter>& parameters) {
+std::string values_table(const std::vector<Parameter>& parameters) {
   Sources sources;
   Table table("constant | >value | unit | kind | >+- | >source");
   std::string group;
@@ -67,7 +67,7 @@ std::string constants_table(const std::vector<Parameter>& parameters) {
 // Returns a heading, the constants by group, and the number of each kind.
 std::string constants_text(const std::string& heading, std::vector<Parameter> parameters) {
   std::ranges::stable_sort(parameters, {}, [](const Parameter& p) { return p.name.substr(0, p.name.rfind('.')); });
-  return wrapped(heading) + '\n' + constants_table(parameters) + '\n' +
+  return wrapped(heading) + '\n' + values_table(parameters) + '\n' +
          fmt::format("{} constants: {}\n", parameters.size(), evidence_counts(parameters));
 }
 

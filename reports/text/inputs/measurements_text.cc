@@ -24,7 +24,7 @@ using calibrate::Measurement;
 using calibrate::Measurements;
 using calibrate::ProfileFit;
 
-constexpr double tera = 1e12, giga = 1e9;
+constexpr double giga = 1e9;
 
 std::int64_t extent(const calibrate::Shape& shape, std::string_view name) {
   const auto found = std::ranges::find(shape, name, &calibrate::Shape::value_type::first);
@@ -180,7 +180,7 @@ ErrorSizes sizes_of(std::vector<double> errors) {
   return {(errors[(errors.size() - 1) / 2] + errors[errors.size() / 2]) / 2, errors.back()};
 }
 
-std::string error_text(std::optional<double> error) { return error ? fmt::format("{:.1f} %", 100 * *error) : "-"; }
+std::string percent_or_dash(std::optional<double> error) { return error ? percent(*error) : "-"; }
 
 }  // namespace
 
@@ -240,8 +240,8 @@ std::string fit_text(const ProfileFit& fit, const FitRecords& records) {
   Table table("family | >records | >median error | >largest | >left out | >largest");
   for (const FittedFamily& family : fit.families) {
     const ErrorSizes fitted = sizes_of(family.errors), left_out = sizes_of(family.left_out);
-    table.row(family.name, family.records, error_text(fitted.median), error_text(fitted.largest),
-              error_text(left_out.median), error_text(left_out.largest));
+    table.row(family.name, family.records, percent_or_dash(fitted.median), percent_or_dash(fitted.largest),
+              percent_or_dash(left_out.median), percent_or_dash(left_out.largest));
   }
   return fmt::format(
       "{}, {}\n{} constants: {} operators as measured, {} of forms\n\n{}\n"

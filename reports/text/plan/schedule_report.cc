@@ -49,8 +49,8 @@ std::string rank_table(const model::CostedSchedule& output) {
     for (const ScheduleOp& op : output.schedule.ranks[rank]) ++counts[static_cast<std::size_t>(op.type)];
     std::vector<std::string> row = {fmt::format("{}", rank)};
     for (const std::int64_t count : counts) row.push_back(fmt::format("{}", count));
-    for (const auto* column : {&evaluation.busy, &evaluation.idle, &evaluation.window}) {
-      row.push_back(short_number((*column)[rank]));
+    for (const auto* seconds : {&evaluation.busy, &evaluation.idle, &evaluation.window}) {
+      row.push_back(short_number((*seconds)[rank]));
     }
     row.push_back(fmt::format("{}", evaluation.peak_activations[rank]));
     table.add(std::move(row));

@@ -16,7 +16,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t most_rows = 256;  // of the table; a larger sweep shows its best points
+constexpr std::size_t most_table_points = 256;  // of the table; a larger sweep shows its best points
 constexpr std::size_t best_rows = 32;
 constexpr std::size_t most_lines = 24;   // combinations that get sentences
 constexpr std::size_t most_reasons = 8;  // of infeasible points
@@ -35,7 +35,7 @@ std::string place(const sim::SweepResult& result, std::size_t point) {
 std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
   std::vector<std::size_t> points(result.points.size());
   std::iota(points.begin(), points.end(), 0);
-  if (points.size() <= most_rows) return points;
+  if (points.size() <= most_table_points) return points;
   std::erase_if(points, [&](std::size_t point) { return !sim::feasible(result.points[point]); });
   std::ranges::stable_sort(points, std::ranges::greater(),
                            [&](std::size_t point) { return middle_step(*result.points[point]).tokens_per_s; });

@@ -13,7 +13,7 @@ namespace plumbline::reports {
 namespace {
 
 constexpr std::size_t half_bar = 8;  // characters for the widest side
-constexpr std::array<std::string_view, sim::tornado_metrics.size()> titles = {"Step time", "Cost of the run"};
+constexpr std::array<std::string_view, sim::tornado_metrics.size()> metric_titles = {"Step time", "Cost of the run"};
 constexpr std::size_t lower = 2, higher = 1;  // series colours of reports/charts/chart_frame.h
 
 std::string amount(std::size_t metric, double value) { return metric == 0 ? duration(value) : "$" + grouped(value); }
@@ -44,7 +44,7 @@ std::string metric_table(const sim::TornadoResult& result, std::size_t metric) {
   const double base = *result.base[metric];
   const std::vector<const sim::TornadoRow*> rows = result.by_width(metric);
   const double widest = widest_side(rows, metric, base);
-  std::string text = fmt::format("\n{}, {} as it is\n", titles[metric], amount(metric, base));
+  std::string text = fmt::format("\n{}, {} as it is\n", metric_titles[metric], amount(metric, base));
   if (rows.empty()) return text + paragraph("No input changes it.");
   Table table({{"input"},
                {"least", right},
@@ -92,7 +92,7 @@ BarChart::Panel panel_of(const sim::TornadoResult& result, std::size_t metric) {
   const double base = *result.base[metric];
   const double unit = metric == 0 ? 1 : 1e6;
   BarChart::Panel panel;
-  panel.title = std::string(titles[metric]);
+  panel.title = std::string(metric_titles[metric]);
   panel.x_title = metric == 0 ? "step time in s" : "cost in millions of USD";
   panel.marks = {{base / unit, fmt::format("as it is: {}", amount(metric, base))}};
   for (const sim::TornadoRow* row : result.by_width(metric)) {
