@@ -62,9 +62,9 @@ std::string FailureBoard::reason() const {
 namespace {
 
 // Runs one kernel or work of a threaded or inline stream: takes its time and catches its failure.
-class Runner {
+class StreamRunner {
  public:
-  Runner(const StreamOptions& options, FailureBoard& failures)
+  StreamRunner(const StreamOptions& options, FailureBoard& failures)
       : clock_(options.clock, options.simulated),
         kernel_seconds_(options.kernel_seconds),
         cores_(options.cores),
@@ -184,7 +184,7 @@ class ThreadedStream final : public Stream {
   }
   static bool handle(const Stop&) { return false; }
 
-  Runner runner_;
+  StreamRunner runner_;
   EventBoard& events_;
   std::mutex mutex_;
   std::condition_variable more_, idle_;
@@ -247,7 +247,7 @@ class InlineStream final : public Stream {
     double start = 0;
   };
 
-  Runner runner_;
+  StreamRunner runner_;
   EventBoard& events_;
   const std::vector<std::unique_ptr<Stream>>& others_;
   std::optional<Pending> pending_;

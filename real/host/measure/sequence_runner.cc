@@ -85,7 +85,7 @@ void Copier::enqueue_stop(HostDevice& device, std::uint32_t label) {
   device.enqueue(model::Stream::compute, {[this](StreamClock&) { stopped_ = true; }, [](StreamClock&) {}, label});
 }
 
-constexpr std::uint32_t unlabeled = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t not_timed = std::numeric_limits<std::uint32_t>::max();
 
 class SequenceRunner final : public Runner {
  public:
@@ -97,8 +97,8 @@ class SequenceRunner final : public Runner {
   Result<std::vector<Sample>> round(std::size_t number) override {
     const std::size_t set = number % buffer_sets;
     if (copier_) {
-      copier_->start(device_, unlabeled);
-      copier_->enqueue_begun(device_, unlabeled);
+      copier_->start(device_, not_timed);
+      copier_->enqueue_begun(device_, not_timed);
     }
     std::uint32_t label = 0;
     for (const Sequence::Step& step : sequence_.steps) {
@@ -107,11 +107,11 @@ class SequenceRunner final : public Runner {
       else
         launch(set, step, label++);
     }
-    if (copier_) copier_->enqueue_stop(device_, unlabeled);
+    if (copier_) copier_->enqueue_stop(device_, not_timed);
     TRY(device_.synchronize());
     std::vector<Sample> samples;
     for (const KernelRecord& record : device_.take_records()) {
-      if (record.label == unlabeled) continue;
+      if (record.label == not_timed) continue;
       samples.push_back({record.label, record.end - record.start, copier_ ? copier_->rate() : 0});
     }
     return samples;
@@ -132,7 +132,7 @@ class SequenceRunner final : public Runner {
       auto* buffer = static_cast<HostBuffer*>(buffers_.at(set, step.block, id));
       const std::vector<float>& values = buffers_.left_in(step.block, id);
       const auto leave = [buffer, &values](StreamClock&) { std::ranges::copy(values, buffer->data()); };
-      device_.enqueue(model::Stream::communication, {leave, [](StreamClock&) {}, unlabeled});
+      device_.enqueue(model::Stream::communication, {leave, [](StreamClock&) {}, not_timed});
     }
     device_.wait(model::Stream::compute, device_.record(model::Stream::communication));
   }

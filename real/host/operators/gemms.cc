@@ -19,7 +19,7 @@ Range share(Index n, const Kernel& kernel) {
 
 Range own_experts(const Call& call) { return share(call.in(2).size() - 1, call.kernel); }
 
-Gemm gemm_of(const Call& call, bool accumulate) { return {1, accumulate, call.accumulation}; }
+Gemm gemm_of(const Call& call, bool adds) { return {1, adds, call.accumulation}; }
 
 // Computes C[e] += op(A) op(B) over the expert's rows. Cores divide the concatenated rows of all C[e].
 void weight_gradient(const Call& call, const model::MatmulAttributes& attributes) {

@@ -12,10 +12,10 @@ float inverse_root(float mean_square, double epsilon) {
 }
 
 // The width and the number of the rows that are normalized: the rows of x, or the heads in them.
-struct Shape {
+struct NormShape {
   Index width, rows;
 };
-Shape shape_of(const HostBuffer& x, const model::NormAttributes& a) {
+NormShape shape_of(const HostBuffer& x, const model::NormAttributes& a) {
   return {x.columns() / a.heads, x.rows() * a.heads};
 }
 
@@ -35,7 +35,7 @@ void rmsnorm(const Call& call) {
   const HostBuffer& x = call.in(0);
   HostBuffer& y = shaped(call.out(0), x.rows());
   const ConstArrayMap gamma = call.in(1).array();
-  const Shape shape = shape_of(x, a);
+  const NormShape shape = shape_of(x, a);
   split(call, shape.rows, shape.width, [&](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       const auto from = row(x, i, shape.width);
@@ -49,7 +49,7 @@ void rmsnorm_grad(const Call& call) {
   const HostBuffer &dy = call.in(0), &x = call.in(1);
   HostBuffer& dx = shaped(call.out(0), x.rows());
   const ConstArrayMap gamma = call.in(2).array();
-  const Shape shape = shape_of(x, a);
+  const NormShape shape = shape_of(x, a);
   const auto of_rows = [&](Index begin, Index end, float* sums) {
     ArrayMap d_gamma(sums, shape.width);
     for (Index i = begin; i < end; ++i) {
