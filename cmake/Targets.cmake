@@ -34,19 +34,19 @@ endif()
 set(plumbline_common_headers <algorithm> <array> <cmath> <cstddef> <cstdint> <functional> <map> <memory> <numeric>
   <optional> <set> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# plumbline_library(name [HOT] [BY_FOLDER] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# plumbline_library(name [HOT] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
 # HOT libraries hold loops that a step or a search spends its time in; the others are compiled with -O1 in a release,
-# which takes two thirds of the time. BY_FOLDER: sources of several folders are never compiled together.
+# which takes two thirds of the time.
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "HOT;BY_FOLDER" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "HOT" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
-  if(PLUMBLINE_UNITY STREQUAL "LIBRARY" AND NOT ARG_BY_FOLDER)
+  if(PLUMBLINE_UNITY STREQUAL "LIBRARY")
     plumbline_join_sources(${name} KILOBYTES 300 SOURCES ${ARG_SOURCES})
   elseif(PLUMBLINE_UNITY)
     plumbline_join_sources(${name} BY_FOLDER KILOBYTES 100 SOURCES ${ARG_SOURCES})
@@ -54,9 +54,11 @@ function(plumbline_library name)
   if(NOT ARG_HOT)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
-  # They are read in a tenth of the time. Small libraries would take longer to precompile them than to read them.
+  # They are read in a tenth of the time. Small libraries, and large ones of a few units, would take longer to precompile
+  # them than to read them.
   list(LENGTH ARG_SOURCES count)
-  if(PLUMBLINE_PRECOMPILE AND count GREATER 40 AND "fmt::fmt" IN_LIST ARG_PRIVATE)
+  if(PLUMBLINE_PRECOMPILE AND NOT PLUMBLINE_UNITY STREQUAL "LIBRARY" AND count GREATER 40
+      AND "fmt::fmt" IN_LIST ARG_PRIVATE)
     target_precompile_headers(${name} PRIVATE ${plumbline_common_headers})
   endif()
   target_include_directories(${name} PUBLIC
