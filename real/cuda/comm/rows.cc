@@ -9,7 +9,7 @@ constexpr std::int64_t sink_bytes = std::int64_t{256} << 20;
 constexpr std::int64_t record_alignment = 16;
 constexpr double picoseconds_per_nanosecond = 1000;  // a GB/s is a byte per nanosecond
 
-std::int64_t aligned(std::int64_t bytes) {
+std::int64_t aligned_record(std::int64_t bytes) {
   return (bytes + record_alignment - 1) / record_alignment * record_alignment;
 }
 
@@ -43,7 +43,7 @@ Status HostSink::take(std::int64_t record_bytes, SendBuffer& send_buffer) {
   for (int i = 0; i < send_buffer.planes_count; ++i) {
     send_buffer.planes[i].to = memory_.as<char>() + offset;
     send_buffer.planes[i].to_stride = record_bytes;
-    offset += aligned(send_buffer.planes[i].bytes);
+    offset += aligned_record(send_buffer.planes[i].bytes);
   }
   return {};
 }
@@ -65,7 +65,7 @@ Status set_send_buffer(const DispatchLayout& layout, const Wire& wire, std::init
     if (plane.bytes == 0) continue;
     if (send_buffer.planes_count == largest_planes) return {"more tensors than an all-to-all moves together"};
     send_buffer.planes[send_buffer.planes_count++] = plane;
-    record_bytes += aligned(plane.bytes);
+    record_bytes += aligned_record(plane.bytes);
   }
   const auto counted = static_cast<double>(wire.token_bytes > 0 ? wire.token_bytes : record_bytes);
   send_buffer.picoseconds_per_row = static_cast<std::int64_t>(counted * picoseconds_per_nanosecond / wire.gbps);

@@ -19,8 +19,8 @@ Status check_forms(const CudaBuffer& in, const CudaBuffer& out) {
   return {};
 }
 
-Status copy(const void* from, std::int64_t from_bytes, void* to, std::int64_t to_bytes, const Blocks& blocks,
-            cudaStream_t stream) {
+Status copy_blocks(const void* from, std::int64_t from_bytes, void* to, std::int64_t to_bytes, const Blocks& blocks,
+                   cudaStream_t stream) {
   return outcome(copy_repeated(from, from_bytes, to, to_bytes, blocks, stream), "emulating a collective");
 }
 
@@ -33,18 +33,18 @@ Status stand_in(const Group& group, const Kernel& kernel, const Blocks& blocks, 
   auto* from = in.data<char>();
   if (kernel.op->kind == model::OperatorKind::all_reduce) {
     if (in.elements() != out.elements()) return {"an all-reduce between tensors of two sizes"};
-    PLUMBLINE_TRY(copy(from, bytes_of(in), out.view().data, bytes_of(out), blocks, stream));
+    PLUMBLINE_TRY(copy_blocks(from, bytes_of(in), out.view().data, bytes_of(out), blocks, stream));
     from = out.data<char>();
   } else if (kernel.op->kind == model::OperatorKind::reduce_scatter) {
     if ((group.position + 1) * out.elements() > in.elements()) return {"a reduce-scatter into more than its part"};
-    PLUMBLINE_TRY(copy(from, bytes_of(in), from, bytes_of(in), blocks, stream));
+    PLUMBLINE_TRY(copy_blocks(from, bytes_of(in), from, bytes_of(in), blocks, stream));
     from += group.position * bytes_of(out);
   } else if (const std::int64_t wanted = in.elements() * group.size(); out.elements() != wanted) {
     PLUMBLINE_TRY(out.resize(wanted / out.columns()));
   }
   out.mark_changed();
   const bool gathers = kernel.op->kind == model::OperatorKind::all_gather;
-  return copy(from, gathers ? bytes_of(in) : bytes_of(out), out.view().data, bytes_of(out), blocks, stream);
+  return copy_blocks(from, gathers ? bytes_of(in) : bytes_of(out), out.view().data, bytes_of(out), blocks, stream);
 }
 
 Status copy_whole(const Kernel& kernel, cudaStream_t stream) {

@@ -9,7 +9,9 @@ namespace {
 // The alignment of cudaMalloc.
 constexpr std::int64_t scale_alignment = 256;
 
-std::int64_t aligned(std::int64_t bytes) { return (bytes + scale_alignment - 1) / scale_alignment * scale_alignment; }
+std::int64_t aligned_values(std::int64_t bytes) {
+  return (bytes + scale_alignment - 1) / scale_alignment * scale_alignment;
+}
 
 // The host waits for the memset, because the device's streams do not.
 Status zero(void* data, std::int64_t bytes) {
@@ -62,7 +64,7 @@ std::int64_t CudaBuffer::matrix_rows_of(std::int64_t rows) const { return matrix
 std::int64_t CudaBuffer::bytes_of(std::int64_t rows, std::int64_t columns) const {
   const std::int64_t scales = scale_count(format_, rows, columns, matrix_rows_of(rows));
   const std::int64_t values = data_bytes(format_, rows * columns);
-  return scales > 0 ? aligned(values) + scales * static_cast<std::int64_t>(sizeof(float)) : values;
+  return scales > 0 ? aligned_values(values) + scales * static_cast<std::int64_t>(sizeof(float)) : values;
 }
 
 Status CudaBuffer::allocate(std::int64_t capacity_rows) {
@@ -79,7 +81,7 @@ TensorView CudaBuffer::view() const {
   view.columns = columns_;
   view.matrix_rows = matrix_rows_of(rows_);
   if (viewed_ == nullptr && view.data != nullptr && scale_count(format_, rows_, columns_, view.matrix_rows) > 0)
-    view.scales = reinterpret_cast<float*>(memory_.as<std::byte>() + aligned(data_bytes(format_, elements())));
+    view.scales = reinterpret_cast<float*>(memory_.as<std::byte>() + aligned_values(data_bytes(format_, elements())));
   return view;
 }
 

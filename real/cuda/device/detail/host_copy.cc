@@ -78,7 +78,7 @@ void encode_e5m6(std::span<const float> values, const TensorView& tensor) {
 // The elements that are converted at a time: the same memory serves all tensors, without new page faults.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 23;
 
-Status copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+Status start_copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (bytes == 0) return {};
   PLUMBLINE_TRY(outcome(cudaMemcpyAsync(to, from, bytes, kind, stream), "copying a tensor"));
   return outcome(cudaStreamSynchronize(stream), "copying a tensor");
@@ -182,20 +182,20 @@ void decode(const TensorView& tensor, std::span<float> values) {
 
 Status upload(std::span<const float> values, const TensorView& to, cudaStream_t stream) {
   if (to.format == Format::fp32)
-    return copy(to.data, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream);
+    return start_copy(to.data, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream);
   return by_pieces(to, values, [stream](HostImage& image, const TensorView& piece, std::span<const float> part) {
     encode(part, image.view);
-    PLUMBLINE_TRY(copy(piece.data, image.values.data(), bytes_of(piece), cudaMemcpyHostToDevice, stream));
-    return copy(piece.scales, image.scales.data(), image.scale_bytes(), cudaMemcpyHostToDevice, stream);
+    PLUMBLINE_TRY(start_copy(piece.data, image.values.data(), bytes_of(piece), cudaMemcpyHostToDevice, stream));
+    return start_copy(piece.scales, image.scales.data(), image.scale_bytes(), cudaMemcpyHostToDevice, stream);
   });
 }
 
 Status download(const TensorView& from, std::span<float> values, cudaStream_t stream) {
   if (from.format == Format::fp32)
-    return copy(values.data(), from.data, values.size_bytes(), cudaMemcpyDeviceToHost, stream);
+    return start_copy(values.data(), from.data, values.size_bytes(), cudaMemcpyDeviceToHost, stream);
   return by_pieces(from, values, [stream](HostImage& image, const TensorView& piece, std::span<float> part) -> Status {
-    PLUMBLINE_TRY(copy(image.values.data(), piece.data, bytes_of(piece), cudaMemcpyDeviceToHost, stream));
-    PLUMBLINE_TRY(copy(image.scales.data(), piece.scales, image.scale_bytes(), cudaMemcpyDeviceToHost, stream));
+    PLUMBLINE_TRY(start_copy(image.values.data(), piece.data, bytes_of(piece), cudaMemcpyDeviceToHost, stream));
+    PLUMBLINE_TRY(start_copy(image.scales.data(), piece.scales, image.scale_bytes(), cudaMemcpyDeviceToHost, stream));
     decode(image.view, part);
     return {};
   });
