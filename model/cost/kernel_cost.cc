@@ -505,8 +505,8 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   const Memory& memory = memory_[static_cast<std::size_t>(operator_class(graph, op))];
   const Constant& passes = passes_of(op);
   const auto& stated = stated_launches(op);
-  const double once =
-      streaming(memory, bytes_moved(graph, op, conditions.row_scale), occupancy(conditions)) / conditions.bandwidth;
+  const Bytes moved = bytes_moved(graph, op, conditions.row_scale);
+  const double once = streaming(memory, moved, occupancy(conditions)) / conditions.bandwidth;
   const double seconds = once * passes.value;
   const double shortest = shortest_kernel_.value * (stated ? stated->value : 1) * launched_apart(graph, op);
   KernelTime result;
@@ -516,7 +516,6 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   } else {
     result.shares[0] = {shortest_kernel_.index, shortest};
   }
-  result.passes = passes.value;
   const auto* cast = std::get_if<CastAttributes>(&op.attributes);
   const bool lays_out = cast != nullptr && cast->scales_transposed;
   // Engines sort the choices of a pass in one kernel.
@@ -524,8 +523,9 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   const Constant* extra = lays_out ? &scale_layout_ : maps ? &map_time_ : nullptr;
   if (extra != nullptr) result.shares[1] = {extra->index, extra->value};
   const Memory& copies = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
-  const Bytes copied(4 * padding_.value * padded_elements(graph, op) *
-                     conditions.row_scale);  // 16 bits, read and written
+  const double padded = padded_elements(graph, op) * conditions.row_scale;
+  const Bytes copied(4 * padding_.value * padded);  // 16 bits, read and written
+  result.passes = passes.value + (padded > 0 ? copied.value() / moved.value() : 0);
   result.shares[3] = {padding_.index, streaming(copies, copied, occupancy(conditions)) / conditions.bandwidth};
   result.shares[4] = {search_time_.index, search_time_.value * searched(graph, op) * conditions.row_scale};
   return with_gaps(scaled(result, 1), launches(graph, op));
@@ -551,11 +551,12 @@ KernelTime KernelCost::router(const Graph& graph, const Operator& op, const Cond
   for (const Operator& gemm : graph.operators)
     if (!forward && !gemm.writes.empty() && gemm.writes[0] == logits) wide = graph.tensor(gemm.reads[0]).elements();
   const Memory& memory = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
-  const double copies =
-      streaming(memory, Bytes(wide * router_gradient_bytes_.value), occupancy(conditions)) / conditions.bandwidth;
+  const Bytes copied(wide * router_gradient_bytes_.value);
+  const double copies = streaming(memory, copied, occupancy(conditions)) / conditions.bandwidth;
   return {seconds + pairs + copies,
           0,
-          {Share{constant.index, seconds}, Share{pair.index, pairs}, Share{router_gradient_bytes_.index, copies}}};
+          {Share{constant.index, seconds}, Share{pair.index, pairs}, Share{router_gradient_bytes_.index, copies}},
+          1 + copied.value() / bytes_moved(graph, op, 1).value()};
 }
 
 // Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.

@@ -64,7 +64,7 @@ class KernelCost {
   // operands and results, of a pass of inference at their rate for few rows where that is higher; attention at what its
   // pairs take on every SM, without rows, tail and the reading of keys; attention over caches reads and computes
   // without anything else. Memory-bound kernels run at their class's bandwidth, without fixed parts; a router takes its
-  // constant. A measured operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all
+  // constants. A measured operator that was faster is its own bound (a GEMM's time is scaled to all SMs). For all
   // conditions with a clock of at most 1
   //   time(graph, op, conditions).seconds >= best(graph, op), and for GEMMs
   //   time(graph, op, conditions).seconds * conditions.sms >= best(graph, op) * SMs of the device,

@@ -155,6 +155,8 @@ TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
   const Graph layer = make_block(BlockKind::moe_layer, c);
   const Operator& permute = find(layer, "permute");
   EXPECT_EQ(padding.launches(layer, permute), plain.launches(layer, permute) + 1);
+  const double copied = 4 * layer.tensor(permute.writes[0]).elements(), moved = bytes_moved(layer, permute, 1).value();
+  EXPECT_NEAR(padding.time(layer, permute, {.sms = 132}).passes, 1 + copied / moved, 1e-12);
   c.even_rows = true;  // each as many as its capacity
   EXPECT_EQ(added(padding, "permute"), 0);
   c.even_rows = false;
