@@ -209,6 +209,7 @@ std::string last_line(const std::string& text) {
 }  // namespace
 
 model::Result<megatron::Execution> execute(const ScriptExecution& what) {
+  const Interrupt interrupt;
   const Folder folder;
   std::error_code failed;
   const fs::path script = fs::absolute(what.script, failed).lexically_normal();
@@ -225,7 +226,6 @@ model::Result<megatron::Execution> execute(const ScriptExecution& what) {
     for (std::string& option : options_for(what.environment)) command.push_back(std::move(option));
   command.push_back(script.string());
   command.insert(command.end(), what.arguments.begin(), what.arguments.end());
-  const Interrupt interrupt;
   pid_t process = 0;
   if (const int error = start(command, environment_of(what, folder.path()), output, process); error != 0)
     return model::wrong_input("--execute", fmt::format("bash cannot be started: {}", std::strerror(error)));

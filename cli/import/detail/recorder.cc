@@ -135,7 +135,7 @@ start_others() {
   for word; do
     [ "$name" = env ] && [[ $word == PATH=* ]] && word=PATH=$PLUMBLINE_FOLDER/programs:${word#PATH=}
     words+=("$word")
-    [ "$name" = env ] && case $word in - | -i | --ignore-environment) words+=("PATH=$PATH" "BASH_ENV=$BASH_ENV") ;; esac
+    [ "$name" = env ] && case $word in - | -i | --ignore-environment) words+=("PATH=$PATH" "BASH_ENV=$BASH_ENV" "PLUMBLINE_FOLDER=$PLUMBLINE_FOLDER") ;; esac
   done
   exec "$program" "${words[@]}"
 }

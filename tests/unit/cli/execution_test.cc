@@ -68,8 +68,10 @@ TEST_F(ExecutedScript, KeepsItsRecordersInEveryShell) {
 // A PATH for one command leads to the recorders too, or the script ends with the reason.
 TEST_F(ExecutedScript, KeepsItsRecordersBeforeThePathOfACommand) {
   EXPECT_THAT(started("PATH=/usr/bin:/bin python a.py 1\nenv PATH=/usr/bin:/bin python a.py 2\nenv -i python a.py 3\n"
-                      "PATH=/usr/bin:/bin nohup python a.py 4\nnice bash -c 'PATH=/usr/bin:/bin python a.py 5'\n"),
-              ElementsAre("python a.py 1", "python a.py 2", "python a.py 3", "python a.py 4", "python a.py 5"));
+                      "PATH=/usr/bin:/bin nohup python a.py 4\nnice bash -c 'PATH=/usr/bin:/bin python a.py 5'\n"
+                      "env -i bash -c 'PATH=/usr/bin:/bin python a.py 6'\n"),
+              ElementsAre("python a.py 1", "python a.py 2", "python a.py 3", "python a.py 4", "python a.py 5",
+                          "python a.py 6"));
   const Execution done = run("PATH=/usr/bin:/bin exec python a.py\n");
   EXPECT_THAT(done.started, IsEmpty());
   EXPECT_THAT(done.ending, testing::HasSubstr("a PATH for one command before exec or command"));
