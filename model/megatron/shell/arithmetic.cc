@@ -50,9 +50,11 @@ class Formula {
   Number expression() {
     const Number condition = operation(1);
     if (!condition || !take("?")) return condition;
+    ++depth_;
     const Number yes = expression();
     if (!take(":")) return std::nullopt;
     const Number no = expression();
+    --depth_;
     return *condition != 0 ? yes : no;
   }
 
@@ -117,7 +119,7 @@ class Formula {
     return true;
   }
 
-  static constexpr int deepest = 100;  // limit on nested brackets
+  static constexpr int deepest = 100;  // limit on what is nested
   std::string_view text_;
   const std::function<std::optional<std::string>(std::string_view)>& value_of_;
   std::size_t at_ = 0;

@@ -107,11 +107,14 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"cat <<EOF > f\nTP=2\nEOF\nTP=8", "8"},
       {"[ -n \"$X\" ] && echo yes; mkdir -p $X || true; TP=8", "8"},
       {"X=' 8 '; [[ \"\" -eq 0 ]] && TP=$((X))", "unknown"},
+      {"f() { [ -n '' ]; return; }; f || TP=8", "8"},
+      {"f() { declare -g TP=8; }; f", "8"},
+      {"echo $(hostname) && export X=$(hostname) && TP=8", "8"},
   };
   for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
   for (const std::string script :
        {"TP=$((010))", "TP=$((16#8))", "X=008; TP=$((X))", "A=(1); X=${A[$N]:-2}; TP=$X", "A=({1..8}); TP=${#A[@]}",
-        "X=8B; TP=${X,,}", "X=Y; Y=8; TP=${!X}", "TP=$'8\\n'", "TP=$(echo 8 | tr -d x)", "TP=${@: -1}",
+        "X=8B; TP=${X,,}", "X=Y; Y=8; TP=${!X}", "TP=$'8\\n'", "TP=$(echo 8 | tr -d x)", "TP=${@: -1}", "TP=~",
         "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))"})
     EXPECT_EQ(value(script), "unknown") << script;
   for (const std::string script :
@@ -124,6 +127,7 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
 TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
   const std::vector<std::pair<std::string, std::string>> refused = {
       {"printf -v TP %d 8", "'printf'"},
+      {"[ -n \"$X\" ] && printf -v TP %d 8", "'printf'"},
       {"read TP <<< 8", "'read'"},
       {"while getopts t: o; do TP=$OPTARG; done", "'getopts'"},
       {"mapfile -t TP < f", "'mapfile'"},
@@ -158,7 +162,8 @@ TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
     EXPECT_THAT(read.error().hint, testing::HasSubstr("--execute")) << script;
   }
   EXPECT_TRUE(reading("python a.py\nread X\n")) << "behind the training it does not matter";
-  EXPECT_TRUE(reading("f() { read X; }\npython a.py\n")) << "a function that is not called";
+  EXPECT_TRUE(reading("f() { read X; for ((;;)); do case x in x) ;& esac; done; }\npython a.py\n"))
+      << "a function that is not called";
 }
 
 // Conditions that are not decided give a way through the script for each outcome.

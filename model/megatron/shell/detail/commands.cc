@@ -130,7 +130,7 @@ void Reader::run_text(Source& source) {
 void Reader::run_simple(const std::vector<Letters>& words, int line) {
   const auto plain = std::ranges::find_if_not(words, is_assignment);
   const bool declares = plain != words.end() && is_one_of(declarations, text_of(*plain));
-  status_ = Truth::yes;
+  const Truth last = std::exchange(status_, Truth::yes);
   Fields fields;
   if (!declares)
     for (auto word = plain; word != words.end(); ++word)
@@ -141,6 +141,7 @@ void Reader::run_simple(const std::vector<Letters>& words, int line) {
   std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
   if (declares) return declare({plain, words.end()}, line);
   if (broken_ || fields.empty()) return;
+  status_ = fields.size() == 1 && text_of(fields[0]) == "return" ? last : Truth::yes;
   run_words(fields, line);
   std::for_each(words.begin(), plain,
                 [&](const Letters& word) { restore(text_of(slice(word, 0, assignment(word).first)), before); });
@@ -192,7 +193,7 @@ Fields Reader::list_of(const Letters& list) {
 
 void Reader::declare(const std::vector<Letters>& words, int line) {
   const std::string kind = text_of(words[0]);
-  const bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
+  bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
   bool fixed = kind == "readonly";
   for (std::size_t i = 1; i < words.size() && !broken_; ++i) {
     const bool assigns = is_assignment(words[i]);
@@ -203,6 +204,7 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
       if (!assigns && text.starts_with('-')) {
         if (text.find_first_of("nilAu") != std::string::npos) return refuse(line, fmt::format("'{} {}'", kind, text));
         fixed = fixed || text.find('r') != std::string::npos;
+        is_local = is_local && text.find('g') == std::string::npos;
         continue;
       }
       if (!assigns && !is_known(slice(field, 0, name.size())))
@@ -217,13 +219,18 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
       if (fixed) readonly_.insert(name);
     }
   }
+  status_ = Truth::yes;
 }
 
 void Reader::run_words(const Fields& fields, int line) {
   const std::string name = text_of(fields[0]);
-  if (is_one_of(wrappers, name) && fields.size() > 1) {
-    run_words({fields.begin() + 1, fields.end()}, line);
-    if (name == "exec" && flow_ == Flow::none) flow_ = Flow::end;
+  const auto command = std::find_if_not(fields.begin(), fields.end() - 1,
+                                        [](const Letters& field) { return is_one_of(wrappers, text_of(field)); });
+  if (command != fields.begin()) {
+    run_words({command, fields.end()}, line);
+    const bool replaces =
+        std::any_of(fields.begin(), command, [](const Letters& field) { return text_of(field) == "exec"; });
+    if (replaces && flow_ == Flow::none) flow_ = Flow::end;
     return;
   }
   if (const auto found = state_.functions.find(name); found != state_.functions.end())

@@ -23,6 +23,7 @@ class Expander {
       put_as_written(0, text_.size());
       return std::move(fields_);
     }
+    if (symbol(0) == '~') put_as_written(0, at_ = 1);  // a home folder
     while (at_ < text_.size()) piece();
     return std::move(fields_);
   }

@@ -294,23 +294,25 @@ void Reader::branch(int from) {
   Truth truth = status_;
   if (live() && truth == Truth::unknown)
     truth = is_inert([&] { clauses(Truth::no, from, true); }) ? Truth::yes : settled(truth, from, written(first));
+  if (live()) status_ = truth;
   clauses(truth, from, false);
 }
 
 // Reads what follows the condition of an if. `taken`: a clause before it was run.
 void Reader::clauses(Truth truth, int from, bool taken) {
-  expect("then", "if", from);
-  skip_if(taken || truth != Truth::yes, [&] { list(); });
-  taken = taken || truth == Truth::yes;
-  skip_lines();
-  if (take("elif")) {
+  while (true) {
+    expect("then", "if", from);
+    skip_if(taken || truth != Truth::yes, [&] { list(); });
+    taken = taken || truth == Truth::yes;
+    skip_lines();
+    const int at = line();
+    if (!take("elif")) break;
     const std::size_t first = at_;
-    Truth next = Truth::no;
     skip_if(taken, [&] {
       list();
-      next = settled(status_, line(), written(first));
+      truth = settled(status_, at, written(first));
+      if (live()) status_ = truth;
     });
-    return clauses(next, from, taken);
   }
   if (take("else"))
     skip_if(taken, [&] { list(); });
@@ -343,9 +345,9 @@ void Reader::selection(int from) {
     expect(")", "case", from);
     skip_if(!runs, [&] { list(); });
     taken = taken || runs;
-    if (token().raw == ";&" || token().raw == ";;&")
+    if (live() && (token().raw == ";&" || token().raw == ";;&"))
       return refuse(line(), "a 'case' that goes on with its next clause");
-    take(";;");
+    if (!take(";;") && !take(";&")) take(";;&");
   }
 }
 
@@ -384,7 +386,7 @@ void Reader::loop(int from) {
 }
 
 void Reader::each(int from) {
-  if (token().kind == TokenKind::arithmetic) return refuse(from, "'for (( ))'");
+  if (token().kind == TokenKind::arithmetic && live()) return refuse(from, "'for (( ))'");
   const std::string name = token().raw;
   ++at_;
   skip_lines();
@@ -450,11 +452,12 @@ void Reader::simple(int from) {
     run_simple(words, from);
     output_ = output;
   } else if (!words.empty()) {
-    inert_ = inert_ && is_one_of(harmless, text_of(words[0])) &&
-             std::ranges::none_of(words, [](const Letters& word) {  // ${NAME:=VALUE} and $(( )) may set variables
-               const std::string text = text_of(word);
-               return text.find('$') != std::string::npos && text.find_first_of("=(") != std::string::npos;
-             });
+    inert_ =
+        inert_ && is_one_of(harmless, text_of(words[0])) &&
+        std::ranges::none_of(words, [](const Letters& word) {  // ${NAME:=VALUE}, $(( )) and printf -v set variables
+          const std::string text = text_of(word);
+          return text == "-v" || (text.find('$') != std::string::npos && text.find_first_of("=(") != std::string::npos);
+        });
   }
 }
 
