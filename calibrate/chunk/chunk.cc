@@ -22,7 +22,7 @@ using model::ErrorKind;
 
 constexpr double ps_per_us = 1e6, us_per_s = 1e6;
 
-enum Column : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, column_count };
+enum ChunkColumn : std::size_t { index, stream, class_name, phase, layer, start, duration, grid, note, column_count };
 constexpr std::array<std::string_view, column_count> column_names = {
     "index", "stream", "class", "phase", "layer", "start_us", "dur_us", "grid_ctas", "note"};
 
@@ -73,8 +73,8 @@ class ChunkReader {
   void row(const Cells& cells) {
     if (cells.size() != column_count)
       return fail("", fmt::format("{} cells under {} columns", cells.size(), +column_count), "a note holds no comma");
-    const auto text = [&](Column column) { return cells.at(order_->at(column)); };
-    const auto whole = [&](Column column, int lowest) { return integer(column, text(column), lowest); };
+    const auto text = [&](ChunkColumn column) { return cells.at(order_->at(column)); };
+    const auto whole = [&](ChunkColumn column, int lowest) { return integer(column, text(column), lowest); };
     TracedKernel traced;
     model::Kernel& kernel = traced.kernel;
     const int place = whole(index, 0);
@@ -94,7 +94,7 @@ class ChunkReader {
     kernels_.push_back(std::move(traced));
   }
 
-  int integer(Column column, std::string_view text, int lowest) {
+  int integer(ChunkColumn column, std::string_view text, int lowest) {
     const auto value = model::parse_number<int>(text);
     if (!value) {
       fail(column_names.at(column), fmt::format("'{}' is no whole number", text), "");
@@ -104,7 +104,7 @@ class ChunkReader {
     return value.value_or(0);
   }
 
-  std::int64_t picoseconds(Column column, std::string_view text) {
+  std::int64_t picoseconds(ChunkColumn column, std::string_view text) {
     const auto parsed = model::parse_number<double>(text);
     const double value = parsed.value_or(0);
     if (!parsed || !std::isfinite(value)) {
@@ -149,7 +149,7 @@ std::string microseconds(std::int64_t ps) {
 }
 
 // Returns the text without characters that would end its cell or line.
-std::string cell(std::string text) {
+std::string plain_cell(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return c == ',' || c == '\n' || c == '\r'; }, ' ');
   return text;
@@ -228,9 +228,9 @@ std::string to_csv(const model::Timeline& timeline, const std::vector<std::strin
   out += fmt::format("{}\n", fmt::join(column_names, ","));
   for (const model::Span* span : kernel_spans(timeline)) {
     const model::Kernel& kernel = timeline.kernels[static_cast<std::size_t>(span->kernel)];
-    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", span->kernel, kernel.queue, cell(kernel.class_name),
-                       cell(kernel.phase), span->layer, microseconds(span->start_ps), microseconds(span->duration_ps),
-                       kernel.grid, cell(kernel.note));
+    out += fmt::format("{},{},{},{},{},{},{},{},{}\n", span->kernel, kernel.queue, plain_cell(kernel.class_name),
+                       plain_cell(kernel.phase), span->layer, microseconds(span->start_ps),
+                       microseconds(span->duration_ps), kernel.grid, plain_cell(kernel.note));
   }
   return out;
 }

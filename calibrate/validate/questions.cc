@@ -19,11 +19,11 @@ using model::DataType;
 using model::Dimension;
 using model::OperatorKind;
 
-struct Kind {
+struct WorkKind {
   std::string_view name;
   OperatorKind kind;
 };
-constexpr Kind kinds[] = {
+constexpr WorkKind kinds[] = {
     {"cast", OperatorKind::cast}, {"norm", OperatorKind::rmsnorm}, {"norm_gradient", OperatorKind::rmsnorm_grad}};
 
 struct CoRunnerWord {

@@ -9,7 +9,7 @@
 namespace plumbline::reports {
 namespace {
 
-constexpr std::size_t faster = 2, slower = 1;  // colours of series
+constexpr std::size_t faster_color = 2, slower_color = 1;  // colours of series
 
 BarChart::Panel panel_of(const model::ResultComparison& comparison,
                          const model::ResultComparison::Difference& difference) {
@@ -25,7 +25,7 @@ BarChart::Panel panel_of(const model::ResultComparison& comparison,
     const double next = at + row.change_s();
     const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
     panel.rows.push_back({row.name,
-                          {{at, next, change < 0 ? faster : slower,
+                          {{at, next, change < 0 ? faster_color : slower_color,
                             fmt::format("{}: {} to {}", row.name, duration(row.from_s), duration(row.to_s))}},
                           fmt::format("{:+.3f} s", change)});
     at = next;
@@ -41,7 +41,7 @@ std::string result_comparison_svg(const model::ResultComparison& comparison) {
   BarChart chart;
   chart.title = "Where the step times differ";
   chart.subtitle = "seconds of rank 0; each bar begins where the one above it ends";
-  chart.legend = {{faster, "faster"}, {slower, "slower"}};
+  chart.legend = {{faster_color, "faster"}, {slower_color, "slower"}};
   for (const model::ResultComparison::Difference& difference : comparison.differences)
     chart.panels.push_back(panel_of(comparison, difference));
   return bar_chart_svg(chart);

@@ -60,7 +60,7 @@ namespace {
 
 using Link = AllToAllQuestion::Link;
 
-constexpr double gigabyte = 1e9, microsecond = 1e-6;
+constexpr double bytes_per_gb = 1e9, microsecond = 1e-6;
 
 using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination of its value
 
@@ -99,8 +99,8 @@ model::Result<PublishedAllToAll> all_to_all_of(const CsvTable& table, std::size_
   const bool physical = question.link == Link::nic;
   const auto dispatch = TRY(table.positive(row, physical ? "physical_ib_dispatch_gbps" : "dispatch_gbps"));
   const auto combine = TRY(table.positive(row, physical ? "physical_ib_combine_gbps" : "combine_gbps"));
-  return PublishedAllToAll{table.text(row, "id"), table.text(row, "source"), question, dispatch * gigabyte,
-                           combine * gigabyte};
+  return PublishedAllToAll{table.text(row, "id"), table.text(row, "source"), question, dispatch * bytes_per_gb,
+                           combine * bytes_per_gb};
 }
 
 model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
