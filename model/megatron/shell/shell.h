@@ -54,7 +54,7 @@ struct Decision {
 struct Script {
   std::vector<Command> commands;   // those in a string after -c begin with the words before it
   Definitions variables;           // at the first training, else at the end
-  std::vector<std::string> files;  // the script, and those that it or a way before it sources
+  std::vector<std::string> files;  // the script, and those that any way through it sources
   std::vector<Word> defaults;      // NAME=VALUE of the variables for which the script's own default holds
   std::vector<Word> notes;         // files that are not read, ways that start no training
   std::vector<Decision> decisions;

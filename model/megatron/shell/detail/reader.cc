@@ -52,7 +52,7 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
     while (!decisions.empty() && decisions.back().holds) decisions.pop_back();
     if (!decisions.empty()) decisions.back().holds = true;
   } while (!decisions.empty());
-  if (ways.empty()) return std::vector<Script>{std::move(idle.front())};
+  if (ways.empty()) ways.push_back(std::exchange(idle, {}).front());
   for (const Script& script : idle) {
     const Decision& last = script.decisions.back();
     ways[0].notes.push_back(
@@ -60,6 +60,7 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
                      last.condition, last.holds ? "not " : ""),
          last.line});
   }
+  for (Script& way : ways) way.files = files;
   return ways;
 }
 
@@ -78,7 +79,6 @@ Result<Script> Reader::run(Source& script) {
   run_text(script);
   if (error_) return tl::unexpected(*error_);
   if (!out_.trains) keep_variables();
-  out_.files = files_;
   return std::move(out_);
 }
 
