@@ -204,6 +204,10 @@ TEST(MegatronScript, WaysWithoutATrainingAreLeftOut) {
               testing::UnorderedElementsAre("1 '[ ! -f pretrain_gpt.py ]' is not decided: it is taken not to hold",
                                             "4 '[[ -d $DATA && -e a ]]' is not decided: it is taken to hold",
                                             "5 '[ -n \"$M\" ]' is not decided: it is taken to hold"));
+  const auto nested = reading("if [ -n \"$A\" ]; then\n  [ -n \"$B\" ] && X=1\n  exit\nfi\npython a.py\n");
+  ASSERT_TRUE(nested) << to_string(nested.error());
+  ASSERT_EQ(nested->size(), 1u);
+  EXPECT_THAT(nested->front().notes, ElementsAre(testing::Field(&Word::line, 1), testing::Field(&Word::line, 1)));
 }
 
 TEST(MegatronScript, WordsHaveTheirLines) {

@@ -54,11 +54,14 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
   } while (!decisions.empty());
   if (ways.empty()) ways.push_back(std::exchange(idle, {}).front());
   for (const Script& script : idle) {
-    const Decision& last = script.decisions.back();
+    const std::vector<Decision>& own = script.decisions;
+    auto first = own.begin();  // that differs from those of every way with a training
+    for (const Script& way : ways)
+      first = std::max(first, std::ranges::mismatch(own, way.decisions, {}, &Decision::holds, &Decision::holds).in1);
     ways[0].notes.push_back(
         {fmt::format("'{}' is not decided: it is taken {}to hold, since no training is started otherwise",
-                     last.condition, last.holds ? "not " : ""),
-         last.line});
+                     first->condition, first->holds ? "not " : ""),
+         first->line});
   }
   for (Script& way : ways) way.files = files;
   return ways;
