@@ -64,9 +64,9 @@ struct Row {
   int line = 0;
 };
 
-class Reader {
+class ScheduleReader {
  public:
-  Reader(const std::string& path, std::string_view text) : path_(path), text_(lines_of(text)) {}
+  ScheduleReader(const std::string& path, std::string_view text) : path_(path), text_(lines_of(text)) {}
 
   Result<Schedule> read() {
     for (std::size_t i = 0; i < text_.size(); ++i) {
@@ -174,7 +174,7 @@ class Reader {
 
 Result<std::shared_ptr<const ScheduleKind>> read_schedule_file(const std::string& path) {
   const auto text = TRY(read_text_file(path));
-  auto schedule = TRY(Reader(path, text).read());
+  auto schedule = TRY(ScheduleReader(path, text).read());
   auto kind = std::make_shared<const ListedSchedule>(path, std::move(schedule));
   TRY(order_ops(kind->build({}), PointToPoint::eager));
   return kind;

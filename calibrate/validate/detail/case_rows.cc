@@ -60,7 +60,7 @@ namespace {
 
 using Link = AllToAllQuestion::Link;
 
-constexpr double bytes_per_gb = 1e9, microsecond = 1e-6;
+constexpr double bytes_per_gb = 1e9, s_per_us = 1e-6;
 
 using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination of its value
 
@@ -108,7 +108,7 @@ model::Result<PublishedGemm> gemm_of(const CsvTable& table, std::size_t row) {
   GemmQuestion& gemm = published.gemm;
   TRY(read_sizes(table, row, {{"groups", &gemm.groups}, {"m", &gemm.m}, {"n", &gemm.n}, {"k", &gemm.k}}));
   const auto time = TRY(table.positive(row, "time_us"));
-  published.seconds = time * microsecond;
+  published.seconds = time * s_per_us;
   // "fp8_e4m3 1x128/128x128 scales -> bf16": the operands' format comes first.
   const std::string_view dtype = table.text(row, "dtype");
   const auto type = model::parse_precision(dtype.substr(0, dtype.find_first_of("_ ")));
