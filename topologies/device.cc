@@ -48,9 +48,11 @@ model::Result<KnownDevice> load_device(const std::string& folder, const std::str
   const auto file_in = [&name](const std::string& devices) {
     return (std::filesystem::path(devices) / (name + ".toml")).string();
   };
-  std::string path = name.ends_with(".toml") ? name : file_in(folder);
-  if (!std::filesystem::exists(path) && !shipped.empty()) path = file_in(shipped);
-  if (!std::filesystem::exists(path)) {
+  const bool is_path = name.ends_with(".toml");
+  std::error_code ignored;
+  std::string path = is_path ? name : file_in(folder);
+  if (!is_path && !std::filesystem::exists(path, ignored) && !shipped.empty()) path = file_in(shipped);
+  if (!is_path && !std::filesystem::exists(path, ignored)) {
     std::vector<std::string> names = model::names_in_folder(folder, ".toml");
     for (std::string& other : model::names_in_folder(shipped, ".toml"))
       if (std::ranges::find(names, other) == names.end()) names.push_back(std::move(other));

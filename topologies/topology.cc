@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -234,9 +235,10 @@ Variation variation_of(const model::Plan& plan) {
     const auto found = shares.find(tier);
     return found == shares.end() ? 0 : found->second;
   };
+  std::error_code ignored;
   std::optional<std::string> device = plan.cluster.device;
   if (const auto adjacent = std::filesystem::path(plan.file).parent_path() / device.value_or("");
-      device && device->ends_with(".toml") && std::filesystem::exists(adjacent))
+      device && device->ends_with(".toml") && std::filesystem::exists(adjacent, ignored))
     device = adjacent.string();
   return {plan.cluster.gpus,
           std::move(device),

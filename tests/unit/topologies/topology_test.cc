@@ -293,6 +293,12 @@ TEST(Topology, ADeviceMayBeAFile) {
   plan.file = (folder.path() / "plan.toml").string();
   plan.cluster.device = "mine.toml";
   EXPECT_EQ(variation_of(plan).device, path);
+  plan.cluster.device = std::string(300, 'a') + ".toml";
+  EXPECT_EQ(variation_of(plan).device, plan.cluster.device) << "longer than a name of a file";
+  variation.device = "none.toml";
+  const auto missing = tests::load_cluster(h800, devices, variation);
+  ASSERT_FALSE(missing);
+  expect_error(missing.error(), ErrorKind::input, "none.toml", 0, "", "no such file");
 }
 
 TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
