@@ -127,7 +127,10 @@ void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::stri
   for (const megatron::Rule& rule : megatron::rules()) rule.read({arguments.given, shape, plan, notes});
   for (const megatron::Note& note : notes) {
     if (note.kind == megatron::NoteKind::refused)
-      draft.fail({ErrorKind::input, note.text, draft.configuration().file, note.line, "", "as Megatron refuses it"});
+      draft.fail({ErrorKind::input, note.text, draft.configuration().file, note.line, "",
+                  note.text.starts_with("--num-layers:")
+                      ? "as Megatron refuses it; --set schedule.layers_per_stage=[...] states the layers of each"
+                      : "as Megatron refuses it"});
     else
       draft.notes().push_back(
           {note.kind == megatron::NoteKind::not_modeled ? Note::Kind::not_modeled : Note::Kind::assumed, note.line,
@@ -180,6 +183,16 @@ const KeyRow* megatron_row(std::string_view key) {
 
 void read_nemo_training(const RuleInput& in) {
   NemoArguments arguments = arguments_of(in.draft);
+  // Recipes of pre-training begin as _pretrain_common() of Megatron-Bridge (recipes/common.py @0eca073e).
+  const auto& entries = in.draft.configuration().entries;
+  const auto base =
+      std::ranges::find_if(entries, [](const Entry& one) { return one.key.ends_with("_pretrain_config()"); });
+  for (const char* key : {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"})
+    if (base != entries.end() && in.draft.configuration().find(key) == nullptr)
+      arguments.put(argument_of(key), base->key);
+  if (base != entries.end())
+    in.draft.note(Note::Kind::assumed, base->key,
+                  "assumed: distributed optimizer and overlaps of " + base->key + " are those of Bridge's common base");
   if (in.draft.text("model.optim.name") == "distributed_fused_adam")
     arguments.put("--use-distributed-optimizer", "model.optim.name");
   const std::string_view gradients = give_precision(in.draft, arguments);

@@ -589,6 +589,9 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_EQ(imported.plan.precision.gemm, Precision::fp8_tensor);
   EXPECT_EQ(imported.plan.precision.scaling, "current");
   EXPECT_EQ(imported.plan.batch.global_batch_size, 256);
+  EXPECT_EQ(imported.plan.parallelism.zero_stage, 1) << "of the common base";
+  EXPECT_TRUE(imported.plan.overlap.gradient_reduce && imported.plan.overlap.parameter_gather);
+  EXPECT_THAT(imported.toml, HasSubstr("zero_stage = 1  # llama3_70b_pretrain_config()"));
   EXPECT_THAT(notes_of(imported), HasSubstr("'_benchmark_common(cfg)': unknown"));
   EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
 }
@@ -626,7 +629,7 @@ TEST(Nemo, StagesMayBeUneven) {
     all.insert(all.end(), more.begin(), more.end());
     return import("nemo", "trainer:\n  devices: 6\nmodel:\n  pipeline_model_parallel_size: 3\n", all);
   };
-  expect_refusal(thirds({}), 0, "32 layers do not divide over 3 stages");
+  expect_refusal(thirds({}), 0, "32 layers do not divide over 3 stages (as Megatron refuses it; --set schedule.");
   EXPECT_THAT(read(thirds({"schedule.layers_per_stage=[11, 11, 10]"})).plan.schedule.layers_per_stage.counts,
               ElementsAre(11, 11, 10));
 }
