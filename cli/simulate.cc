@@ -86,7 +86,8 @@ model::Result<std::vector<sim::NamedLinkChange>> parse_degrade(const std::vector
     const std::vector<std::string_view> sides = model::split_at(text, '='), values = model::split_at(sides.back(), '@');
     const auto factor = model::parse_number<double>(values.front());
     const auto time = values.size() == 1 ? std::optional(0.0) : model::parse_number<double>(values.back());
-    if (sides.size() != 2 || sides.front().empty() || values.size() > 2 || !factor || !time)
+    const bool possible = factor && time && *factor >= 0 && *factor <= 1 && *time >= 0;
+    if (sides.size() != 2 || sides.front().empty() || values.size() > 2 || !possible)
       return model::wrong_input("--degrade", fmt::format("'{}' is not LINK=FACTOR@SECONDS", text),
                                 "for example node3.gpu5.up=0.25@2.5; factor 0 fails it");
     changes.push_back({std::string(sides.front()), *time, *factor});
