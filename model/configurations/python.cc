@@ -20,7 +20,7 @@ struct PythonValue {
   Kind kind = Kind::scalar;
   std::string text;  // empty: None; of a call what is called, of what is not read its expression
   int line = 0;
-  std::size_t size = 1;  // values in it
+  std::size_t size = 1;  // values in it; a hundred letters count as one
   std::vector<PythonValue> items = {};
   std::vector<std::pair<std::string, PythonValue>> fields = {};
 
@@ -54,7 +54,7 @@ class PythonReader {
     for (const Statement& statement : statements_)
       if (statement.indent == 0) execute(statement, globals_);
     const PythonValue root = run(wanted);
-    if (root.kind != PythonValue::Kind::call)
+    if (root.kind != PythonValue::Kind::call && !out_.failed())
       return wrong_input_at(source_.path, root.line, wanted, "returns no configuration that is read",
                             "nothing is run: calls with keywords and assignments are read");
     out_.add({"", "def", wanted, {}, line_at(statements_[functions_[wanted]].begin)}, false);
@@ -117,6 +117,8 @@ class PythonReader {
   PythonValue run(const std::string& name) {
     const auto [begin, end] = std::pair(pos_, end_);
     const std::size_t first = functions_[name] + 1;
+    for (const auto& [global, value] : globals_)
+      if (!may_add(value.size, value.line)) return {};
     Scope scope = globals_;
     for (std::size_t i = first; i < statements_.size() && statements_[i].indent > 0; ++i)
       if (statements_[i].indent == statements_[first].indent && execute(statements_[i], scope)) break;
@@ -142,6 +144,7 @@ class PythonReader {
       return false;
     }
     PythonValue value = whole_expression(scope);
+    value.size += value.text.size() / 100;
     PythonValue* target = &scope[path.front()];
     for (std::size_t i = 1; i < path.size(); ++i) {
       target->size += value.size + path.size();
@@ -266,7 +269,7 @@ class PythonReader {
       const bool keyed = closing == '}' ? letter() == ':' && ++pos_ > 0 : takes_assignment();
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
-      value.size += one.size;
+      value.size += one.size + one.text.size() / 100;
       if (keyed && !key.text.empty())
         value.field(key.text) = std::move(one);
       else

@@ -238,8 +238,15 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   EXPECT_THAT(notes_of(chained), HasSubstr("'c.a.a.a"));
   std::string deep = "def f():\n    return ";
   for (int i = 0; i < 100; ++i) deep += "a(b=";
-  expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "returns no configuration");
-  expect_refusal(import("torchtitan", "def f():\n    return f()\n", {"cluster.gpus=8"}), 2, "returns no configuration");
+  expect_refusal(import("torchtitan", deep, {"cluster.gpus=8"}), 2, "nested more than 64 levels deep");
+  expect_refusal(import("torchtitan", "def f():\n    return f()\n", {"cluster.gpus=8"}), 2,
+                 "nested more than 64 levels");
+  std::string copies = "def f():\n    a = '" + std::string(100'000, 'x') + "'\n    return T(x=[";
+  for (int i = 0; i < 200; ++i) copies += "a,";
+  expect_refusal(import("torchtitan", copies + "])\n", {"cluster.gpus=8"}), 3, "more than 100000 values");
+  copies = "A = '" + std::string(100'000, 'x') + "'\ndef g():\n    return T()\ndef f():\n    return [";
+  for (int i = 0; i < 200; ++i) copies += "g(),";
+  expect_refusal(import("torchtitan", copies + "]\n", {"cluster.gpus=8"}, "f"), 1, "more than 100000 values");
 }
 
 TEST(Torchtitan, DumpsHaveTheFieldsOfTheirClasses) {
