@@ -111,7 +111,7 @@ Result<ImportedScript> import_execution(const Execution& execution, std::string_
         fmt::format("the script was executed and {}{}: it started no .py file with arguments of Megatron-LM",
                     execution.ending.empty() ? "ended" : execution.ending,
                     started.empty() ? "" : fmt::format(", and started {}", started)),
-        "give what it asks for with --define NAME=VALUE, or its arguments behind --");
+        "give what it asks for with --define NAME=VALUE, its arguments behind --, or time with --deadline");
   }
   auto imported = TRY(import_reading({{script}, comments_of(text)}, path, options));
   const auto note = [&imported](std::string text_of_note) {

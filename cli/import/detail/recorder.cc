@@ -132,6 +132,10 @@ start_others() {
   local word words=() program
   program=$(type -P "$name") || program=$name
   export PATH=$PLUMBLINE_FOLDER/programs:$PATH BASH_ENV=$PLUMBLINE_FOLDER/setup
+  if [ "$name" = setsid ]; then  # all stay in the group of processes that is ended
+    while [[ $1 == -* ]]; do shift; done
+    exec "$@"
+  fi
   for word; do
     [ "$name" = env ] && [[ $word == PATH=* ]] && word=PATH=$PLUMBLINE_FOLDER/programs:${word#PATH=}
     words+=("$word")
@@ -203,7 +207,8 @@ const std::string_view recorded_programs =
     // what changes files
     "rm rmdir mv cp ln touch mkdir chmod chown truncate dd tee shred install rsync "
     // what reaches out, waits, installs or ends
-    "cd wget curl git pip pip3 uv conda mamba module ml apt apt-get yum dnf ssh scp sftp pdsh clush kubectl aws gsutil "
+    "cd wget curl git pip pip3 uv pyenv conda mamba module ml apt apt-get yum dnf ssh scp sftp pdsh clush kubectl aws "
+    "gsutil "
     "hf huggingface-cli wandb ray scancel sudo sleep pkill killall systemctl reboot shutdown";
 
 }  // namespace plumbline::cli

@@ -138,6 +138,12 @@ TEST_F(ExecutedScript, IsEndedWhereThisProcessIsInterrupted) {
   EXPECT_EQ(done.error().message, "was interrupted, and the script was ended");
 }
 
+TEST_F(ExecutedScript, IsOneGroupOfProcesses) {
+  EXPECT_THAT(started("G=\"cut -d' ' -f5 /proc/self/stat\"\n"
+                      "[ \"$(setsid -w sh -c \"$G\")\" = \"$(sh -c \"$G\")\" ] && torchrun a.py\n"),
+              ElementsAre("torchrun a.py"));
+}
+
 TEST_F(ExecutedScript, IsEndedAtItsDeadline) {
   EXPECT_EQ(run("while true; do :; done\n", {}, 1).ending, "was ended after 1 s");
   EXPECT_EQ(run("echo no >&2\nexit 3\n").ending, "ended with status 3: no");
