@@ -43,12 +43,14 @@ class Expander {
 
   // Whether {a,b} or {1..8} is in the word: the words that a shell makes of it are not read.
   bool has_braces() const {
+    const std::string text = text_of(text_);
     Scan scan(text_);
     for (std::size_t at = 0; at < text_.size(); at = scan.piece(at)) {
       if (symbol(at) != '{') continue;
-      const std::string rest = text_of(slice(text_, at, text_.size()));
-      const std::string inside = rest.substr(0, rest.find('}'));
-      if (inside.size() < rest.size() && (inside.find(',') != rest.npos || inside.find("..") != rest.npos)) return true;
+      const std::size_t end = text.find('}', at);
+      if (end == text.npos) return false;
+      const std::string_view inside = std::string_view(text).substr(at, end - at);
+      if (inside.find(',') != inside.npos || inside.find("..") != inside.npos) return true;
     }
     return false;
   }
