@@ -93,7 +93,9 @@ std::optional<Error> Importer::read_launch() {
 
 // Refuses a way through the script that starts another training than the first one. What has no cost may differ.
 std::optional<Error> Importer::compare(const Script& way, const Launch& launch, const Given& given) {
-  const Decision& decision = *std::ranges::find(way.decisions.rbegin(), way.decisions.rend(), true, &Decision::holds);
+  const Decision& decision =
+      *std::ranges::mismatch(way.decisions, reading_->ways.front().decisions, {}, &Decision::holds, &Decision::holds)
+           .in1;
   const std::string with = decision.names.empty() ? "" : fmt::format(" with {}", fmt::join(decision.names, ", "));
   const std::string condition = fmt::format("'{}'{}", decision.condition, with);
   const std::string hint =

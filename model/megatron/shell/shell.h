@@ -65,11 +65,11 @@ struct Script {
 // Returns "FILE:LINE" of a line of a script, FILE without one.
 std::string place_of(const std::vector<std::string>& files, int line);
 
-// Returns every way through the script that starts a training; one that starts none where there is no other. The last
-// decision of a way that holds is the one that it does not share with the way before it. Fails with an input error
-// (path and line) for a quote, bracket or command that is not closed, a construct that is not read, a sourced file that
-// is missing, too many decisions, and a script that does not end. What follows the first training is read as far as it
-// can be.
+// Returns every way through the script that starts a training, in the order of its decisions: one that does not hold
+// comes before one that does; one way that starts none where there is no other. The first decision in which two ways
+// differ is about the same condition. Fails with an input error (path and line) for a quote, bracket or command that is
+// not closed, a construct that is not read, a sourced file that is missing, too many decisions, and a script that does
+// not end. What follows the first training is read as far as it can be.
 Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs);
 
 }  // namespace plumbline::model::megatron

@@ -121,6 +121,13 @@ TEST(MegatronStyles, ScriptsThatAreNotDecidedAreRefusedWithTheReason) {
     tests::expect_error(read.error(), ErrorKind::input, wanted.script, wanted.line, wanted.key, wanted.text);
     EXPECT_THAT(read.error().hint, testing::HasSubstr(wanted.hint));
   }
+  // A condition that every training needs is not the one in which trainings differ.
+  const auto guarded = import_style(
+      "FP8=\n[ \"$X\" = 1 ] && FP8='--fp8-format hybrid'\nmkdir out || exit 1\n"
+      "python pretrain_gpt.py --num-layers 2 --bf16 $FP8\n",
+      "guarded.sh", {});
+  ASSERT_FALSE(guarded);
+  EXPECT_THAT(guarded.error().message, testing::HasSubstr("with X is not decided (guarded.sh:2)"));
   EXPECT_FALSE(import_style("model_size.sh", {{"1", "3b"}}));
   const auto missing = import_style("sourced.sh", {{"MODEL", "9b"}});
   ASSERT_FALSE(missing);
