@@ -145,6 +145,16 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   EXPECT_THAT(notes, testing::HasSubstr("NNODES=8, GPUS_PER_NODE=8, MODEL=8b"));
   EXPECT_THAT(notes, testing::HasSubstr("sourced.sh:9: '/etc/profile.d/modules.sh' is not read"));
   EXPECT_THAT(notes, testing::HasSubstr("common/model_8b.sh:5: --init-method-std 0.01: changes no cost"));
+  // After cd a path is relative to the new folder.
+  notes.clear();
+  const auto away = import_style(
+      "cd \"$(dirname \"$0\")/..\"\nsource ./venv/activate\npython a.py --num-layers 12 --hidden-size 512 "
+      "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
+      "--vocab-size 32000 --bf16\n",
+      "away.sh", {{"WORLD_SIZE", "8"}});
+  ASSERT_TRUE(away) << to_string(away.error());
+  for (const Note& note : away->notes) notes += note.text + "\n";
+  EXPECT_THAT(notes, testing::HasSubstr("'./venv/activate' is not read"));
 }
 
 // The constructs of the scripts in Megatron-LM's own examples.

@@ -311,14 +311,14 @@ bool Reader::run_control(const std::string& name, const Fields& fields, int line
 void Reader::run_source(const Fields& fields, int line) {
   const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
   const bool known = fields.size() > 1 && is_known(fields[1]) && inputs_.find_file;
-  const FoundFile found = known ? inputs_.find_file(path) : FoundFile();
+  const fs::path whole = (fs::path(inputs_.folder) / state_.folder / path).lexically_normal();
+  const FoundFile found = known ? inputs_.find_file(state_.folder.empty() ? path : whole.string()) : FoundFile();
   if (found.kind == FileKind::none || found.kind == FileKind::folder)
     return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
                 "put it there, or let --execute run the script");
   status_ = Truth::unknown;
   if (found.kind == FileKind::unknown)
     return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
-  const fs::path whole = (fs::path(inputs_.folder) / path).lexically_normal();
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
   auto file = std::ranges::find(files_, name);
   if (file == files_.end()) file = files_.insert(files_.end(), name);
