@@ -113,9 +113,11 @@ TEST(ScheduleComparison, NeedsAStageForEachRank) {
 // GPipe takes M + P - 1 slots, of which P - 1 are idle on each rank: 3 of 7 at 4 micro-batches, 3 of 11 at 8.
 TEST(ScheduleComparison, IsDrawnOverMicroBatches) {
   std::vector<ComparedSchedule> rows;
-  for (const std::int32_t number : {4, 8})
-    for (const ComparedSchedule& row : compare_schedules({.ranks = 4, .micro_batches = number}, {}).value())
-      rows.push_back(row);
+  for (const std::int32_t number : {4, 8}) {
+    const auto compared = compare_schedules({.ranks = 4, .micro_batches = number}, {});
+    ASSERT_TRUE(compared);
+    rows.insert(rows.end(), compared->begin(), compared->end());
+  }
   EXPECT_EQ(rows.front().micro_batches, 4);
   EXPECT_EQ(rows.back().micro_batches, 8);
   EXPECT_NEAR(rows.front().average_bubble, 3.0 / 7, 1e-12);
