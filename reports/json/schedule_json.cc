@@ -27,13 +27,14 @@ Json costs_json(const CostTable& costs) {
 
 Json row_json(const ComparedSchedule& row) {
   if (row.infeasible)
-    return {{"kind", row.kind}, {"possible", false}, {"micro_batches", row.micro_batches}, {"reason", row.reason()}};
+    return {{"kind", row.kind}, {"possible", false}, {"reason", row.reason()}, {"micro_batches", row.micro_batches}};
   return joined<Json>(
-      {{{"kind", row.kind}, {"possible", true}, {"micro_batches", row.micro_batches}, {"chunks_per_rank", row.chunks}},
+      {{{"kind", row.kind}, {"possible", true}, {"chunks_per_rank", row.chunks}},
        FIELDS(row, makespan, average_bubble, worst_bubble, peak_activations, parameter_copies),
        {{"exposed_hops", json_of<Json>(row.exposed_p2p)},
         {"lower_bound", row.lower_bound},
-        {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)}}});
+        {"makespan_over_lower_bound", row.lower_bound > 0 ? Json(row.makespan / row.lower_bound) : Json(nullptr)},
+        {"micro_batches", row.micro_batches}}});
 }
 
 }  // namespace
