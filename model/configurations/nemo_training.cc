@@ -108,7 +108,7 @@ std::string_view give_precision(Draft& draft, NemoArguments& out) {
 void set_by_rules(const RuleInput& in, const NemoArguments& arguments, std::string_view gradients) {
   constexpr std::string_view taken =
       "schedule. precision. recompute. overlap. attention. loss. routing. stack. parallelism.zero_stage "
-      "parallelism.expert_tensor parallelism.shard_group parallelism.context_method";
+      "parallelism.expert_ parallelism.shard_group parallelism.context_method";
   constexpr std::string_view always[] = {"precision.gemm", "precision.gradients", "recompute.policy",
                                          "parallelism.zero_stage"};
   Draft& draft = in.draft;

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "model/megatron/detail/stages.h"
 #include "model/megatron/rules.h"
 #include "model/megatron/shell/arithmetic.h"
-#include "model/megatron/stages.h"
 #include "model/plan/layout.h"
 #include "model/plan/stage_split.h"
 #include "model/schedule/schedule.h"

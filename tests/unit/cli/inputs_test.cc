@@ -112,7 +112,7 @@ TEST(OwnDevice, TakesConstantsByTheRatioOfDatasheets) {
   EXPECT_EQ(inputs->profile.name(), "scaled:h100");
   EXPECT_NEAR(ratio("gemm.bf16.k_time"), 1.0 / 3, 1e-9);
   EXPECT_NEAR(ratio("memory.default.bandwidth"), 2, 1e-9);
-  EXPECT_NEAR(ratio("kernel.launch_gap"), 1, 1e-9);
+  EXPECT_NEAR(ratio("gemm.bf16.wave_overhead"), 1, 1e-9);
   folder.write("none.toml", "description = \"of no device\"\n");
   const auto unmeasured = load("scaled:none.toml");
   ASSERT_FALSE(unmeasured);

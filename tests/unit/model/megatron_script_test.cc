@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "model/megatron/detail/launch.h"
+#include "model/megatron/detail/stages.h"
 #include "model/megatron/model_shape.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/shell.h"
-#include "model/megatron/stages.h"
 
 namespace plumbline::model::megatron {
 namespace {

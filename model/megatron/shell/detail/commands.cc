@@ -379,8 +379,8 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
     const bool endless = word == "-n";
     text = joined(fields, endless ? 2 : 1);
     if (!endless) text->push_back({'\n', 0});
-    const bool plain = name == "echo" && (endless || !word.starts_with('-'));
-    if (!plain) text.reset();
+    const bool option = word.size() > 1 && word[0] == '-' && word.find_first_not_of("neE", 1) == std::string::npos;
+    if (name == "printf" || (option && !endless)) text.reset();
   } else if (name == "pwd" && !state_.folder.empty()) {
     text = letters_of(fs::path(state_.folder).lexically_normal().string());
   } else if (known && name == "dirname" && fields.size() == 2) {

@@ -1,5 +1,3 @@
-#include "model/configurations/configuration.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 #include <yaml-cpp/yaml.h>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "model/base/text_file.h"
+#include "model/configurations/configuration.h"
 #include "model/configurations/detail/collector.h"
 
 namespace plumbline::model::configurations {

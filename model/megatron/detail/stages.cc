@@ -1,4 +1,4 @@
-#include "model/megatron/stages.h"
+#include "model/megatron/detail/stages.h"
 
 #include <fmt/format.h>
 
