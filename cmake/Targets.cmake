@@ -30,29 +30,39 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+# The library's check of format strings takes a seventh of the time that a source with many of them is compiled in.
+if(NOT PLUMBLINE_CHECK_FORMATS)
+  add_compile_definitions(FMT_CONSTEVAL=)
+endif()
+
 # What most sources include. Sources name what they need all the same: other presets compile them without this.
 set(plumbline_common_headers <algorithm> <array> <cmath> <cstddef> <cstdint> <functional> <map> <memory> <numeric>
   <optional> <set> <string> <string_view> <utility> <variant> <vector> <fmt/format.h> <tl/expected.hpp>)
 
-# plumbline_library(name [HOT] DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
+# plumbline_library(name HOT folder... DEPENDS other... PRIVATE imported... EXCEPT file... SOURCES file...)
 # A static library for one folder. DEPENDS lists the plumbline libraries it may include. Its sources are all .cc files
 # below the folder but those of EXCEPT; a folder whose sources depend on what is installed lists them as SOURCES.
-# HOT libraries hold loops that a step or a search spends its time in; the others are compiled with -O1 in a release,
-# which takes two thirds of the time.
+# HOT folders (. for all) hold loops that a step or a search spends its time in; other sources are compiled with -Og in
+# a release, which takes half the time.
 function(plumbline_library name)
-  cmake_parse_arguments(ARG "HOT" "" "DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "HOT;DEPENDS;PUBLIC;PRIVATE;EXCEPT;SOURCES" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB_RECURSE ARG_SOURCES RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
     list(REMOVE_ITEM ARG_SOURCES ${ARG_EXCEPT})
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
+  set(cold ${ARG_SOURCES})
+  if(ARG_HOT STREQUAL ".")
+    set(cold)
+  endif()
+  foreach(folder IN LISTS ARG_HOT)
+    list(FILTER cold EXCLUDE REGEX "^${folder}/")
+  endforeach()
+  set_property(SOURCE ${cold} PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release>:-Og>")
   if(PLUMBLINE_UNITY STREQUAL "LIBRARY")
     plumbline_join_sources(${name} KILOBYTES 300 SOURCES ${ARG_SOURCES})
   elseif(PLUMBLINE_UNITY)
     plumbline_join_sources(${name} BY_FOLDER KILOBYTES 100 SOURCES ${ARG_SOURCES})
-  endif()
-  if(NOT ARG_HOT)
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   # They are read in a tenth of the time. Small libraries, and large ones of a few units, would take longer to precompile
   # them than to read them.
@@ -76,7 +86,7 @@ endfunction()
 
 # plumbline_join_sources(name [BY_FOLDER] KILOBYTES n SOURCES file...): the sources, or those of each folder with its
 # detail/, become one translation unit, or several of about n KB, so that a first build reads headers and instantiates
-# templates once per unit instead of once per file. Names in anonymous namespaces must therefore differ among them, also
+# templates once per unit instead of once per file; sources with options of their own are joined among themselves. Names in anonymous namespaces must therefore differ among them, also
 # where there are several units: a new file moves others from one unit to the next. Sources with definitions of their
 # own are compiled alone. The units are written here rather than by CMake, which writes absolute paths into them: the
 # same unit of two checkouts would be two different ones to a compiler cache.
@@ -91,6 +101,7 @@ function(plumbline_join_sources name)
   foreach(source IN LISTS ARG_SOURCES)
     get_filename_component(path ${source} ABSOLUTE)
     get_source_file_property(definitions ${source} COMPILE_DEFINITIONS)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
     if(definitions OR NOT path MATCHES "\\.cc$")
       list(APPEND compiled ${source})
       continue()
@@ -102,6 +113,10 @@ function(plumbline_join_sources name)
       get_filename_component(folder ${path} DIRECTORY)
       string(REGEX REPLACE "/detail$" "" folder ${folder})
       string(MAKE_C_IDENTIFIER ${folder} folder)
+    endif()
+    if(options)
+      string(APPEND folder _cold)
+      set(options_of_${folder} ${options})
     endif()
     list(APPEND folders ${folder})
     list(APPEND sources_of_${folder} ${path} ${size})
@@ -122,6 +137,9 @@ function(plumbline_join_sources name)
     foreach(unit RANGE ${last})
       set(joined ${CMAKE_CURRENT_BINARY_DIR}/joined/${name}/${folder}_${unit}.cc)
       file(CONFIGURE OUTPUT ${joined} CONTENT "${unit_${folder}_${unit}}" @ONLY)
+      if(options_of_${folder})
+        set_property(SOURCE ${joined} PROPERTY COMPILE_OPTIONS ${options_of_${folder}})
+      endif()
       list(APPEND compiled ${joined})
     endforeach()
   endforeach()

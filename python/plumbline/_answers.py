@@ -243,6 +243,10 @@ class Result(LinesAnswer, MemoryAnswer):
                   f"{number(self.memory['capacity_bytes'], 'GB', 1e-9)}{self._verdict()}")]
         if self.run:
             lines.append(("training", f"{number(shown['days'], 'days')}, {number(shown['cost_usd'], 'USD')}"))
+        if self.measured:
+            lines.append(("measured", f"{number(self.measured['step_s'], 's')}. {self.measured['sentence']}"))
+            lines += [("cause", f"{cause['cause']}, {number(cause['step_s'], 's')}: {cause['try']}")
+                      for cause in self.measured["causes"]]
         return lines
 
     def plot(self, axes: Optional["Axes"] = None) -> "Axes":
