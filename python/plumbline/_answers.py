@@ -42,6 +42,18 @@ def flat(value: Any, key: str = "") -> Dict[str, Any]:
     return {} if isinstance(value, list) else {key: value}
 
 
+def key(path: str, doc: Optional[str] = None, default: Any = None) -> Any:
+    """A property of an answer: the value of its JSON by the dotted key, or the default where that is absent or null."""
+
+    def read(answer: "Answer") -> Any:
+        value: Any = answer._data
+        for name in path.split("."):
+            value = None if value is None else value.get(name)
+        return default if value is None else value
+
+    return property(read, doc=doc)
+
+
 def html_table(rows: List[Tuple[str, ...]], head: Tuple[str, ...] = ()) -> str:
     def row(cells: Tuple[str, ...], tag: str) -> str:
         return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
@@ -107,27 +119,13 @@ class PlanResult(Answer):
 class MemoryAnswer(PlanResult):
     """An answer that has the memory of every pipeline rank."""
 
-    @property
-    def memory(self) -> Dict[str, Any]:
-        return self._data["memory"]
-
-    @property
-    def peak_bytes(self) -> float:
-        return self.memory["peak_bytes"]
-
-    @property
-    def capacity_bytes(self) -> float:
-        return self.memory["capacity_bytes"]
-
-    @property
-    def fits(self) -> bool:
-        """Whether the predicted peak fits in memory. A plan that does not is simulated all the same."""
-        return self.memory["fits"]
-
-    @property
-    def fits_probability(self) -> Optional[float]:
-        """How probable it is that the plan fits as clusters run it; None where it was measured."""
-        return self.memory.get("fits_probability")
+    memory: Dict[str, Any] = key("memory")
+    peak_bytes: float = key("memory.peak_bytes")
+    capacity_bytes: float = key("memory.capacity_bytes")
+    fits: bool = key(
+        "memory.fits", "Whether the predicted peak fits in memory. A plan that does not is simulated all the same.")
+    fits_probability: Optional[float] = key(
+        "memory.fits_probability", "How probable it is that the plan fits as clusters run it; None where it was measured.")
 
     def _verdict(self) -> str:
         verdict = self.memory.get("verdict")
@@ -153,51 +151,19 @@ class LinesAnswer(Answer):
 class Result(LinesAnswer, MemoryAnswer):
     """One predicted training step."""
 
-    @property
-    def step(self) -> Dict[str, Any]:
-        return self._data["step"]
-
-    @property
-    def time_s(self) -> float:
-        return self.step["time_s"]
-
-    @property
-    def tokens_per_s(self) -> float:
-        return self.step["tokens_per_s"]
-
-    @property
-    def tokens_per_s_per_gpu(self) -> float:
-        return self.step["tokens_per_s_per_gpu"]
-
-    @property
-    def model_tflops_per_gpu(self) -> float:
-        return self.step["model_tflops_per_gpu"]
-
-    @property
-    def mfu(self) -> float:
-        return self.step["mfu"]
-
-    @property
-    def mfu_causal(self) -> float:
-        return self.step["mfu_causal"]
-
-    @property
-    def bubble_s(self) -> Optional[float]:
-        return self.step["bubble_s"]
-
-    @property
-    def exposed_communication_s(self) -> Optional[float]:
-        return self.step["exposed_communication_s"]
-
-    @property
-    def breakdown_s(self) -> Dict[str, float]:
-        """Seconds of rank 0 by what they are spent on; they add up to the step."""
-        return self.step.get("breakdown_s") or {}
-
-    @property
-    def measured(self) -> Optional[Dict[str, Any]]:
-        """The measured step against this prediction; None where none was given."""
-        return self._data.get("measured")
+    step: Dict[str, Any] = key("step")
+    time_s: float = key("step.time_s")
+    tokens_per_s: float = key("step.tokens_per_s")
+    tokens_per_s_per_gpu: float = key("step.tokens_per_s_per_gpu")
+    model_tflops_per_gpu: float = key("step.model_tflops_per_gpu")
+    mfu: float = key("step.mfu")
+    mfu_causal: float = key("step.mfu_causal")
+    bubble_s: Optional[float] = key("step.bubble_s")
+    exposed_communication_s: Optional[float] = key("step.exposed_communication_s")
+    breakdown_s: Dict[str, float] = key(
+        "step.breakdown_s", "Seconds of rank 0 by what they are spent on; they add up to the step.", {})
+    measured: Optional[Dict[str, Any]] = key(
+        "measured", "The measured step against this prediction; None where none was given.")
 
     @property
     def interval(self) -> Optional[Dict[str, Any]]:
@@ -205,25 +171,12 @@ class Result(LinesAnswer, MemoryAnswer):
         interval = self._data["interval"]
         return interval if interval and interval.get("draws") else None
 
-    @property
-    def middle(self) -> Optional[Dict[str, Any]]:
-        """The step, its rates and the training in the middle of the interval; None where none was asked for."""
-        return self._data.get("middle")
-
-    @property
-    def bound_s(self) -> Optional[float]:
-        """The proven lower bound of the step."""
-        return self._data["bound"]["time_s"]
-
-    @property
-    def run(self) -> Optional[Dict[str, Any]]:
-        """The whole training: days, GPU-hours, cost; None without run.tokens."""
-        return self._data["run"]
-
-    @property
-    def provenance(self) -> List[Dict[str, Any]]:
-        """The constants that the step rests on, with their sources and shares of it."""
-        return self._data["provenance"]
+    middle: Optional[Dict[str, Any]] = key(
+        "middle", "The step, its rates and the training in the middle of the interval; None where none was asked for.")
+    bound_s: Optional[float] = key("bound.time_s", "The proven lower bound of the step.")
+    run: Optional[Dict[str, Any]] = key("run", "The whole training: days, GPU-hours, cost; None without run.tokens.")
+    provenance: List[Dict[str, Any]] = key(
+        "provenance", "The constants that the step rests on, with their sources and shares of it.")
 
     def _rows(self) -> List[Dict[str, Any]]:
         parts = ("step", "interval", "bound", "run", "memory")
@@ -301,29 +254,12 @@ class ServingResult(LinesAnswer, PlanResult):
 
     _name_width = 30
 
-    @property
-    def serving(self) -> Dict[str, Any]:
-        return self._data["serving"]
-
-    @property
-    def tpot_s(self) -> float:
-        return self.serving["tpot_s"]
-
-    @property
-    def ttft_unloaded_s(self) -> float:
-        return self.serving["ttft_unloaded_s"]
-
-    @property
-    def output_tokens_per_s_per_gpu(self) -> float:
-        return self.serving["output_tokens_per_s_per_gpu"]
-
-    @property
-    def usd_per_million_output_tokens(self) -> Optional[float]:
-        return self.serving["usd_per_million_output_tokens"]
-
-    @property
-    def bound_by(self) -> str:
-        return self.serving["bound_by"]
+    serving: Dict[str, Any] = key("serving")
+    tpot_s: float = key("serving.tpot_s")
+    ttft_unloaded_s: float = key("serving.ttft_unloaded_s")
+    output_tokens_per_s_per_gpu: float = key("serving.output_tokens_per_s_per_gpu")
+    usd_per_million_output_tokens: Optional[float] = key("serving.usd_per_million_output_tokens")
+    bound_by: str = key("serving.bound_by")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(self.serving)]
@@ -345,14 +281,8 @@ class PlanAnswer(Answer):
     def __len__(self) -> int:
         return len(self._found())
 
-    @property
-    def complete(self) -> bool:
-        """False where the search was interrupted."""
-        return self._data["complete"]
-
-    @property
-    def verdict(self) -> Dict[str, Any]:
-        return self._data["verdict"]
+    complete: bool = key("complete", "False where the search was interrupted.")
+    verdict: Dict[str, Any] = key("verdict")
 
     @property
     def plans(self) -> List[Plan]:
@@ -397,9 +327,7 @@ class PlanAnswer(Answer):
 class Comparison(Answer):
     """Plans and results next to each other."""
 
-    @property
-    def subjects(self) -> List[Dict[str, Any]]:
-        return self._data["subjects"]
+    subjects: List[Dict[str, Any]] = key("subjects")
 
     def _rows(self) -> List[Dict[str, Any]]:
         parts = ("step", "bound", "run", "memory")
@@ -428,9 +356,7 @@ class Comparison(Answer):
 class TraceComparison(PlanResult):
     """A trace of a GPU's kernels next to the predicted step of its pipeline rank, or of an overlapped pair of chunks."""
 
-    @property
-    def comparison(self) -> Dict[str, Any]:
-        return self._data["comparison"]
+    comparison: Dict[str, Any] = key("comparison")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [{"table": table, **flat(row)} for table, rows in self.comparison.items()
@@ -451,10 +377,7 @@ class TraceComparison(PlanResult):
 class Validation(Answer):
     """Predictions next to published and measured figures."""
 
-    @property
-    def passed(self) -> bool:
-        """Whether every figure is within its tolerance."""
-        return self._data["passed"]
+    passed: bool = key("passed", "Whether every figure is within its tolerance.")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [{"case": case["name"], **flat(figure)}
