@@ -2,13 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <initializer_list>
-#include <string>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "cli/detail/foreign_file.h"
 #include "model/base/text.h"

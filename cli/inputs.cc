@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -12,7 +11,6 @@
 #include "calibrate/validate/component_case.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "calibrate/validate/step_case.h"
-#include "calibrate/validate/validation_case.h"
 #include "cli/data.h"
 #include "model/base/text_file.h"
 

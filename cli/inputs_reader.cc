@@ -3,15 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
-#include "calibrate/residuals/left_estimate.h"
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"

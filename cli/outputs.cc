@@ -12,8 +12,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <map>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

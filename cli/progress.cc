@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <initializer_list>
 #include <mutex>
 #include <stop_token>
 #include <string_view>

@@ -3,22 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
-#include <string>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "cli/data.h"
 #include "cli/detail/trace_ranks.h"
-#include "cli/inputs.h"
-#include "cli/outputs.h"
 #include "cli/progress.h"
-#include "cli/verb.h"
-#include "cli/world.h"
 #include "model/architecture/metrics.h"
 #include "model/plan/plan.h"
 #include "model/routing/files.h"

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cli/outputs.h"
 #include "cli/run.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <cassert>
 #include <cmath>
-#include <limits>
 
 #include "model/base/integers.h"
 #include "model/profile/constant_change.h"

@@ -1,7 +1,6 @@
 #include "topologies/inventory.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "model/base/integers.h"
 

@@ -11,11 +11,8 @@
 #include <optional>
 #include <pugixml.hpp>
 #include <ranges>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "model/base/error.h"
 #include "model/base/text_file.h"
 
 namespace plumbline::topologies {

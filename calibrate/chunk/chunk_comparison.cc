@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <utility>
-#include <vector>
 
 #include "calibrate/chunk/kernel_timeline.h"
 

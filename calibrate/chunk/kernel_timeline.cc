@@ -4,9 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <map>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "model/result/timeline_summary.h"

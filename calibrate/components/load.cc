@@ -3,19 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "calibrate/measurement/csv_table.h"
-#include "model/base/error.h"
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "calibrate/fit/detail/collective_records.h"
-#include "calibrate/fit/fit_records.h"
 #include "model/base/si_unit.h"
 #include "model/cost/kernel_cost.h"
 #include "model/cost/power_model.h"

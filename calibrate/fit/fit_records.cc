@@ -6,12 +6,8 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "calibrate/measurement/measurement.h"
 #include "model/cost/collective_cost.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/graph/graph.h"

@@ -4,9 +4,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "model/cost/constants.h"
 #include "model/profile/constant_change.h"

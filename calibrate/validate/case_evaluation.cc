@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <variant>
 
 #include "calibrate/validate/metric.h"
 #include "model/architecture/metrics.h"
 #include "model/economics/economics.h"
-#include "model/result/timeline_summary.h"
 #include "sim/step/chunk.h"
 
 namespace plumbline::calibrate {

@@ -8,16 +8,10 @@
 #include <iterator>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "calibrate/validate/case_evaluation.h"
-#include "calibrate/validate/interval_score.h"
-#include "model/base/error.h"
 #include "model/result/compared_time.h"
 #include "model/result/result.h"
 #include "sim/interval/interval.h"

@@ -5,12 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
-#include <map>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "cli/inputs.h"
 #include "reports/text/table.h"

@@ -5,10 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
-#include <optional>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "calibrate/measurement/measurement_file.h"
 #include "cli/inputs.h"
@@ -21,7 +18,6 @@
 #include "real/cuda/backend.h"
 #include "real/cuda/measure/case_machine.h"
 #include "real/measure/kernel_case/budget.h"
-#include "real/measure/workload.h"
 #include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::cli {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "cli/answers.h"
 #include "cli/plan/plan_verb.h"

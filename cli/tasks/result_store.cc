@@ -3,10 +3,6 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
-#include <cstdint>
-#include <functional>
-#include <utility>
-
 namespace plumbline::cli {
 namespace {
 

@@ -1,7 +1,5 @@
 #include "model/base/data_type.h"
 
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace plumbline::model {

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 namespace plumbline::model {
 namespace {

@@ -7,10 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <sstream>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/text_file.h"
 

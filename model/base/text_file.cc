@@ -8,10 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
 namespace plumbline::model {
 namespace {

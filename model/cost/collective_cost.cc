@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cmath>
-#include <limits>
 #include <string>
 
 namespace plumbline::model {

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <string>
-#include <utility>
 #include <variant>
 
-#include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
 
 namespace plumbline::model {

@@ -1,14 +1,10 @@
 #include "model/cost/kernel_cost.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
-#include "model/cost/measured_operators.h"
 #include "model/plan/software.h"
 
 namespace plumbline::model {

@@ -4,11 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <string_view>
-#include <system_error>
 #include <variant>
-#include <vector>
 
 #include "model/base/si_unit.h"
 #include "model/base/text.h"

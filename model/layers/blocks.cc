@@ -1,7 +1,5 @@
 #include "model/layers/blocks.h"
 
-#include <utility>
-
 #include "model/base/integers.h"
 #include "model/layers/detail/attention.h"
 #include "model/layers/elementary.h"

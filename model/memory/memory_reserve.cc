@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "model/cost/constants.h"
 

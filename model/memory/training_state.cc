@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "model/plan/layout.h"
 #include "model/program/stage_optimizer.h"
 
 namespace plumbline::model {

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-
 #include "model/plan/detail/division_rules.h"
 
 namespace plumbline::model {

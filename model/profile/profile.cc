@@ -6,10 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/base/parameter_file.h"
 #include "model/profile/constant_rules.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "model/cost/operator_class.h"
 #include "model/cost/work.h"

@@ -5,8 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "model/plan/layout.h"
-
 namespace plumbline::model {
 
 namespace {

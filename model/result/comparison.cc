@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "model/memory/memory.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::model {
 namespace {

@@ -1,7 +1,6 @@
 #include "model/result/intervals.h"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace plumbline::model {
 

@@ -1,6 +1,5 @@
 #include "model/result/prediction_interval.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -1,6 +1,5 @@
 #include "model/routing/statistics.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

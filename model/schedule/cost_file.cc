@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
-#include <utility>
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <span>
-#include <utility>
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"

@@ -1,11 +1,8 @@
 #include "model/schedule/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
 
 namespace plumbline::model {
 

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "model/schedule/held_messages.h"
 #include "model/schedule/transfers.h"

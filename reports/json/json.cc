@@ -2,11 +2,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <variant>
-#include <vector>
 
 #include "model/base/text.h"
 #include "model/result/middle.h"

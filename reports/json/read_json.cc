@@ -12,7 +12,6 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "model/base/text_file.h"
 #include "reports/quantities.h"

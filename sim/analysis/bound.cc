@@ -1,6 +1,5 @@
 #include "sim/analysis/bound.h"
 
-#include <algorithm>
 #include <set>
 
 #include "sim/predict/step_walk.h"

@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "model/base/bytes.h"
-#include "model/base/error.h"
 #include "model/base/random.h"
-#include "sim/campaign/campaign_data.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/campaign/detail/seed_run.h"
 

@@ -1,9 +1,6 @@
 #include "sim/interval/interval.h"
 
 #include <cmath>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "model/economics/economics.h"
 #include "sim/interval/detail/draws.h"

@@ -9,7 +9,6 @@
 #include <cassert>
 #include <cmath>
 #include <csignal>
-#include <cstddef>
 #include <cstring>
 #include <future>
 #include <optional>

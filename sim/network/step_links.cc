@@ -7,8 +7,6 @@
 
 #include "model/plan/layout.h"
 #include "sim/network/traffic.h"
-#include "sim/network/traffic_pattern.h"
-#include "topologies/placement.h"
 
 namespace plumbline::sim {
 

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
 #include <utility>
 

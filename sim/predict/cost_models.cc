@@ -5,17 +5,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "model/cost/operator_class.h"
 #include "model/plan/software.h"
 #include "model/program/plan_context.h"
 #include "model/program/routing.h"
-#include "sim/network/group_links.h"
 #include "sim/network/links_memo.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"

@@ -1,6 +1,5 @@
 #include "sim/predict/plan_key.h"
 
-#include "model/plan/layout.h"
 #include "sim/predict/cost_models.h"
 
 namespace plumbline::sim {

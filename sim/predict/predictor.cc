@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <set>
-#include <string>
 #include <unordered_map>
 #include <utility>
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <utility>
 
 #include "sim/predict/detail/gather_walk.h"
 #include "sim/predict/detail/overlap_clock.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <utility>
 
 #include "model/base/integers.h"
 #include "model/layers/key_value_cache.h"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <utility>
 
 #include "model/cost/operator_class.h"
@@ -16,7 +15,6 @@
 #include "sim/predict/cost_models.h"
 #include "sim/predict/memos.h"
 #include "sim/step/detail/predicted_kernel.h"
-#include "sim/step/kernel_slot.h"
 #include "sim/step/slot_host.h"
 #include "sim/step/stragglers.h"
 

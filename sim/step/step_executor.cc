@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
-#include "sim/engine/gpu_model.h"
 #include "sim/engine/heap_loop.h"
 #include "sim/step/detail/data_parallel_runner.h"
 #include "sim/step/detail/messages.h"

@@ -10,8 +10,6 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "sim/tasks/indices.h"
 

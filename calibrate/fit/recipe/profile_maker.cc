@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <utility>
 
 #include "calibrate/measurement/measurement_file.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>

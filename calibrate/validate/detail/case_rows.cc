@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <initializer_list>
-#include <string_view>
 #include <utility>
 
 #include "calibrate/measurement/csv_table.h"

@@ -14,12 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "cli/import/detail/recorder.h"
 #include "cli/progress.h"

@@ -1,8 +1,6 @@
 // Attention of new tokens over keys and values in a cache.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <variant>
 

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <functional>
-#include <string>
 #include <utility>
 
 namespace plumbline::model {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "model/schedule/kinds/bidirectional.h"
 #include "model/schedule/kinds/kinds.h"

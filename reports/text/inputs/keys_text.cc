@@ -2,7 +2,6 @@
 
 #include <regex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "reports/csv/csv_table.h"

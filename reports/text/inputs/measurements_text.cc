@@ -9,7 +9,6 @@
 #include <set>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "reports/csv/csv_table.h"
 #include "reports/text/table.h"

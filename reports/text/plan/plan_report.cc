@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "reports/text/table.h"
-
 namespace plumbline::reports {
 namespace {
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "reports/text/step/describe.h"
-#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

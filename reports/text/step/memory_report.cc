@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "reports/text/step/describe.h"
-#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

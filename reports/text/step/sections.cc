@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <vector>
 
 #include "reports/text/table.h"
 #include "sim/cluster/cluster_step.h"

@@ -6,15 +6,12 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <string_view>
 
 #include "calibrate/validate/case_evaluation.h"
 #include "model/result/middle.h"
-#include "reports/text/step/comparison.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/memory_report.h"
 #include "reports/text/step/sections.h"
-#include "reports/text/table.h"
 
 namespace plumbline::reports {
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
-#include <string_view>
 #include <utility>
 
 #include "reports/csv/csv_table.h"

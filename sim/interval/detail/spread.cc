@@ -1,6 +1,5 @@
 #include "sim/interval/detail/spread.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <initializer_list>
 #include <numeric>
-#include <string>
 #include <utility>
 
 #include "model/plan/layout.h"

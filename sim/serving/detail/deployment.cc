@@ -1,7 +1,6 @@
 #include "sim/serving/detail/deployment.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "sim/serving/serving_forms.h"

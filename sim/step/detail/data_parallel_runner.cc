@@ -1,7 +1,6 @@
 #include "sim/step/detail/data_parallel_runner.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace plumbline::sim {
 namespace {

@@ -1,7 +1,6 @@
 #include "sim/step/detail/predicted_kernel.h"
 
 #include <string>
-#include <string_view>
 
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"
