@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -61,8 +59,7 @@ Kind kind_of(const std::string& subject) {
   if (subject.ends_with(".csv") || is_profiler_trace(subject)) return Kind::trace;
   if (reports::is_result(subject)) return Kind::result;
   if (is_log(subject)) return Kind::log;
-  std::error_code ignored;
-  if (std::filesystem::is_regular_file(subject, ignored) || resolve(Shipped::plan, subject)) return Kind::plan;
+  if (model::is_file(subject) || resolve(Shipped::plan, subject)) return Kind::plan;
   return resolve(Shipped::published, subject) ? Kind::trace : Kind::plan;
 }
 

@@ -14,12 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using model::Failure;
+using model::is_file;
 using model::wrong_input;
-
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
@@ -147,8 +143,7 @@ model::Result<std::string> resolve_model(const std::string& plan_file, const std
 model::Result<std::string> resolve_device_folder(const std::string& topology_path) {
   const fs::path adjacent = fs::path(topology_path).parent_path() / "devices";
   if (is_folder(adjacent)) return adjacent.string();
-  auto root = TRY(data_folder());
-  return (fs::path(root) / "topologies/devices").string();
+  return (fs::path(TRY(data_folder())) / "topologies/devices").string();
 }
 
 }  // namespace plumbline::cli

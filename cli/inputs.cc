@@ -4,7 +4,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "calibrate/measurement/measurement_file.h"
@@ -20,11 +19,6 @@ namespace {
 using model::Result;
 namespace fs = std::filesystem;
 
-bool is_given_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 // Returns the recipe of a shipped model, or one of its config.json; nullopt when no model has that name.
 std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std::vector<std::int64_t>& gpus,
                                               std::optional<double> tokens) {
@@ -33,8 +27,8 @@ std::optional<Result<sim::Recipe>> from_model(const std::string& name, const std
   const auto root = TRY(data_folder());
   const std::string stem = fs::path(*config).stem().string();
   const std::string published = (fs::path(root) / "examples/recipes" / (stem + ".toml")).string();
-  return is_given_file(published) ? sim::recipe_of_plan(published)
-                                  : sim::recipe_of_model(*config, "models/" + stem + ".json", gpus, tokens);
+  return model::is_file(published) ? sim::recipe_of_plan(published)
+                                   : sim::recipe_of_model(*config, "models/" + stem + ".json", gpus, tokens);
 }
 
 Result<sim::Recipe> unknown(const std::string& wanted) {
@@ -69,17 +63,16 @@ Result<calibrate::Measurements> read_measurements(const std::string& path,
 Result<sim::Recipe> find_recipe(const std::string& wanted, const std::vector<std::int64_t>& gpus,
                                 std::optional<double> tokens) {
   const bool config = wanted.ends_with(".json");
-  if (is_given_file(wanted) && config)
+  if (model::is_file(wanted) && config)
     return sim::recipe_of_model(wanted, fs::absolute(wanted).lexically_normal().string(), gpus, tokens);
   const auto plan = resolve(Shipped::plan, wanted);
-  if (is_given_file(wanted) || (plan && !config)) return plan.and_then(sim::recipe_of_plan);
+  if (model::is_file(wanted) || (plan && !config)) return plan.and_then(sim::recipe_of_plan);
   if (auto recipe = from_model(wanted, gpus, tokens)) return std::move(*recipe);
   return unknown(wanted);
 }
 
 model::Result<calibrate::ValidationCase> read_case(const std::string& path) {
-  const auto classes = TRY(kernel_classes_file(""));
-  return calibrate::load_case(path, {measurement_of_case, classes});
+  return calibrate::load_case(path, {measurement_of_case, TRY(kernel_classes_file(""))});
 }
 
 model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
@@ -88,8 +81,7 @@ model::Result<std::vector<calibrate::ValidationCase>> shipped_cases() {
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file) || calibrate::is_component_case(file) || calibrate::is_serving_case(file))
       continue;
-    auto loaded = TRY(read_case(file));
-    cases.push_back(std::move(loaded));
+    cases.push_back(TRY(read_case(file)));
   }
   return cases;
 }

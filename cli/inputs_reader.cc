@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <system_error>
 
 #include "cli/data.h"
 #include "model/architecture/load_architecture.h"
@@ -38,11 +37,6 @@ Error at_override(Error error, std::string_view prefix) {
   error.file = "--set";
   error.key = std::string(prefix) + error.key;
   return error;
-}
-
-bool is_file(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
 }
 
 // Returns the profile as an estimate on the device, by the datasheet of the first device that it holds for.
@@ -135,31 +129,25 @@ sim::CampaignInput campaign_of(const sim::Inputs& inputs, const calibrate::Relia
 }  // namespace
 
 Result<model::Profile> find_profile(const std::string& path_or_name, const std::string& plan_file) {
-  std::error_code unreadable;
-  const std::filesystem::path adjacent = std::filesystem::path(plan_file).parent_path() / path_or_name;
-  const bool is_adjacent = !std::filesystem::is_regular_file(path_or_name, unreadable) &&
-                           std::filesystem::is_regular_file(adjacent, unreadable);
-  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent.string() : path_or_name));
-  const auto data = TRY(data_folder());
-  return model::load_profile(path, data + "/profiles");
+  const std::string adjacent = fs::path(plan_file).parent_path() / path_or_name;
+  const bool is_adjacent = !model::is_file(path_or_name) && model::is_file(adjacent);
+  const auto path = TRY(resolve(Shipped::profile, is_adjacent ? adjacent : path_or_name));
+  return model::load_profile(path, TRY(data_folder()) + "/profiles");
 }
 
 Result<model::Stack> find_stack(const std::string& path_or_name, const std::string& named_in,
                                 const std::string& held_out) {
   const auto path = TRY(resolve(Shipped::stack, path_or_name, named_in));
-  const auto data = TRY(data_folder());
-  return model::load_stack(path, data + "/stacks", held_out);
+  return model::load_stack(path, TRY(data_folder()) + "/stacks", held_out);
 }
 
 Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides) {
   const auto name = TRY(whole_name(path_or_name, {Shipped::plan}));
-  const auto path = TRY(resolve(Shipped::plan, name));
-  return model::load_plan(path, overrides);
+  return model::load_plan(TRY(resolve(Shipped::plan, name)), overrides);
 }
 
 Result<calibrate::Reliability> find_reliability(const std::string& path_or_name, const std::string& named_in) {
-  const auto path = TRY(resolve(Shipped::reliability, path_or_name, named_in));
-  return calibrate::load_reliability(path);
+  return calibrate::load_reliability(TRY(resolve(Shipped::reliability, path_or_name, named_in)));
 }
 
 Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
@@ -259,13 +247,12 @@ Result<sim::Inputs> InputsReader::load(const std::string& plan_name, const std::
   std::vector<std::string> of_plan_keys = overrides;
   const auto changes = TRY(take_constant_changes(of_plan_keys));
   const auto name = TRY(noted_name(names_, plan_name, Shipped::plan, "plan"));
-  const auto plan = TRY(find_plan(name, of_plan_keys));
-  return of_plan(plan, profile_name, changes);
+  return of_plan(TRY(find_plan(name, of_plan_keys)), profile_name, changes);
 }
 
 Result<void> InputsReader::add_left(sim::Inputs& inputs, const std::string& held_out) {
   const std::string path = TRY(data_folder()) + "/residuals.csv";
-  if (!is_file(path)) return {};
+  if (!model::is_file(path)) return {};
   const auto cells = TRY(cells_.find(path, [&] { return calibrate::load_left_cells(path); }));
   const calibrate::StepKind kind = calibrate::step_kind(inputs);
   const auto left = left_.find({kind, held_out}, [&] {
@@ -300,10 +287,7 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
     return refuse(fmt::format("that plan runs on {}, this one on {}", other.cluster.topology, plan.cluster.topology),
                   "jobs that share leaves have one topology");
   other.cluster.background_plan.reset();
-  const auto load_of_other = [&]() -> Result<topologies::Background> {
-    const auto inputs = TRY(of_plan(other));
-    return sim::mean_load(inputs);
-  };
+  const auto load_of_other = [&]() -> Result<topologies::Background> { return sim::mean_load(TRY(of_plan(other))); };
   const auto load = TRY(backgrounds_.find(*path, load_of_other));
   if (std::max(load.leaf, load.spine) >= 1)
     return refuse("that plan leaves nothing of the links above the leaves", "state cluster.background instead");

@@ -47,8 +47,7 @@ Result<void> make_stack(const std::string& steps, const std::string& out, const 
   InputsReader reader;
   std::vector<MeasuredStep> rows;
   for (const PublishedStep& step : table) {
-    auto row = TRY(measured_step(step, extends, reader));
-    rows.push_back(std::move(row));
+    rows.push_back(TRY(measured_step(step, extends, reader)));
   }
   const auto fit = TRY(calibrate::fit_stack(rows));
   const std::string base = rows.front().inputs.profile.stack();

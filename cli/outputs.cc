@@ -99,11 +99,6 @@ fs::path canonical_path(const fs::path& path) {
   return found.empty() ? path : found;
 }
 
-bool is_regular(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
-
 // Finds a file by its path, or under another name of a hard link.
 auto find_file(const std::map<fs::path, std::string>& files, const fs::path& path) {
   std::error_code ignored;
@@ -115,7 +110,7 @@ auto find_file(const std::map<fs::path, std::string>& files, const fs::path& pat
 // A device or a pipe may take several outputs.
 bool is_special(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
+  return fs::exists(path, ignored) && !model::is_file(path);
 }
 
 bool is_output(const CLI::Option& option) {
@@ -128,9 +123,9 @@ bool is_output(const CLI::Option& option) {
 
 // Notes the file that a value is or, as KEY=FILE, has, and the files that a TOML file names in quotes.
 void note_input(const std::string& value, std::map<fs::path, std::string>& inputs) {
-  const std::string text = is_regular(value) ? value : value.substr(value.find('=') + 1);
-  const auto plan = is_regular(text) ? model::Result<std::string>(text) : resolve(Shipped::plan, text);
-  if (!plan || !is_regular(*plan)) return;
+  const std::string text = model::is_file(value) ? value : value.substr(value.find('=') + 1);
+  const auto plan = model::is_file(text) ? model::Result<std::string>(text) : resolve(Shipped::plan, text);
+  if (!plan || !model::is_file(*plan)) return;
   inputs.emplace(canonical_path(*plan), fmt::format("the input '{}'", text));
   if (!plan->ends_with(".toml")) return;
   const auto content = model::read_text_file(*plan);
@@ -139,7 +134,7 @@ void note_input(const std::string& value, std::map<fs::path, std::string>& input
     if (end == std::string::npos) return;
     const std::string named = content->substr(at + 1, end - at - 1);
     for (const fs::path& path : {fs::path(*plan).parent_path() / named, fs::path(named)})
-      if (is_regular(path)) inputs.emplace(canonical_path(path), fmt::format("'{}', which {} names", named, text));
+      if (model::is_file(path)) inputs.emplace(canonical_path(path), fmt::format("'{}', which {} names", named, text));
     at = content->find('"', end + 1);
   }
 }
@@ -165,7 +160,7 @@ model::Result<void> write_output(const std::string& path_or_dash, const PieceWri
   // A link is kept and its target written; a device or a pipe cannot be replaced and is written in place.
   const fs::path target = canonical_path(path_or_dash);
   if (fs::is_directory(target, ignored)) return failure(path_or_dash, EISDIR);
-  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+  if (is_special(target)) {
     if (const int code = write_all(std::fopen(target.c_str(), "wb"), writer); code != 0)
       return failure(path_or_dash, code);
     return {};

@@ -21,8 +21,7 @@ model::Result<int> write_report(const CLI::App& verb, const ReportArguments& arg
   std::vector<reports::PageResult> results;
   for (const std::string& path : arguments.results) {
     auto text = TRY(model::read_text_file(path));
-    auto result = TRY(reports::read_page_result(std::move(text), path));
-    results.push_back(std::move(result));
+    results.push_back(TRY(reports::read_page_result(std::move(text), path)));
   }
   TRY(arguments.outputs.write({{"-o", [&] { return reports::page_html(results, page_origin(verb)); }}}));
   return 0;

@@ -227,8 +227,7 @@ RunMonitor monitor_of(const sim::Inputs& inputs, std::int64_t steps) {
 
 model::Result<void> RunMonitor::open(const std::string& folder) {
   if (folder.empty()) return {};
-  auto board = TRY(reports::TensorBoard::create(folder, seconds_since_1970()));
-  board_ = std::move(board);
+  board_ = TRY(reports::TensorBoard::create(folder, seconds_since_1970()));
   return {};
 }
 

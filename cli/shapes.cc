@@ -42,8 +42,7 @@ Result<Plan> plan_around(const std::string& config, std::int64_t sequence_length
 }
 
 Result<model::KernelShapes> shapes_of(const Plan& plan, const model::Architecture& architecture) {
-  const auto layout = TRY(model::make_layout(plan, architecture));
-  return model::compile(plan, architecture, layout).map(model::kernel_shapes);
+  return model::compile(plan, architecture, TRY(model::make_layout(plan, architecture))).map(model::kernel_shapes);
 }
 
 }  // namespace

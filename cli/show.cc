@@ -63,8 +63,7 @@ struct Shown {
 
 model::Result<Shown> show_model(const ShowArguments& arguments) {
   if (arguments.shapes) {
-    auto text = TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides));
-    return Shown{std::move(text), ""};
+    return Shown{TRY(show_shapes(arguments.name, arguments.sequence_length, arguments.overrides)), ""};
   }
   return resolve_model("", arguments.name).and_then(model::load_architecture).map([&](const auto& architecture) {
     return Shown{reports::model_text(architecture, arguments.sequence_length),
@@ -86,8 +85,7 @@ model::Result<Shown> show_stack(const ShowArguments& arguments) {
     });
   std::vector<model::Stack> stacks;
   for (const std::string& name : TRY(shipped_names(Shipped::stack))) {
-    auto stack = TRY(find_stack(name));
-    stacks.push_back(std::move(stack));
+    stacks.push_back(TRY(find_stack(name)));
   }
   return Shown{reports::stacks_text(stacks), reports::stacks_csv(stacks)};
 }
@@ -159,8 +157,7 @@ model::Result<reports::CollectivesOptions> options_of(const CollectivesArguments
   for (const auto& [text, option, value] :
        {std::tuple{&arguments.least, "--min", &options.least}, std::tuple{&arguments.most, "--max", &options.most}}) {
     if (text->empty()) continue;
-    const auto size = TRY(model::parse_binary_size(*text, option));
-    *value = size;
+    *value = TRY(model::parse_binary_size(*text, option));
   }
   if (options.least > options.most) return model::wrong_input("--max", "is below --min");
   return options;

@@ -171,8 +171,7 @@ model::Result<void> check_fidelity(const SimulateArguments& arguments, sim::Fide
 
 model::Result<sim::Measurement> read_measured(const std::string& value_or_log, const std::optional<std::string>& memory,
                                               const model::Plan& plan) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(value_or_log, ignored)) return sim::parse_measurement(value_or_log, memory);
+  if (!model::is_file(value_or_log)) return sim::parse_measurement(value_or_log, memory);
   const auto text = TRY(model::read_text_file(value_or_log));
   auto measurement = TRY(calibrate::parse_training_log(text, value_or_log, plan));
   if (memory) {

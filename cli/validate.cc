@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "calibrate/ledger/ledger.h"
@@ -46,8 +45,7 @@ model::Result<std::vector<std::string>> wanted_files(const std::vector<std::stri
   if (names.empty()) return shipped_case_files();
   std::vector<std::string> files;
   for (const std::string& name : names) {
-    auto path = TRY(resolve(Shipped::validation_case, name));
-    files.push_back(std::move(path));
+    files.push_back(TRY(resolve(Shipped::validation_case, name)));
   }
   return files;
 }
@@ -62,25 +60,21 @@ model::Result<reports::ValidationOutcome> validate_cases(const std::vector<std::
   reports::ValidationOutcome outcome;
   for (const std::string& file : files) {
     if (calibrate::is_step_case(file)) {
-      auto compared = TRY(compare_case_steps(file));
-      outcome.steps.push_back(std::move(compared));
+      outcome.steps.push_back(TRY(compare_case_steps(file)));
       continue;
     }
     if (calibrate::is_serving_case(file)) {
-      auto compared = TRY(compare_case_serving(file));
-      outcome.serving.push_back(std::move(compared));
+      outcome.serving.push_back(TRY(compare_case_serving(file)));
       continue;
     }
     if (calibrate::is_component_case(file)) {
       const auto definition = TRY(calibrate::load_component_case(file));
       calibrate::ProfileMaker maker(TRY(recipe_folders()));
-      auto compared = TRY(calibrate::compare_components(definition, maker));
-      outcome.components.push_back(std::move(compared));
+      outcome.components.push_back(TRY(calibrate::compare_components(definition, maker)));
       continue;
     }
     const auto definition = TRY(read_case(file));
-    auto evaluated = TRY(runs.evaluate(definition));
-    outcome.figures.push_back(std::move(evaluated));
+    outcome.figures.push_back(TRY(runs.evaluate(definition)));
   }
   return outcome;
 }
@@ -138,8 +132,7 @@ model::Result<void> add_measurement(const ValidateArguments& arguments) {
         arguments.add, 0, "training.date",
         fmt::format("measured at {}, before it was predicted at {}", measured.date, entry.date),
         "what was measured first is a comparison (plumbline compare), not a prediction");
-  const auto text = TRY(model::read_text_file(entry.path));
-  return write_output(entry.path, text + calibrate::ledger_toml(measured));
+  return write_output(entry.path, TRY(model::read_text_file(entry.path)) + calibrate::ledger_toml(measured));
 }
 
 model::Result<int> score_ledger(const ValidateArguments& arguments) {

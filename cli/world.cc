@@ -63,8 +63,7 @@ Result<int> look_for_gpus(real::ControlChannel& channel, int device) {
   }
   if (missing && own.presence == GpuPresence::not_built)
     fmt::print(stderr, "build it where the CUDA toolkit is: cmake -D PLUMBLINE_CUDA=ON\n");
-  const auto verdict = TRY(channel.broadcast(missing ? std::to_string(code) : "0"));
-  return std::stoi(verdict);
+  return std::stoi(TRY(channel.broadcast(missing ? std::to_string(code) : "0")));
 }
 
 }  // namespace plumbline::cli

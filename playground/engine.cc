@@ -69,8 +69,7 @@ class Engine {
   std::string pipeline(const std::string& plan, const emscripten::val& changes) {
     const auto slots = [&]() -> Result<std::string> {
       const auto inputs = TRY(inputs_of(plan, emscripten::vecFromJSArray<std::string>(changes)));
-      const auto simulation = TRY(sim::simulate(inputs, sim::Fidelity::step, true));
-      return slots_json(simulation.timeline).dump();
+      return slots_json(TRY(sim::simulate(inputs, sim::Fidelity::step, true)).timeline).dump();
     };
     return text_or_error(slots());
   }
@@ -78,8 +77,7 @@ class Engine {
  private:
   Result<sim::Inputs> inputs_of(const std::string& plan, Strings changes) {
     const auto constants = TRY(cli::take_constant_changes(changes));
-    const auto read = TRY(model::read_plan(plan, "/input/plan.toml", changes));
-    return reader_.of_plan(read, std::nullopt, constants);
+    return reader_.of_plan(TRY(model::read_plan(plan, "/input/plan.toml", changes)), std::nullopt, constants);
   }
 
   // Returns the predictor of the last plan where this one may share it. Goodput, which a campaign gives, is not shared.

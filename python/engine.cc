@@ -75,8 +75,7 @@ class Engine {
       InputsReader reader;
       const auto inputs = TRY(load_inputs(reader, input));
       if (measured) request.measured = TRY(cli::read_measured(*measured, measured_memory, inputs.plan));
-      const auto simulation = TRY(cli::predict_step(inputs, request));
-      return reports::to_json(simulation.result, inputs.plan);
+      return reports::to_json(TRY(cli::predict_step(inputs, request)).result, inputs.plan);
     });
   }
 
@@ -177,10 +176,7 @@ class Engine {
   }
 
   std::string validate(const Names& cases) {
-    return run([&]() -> Result<std::string> {
-      const auto done = TRY(cli::validate_cases(cases));
-      return reports::validation_json(done);
-    });
+    return run([&]() -> Result<std::string> { return reports::validation_json(TRY(cli::validate_cases(cases))); });
   }
 
  private:

@@ -110,8 +110,7 @@ Result<sim::Inputs> load_inputs(cli::InputsReader& reader, const PlanInput& inpu
   PlanInput changed = input;
   changed.overrides.insert(changed.overrides.end(), further.begin(), further.end());
   const auto constants = TRY(cli::take_constant_changes(changed.overrides));
-  const auto plan = TRY(read_plan(changed));
-  return without_line(reader.of_plan(plan, std::nullopt, constants), input);
+  return without_line(reader.of_plan(TRY(read_plan(changed)), std::nullopt, constants), input);
 }
 
 }  // namespace plumbline::python

@@ -106,8 +106,7 @@ model::Result<std::vector<KnownDevice>> load_devices(const std::string& folder) 
   std::vector<KnownDevice> devices;
   for (const std::string& name : model::names_in_folder(folder, ".toml")) {
     std::vector<Parameter> parameters;
-    auto device = TRY(load_device(folder, name, parameters));
-    devices.push_back(std::move(device));
+    devices.push_back(TRY(load_device(folder, name, parameters)));
   }
   return devices;
 }

@@ -367,8 +367,7 @@ class Importer {
 }  // namespace
 
 model::Result<ImportedTopology> import_nccl_topology(const std::string& path) {
-  const auto dump = TRY(read_nccl_dump(path));
-  return Importer(path, dump).run();
+  return Importer(path, TRY(read_nccl_dump(path))).run();
 }
 
 }  // namespace plumbline::topologies

@@ -142,10 +142,9 @@ model::Result<Placement> Placement::make(std::string_view rule, std::int64_t gpu
   }
   if (kind == "file" && !detail.empty())
     return from_file(std::string(detail), gpus).map([](Gpus&& order) { return Placement(std::move(order)); });
-  const std::string nearest = model::nearest_name(kind, {"contiguous", "striped", "random", "file"});
   return model::wrong_input(std::string(placement_key), fmt::format("unknown placement '{}'", rule),
-                            fmt::format("{}use contiguous, striped, random:SEED or file:PATH",
-                                        nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest)));
+                            model::did_you_mean_before(kind, {"contiguous", "striped", "random", "file"},
+                                                       "use contiguous, striped, random:SEED or file:PATH"));
 }
 
 model::Result<Placement> placement_of(const model::Plan& plan, std::int64_t gpus_per_node) {

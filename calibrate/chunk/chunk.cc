@@ -58,7 +58,9 @@ class ChunkReader {
     order.fill(column_count);
     for (std::size_t place = 0; place < names.size(); ++place) {
       const auto known = std::ranges::find(column_names, names[place]);
-      if (known == column_names.end()) return fail(names[place], "unknown column", suggestion(names[place]));
+      if (known == column_names.end())
+        return fail(names[place], "unknown column",
+                    model::known_names(names[place], {column_names.begin(), column_names.end()}));
       std::size_t& entry = order.at(static_cast<std::size_t>(known - column_names.begin()));
       if (entry != column_count) return fail(names[place], "the column appears twice", "");
       entry = place;
@@ -118,12 +120,6 @@ class ChunkReader {
     return 0;
   }
 
-  static std::string suggestion(std::string_view name) {
-    const std::string nearest = model::nearest_name(name, {column_names.begin(), column_names.end()});
-    return fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                       fmt::join(column_names, ", "));
-  }
-
   void fail(std::string_view key, std::string message, std::string hint) {
     if (error_) return;
     error_ = Error{ErrorKind::input, std::move(message), path_, line_, std::string(key), std::move(hint)};
@@ -161,13 +157,11 @@ model::Result<model::Timeline> parse_chunk(std::string_view text, const std::str
   ChunkReader reader(path);
   int number = 0;
   for (const std::string_view line : model::lines_of(text)) reader.line(line, ++number);
-  auto kernels = TRY(reader.finish());
-  return kernel_timeline(std::move(kernels), classes);
+  return kernel_timeline(TRY(reader.finish()), classes);
 }
 
 model::Result<model::Timeline> read_chunk(const std::string& path, const KernelClasses& classes) {
-  const auto text = TRY(model::read_text_file(path));
-  return parse_chunk(text, path, classes);
+  return parse_chunk(TRY(model::read_text_file(path)), path, classes);
 }
 
 bool is_chunk(std::string_view text) {

@@ -216,8 +216,7 @@ model::Result<CardComparison> compare_card(const FitRecords& records, const mode
                                            const model::Device& device) {
   const auto cost = TRY(model::KernelCost::make(profile, device));
   const auto power = TRY(model::PowerModel::make(profile, {.given = std::nullopt, .usual = device.tdp}));
-  const auto collectives = TRY(collectives_of(profile));
-  return Comparison(records, profile, device, cost, power, collectives).run();
+  return Comparison(records, profile, device, cost, power, TRY(collectives_of(profile))).run();
 }
 
 }  // namespace plumbline::calibrate

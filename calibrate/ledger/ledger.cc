@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
-#include <utility>
 
 #include "calibrate/toml/table_reader.h"
 #include "model/base/bytes.h"
@@ -184,8 +183,7 @@ model::Result<std::vector<LedgerEntry>> read_ledger(const std::string& folder_or
   }
   std::vector<LedgerEntry> entries;
   for (const std::string& file : files) {
-    auto entry = TRY(read_ledger_entry(file));
-    entries.push_back(std::move(entry));
+    entries.push_back(TRY(read_ledger_entry(file)));
   }
   return entries;
 }

@@ -189,8 +189,7 @@ model::Result<Measurements> parse_measurements(std::string_view text, const std:
 
 model::Result<Measurements> load_measurements(const std::string& path,
                                               const std::vector<topologies::KnownDevice>& devices) {
-  const auto text = TRY(model::read_text_file(path));
-  return parse_measurements(text, path, devices);
+  return parse_measurements(TRY(model::read_text_file(path)), path, devices);
 }
 
 model::Result<void> check_name(const std::string& path, const std::string& device,

@@ -199,12 +199,10 @@ model::Result<const CaseRuns::Run*> CaseRuns::run_of(const std::string& plan, co
     run.draws = std::move(draws);
   }
   if (needs.kernels && !run.kernels) {
-    const auto kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
-    run.kernels = kernels;
+    run.kernels = TRY(SingleKernels::make(run.inputs.profile, run.inputs.cluster.device));
   }
   if (needs.all_to_alls && !run.all_to_alls) {
-    const auto all_to_alls = TRY(SingleAllToAlls::make(run.inputs.profile, run.inputs.cluster));
-    run.all_to_alls = all_to_alls;
+    run.all_to_alls = TRY(SingleAllToAlls::make(run.inputs.profile, run.inputs.cluster));
   }
   return &run;
 }

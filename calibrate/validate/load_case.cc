@@ -170,12 +170,10 @@ class CaseBuilder {
       });
     };
     if (takes(true)) {
-      auto all_to_alls = TRY(read_published_all_to_alls(path));
-      all_to_alls_ = std::move(all_to_alls);
+      all_to_alls_ = TRY(read_published_all_to_alls(path));
     }
     if (takes(false)) {
-      auto gemms = TRY(read_published_gemms(path));
-      gemms_ = std::move(gemms);
+      gemms_ = TRY(read_published_gemms(path));
     }
     return {};
   }

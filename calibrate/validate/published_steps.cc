@@ -89,8 +89,7 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
     for (const std::string_view part : model::split_at(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
   if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
   if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
-  const auto seconds = TRY(optional_positive(table, row, "step_s"));
-  step.seconds = seconds;
+  step.seconds = TRY(optional_positive(table, row, "step_s"));
   const auto memory = TRY(optional_positive(table, row, "memory_gib"));
   if (memory) step.memory_bytes = *memory * bytes_per_gib;
   return step;

@@ -208,8 +208,7 @@ Result<std::vector<ComparisonSubject>> comparison_subjects(const SubjectRequest&
   for (const std::string& subject : request.subjects) {
     bar.update(found.size(), request.subjects.size());
     if (is_result(subject, request)) {
-      auto read = TRY(read_subject(subject, request));
-      found.push_back(std::move(read));
+      found.push_back(TRY(read_subject(subject, request)));
       continue;
     }
     auto plans = TRY(read_plans(subject, overrides, request));

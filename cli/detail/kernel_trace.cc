@@ -62,8 +62,7 @@ bool is_profiler_trace(const std::string& path) {
 model::Result<KernelTrace> read_kernel_trace(const std::string& path_or_name, const std::string& classes) {
   const auto loaded = TRY(kernel_classes_file(classes).and_then(calibrate::load_kernel_classes));
   if (is_profiler_trace(path_or_name)) return read_profile(path_or_name, loaded);
-  const auto path = TRY(resolve(Shipped::published, path_or_name));
-  return read_table(path, loaded);
+  return read_table(TRY(resolve(Shipped::published, path_or_name)), loaded);
 }
 
 }  // namespace plumbline::cli

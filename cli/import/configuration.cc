@@ -29,10 +29,7 @@ std::vector<std::string> overrides_of(const ImportArguments& arguments) {
   const auto add = [&overrides](const char* key, const std::string& value) {
     overrides.push_back(fmt::format("{}={}", key, value));
   };
-  std::error_code ignored;
-  const bool own = std::filesystem::is_regular_file(arguments.model, ignored);
-  const std::string model = own ? std::filesystem::absolute(arguments.model, ignored).string() : arguments.model;
-  if (!model.empty()) add("model.config", model::toml_string(model));
+  if (!arguments.model.empty()) add("model.config", model::toml_string(named_model(arguments.model)));
   if (!arguments.topology.empty()) add("cluster.topology", model::toml_string(arguments.topology));
   if (arguments.gpus) add("cluster.gpus", std::to_string(*arguments.gpus));
   return overrides;
@@ -60,8 +57,19 @@ void print_effects(const ImportArguments& arguments, configurations::ImportedCon
   print_decisions({imported.plan, imported.alternatives, place, arguments.verbose});
 }
 
-// Writes the model next to the plan, but over no other file.
-model::Result<void> write_config(const std::string& path, const std::string& json) {
+model::Result<void> refuse_own_input(const ImportArguments& arguments, const std::string& file) {
+  std::error_code ignored;
+  if (arguments.out == "-" || !std::filesystem::equivalent(arguments.out, file, ignored)) return {};
+  return model::wrong_input("--output", fmt::format("'{}' is the file that is read", arguments.out),
+                            "name another file for the plan");
+}
+
+}  // namespace
+
+model::Result<void> write_model(const std::string& path, const std::string& out, const std::string& json) {
+  if (path == out)
+    return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", out),
+                              "name the plan .toml");
   const auto present = model::read_text_file(path);
   if (present && *present == json) return {};
   std::error_code ignored;
@@ -71,14 +79,9 @@ model::Result<void> write_config(const std::string& path, const std::string& jso
   return write_new_file(path, json);
 }
 
-model::Result<void> refuse_own_input(const ImportArguments& arguments, const std::string& file) {
-  std::error_code ignored;
-  if (arguments.out == "-" || !std::filesystem::equivalent(arguments.out, file, ignored)) return {};
-  return model::wrong_input("--output", fmt::format("'{}' is the file that is read", arguments.out),
-                            "name another file for the plan");
+std::string named_model(const std::string& model) {
+  return model::is_file(model) ? std::filesystem::absolute(model).string() : model;
 }
-
-}  // namespace
 
 model::Result<void> import_configuration(const ImportArguments& arguments) {
   TRY(refuse_own_input(arguments, arguments.file));
@@ -90,10 +93,7 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   const auto imported = TRY(configurations::import_configuration(
       *found, text, arguments.file, {overrides_of(arguments), arguments.function, adjacent, &load_model}));
   if (imported.config_json) {
-    if (config == std::filesystem::path(arguments.out))
-      return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", arguments.out),
-                                "name the plan .toml");
-    TRY(write_config(config.string(), *imported.config_json));
+    TRY(write_model(config.string(), arguments.out, *imported.config_json));
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());
   }
   TRY(write_output(arguments.out, imported.toml));

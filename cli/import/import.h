@@ -32,6 +32,11 @@ struct ImportArguments {
   std::optional<std::int64_t> gpus;      // of a configuration that does not state them
 };
 
+// Writes a model's config.json next to the plan `out`, over no other file.
+model::Result<void> write_model(const std::string& path, const std::string& out, const std::string& json);
+// Returns the model of --model as the plan names it: a file by its whole path, since the plan may be in another folder.
+std::string named_model(const std::string& model);
+
 model::Result<void> import_kineto_trace(const ImportArguments& arguments);
 model::Result<void> import_megatron(const ImportArguments& arguments);
 model::Result<void> import_configuration(const ImportArguments& arguments);  // of the format's name

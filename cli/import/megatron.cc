@@ -37,12 +37,8 @@ model::Result<void> name_model(const ImportArguments& arguments, megatron::Impor
   }
   const auto path = TRY(resolve_model("", arguments.model));
   const auto text = TRY(model::read_text_file(path));
-  const auto shape = TRY(megatron::shape_of(text, path, {}));
-  options.model = shape;
-  // A file is named by its whole path, since the plan may be in another folder; a shipped model by its name.
-  std::error_code ignored;
-  const bool own = fs::is_regular_file(arguments.model, ignored);
-  options.config = own ? fs::absolute(arguments.model, ignored).string() : arguments.model;
+  options.model = TRY(megatron::shape_of(text, path, {}));
+  options.config = named_model(arguments.model);
   return {};
 }
 
@@ -107,18 +103,6 @@ model::Result<void> refuse_inputs(const std::string& out, const fs::path& folder
                                 "name another file for the plan");
   }
   return {};
-}
-
-// Writes the model next to the plan, over no other file.
-model::Result<void> write_model(const std::string& path, const std::string& plan, const std::string& json) {
-  std::error_code ignored;
-  if (path == plan)
-    return model::wrong_input("--output", "the model is written under this name", "end the plan's name in .toml");
-  if (!fs::exists(path, ignored)) return write_new_file(path, json);
-  const auto present = model::read_text_file(path);
-  if (present && *present == json) return {};
-  return model::wrong_input(path, "there is another model in this file, which the script's would replace",
-                            "remove it, or name another plan with -o");
 }
 
 // Prints what the step rests on: what is assumed, and what is not modelled. Arguments without a cost are counted.

@@ -60,8 +60,7 @@ constexpr int no_gpu_exit = 77;
 constexpr int first_gpu = 0;  // the first of the GPUs that CUDA shows to this process
 
 Result<model::StepProgram> program_of(const sim::Inputs& inputs) {
-  const auto layout = TRY(model::make_layout(inputs.plan, inputs.architecture));
-  return model::compile(inputs.plan, inputs.architecture, layout);
+  return model::compile(inputs.plan, inputs.architecture, TRY(model::make_layout(inputs.plan, inputs.architecture)));
 }
 
 // Returns the cases that a device would measure; all-to-alls and collectives are listed once, operators once.
@@ -158,8 +157,7 @@ Result<int> measure_plan(const MeasureArguments& arguments) {
   const auto found = TRY(measured(inputs, program, name, arguments));
   const calibrate::Measurements records = plan_records(found, now_in_utc());
   TRY(write_output(arguments.out, measurements_content(arguments.out, records)));
-  const auto devices = TRY(known_devices());
-  return printed(reports::measurements_text(records, devices));
+  return printed(reports::measurements_text(records, TRY(known_devices())));
 }
 
 }  // namespace plumbline::cli

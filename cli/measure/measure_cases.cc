@@ -139,8 +139,7 @@ ListedCases dry_run_table(const std::vector<KernelCase>& cases, const model::Dev
 }
 
 Result<int> dry_run(const MeasureArguments& arguments, const model::Device& device) {
-  const auto cases = TRY(chosen_cases(arguments, device.sms, 1));
-  return list_cases(arguments, dry_run_table(cases, device, arguments));
+  return list_cases(arguments, dry_run_table(TRY(chosen_cases(arguments, device.sms, 1)), device, arguments));
 }
 
 // Records are appended as JSON Lines, so that none is lost with the process; a CSV is made of them at the end.
@@ -151,8 +150,7 @@ std::string journal_path(const std::string& out) {
 
 Result<void> write_table(const std::string& out, const std::vector<KnownDevice>& devices) {
   if (journal_path(out) == out) return {};
-  const auto measurements = TRY(calibrate::load_measurements(journal_path(out), devices));
-  return write_output(out, calibrate::to_csv(measurements));
+  return write_output(out, calibrate::to_csv(TRY(calibrate::load_measurements(journal_path(out), devices))));
 }
 
 int restarts_so_far() {

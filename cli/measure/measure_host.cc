@@ -141,8 +141,7 @@ Result<calibrate::Measurements> measured(const std::vector<real::Workload>& work
 // built-in sweep.
 Result<std::vector<Workload>> host_workloads(const std::string& cases, int cores) {
   if (cases.empty()) return real::host::workloads_of(real::host::built_in_cases(cores));
-  const auto file = TRY(resolve(Shipped::host_cases, cases));
-  return workloads_of_file(file);
+  return workloads_of_file(TRY(resolve(Shipped::host_cases, cases)));
 }
 
 // Returns the table of all cases, and the work of one round.

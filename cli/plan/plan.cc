@@ -23,12 +23,10 @@ using model::wrong_input;
 Result<void> read_limits(const SearchRequest& request, sim::PlanAnswer& answer) {
   answer.objective = TRY(sim::parse_objective(request.objective));
   if (!request.deadline.empty()) {
-    const auto days = TRY(sim::parse_days(request.deadline));
-    answer.limits.days = days;
+    answer.limits.days = TRY(sim::parse_days(request.deadline));
   }
   if (!request.budget.empty()) {
-    const auto usd = TRY(sim::parse_usd(request.budget));
-    answer.limits.usd = usd;
+    answer.limits.usd = TRY(sim::parse_usd(request.budget));
   }
   return {};
 }

@@ -77,8 +77,7 @@ ConfigReader::ConfigReader(ConfigReader&&) noexcept = default;
 ConfigReader& ConfigReader::operator=(ConfigReader&&) noexcept = default;
 
 Result<ConfigReader> ConfigReader::open(const std::string& path, const ConfigOverrides& overrides) {
-  auto text = TRY(read_text_file(path));
-  return parse(std::move(text), path, overrides);
+  return parse(TRY(read_text_file(path)), path, overrides);
 }
 
 Result<ConfigReader> ConfigReader::parse(std::string text, const std::string& path, const ConfigOverrides& overrides) {

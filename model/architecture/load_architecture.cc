@@ -16,10 +16,8 @@ namespace {
 void fail_unknown_type(ConfigReader& config, const std::string& found) {
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
-  const std::string nearest = nearest_name(found, names);
   config.fail("model_type", found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
-              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                          fmt::join(names, ", ")));
+              known_names(found, names));
 }
 
 // Rejects an override that no key of the model type uses, because it would change nothing.

@@ -69,6 +69,11 @@ class Nesting {
 
 }  // namespace
 
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
 Result<std::string> read_text_file(const std::string& path) {
   std::error_code status_error;
   const auto status = std::filesystem::status(path, status_error);

@@ -126,10 +126,8 @@ std::string_view to_string(CollectiveProtocol protocol) { return protocol_names[
 Result<Collective> parse_collective(std::string_view text) {
   for (std::size_t i = 0; i < collective_names.size(); ++i)
     if (text == collective_names[i]) return static_cast<Collective>(i);
-  const std::string nearest = nearest_name(text, {collective_names.begin(), collective_names.end()});
   return wrong_input("", fmt::format("unknown collective '{}'", text),
-                     fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                                 fmt::join(collective_names, ", ")));
+                     known_names(text, {collective_names.begin(), collective_names.end()}));
 }
 
 CollectiveGroup CollectiveGroup::strided(std::int64_t ranks, std::int64_t stride, std::int64_t gpus_per_node) {

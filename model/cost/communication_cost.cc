@@ -158,10 +158,8 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.spread_ = group.spread;
   if (!kernels.low_latency.empty())
     TRY(cost.read_low_latency(profile, kernels.low_latency, exchange_scale, nvlink_scale));
-  auto measured = TRY(MeasuredOperators::read(profile));
-  cost.measured_ = std::move(measured);
-  const auto collectives = TRY(CollectiveCost::make(profile, cluster));
-  cost.collectives_ = collectives;
+  cost.measured_ = TRY(MeasuredOperators::read(profile));
+  cost.collectives_ = TRY(CollectiveCost::make(profile, cluster));
   cost.communication_sms_ = kernels.sms;
   cost.chosen_sms_ = kernels.sms > 0;
   if (needs_sms && kernels.sms == 0) {

@@ -493,9 +493,8 @@ Result<void> read_files(Plan& plan) {
   const auto& documents = plan.batch.document_lengths;
   const auto& requests = plan.inference.lengths;
   const auto path_of = [&plan](const std::string& name) {
-    const auto adjacent = std::filesystem::path(plan.file).parent_path() / name;
-    std::error_code unreadable;
-    return std::filesystem::is_regular_file(adjacent, unreadable) ? adjacent.string() : name;
+    const std::string adjacent = std::filesystem::path(plan.file).parent_path() / name;
+    return is_file(adjacent) ? adjacent : name;
   };
   if (plan.schedule.kind.starts_with(schedule_file_prefix))
     plan.schedule_file = TRY(read_schedule_file(path_of(plan.schedule.kind.substr(schedule_file_prefix.size()))));
@@ -508,8 +507,7 @@ Result<void> read_files(Plan& plan) {
 }  // namespace
 
 Result<Plan> load_plan(const std::string& path, const std::vector<std::string>& overrides) {
-  const auto text = TRY(read_text_file(path));
-  return read_plan(text, path, overrides);
+  return read_plan(TRY(read_text_file(path)), path, overrides);
 }
 
 Result<Plan> read_plan(std::string_view text, const std::string& path, const std::vector<std::string>& overrides) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 #include "model/schedule/costed_schedule.h"
 
@@ -80,8 +79,7 @@ Result<ComparedSchedule> compare(const ScheduleKind& kind, const ScheduleShape& 
   row.parameter_copies = output.schedule.parameter_copies;
   row.lower_bound = output.lower_bound;
   if (costs.uniform.p2p > 0) {
-    const auto exposed = TRY(exposed_p2p(kind, output));
-    row.exposed_p2p = exposed;
+    row.exposed_p2p = TRY(exposed_p2p(kind, output));
   }
   return row;
 }
@@ -108,8 +106,7 @@ Result<std::vector<ComparedSchedule>> compare_schedules(const ScheduleShape& sha
   TRY(check_costs(shape, costs));
   std::vector<ComparedSchedule> rows;
   for (const ScheduleKind* kind : schedule_kinds()) {
-    auto row = TRY(compare(*kind, shape, costs));
-    rows.push_back(std::move(row));
+    rows.push_back(TRY(compare(*kind, shape, costs)));
   }
   return rows;
 }

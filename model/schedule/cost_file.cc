@@ -66,8 +66,7 @@ Result<ScheduleCosts> stage_from(const toml::node& node, const std::string& file
 
 Result<void> read_key(CostTable& input, std::string_view key, const toml::node& node) {
   if (key == "p2p") {
-    const auto cost = TRY(cost_value(node, input.file, "p2p"));
-    input.uniform.p2p = cost;
+    input.uniform.p2p = TRY(cost_value(node, input.file, "p2p"));
     return {};
   }
   const toml::array* list = node.as_array();
@@ -80,11 +79,9 @@ Result<void> read_key(CostTable& input, std::string_view key, const toml::node& 
   }
   for (const toml::node& item : *list) {
     if (key == "stage") {
-      const auto stage = TRY(stage_from(item, input.file));
-      input.stages.push_back(stage);
+      input.stages.push_back(TRY(stage_from(item, input.file)));
     } else {
-      const auto factor = TRY(cost_value(item, input.file, "micro_batch_factors"));
-      input.micro_batch_factors.push_back(factor);
+      input.micro_batch_factors.push_back(TRY(cost_value(item, input.file, "micro_batch_factors")));
     }
   }
   return {};
@@ -156,12 +153,10 @@ Result<CostTable> costs_from_csv(const std::string& text, const std::string& fil
     ++number;
     if (line.empty()) continue;
     if (!columns) {
-      const auto header = TRY(columns_from(line, file, number));
-      columns = header;
+      columns = TRY(columns_from(line, file, number));
       continue;
     }
-    const auto stage = TRY(stage_from_row(line, *columns, file, number));
-    input.stages.push_back(stage);
+    input.stages.push_back(TRY(stage_from_row(line, *columns, file, number)));
   }
   if (input.stages.empty()) {
     return wrong_input_at(file, 0, "", "lists no stage", "write a header with F, I and W, and a line for each stage");

@@ -26,11 +26,10 @@ Result<void> parse_cost(std::string_view item, std::span<CostEntry> entries) {
   if (equals == std::string_view::npos || entry == entries.end()) {
     std::vector<std::string> names;
     for (const CostEntry& known : entries) names.emplace_back(known.key);
-    const std::string nearest = nearest_name(key, names);
-    return wrong_input("--costs", fmt::format("'{}' is no cost", item),
-                       nearest.empty() || equals == std::string_view::npos
-                           ? std::string("write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file")
-                           : fmt::format("did you mean '{}'?", nearest));
+    if (equals == std::string_view::npos) names.clear();
+    return wrong_input(
+        "--costs", fmt::format("'{}' is no cost", item),
+        did_you_mean(key, names, "write KEY=VALUE with F, B, I, W, FB or p2p, or name a .toml or .csv file"));
   }
   const std::string_view text = item.substr(equals + 1);
   const auto value = parse_number<double>(text);
@@ -60,8 +59,7 @@ Result<ScheduleCosts> parse_costs(std::string_view text) {
 Result<CostTable> read_costs(const std::string& text_or_file) {
   const bool toml = text_or_file.ends_with(".toml"), csv = text_or_file.ends_with(".csv");
   if (!toml && !csv) {
-    const auto uniform = TRY(parse_costs(text_or_file));
-    return CostTable{uniform, {}, {}, ""};
+    return CostTable{TRY(parse_costs(text_or_file)), {}, {}, ""};
   }
   const auto text = TRY(read_text_file(text_or_file));
   return toml ? costs_from_toml(text, text_or_file) : costs_from_csv(text, text_or_file);

@@ -19,8 +19,7 @@ double usual_limit(const Inputs& inputs) {
 model::Result<double> seconds_with(Inputs inputs, std::optional<double> exponent) {
   inputs.power_exponent = exponent;
   const model::Plan plan = inputs.plan;
-  const auto estimate = TRY(Predictor(std::move(inputs)).closed_form(plan));
-  return estimate.step.time_s;
+  return TRY(Predictor(std::move(inputs)).closed_form(plan)).step.time_s;
 }
 
 }  // namespace

@@ -58,8 +58,7 @@ class Predictor::Parts {
 
   model::Result<PlanEstimate> events(const model::Plan& plan, Loop* loop) {
     TRY(prepare(plan));
-    const auto execution = TRY(run_events(program(), {.loop = loop}));
-    return estimate(execution);
+    return estimate(TRY(run_events(program(), {.loop = loop})));
   }
 
   model::Result<Peak> peak(const model::Plan& plan) {
@@ -203,8 +202,7 @@ class Predictor::Parts {
     model::Result<Execution> reducing = options.loop == nullptr ? run(input) : execute(input, *options.loop);
     if (!reducing || reducing_share() == 1) return reducing;
     // A loop runs only once. Between reductions no collective shares a link with transfers, so another loop is exact.
-    const auto local = TRY(run(execution_input(program, false)));
-    return mean_of(std::move(*reducing), local, reducing_share());
+    return mean_of(std::move(*reducing), TRY(run(execution_input(program, false))), reducing_share());
   }
 
   model::StepTimes times(const StepAccounting& accounting, const Execution& execution) {

@@ -393,8 +393,7 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
 }
 
 model::Result<std::vector<model::ServingPoint>> ServingPredictor::frontier(const model::Plan& plan) const {
-  const auto deployment = TRY(memos_->deployment(plan));
-  return points_of(plan, price_of(plan, memos_->inputs.cluster), deployment);
+  return points_of(plan, price_of(plan, memos_->inputs.cluster), TRY(memos_->deployment(plan)));
 }
 
 model::Result<model::ServingResult> predict_serving(const Inputs& inputs) {

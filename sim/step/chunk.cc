@@ -215,8 +215,7 @@ model::Result<ChunkRun> ChunkModel::run(const ChunkRank& rank) const {
 }
 
 model::Result<ChunkRun> run_chunk(const Inputs& inputs, const ChunkRank& rank) {
-  const auto chunk = TRY(ChunkModel::make(inputs));
-  return chunk.run(rank);
+  return TRY(ChunkModel::make(inputs)).run(rank);
 }
 
 }  // namespace plumbline::sim

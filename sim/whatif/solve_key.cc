@@ -115,8 +115,7 @@ Result<SolveRange> usual_range(const SolveKey& key, const Inputs& inputs) {
 Result<SolveKey> solve_key(const std::string& key, const Inputs& inputs, const std::optional<std::string>& over) {
   const bool constant = key.starts_with("profile.") || key.starts_with("topology.");
   auto found = TRY(constant ? constant_key(key, inputs) : plan_key(key, inputs));
-  auto range = TRY(over ? given_range(found, *over) : usual_range(found, inputs));
-  found.range = std::move(range);
+  found.range = TRY(over ? given_range(found, *over) : usual_range(found, inputs));
   return found;
 }
 

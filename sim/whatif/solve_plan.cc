@@ -76,8 +76,7 @@ Result<SolveResult> solve(const std::string& key, const std::optional<std::strin
   Evaluation evaluation(changed, result);
   TRY(add_present(changed, evaluation, result));
   const double near = result.key.value.value_or(result.key.range.low);
-  auto solution = TRY(solve(result.key.range, result.target.value, near, std::ref(evaluation)));
-  result.solution = std::move(solution);
+  result.solution = TRY(solve(result.key.range, result.target.value, near, std::ref(evaluation)));
   return result;
 }
 

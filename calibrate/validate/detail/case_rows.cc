@@ -65,8 +65,7 @@ using Size = std::pair<std::string_view, std::int64_t*>;  // column, destination
 
 model::Result<void> read_sizes(const CsvTable& table, std::size_t row, std::initializer_list<Size> sizes) {
   for (const auto& [column, size] : sizes) {
-    const auto value = TRY(table.whole(row, column));
-    *size = value;
+    *size = TRY(table.whole(row, column));
   }
   return {};
 }
@@ -126,8 +125,7 @@ model::Result<std::vector<PublishedAllToAll>> read_published_all_to_alls(const s
   std::vector<PublishedAllToAll> all_to_alls;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "kernel_mode") != "normal") continue;
-    auto all_to_all = TRY(all_to_all_of(table, row));
-    all_to_alls.push_back(std::move(all_to_all));
+    all_to_alls.push_back(TRY(all_to_all_of(table, row)));
   }
   return all_to_alls;
 }
@@ -136,8 +134,7 @@ model::Result<std::vector<PublishedGemm>> read_published_gemms(const std::string
   const auto table = TRY(CsvTable::read(path, {"id", "kernel", "dtype", "groups", "m", "n", "k", "time_us", "source"}));
   std::vector<PublishedGemm> gemms;
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    auto gemm = TRY(gemm_of(table, row));
-    gemms.push_back(std::move(gemm));
+    gemms.push_back(TRY(gemm_of(table, row)));
   }
   return gemms;
 }

@@ -66,8 +66,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.read_fusion(reader, software);
   cost.read_free_shares(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());
-  auto measured = TRY(MeasuredOperators::read(profile));
-  cost.measured_ = std::move(measured);
+  cost.measured_ = TRY(MeasuredOperators::read(profile));
   return cost;
 }
 

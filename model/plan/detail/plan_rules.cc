@@ -140,9 +140,7 @@ std::string number_range_text(std::string_view key) {
 }
 
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices) {
-  const std::string nearest = nearest_name(found, choices);
-  return fmt::format("{}one of {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
-                     fmt::join(choices, ", "));
+  return did_you_mean_before(found, choices, fmt::format("one of {}", fmt::join(choices, ", ")));
 }
 
 std::optional<Error> check_plan_value(std::string_view key, std::int64_t value) {

@@ -47,8 +47,7 @@ model::Result<Root> find_root(const std::function<model::Result<double>(double)>
     step = next;
     a = b;
     b.x += std::abs(step) > least ? step : std::copysign(least, half);
-    const auto y = TRY(f(b.x));
-    b.y = y;
+    b.y = TRY(f(b.x));
   }
 }
 

@@ -33,8 +33,7 @@ Result<void> EventSplitter::feed(std::string_view piece) {
   std::size_t at = 0;
   if (offset_ == 0 && piece.starts_with(byte_order_mark)) at = byte_order_mark.size();
   while (at < piece.size()) {
-    const auto next = TRY(step(piece, at));
-    at = next;
+    at = TRY(step(piece, at));
   }
   offset_ += piece.size();
   return {};
