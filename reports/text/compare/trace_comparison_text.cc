@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "calibrate/chunk/kernel_timeline.h"
@@ -9,6 +11,7 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
+
 namespace {
 
 using calibrate::ComparedGemm;
@@ -114,6 +117,166 @@ std::string trace_comparison_text(const TraceComparisonOutput& output) {
              fmt::format("Kernels count with the launch gap after them, up to {:.0f} us, on both sides. An error is "
                          "predicted over measured, less one.",
                          calibrate::launch_gap_limit * per_micro));
+}
+
+namespace {
+
+using model::TimelineComparison;
+using model::TimelineSummary;
+
+constexpr double milli = 1e3;
+constexpr double micro = 1e6;
+
+std::string time_in(const std::optional<double>& seconds, double unit, int digits) {
+  return seconds ? fixed(*seconds * unit, digits) : "-";
+}
+
+std::string chunk_error(const ComparedTime& row) {
+  const auto error = row.error();
+  return error ? signed_percent(*error) : "";
+}
+
+std::vector<std::string> chunk_cells(std::string name, const ComparedTime& row, double unit, int digits) {
+  return {std::move(name), time_in(row.predicted_s, unit, digits), time_in(row.measured_s, unit, digits),
+          chunk_error(row)};
+}
+
+Table chunk_table(std::vector<Column> first, std::string_view unit) {
+  first.push_back({fmt::format("predicted, {}", unit), Align::right});
+  first.push_back({fmt::format("measured, {}", unit), Align::right});
+  first.push_back({"error", Align::right});
+  return Table(std::move(first));
+}
+
+std::string slots_text(const TimelineSummary& summary) {
+  return summary.slots == 0 ? "of unknown phases"
+                            : fmt::format("of {} {} of layers", summary.slots, summary.slots == 1 ? "pair" : "pairs");
+}
+
+std::string chunk_heading(const ChunkComparisonOutput& output) {
+  const TimelineComparison& c = output.comparison.times;
+  std::string text = wrapped(
+      fmt::format("predicted  {}, profile {}: chunk {}", output.plan_name, output.profile, slots_text(c.predicted)));
+  text += wrapped(fmt::format("measured   {}: {} kernels, chunk {}", output.chunk_path, output.kernels,
+                              slots_text(c.measured))) +
+          "\n";
+  if (!c.same_slots) {
+    return text + wrapped(
+                      "The two do not run the same layers, or the measurement does not name which kernel belongs to "
+                      "which: totals and classes stand side by side without errors (shares may be compared), phases "
+                      "and GEMMs are "
+                      "left out.");
+  }
+  const std::string_view rows =
+      output.comparison.rows_given ? "the measured rank's" : "the expected ones (no rows= in the notes)";
+  const std::string_view waits = output.comparison.waits_given ? "the measured rank's" : "predicted, mean of the group";
+  return text + wrapped(fmt::format("Inputs of the prediction: expert rows {}; waits in barriers {}.", rows, waits));
+}
+
+std::string totals_text(const TimelineComparison& c) {
+  Table table = chunk_table({{"total"}}, "ms");
+  for (const ComparedTime& row : c.totals) table.add(chunk_cells(row.name, row, milli, 2));
+  const double predicted = c.predicted.compute_share();
+  const double measured = c.measured.compute_share();
+  table.add({"compute busy, share", percent(predicted), percent(measured),
+             c.same_slots ? fmt::format("{:+.1f} points", (predicted - measured) * 100) : ""});
+  return table.to_string();
+}
+
+std::string spans_text(const TimelineComparison& c) {
+  if (c.phases.empty()) return "";
+  Table table = chunk_table({{"slot", Align::right}, {"phase"}}, "ms");
+  for (int slot = 0; slot < c.measured.slots; ++slot) {
+    if (slot > 0) table.add({""});
+    const auto add = [&](const ComparedTime& row) {
+      if (row.slot != slot) return;
+      std::vector<std::string> line = chunk_cells(row.name, row, milli, 3);
+      line.insert(line.begin(), fmt::format("{}", slot));
+      table.add(std::move(line));
+    };
+    std::ranges::for_each(c.phases, add);
+    std::ranges::for_each(c.periods, add);
+  }
+  return "\n" + table.to_string();
+}
+
+std::string barriers_text(const calibrate::ChunkComparison& c) {
+  if (c.barriers.empty()) return "";
+  Table table("slot | >pairs that follow others | >ranks that begin together | >measured rank");
+  for (std::size_t i = 0; i < c.barriers.size(); ++i)
+    table.row(i, time_in(c.barriers[i].following, milli, 3), time_in(c.barriers[i].together, milli, 3),
+              time_in(c.measured_barriers[i], milli, 3));
+  return "\nMilliseconds at the barriers of a pair of layers, for the mean rank of a group\nwhose rows vary as the "
+         "plan "
+         "states, and for the measured rank:\n\n" +
+         table.to_string();
+}
+
+// Returns the names of the rows that only one side has, with their times.
+std::string lone_rows(const std::vector<ComparedTime>& rows, std::optional<double> ComparedTime::*present,
+                      std::optional<double> ComparedTime::*absent) {
+  std::vector<std::string> names;
+  for (const ComparedTime& row : rows)
+    if (row.*present && !(row.*absent)) names.push_back(fmt::format("{} ({})", row.name, duration(*(row.*present))));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string classes_text(const TimelineComparison& c) {
+  Table table("class | >predicted, ms | >share | >measured, ms | >share | >error");
+  const auto share = [](const std::optional<double>& seconds, const TimelineSummary& chunk) {
+    return seconds && chunk.seconds > 0 ? percent(*seconds / chunk.seconds) : "";
+  };
+  for (const ComparedTime& row : c.classes) {
+    std::vector<std::string> line = chunk_cells(row.name, row, milli, 2);
+    line.insert(line.begin() + 2, share(row.predicted_s, c.predicted));
+    line.insert(line.begin() + 4, share(row.measured_s, c.measured));
+    table.add(std::move(line));
+  }
+  std::string text = "\n" + table.to_string();
+  const std::string measured = lone_rows(c.classes, &ComparedTime::measured_s, &ComparedTime::predicted_s);
+  const std::string predicted = lone_rows(c.classes, &ComparedTime::predicted_s, &ComparedTime::measured_s);
+  if (!measured.empty()) text += wrapped("Measured without a counterpart: " + measured + ".");
+  if (!predicted.empty()) text += wrapped("Predicted without a counterpart: " + predicted + ".");
+  return text;
+}
+
+std::vector<std::string> gemm_kinds(const TimelineComparison& c) {
+  std::vector<std::string> kinds;
+  for (const ComparedTime& row : c.gemms)
+    if (std::ranges::find(kinds, row.kind) == kinds.end()) kinds.push_back(row.kind);
+  return kinds;
+}
+
+std::string gemms_text(const TimelineComparison& c) {
+  if (c.gemms.empty()) return "";
+  Table table = chunk_table({{"GEMM, mean of the slots"}}, "us");
+  bool first = true;
+  for (const std::string& kind : gemm_kinds(c)) {
+    if (!first) table.add({""});
+    first = false;
+    ComparedTime sum{"sum", 0, 0, kind};
+    for (const ComparedTime& row : c.gemms) {
+      if (row.kind != kind) continue;
+      table.add(chunk_cells(fmt::format("{} {}", row.name, kind), row, micro, 1));
+      if (!row.predicted_s || !row.measured_s) continue;
+      *sum.predicted_s += *row.predicted_s;
+      *sum.measured_s += *row.measured_s;
+    }
+    table.add(chunk_cells(fmt::format("sum of {} (what both have)", kind), sum, micro, 1));
+  }
+  return "\n" + table.to_string();
+}
+
+}  // namespace
+
+std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
+  const TimelineComparison& c = output.comparison.times;
+  return chunk_heading(output) + "\n" + totals_text(c) + spans_text(c) + barriers_text(output.comparison) +
+         classes_text(c) + gemms_text(c) + "\n" +
+         wrapped(fmt::format(
+             "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
+             "Where kernels of a class overlap on two streams, the time in which one runs counts once.",
+             calibrate::launch_gap_limit * micro));
 }
 
 }  // namespace plumbline::reports

@@ -11,6 +11,7 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
+
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
@@ -110,10 +111,6 @@ void add_experts(const model::MixtureOfExperts& e, Rows& rows) {
     rows.emplace_back("expert groups", fmt::format("{}, at most {} per token", e.groups, e.groups_per_token));
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the tokens at which FLOPs are counted.
 std::int64_t counted_tokens(const model::Architecture& architecture, std::int64_t sequence_length) {
   const bool learned = architecture.positions == model::PositionKind::learned;
@@ -176,6 +173,29 @@ std::string model_text(const model::Architecture& architecture, std::int64_t seq
   Table table({{"model"}, {architecture.name + " (" + architecture.model_type + ")"}});
   for (auto& [name, value] : rows) table.add({name, value});
   return table.to_string();
+}
+
+namespace {
+
+std::vector<std::string> spread_row(const std::string& what, const model::LoadSpread& spread) {
+  return {what, fmt::format("{:.2f} %", 100 * spread.variation), fmt::format("{:.3f}", spread.max_violation)};
+}
+
+}  // namespace
+
+std::string routing_text(const model::RoutingStatistics& routing, const std::string& plan) {
+  Table table("load | >deviation | >MaxVio");
+  table.add(spread_row("experts of a layer, all micro-batches", routing.experts));
+  table.add(spread_row("ranks of a layer and micro-batch", routing.ranks));
+  std::string out = fmt::format("{}: {} layers with experts\n\n{}", plan, routing.loads.size(), table.to_string());
+  if (routing.dropped > 0.0005)
+    out +=
+        '\n' + paragraph(fmt::format("Rows dropped above the capacity of an expert: {:.1f} %.", 100 * routing.dropped));
+  if (routing.balance.empty()) return out;
+  Table steps(">step | >deviation | >MaxVio");
+  for (const model::RoutingStatistics::Step& step : routing.balance)
+    steps.add(spread_row(fmt::format("{}", step.step), step.experts));
+  return out + "\nBiases of the first layer's experts move towards balance:\n\n" + steps.to_string();
 }
 
 }  // namespace plumbline::reports

@@ -3,10 +3,213 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
 
+#include "reports/quantities.h"
 #include "reports/text/step/describe.h"
+#include "reports/text/table.h"
 
 namespace plumbline::reports {
+
+namespace {
+
+using model::Quantiles;
+using model::ServingPoint;
+using model::ServingPool;
+using model::ServingResult;
+using Row = std::vector<std::string>;
+
+constexpr std::size_t most_points = 9;  // of the frontier
+
+std::string usd(double value) { return fmt::format("${:.3f}", value); }
+std::string whole(double value) { return grouped(std::floor(value)); }
+
+// The rows of the answer; those of quantities with an interval have its ends.
+class Answer {
+ public:
+  explicit Answer(bool with_interval) : with_interval_(with_interval) {}
+
+  void add(const std::string& name, double value, std::string (*text)(double),
+           const std::optional<Quantiles>& interval = {}) {
+    Row& row = rows_.emplace_back(Row{name, text(value)});
+    if (with_interval_ && interval) row.insert(row.end(), {text(interval->p10), text(interval->p90)});
+  }
+  void add(const std::string& name, const std::optional<double>& dollars,
+           const std::optional<Quantiles>& interval = {}) {
+    if (dollars) add(name, *dollars, usd, interval);
+  }
+  TitledTable table() {
+    return {"",
+            with_interval_ ? "The deployment in its steady state | > | >p10 | >p90"
+                           : "The deployment in its steady state | >",
+            std::move(rows_), ""};
+  }
+
+ private:
+  bool with_interval_;
+  std::vector<Row> rows_;
+};
+
+std::optional<Quantiles> inverse(const std::optional<Quantiles>& quantiles) {
+  if (!quantiles) return std::nullopt;
+  return Quantiles{1 / quantiles->p90, 1 / quantiles->p50, 1 / quantiles->p10};
+}
+
+std::optional<double> value_of_key(const ServingResult& result, std::string_view key) {
+  std::optional<double> found;
+  visit_serving(result, [&](std::string_view name, const auto& value, const char*) {
+    if (name == key && std::optional(value)) found = static_cast<std::optional<double>>(value);
+  });
+  return found;
+}
+
+TitledTable answer_table(const ServingResult& result) {
+  const model::ServingInterval interval = result.interval.value_or(model::ServingInterval());
+  Answer answer(result.interval.has_value());
+  answer.add("TPOT, time per output token", result.tpot_s, duration, interval.tpot_s);
+  answer.add("tokens/s of a user", 1 / result.tpot_s, number, inverse(interval.tpot_s));
+  answer.add("TTFT, to the first token, unloaded (at least)", result.ttft_unloaded_s, duration,
+             interval.ttft_unloaded_s);
+  answer.add("ITL, between tokens, at most", result.itl_worst_s, duration);
+  answer.add("output tokens/s of a GPU", result.output_tokens_per_s_per_gpu, number,
+             interval.output_tokens_per_s_per_gpu);
+  answer.add("output tokens/s of a node", result.output_tokens_per_s_per_node, grouped);
+  answer.add("output tokens/s of all GPUs", result.output_tokens_per_s, grouped);
+  answer.add("input tokens/s of a GPU", result.input_tokens_per_s_per_gpu, number);
+  answer.add("tokens/s of a GPU that only decodes", *value_of_key(result, "decode_tokens_per_s_per_gpu"), number);
+  answer.add("tokens/s of a GPU that only prefills", result.prefill_tokens_per_s_per_gpu, number);
+  answer.add("USD per million output tokens", result.usd_per_million_output_tokens,
+             interval.usd_per_million_output_tokens);
+  answer.add("USD per million input tokens", result.usd_per_million_input_tokens);
+  answer.add("USD per million output tokens, all GPUs", result.usd_per_million_tokens_all_in);
+  answer.add("requests in flight (concurrency)", result.concurrency, number);
+  answer.add("requests that decode, per GPU", result.batch_per_gpu, number);
+  answer.add("requests for which there is KV space", result.most_concurrency, whole);
+  answer.add("tokens in the KV cache, at most", result.kv_capacity_tokens, whole);
+  TitledTable table = answer.table();
+  table.rows.push_back({"what binds", std::string(model::to_string(result.bound_by))});
+  return table;
+}
+
+TitledTable parts_table(const ServingPool& pool) {
+  TitledTable table{fmt::format("A step of {}: {} for {} tokens of {} {}", pool.name == "both" ? "decode" : pool.name,
+                                duration(pool.step_s), number(pool.tokens_per_step), pool.gpus_per_instance,
+                                pool.gpus_per_instance == 1 ? "GPU" : "GPUs"),
+                    "part | >time | >share | >hidden | bound by",
+                    {},
+                    ""};
+  for (const model::ServingPart& part : pool.parts)
+    table.rows.push_back({part.name, duration(part.seconds), pool.step_s > 0 ? percent(part.seconds / pool.step_s) : "",
+                          part.hidden_s > 0 ? duration(part.hidden_s) : "", std::string(model::to_string(part.bound))});
+  return table;
+}
+
+TitledTable memory_table(const ServingResult& result) {
+  TitledTable table{"Memory of the fullest GPU (GB = 1e9 bytes)",
+                    "pool | >weights | >activations | >reserve | >KV cache | >capacity | >KV tokens",
+                    {},
+                    fmt::format("A token takes {} bytes of keys and values on the GPUs of an instance. KV tokens are "
+                                "those for which an instance has space.",
+                                grouped(result.kv_bytes_per_token))};
+  for (const ServingPool& pool : result.pools)
+    table.rows.push_back({pool.name, gigabytes(pool.weights_bytes), gigabytes(pool.activations_bytes),
+                          gigabytes(pool.reserve_bytes), gigabytes(pool.kv_bytes), gigabytes(pool.capacity_bytes),
+                          whole(pool.kv_capacity_tokens)});
+  return table;
+}
+
+std::string degrees(const ServingPool& pool) {
+  std::string text;
+  const auto add = [&](const char* name, std::int64_t value) {
+    if (value > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, value);
+  };
+  add("pipeline", pool.pipeline);
+  add("tensor", pool.tensor);
+  add("attention data", pool.attention_data);
+  add("expert", pool.expert);
+  if (pool.redundant_experts > 0) text += fmt::format(" (+{})", pool.redundant_experts);
+  return text.empty() ? "one GPU" : text;
+}
+
+std::string demand_sentence(const ServingReport& report) {
+  const ServingResult& result = report.result;
+  if (!result.demand_gpus) return "";
+  std::string text = fmt::format("{} output tokens a day take {} GPUs",
+                                 scaled(report.inputs.plan.inference.demand_output_tokens_per_day.value_or(0)),
+                                 grouped(std::ceil(*result.demand_gpus)));
+  if (result.demand_prefill_gpus && result.demand_decode_gpus) {
+    const auto node = static_cast<double>(std::max<std::int64_t>(1, report.inputs.cluster.gpus_per_node));
+    const double prefill = *result.demand_prefill_gpus / node, decode = *result.demand_decode_gpus / node;
+    text += fmt::format(": {} nodes for prefill and {} for decode, {} to 1", fixed(prefill, 1), fixed(decode, 1),
+                        fixed(prefill / decode, 3));
+  }
+  return text + ".";
+}
+
+TitledTable pools_table(const ServingReport& report) {
+  TitledTable table{"Pools",
+                    "pool | >GPUs | >instances | degrees of an instance | >batch/GPU | bound by",
+                    {},
+                    demand_sentence(report)};
+  for (const ServingPool& pool : report.result.pools)
+    table.rows.push_back({pool.name, grouped(pool.gpus), grouped(pool.instances), degrees(pool),
+                          number(pool.batch_per_gpu), std::string(model::to_string(pool.bound_by))});
+  return table;
+}
+
+TitledTable frontier_table(const ServingResult& result) {
+  TitledTable table{"Interactivity and throughput",
+                    ">requests | >per GPU | >TPOT | >tokens/s/user | >tokens/s/GPU | >$/M out | limits",
+                    {},
+                    ""};
+  const std::vector<ServingPoint>& points = result.frontier;
+  const std::size_t shown = std::min(points.size(), most_points);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const ServingPoint& point = points[shown > 1 ? i * (points.size() - 1) / (shown - 1) : 0];
+    table.rows.push_back({grouped(point.concurrency), number(point.batch_per_gpu), duration(point.tpot_s),
+                          number(1 / point.tpot_s), number(point.output_tokens_per_s_per_gpu),
+                          point.usd_per_million_output_tokens ? usd(*point.usd_per_million_output_tokens) : "",
+                          point.within_limits ? "" : "over"});
+  }
+  if (shown < points.size()) table.note = fmt::format("{} of {} points; --csv has all.", shown, points.size());
+  return table;
+}
+
+TitledTable published_table(const ServingReport& report) {
+  TitledTable table{"Against published figures", "quantity | >predicted | >published | unit | >ratio | source", {}, ""};
+  for (const calibrate::ExampleFigure& figure : report.published) {
+    const std::optional<double> value = value_of_key(report.result, figure.quantity);
+    if (!value) continue;
+    const double predicted = *value * figure.scale;
+    table.rows.push_back({figure.name, number(predicted), number(figure.value), figure.unit,
+                          fixed(predicted / figure.value, 2), figure.source});
+    if (!figure.reason.empty())
+      table.note += fmt::format("{}{}: {}.", table.note.empty() ? "" : " ", figure.name, figure.reason);
+  }
+  return table;
+}
+
+TitledTable sources_table(const ServingResult& result) {
+  TitledTable table{"What is uncertain about the time per output token", "source | >share of the variance", {}, ""};
+  if (!result.interval) return table;
+  for (const model::IntervalPart& part : result.interval->parts)
+    table.rows.push_back({part.source, percent(part.share)});
+  return table;
+}
+
+}  // namespace
+
+std::vector<TitledTable> serving_tables(const ServingReport& report) {
+  std::vector<TitledTable> tables = {answer_table(report.result), pools_table(report)};
+  for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
+  tables.insert(tables.end(), {memory_table(report.result), frontier_table(report.result), published_table(report),
+                               sources_table(report.result)});
+  std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
+  return tables;
+}
+
 namespace {
 
 std::string lengths(const model::Plan::Inference& keys) {

@@ -1,0 +1,257 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reports/charts/bar_chart.h"
+#include "reports/charts/chart_frame.h"
+#include "reports/charts/line_chart.h"
+#include "reports/text/campaign/campaign_report.h"
+#include "reports/text/compare/result_comparison.h"
+#include "reports/text/serving/serving_report.h"
+#include "reports/text/step/describe.h"
+#include "reports/text/table.h"
+#include "reports/text/whatif/whatif_report.h"
+#include "sim/campaign/closed_form.h"
+
+namespace plumbline::reports {
+
+namespace {
+
+constexpr std::size_t most_curves = 8;  // more cannot be distinguished
+
+// Whether the values have a constant ratio, so that they are evenly spaced on a logarithmic axis.
+bool geometric(const sim::SweepAxis& axis) {
+  const std::vector<sim::SweepValue>& values = axis.values;
+  if (values.size() < 3 || *values[0].number <= 0 || *values[1].number <= *values[0].number) return false;
+  const double factor = *values[1].number / *values[0].number;
+  constexpr double tolerance = 1e-6;
+  for (std::size_t i = 2; i < values.size(); ++i) {
+    if (std::abs(*values[i].number / (*values[i - 1].number * factor) - 1) > tolerance) return false;
+  }
+  return true;
+}
+
+// Returns the lines to draw in the sweep's order: all, or of too many the fastest.
+std::vector<const sim::SweepLine*> drawn_lines(const sim::SweepResult& result) {
+  std::vector<const sim::SweepLine*> lines;
+  for (const sim::SweepLine& line : result.lines) lines.push_back(&line);
+  if (lines.size() <= most_curves) return lines;
+  const auto speed = [&](const sim::SweepLine* line) {
+    return line->best ? middle_step(*result.points[line->points[*line->best]]).tokens_per_s : 0;
+  };
+  std::ranges::stable_sort(lines, std::ranges::greater(), speed);
+  lines.resize(most_curves);
+  std::ranges::sort(lines);
+  return lines;
+}
+
+template <class Quantity>
+LineChart::Panel panel_of(const sim::SweepResult& result, const std::vector<const sim::SweepLine*>& lines,
+                          const char* title, bool from_zero, Quantity quantity) {
+  LineChart::Panel panel{title, from_zero, {}};
+  const std::size_t axis = *result.grid.numeric_axis();
+  for (const sim::SweepLine* line : lines) {
+    auto& series = panel.series.emplace_back();
+    series.name = result.grid.line_name(line->points.front());
+    for (const std::size_t point : line->points)
+      series.points.push_back({*result.grid.value(point, axis).number, quantity(point)});
+  }
+  return panel;
+}
+
+bool any_value(const LineChart::Panel& panel) {
+  return std::ranges::any_of(panel.series, [](const auto& series) {
+    return std::ranges::any_of(series.points, [](const auto& point) { return point.y.has_value(); });
+  });
+}
+
+void add_findings(const sim::SweepResult& result, const std::vector<const sim::SweepLine*>& lines, LineChart& chart) {
+  const std::size_t axis = *result.grid.numeric_axis();
+  for (const sim::SweepLine* line : lines) {
+    if (!line->best || line->points[*line->best] != result.best) continue;
+    const auto x_at = [&](std::size_t position) { return *result.grid.value(line->points[position], axis).number; };
+    chart.bands.push_back(
+        {x_at(line->plateau.first), x_at(line->plateau.last), result.grid.line_name(line->points.front())});
+    const double seconds = middle_step(*result.points[*result.best]).time_s;
+    chart.marks.push_back({x_at(*line->best), seconds,
+                           fmt::format("best: {}, {}", result.grid.value(*result.best, axis).text, duration(seconds))});
+  }
+}
+
+}  // namespace
+
+std::string sweep_svg(const sim::SweepResult& result) {
+  const sim::SweepAxis& axis = result.grid.axes()[*result.grid.numeric_axis()];
+  const std::vector<const sim::SweepLine*> lines = drawn_lines(result);
+  const auto& points = result.points;
+  const auto step = [&](std::size_t i) {
+    return points[i] ? std::optional(middle_step(*points[i]).time_s) : std::nullopt;
+  };
+  const auto exposed = [&](std::size_t i) { return points[i] ? sim::exposed_seconds(points[i]->step) : std::nullopt; };
+  const auto slowdown = [&](std::size_t i) { return result.gemm_slowdowns[i]; };
+  LineChart chart;
+  chart.title = fmt::format("{} along {}", model_title(result), axis.key);
+  if (lines.size() < result.lines.size())
+    chart.title += fmt::format(", the {} fastest of {} combinations", lines.size(), result.lines.size());
+  chart.subtitle = fmt::format("{}, fidelity {}; shaded: at most {} slower than the best",
+                               std::filesystem::path(result.plan.file).stem().string(), sim::to_string(result.fidelity),
+                               percent(result.limits.plateau));
+  chart.x_title = axis.key;
+  chart.logarithmic = geometric(axis);
+  chart.panels.push_back(panel_of(result, lines, "step time in s", false, step));
+  const auto pair = [&](std::size_t i) {
+    return points[i] ? points[i]->step.chunk_s[static_cast<std::size_t>(model::OpType::FB)] : std::nullopt;
+  };
+  if (axis.key.starts_with("routing."))
+    if (auto panel = panel_of(result, lines, "overlapped pair of chunks in s", false, pair); any_value(panel))
+      chart.panels.push_back(std::move(panel));
+  for (auto& panel : {panel_of(result, lines, "exposed communication in s", true, exposed),
+                      panel_of(result, lines, "GEMM time over the fastest", false, slowdown)}) {
+    if (any_value(panel)) chart.panels.push_back(panel);
+  }
+  add_findings(result, lines, chart);
+  return line_chart_svg(chart);
+}
+
+namespace {
+
+constexpr std::size_t faster_color = 2, slower_color = 1;  // colours of series
+
+BarChart::Panel panel_of(const model::ResultComparison& comparison,
+                         const model::ResultComparison::Difference& difference) {
+  const model::Waterfall& waterfall = difference.waterfall;
+  const std::string from = comparison.subjects[difference.from].name, to = comparison.subjects[difference.to].name;
+  BarChart::Panel panel;
+  panel.title = fmt::format("{} to {}: {:+.3f} s ({})", from, to, waterfall.change_s(),
+                            signed_percent(waterfall.change_s() / waterfall.from_s));
+  panel.x_title = "step time in s";
+  panel.connected = true;
+  double at = waterfall.from_s;
+  for (const model::WaterfallRow& row : waterfall.rows) {
+    const double next = at + row.change_s();
+    const double change = std::abs(row.change_s()) < 0.5e-3 ? 0 : row.change_s();
+    panel.rows.push_back({row.name,
+                          {{at, next, change < 0 ? faster_color : slower_color,
+                            fmt::format("{}: {} to {}", row.name, duration(row.from_s), duration(row.to_s))}},
+                          fmt::format("{:+.3f} s", change)});
+    at = next;
+  }
+  panel.marks = {{waterfall.from_s, fmt::format("{} {}", subject_letter(difference.from), duration(waterfall.from_s))},
+                 {waterfall.to_s, fmt::format("{} {}", subject_letter(difference.to), duration(waterfall.to_s))}};
+  return panel;
+}
+
+}  // namespace
+
+std::string result_comparison_svg(const model::ResultComparison& comparison) {
+  BarChart chart;
+  chart.title = "Where the step times differ";
+  chart.subtitle = "seconds of rank 0; each bar begins where the one above it ends";
+  chart.legend = {{faster_color, "faster"}, {slower_color, "slower"}};
+  for (const model::ResultComparison::Difference& difference : comparison.differences)
+    chart.panels.push_back(panel_of(comparison, difference));
+  return bar_chart_svg(chart);
+}
+
+namespace {
+
+constexpr double campaign_width = 960, campaign_height = 420;
+constexpr PlotArea campaign_area = {64, 64, 872, 250};
+constexpr double failures_y = 350, tick_height = 14;  // below the axis: a tick for each failure
+constexpr std::string_view campaign_rules = ".progress { fill: none; stroke-width: 2; }";
+
+bool is_failure(const sim::CampaignEvent& event) { return event.what.starts_with("failure"); }
+
+}  // namespace
+
+std::string campaign_svg(const CampaignReport& report) {
+  const std::vector<sim::CampaignEvent>& events = report.answer.result.events;
+  constexpr double day_s = 86400;
+  Scale x, y;
+  x.include(0);
+  y.include(0);
+  y.include(1);
+  for (const sim::CampaignEvent& event : events) x.include(event.time_s / day_s);
+  x.settle();
+  Drawing drawing;
+  const auto failures = std::ranges::count_if(events, is_failure);
+  drawing.title(campaign_area.left,
+                fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)),
+                fmt::format("one of {} campaigns: {} interruptions, {} days at goodput {}", report.answer.input.seeds,
+                            failures, fixed(x.high(), 1), fixed(report.answer.result.mean_goodput, 3)));
+  drawing.vertical_grid(campaign_area, x, x.ticks(), [](double days) { return fmt::format("{:g}", days); });
+  drawing.horizontal_grid(campaign_area, y, y.ticks(), [](double share) { return fmt::format("{:g} %", share * 100); });
+  drawing.frame(campaign_area);
+  drawing.y_title(campaign_area, "tokens trained");
+  const double ideal_s = sim::ideal_seconds(report.answer.input.phases);
+  std::string path;
+  const auto point = [&](double seconds, double progress) {
+    path += fmt::format(" {:.1f},{:.1f}", campaign_area.x(x.share(seconds / day_s)),
+                        campaign_area.y(y.share(std::min(1.0, progress))));
+  };
+  point(0, 0);
+  for (const sim::CampaignEvent& event : events) {
+    if (event.lost_s > 0) point(event.time_s, event.progress + event.lost_s / ideal_s);
+    point(event.time_s, event.progress);
+  }
+  drawing.line("<polyline class=\"s0 progress\" points=\"{}\"/>", path.substr(1));
+  for (const sim::CampaignEvent& event : events) {
+    if (!is_failure(event)) continue;
+    const double at = campaign_area.x(x.share(event.time_s / day_s));
+    drawing.line(
+        "<line class=\"s6\" x1=\"{0:.1f}\" x2=\"{0:.1f}\" y1=\"{1}\" y2=\"{2}\"><title>day {3:.2f}: {4}, {5} of "
+        "steps lost</title></line>",
+        at, failures_y, failures_y + tick_height, event.time_s / day_s, escape_html(event.what),
+        duration(event.lost_s));
+  }
+  drawing.line("<text x=\"{}\" y=\"{}\">days; below: each interruption</text>", campaign_area.left,
+               failures_y + tick_height + 24);
+  return drawing.document(campaign_width, campaign_height, "Progress of a training with its interruptions",
+                          campaign_rules);
+}
+
+namespace {
+
+// Returns the frontier, whose line goes on beyond the limits, and the points that it dominates.
+std::vector<LineChart::Series> frontier_series(const std::vector<model::ServingPoint>& points) {
+  LineChart::Series within{"within the limits", {}}, beyond{"beyond the limits", {}}, dominated{"dominated", {}, true};
+  for (const model::ServingPoint& point : points) {
+    if (!point.dominated && !point.within_limits && beyond.points.empty() && !within.points.empty())
+      beyond.points.push_back(within.points.back());
+    LineChart::Series& series = point.dominated ? dominated : point.within_limits ? within : beyond;
+    series.points.push_back({1 / point.tpot_s, point.output_tokens_per_s_per_gpu});
+  }
+  if (beyond.points.empty()) within.name = dominated.points.empty() ? "" : "frontier";
+  std::vector<LineChart::Series> all = {std::move(within)};
+  if (!beyond.points.empty()) all.push_back(std::move(beyond));
+  if (!dominated.points.empty()) all.push_back(std::move(dominated));
+  return all;
+}
+
+}  // namespace
+
+std::string serving_svg(const ServingReport& report) {
+  const model::ServingResult& result = report.result;
+  const std::vector<std::string> head = serving_head(report);
+  LineChart chart;
+  chart.title = head.front();
+  chart.subtitle = head[1];
+  chart.x_title = "interactivity: output tokens/s of a user (1 / TPOT)";
+  chart.logarithmic = chart.decimal_ticks = true;
+  LineChart::Panel panel{"output tokens/s of a GPU", false, frontier_series(result.frontier), true};
+  chart.panels = {std::move(panel)};
+  if (result.tpot_s > 0 && !result.frontier.empty())
+    chart.marks.push_back({1 / result.tpot_s, result.output_tokens_per_s_per_gpu,
+                           fmt::format("the plan: {} requests", grouped(result.concurrency))});
+  if (const auto limit = report.inputs.plan.inference.max_tpot_s)
+    chart.limits.push_back({1 / *limit, fmt::format("limit: TPOT {}", duration(*limit))});
+  return line_chart_svg(chart);
+}
+
+}  // namespace plumbline::reports
