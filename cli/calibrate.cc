@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/import/kernel_classes.h"

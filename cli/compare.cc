@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/chunk/chunk.h"
 #include "calibrate/import/printed_files.h"
 #include "calibrate/match/trace_comparison.h"
 #include "cli/answers.h"
@@ -23,13 +23,12 @@
 #include "cli/verb.h"
 #include "model/base/text_file.h"
 #include "model/result/comparison.h"
-#include "reports/html/timeline_data.h"
+#include "reports/html/page.h"
 #include "reports/json/read_json.h"
 #include "reports/text/compare/result_comparison.h"
 #include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 struct CompareArguments {

@@ -24,7 +24,7 @@
 #include "model/base/text_file.h"
 #include "model/base/version.h"
 #include "model/memory/memory.h"
-#include "reports/html/timeline_data.h"
+#include "reports/html/page.h"
 #include "reports/json/json.h"
 #include "reports/text/step/comparison.h"
 #include "reports/text/step/summary.h"
@@ -34,7 +34,6 @@
 #include "sim/interval/step_spread.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 constexpr std::size_t fewest_draws = 16, most_draws = 65536;

@@ -18,10 +18,10 @@
 #include "reports/text/whatif/whatif_report.h"
 #include "sim/whatif/grid.h"
 #include "sim/whatif/range.h"
+#include "sim/whatif/solve_plan.h"
 #include "sim/whatif/sweep_findings.h"
 
 namespace plumbline::cli {
-
 namespace {
 
 using model::Error;

@@ -2,10 +2,13 @@
 // records determine. Forms: docs/measuring.md.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "calibrate/fit/fit_records.h"
+#include "model/base/error.h"
+#include "model/profile/cluster.h"
 #include "model/profile/profile.h"
 
 namespace plumbline::calibrate {
@@ -26,5 +29,29 @@ std::string profile_text(const ProfileHeading& heading, std::vector<model::Param
                          const std::vector<model::ConstantFit>& fits = {});
 std::string profile_text(const std::string& name, const std::string& description, const std::string& extends,
                          std::vector<model::Parameter> parameters);
+
+// A card against the shipped profile of its kind, family by family: is this card normal?
+
+struct ComparedFamily {
+  std::string name;  // "GEMMs bf16"
+  std::size_t records = 0;
+  double median = 0, low = 0, high = 0;  // measured over predicted: the middle, the 10th and the 90th percentile
+  double allowed = 0;                    // how far the middle may be from 1
+  bool stated = false;                   // whether that is the profile's uncertainty; otherwise it is assumed
+  bool normal() const { return median <= 1 + allowed && median >= 1 - allowed; }
+};
+
+struct CardComparison {
+  std::string profile;
+  std::vector<ComparedFamily> families;
+};
+
+// Predicts every record that was taken without a concurrent transfer. A family's allowance is the uncertainty of the
+// profile's constants, weighted by their part of the predicted times, and at least 5 %, by which the clocks of cards of
+// one kind are assumed to differ; where they state none, 10 %. A sweep repeats
+// each kernel: where the profile has a power model, GEMMs and attention have the clock that the device's limit leaves
+// each of them when it is held. Input errors: a constant that the profile lacks.
+model::Result<CardComparison> compare_card(const FitRecords& records, const model::Profile& profile,
+                                           const model::Device& device);
 
 }  // namespace plumbline::calibrate

@@ -13,7 +13,6 @@
 #include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
-#include "model/result/intervals.h"
 #include "model/result/timeline_summary.h"
 #include "sim/predict/predictor.h"
 

@@ -8,7 +8,7 @@
 #include "model/base/error.h"
 #include "model/base/provenance.h"
 #include "sim/campaign/campaign_data.h"
-#include "sim/campaign/checkpoint.h"
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::calibrate {
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/import/kernel_classes.h"
 #include "calibrate/toml/table_reader.h"
 #include "calibrate/validate/detail/case_rows.h"

@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "calibrate/measurement/csv_table.h"
 #include "calibrate/toml/table_reader.h"
+#include "model/base/text.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -77,6 +84,148 @@ model::Result<StepCase> load_step_case(const std::string& path) {
   StepCase definition;
   TRY(detail::read_table_file(path, [&definition](TableReader& reader) { read_case(reader, definition); }));
   return definition;
+}
+
+namespace {
+
+constexpr double bytes_per_gib = 1024.0 * 1024 * 1024;
+
+// Returns the columns of whole numbers above 0.
+std::vector<const char*> number_columns() {
+  std::vector<const char*> columns = {"layers", "hidden", "heads", "kv_heads", "ffn", "vocabulary", "gpus"};
+  for (const model::Degree& degree : model::parallel_degrees) columns.push_back(degree.name);
+  columns.insert(columns.end(), {"virtual_stages", "data", "micro_batch", "global_batch", "sequence"});
+  return columns;
+}
+
+// Columns that a table may have in addition.
+constexpr const char* expert_columns[] = {"experts", "experts_per_token", "expert_ffn"};
+
+// Returns the value of a cell that may be empty.
+model::Result<std::optional<double>> optional_positive(const CsvTable& table, std::size_t row,
+                                                       std::string_view column) {
+  if (table.text(row, column).empty()) return std::nullopt;
+  return table.positive(row, column).map([](double value) { return std::optional(value); });
+}
+
+std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row, PublishedStep& step) {
+  for (const char* column : number_columns()) {
+    if (table.text(row, column).empty()) continue;
+    const auto value = table.whole(row, column);
+    if (!value) return value.error();
+    step.numbers[column] = *value;
+  }
+  for (const char* column : expert_columns) {
+    if (!table.has(column) || table.text(row, column).empty()) continue;
+    const auto value = table.whole(row, column);
+    if (!value) return value.error();
+    step.numbers[column] = *value;
+  }
+  const std::string& zero = table.text(row, "zero_stage");
+  if (zero.empty()) return std::nullopt;
+  if (zero.size() != 1 || zero < "0" || zero > "3")
+    return table.error(row, "zero_stage", fmt::format("'{}' is no stage from 0 to 3", zero));
+  step.numbers["zero_stage"] = zero[0] - '0';
+  return std::nullopt;
+}
+
+// Checks that the product of the degrees, where all are stated, is the number of GPUs.
+std::optional<model::Error> check_degrees(const CsvTable& table, std::size_t row, const PublishedStep& step) {
+  std::int64_t product = 1;
+  for (const char* column : {"tensor", "context", "pipeline", "data"}) {
+    const auto found = step.numbers.find(column);
+    if (found == step.numbers.end()) return std::nullopt;
+    product *= found->second;
+  }
+  const auto gpus = step.numbers.find("gpus");
+  if (gpus == step.numbers.end() || gpus->second == product) return std::nullopt;
+  return table.error(row, "gpus",
+                     fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
+}
+
+model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
+  PublishedStep step;
+  const std::pair<const char*, std::string*> texts[] = {{"id", &step.id},
+                                                        {"set", &step.set},
+                                                        {"variant", &step.variant},
+                                                        {"model", &step.model},
+                                                        {"model_type", &step.model_type},
+                                                        {"hardware", &step.hardware},
+                                                        {"recompute", &step.recompute},
+                                                        {"schedule", &step.schedule},
+                                                        {"gemm", &step.gemm},
+                                                        {"time", &step.time},
+                                                        {"status", &step.status},
+                                                        {"source", &step.source}};
+  for (const auto& [column, text] : texts) *text = table.text(row, column);
+  step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
+  if (const std::string& assumed = table.text(row, "assumed"); !assumed.empty())
+    for (const std::string_view part : model::split_at(assumed, '+')) step.assumed.emplace_back(part);
+  if (table.has("plan") && !table.text(row, "plan").empty())
+    for (const std::string_view part : model::split_at(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
+  if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
+  if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
+  step.seconds = TRY(optional_positive(table, row, "step_s"));
+  const auto memory = TRY(optional_positive(table, row, "memory_gib"));
+  if (memory) step.memory_bytes = *memory * bytes_per_gib;
+  return step;
+}
+
+}  // namespace
+
+std::vector<std::string> PublishedStep::lacking() const {
+  std::vector<std::string> columns;
+  for (const char* column : number_columns())
+    if (!numbers.contains(column)) columns.emplace_back(column);
+  if (!numbers.contains("zero_stage")) columns.emplace_back("zero_stage");
+  const std::pair<const char*, const std::string*> texts[] = {
+      {"gemm", &gemm}, {"recompute", &recompute}, {"schedule", &schedule}};
+  for (const auto& [column, text] : texts)
+    if (text->empty()) columns.emplace_back(column);
+  if (!seconds && !out_of_memory()) columns.emplace_back("step_s");
+  return columns;
+}
+
+std::optional<bool> PublishedStep::ran() const {
+  if ((!seconds && !out_of_memory()) || std::ranges::find(assumed, "recompute") != assumed.end()) return std::nullopt;
+  return !out_of_memory();
+}
+
+std::string PublishedStep::layout() const {
+  std::string out;
+  const auto add = [&](std::string_view column, std::string_view short_name, bool always = false) {
+    const auto found = numbers.find(column);
+    if (found != numbers.end() && (always || found->second > 1))
+      out += fmt::format("{}{}{}", out.empty() ? "" : " ", short_name, found->second);
+  };
+  add("tensor", sequence_parallel ? "TP+SP" : "TP");
+  add("context", "CP");
+  add("pipeline", "PP");
+  if (const auto found = numbers.find("virtual_stages"); found != numbers.end() && found->second > 1)
+    out += fmt::format("x{}", found->second);
+  add("expert", "EP");
+  add("data", "DP");
+  if (const auto found = numbers.find("zero_stage"); found != numbers.end() && found->second > 0)
+    add("zero_stage", "ZeRO-", true);
+  return out.empty() ? "-" : out;
+}
+
+model::Result<std::vector<PublishedStep>> read_published_steps(const std::string& path) {
+  std::vector<std::string_view> needed = {
+      "id",         "set",    "variant",   "model",    "model_type", "hardware", "sequence_parallel",
+      "zero_stage", "gemm",   "recompute", "schedule", "step_s",     "time",     "memory_gib",
+      "assumed",    "status", "source"};
+  for (const char* column : number_columns()) needed.emplace_back(column);
+  const auto table = TRY(CsvTable::read(path, needed));
+  std::vector<PublishedStep> steps;
+  std::set<std::string> ids;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    auto step = TRY(step_of(table, row));
+    if (!ids.insert(step.id).second)
+      return tl::unexpected(table.error(row, "id", fmt::format("'{}' names two rows", step.id)));
+    steps.push_back(std::move(step));
+  }
+  return steps;
 }
 
 }  // namespace plumbline::calibrate

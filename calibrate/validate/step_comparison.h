@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "calibrate/residuals/left_estimate.h"
-#include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/interval_score.h"
 #include "calibrate/validate/step_case.h"

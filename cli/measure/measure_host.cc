@@ -11,7 +11,6 @@
 #include "cli/data.h"
 #include "cli/inputs.h"
 #include "cli/measure/measure.h"
-#include "cli/measure/measure_records.h"
 #include "cli/outputs.h"
 #include "cli/progress.h"
 #include "model/architecture/config_reader.h"

@@ -6,10 +6,8 @@
 #include "model/layers/key_value_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
-#include "model/layers/parallel.h"
 
 namespace plumbline::model {
-
 namespace {
 
 using enum OperatorKind;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/graph/builder.h"
 #include "model/layers/context.h"
@@ -35,5 +36,43 @@ TensorId gemm_operand(GraphBuilder& builder, const std::string& name, TensorId x
 // transposed and the weight gradient both operands transposed.
 TensorId linear(GraphBuilder& builder, const std::string& name, TensorId x, std::int64_t out,
                 const LinearOptions& options);
+
+// Emits the borders of a region in which every tensor-parallel rank computes its own heads or columns (arXiv
+// 1909.08053, section 3). With sequence parallelism the ranks divide the tokens outside of such regions (arXiv
+// 2205.05198, section 4.2.2): T / tensor of them on each. Without tensor parallelism no operators are emitted.
+
+// Returns x as all ranks of the region read it. With sequence parallelism x is gathered, [T/t, n] -> [T, n], and
+// gathered again in the backward pass instead of kept; its gradient is reduce-scattered. Else the result is x itself,
+// and the region must sum its gradients.
+TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+// The same of an x that the GEMM `gemm` alone reads: for a quantized one in training: each rank casts its own tokens
+// before they are gathered and keeps them so, as Transformer Engine does (gather_along_first_dim in
+// transformer_engine/pytorch/distributed.py). Gradients that enter a region by row_parallel_linear are cast before they
+// are gathered too, and with scales by direction (MXFP8, NVFP4) gathered in both layouts.
+TensorId enter_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& gemm, TensorId x,
+                             const LinearOptions& reader);
+
+// Returns the sum of the ranks' parts of y: all of it on each rank or, under sequence parallelism, its own tokens.
+TensorId leave_tensor_region(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);
+
+// These are the GEMMs at the borders of a region. column_parallel_linear divides W by columns, [T, in] -> [T, out / t].
+// Before the exit row_parallel_linear divides it by rows, [T, in / t], leaves the region and then adds the bias.
+TensorId column_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                                std::int64_t out, LinearOptions options);
+TensorId row_parallel_linear(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                             std::int64_t out, LinearOptions options);
+
+// Returns the ranks whose parts add up to a gradient inside a region, where the backward pass of no gather sums them.
+CollectiveAttributes summing_ranks(const LayerContext& context);
+
+// Gathers keys or values of whole sequences over the context-parallel ranks, [T, n] -> [context T, n].
+TensorId gather_sequence(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+
+// These two run over the ranks that each hold some columns of the same experts: gather_received collects their received
+// tokens, [R, n] -> [R e, n]; scatter_received reduce-scatters the experts' results. `has_gradient`: the tensor has a
+// gradient.
+TensorId gather_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x,
+                         bool has_gradient = true);
+TensorId scatter_received(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId y);
 
 }  // namespace plumbline::model

@@ -1,12 +1,9 @@
 #include "model/layers/mlp.h"
 
-#include "model/layers/gelu.h"
+#include "model/layers/activations.h"
 #include "model/layers/linear.h"
-#include "model/layers/parallel.h"
-#include "model/layers/swiglu.h"
 
 namespace plumbline::model {
-
 namespace {
 
 // A GEMM widens the rows, an activation follows, and another GEMM narrows them.

@@ -7,14 +7,12 @@
 #include <string_view>
 #include <utility>
 
+#include "model/layers/activations.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"
-#include "model/layers/parallel.h"
-#include "model/layers/swiglu.h"
 
 namespace plumbline::model {
-
 namespace {
 
 using enum OperatorKind;

@@ -11,7 +11,6 @@
 
 #include "model/architecture/families/families.h"
 #include "model/base/text.h"
-#include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
 

@@ -16,7 +16,6 @@
 
 #include "model/base/text.h"
 #include "model/base/text_file.h"
-#include "model/plan/detail/aliases.h"
 #include "model/plan/detail/plan_rules.h"
 #include "model/plan/detail/value_text.h"
 #include "model/plan/plan.h"

@@ -17,7 +17,6 @@
 #include "model/plan/plan.h"
 #include "model/program/data_parallel.h"
 #include "model/program/program.h"
-#include "model/program/stage_units.h"
 
 namespace plumbline::model {
 

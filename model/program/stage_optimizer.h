@@ -9,7 +9,6 @@
 #include "model/plan/layout.h"
 #include "model/plan/plan.h"
 #include "model/program/program.h"
-#include "model/program/stage_units.h"
 
 namespace plumbline::model {
 

@@ -6,11 +6,10 @@
 #include <limits>
 #include <utility>
 
-#include "model/result/intervals.h"
+#include "model/result/timeline_summary.h"
 #include "model/schedule/schedule.h"
 
 namespace plumbline::model {
-
 namespace {
 
 using Intervals = std::map<std::string, std::vector<Interval>>;

@@ -1,6 +1,8 @@
 #include "model/schedule/evaluate.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
 
 #include "model/schedule/schedule_table.h"
 
@@ -47,6 +49,109 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& 
     result.peak_activations.push_back(peak_activations(schedule.ranks[rank]));
   }
   return result;
+}
+
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+// Shortest paths of one direction, by stage: until its forward can start (`in`), and from the end of its input gradient
+// to the end of stage 0's (`out`).
+struct Traversal {
+  std::vector<double> in, out;
+  double round_trip = 0;
+};
+
+// `cheapest` is the shortest time of an op of each class.
+Traversal traversal_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, double transfer,
+                       std::int32_t direction) {
+  const std::size_t stages = outline.transfers.size();
+  std::vector<double> forward(stages, never), backward(stages, never);  // the cheapest op of each stage
+  for (std::size_t c = 0; c < cheapest.size(); ++c) {
+    const ScheduleTable::SlotClass& one = outline.classes[c];
+    if (one.f_stage >= 0 && one.f_dir == direction) {
+      double& least = forward[static_cast<std::size_t>(one.f_stage)];
+      least = std::min(least, cheapest[c]);
+    }
+    if (one.b_stage >= 0 && one.b_dir == direction && one.type != OpType::W) {
+      double& least = backward[static_cast<std::size_t>(one.b_stage)];
+      least = std::min(least, cheapest[c]);
+    }
+  }
+  Traversal result{std::vector<double>(stages, 0), std::vector<double>(stages, 0)};
+  for (std::size_t stage = 1; stage < stages; ++stage) {
+    const double message = outline.transfers[stage] ? transfer : 0;
+    result.in[stage] = result.in[stage - 1] + forward[stage - 1] + message;
+    result.out[stage] = result.out[stage - 1] + backward[stage - 1] + message;
+  }
+  result.round_trip = result.in.back() + forward.back() + backward.back() + result.out.back();
+  return result;
+}
+
+// `work` is the total time of each rank's ops.
+double bound_of(const ScheduleOutline& outline, const std::vector<double>& cheapest, const std::vector<double>& work,
+                double transfer) {
+  std::int32_t directions = 0;
+  for (const ScheduleTable::SlotClass& one : outline.classes)
+    directions = std::max({directions, one.f_dir + 1, one.b_dir + 1});
+  std::vector<Traversal> traversals;
+  double bound = 0;
+  for (std::int32_t direction = 0; direction < directions; ++direction) {
+    traversals.push_back(traversal_of(outline, cheapest, transfer, direction));
+    bound = std::max(bound, traversals.back().round_trip);
+  }
+  for (std::size_t rank = 0; rank < outline.ranks.size(); ++rank) {
+    double fill = never, drain = never;
+    for (const auto& [slot_class, ops] : outline.ranks[rank]) {
+      const ScheduleTable::SlotClass& one = outline.classes[slot_class];
+      if (one.f_stage >= 0)
+        fill =
+            std::min(fill, traversals[static_cast<std::size_t>(one.f_dir)].in[static_cast<std::size_t>(one.f_stage)]);
+      if (one.b_stage < 0) continue;
+      const double drain_path =
+          traversals[static_cast<std::size_t>(one.b_dir)].out[static_cast<std::size_t>(one.b_stage)];
+      drain = std::min(drain, one.type == OpType::W ? 0 : drain_path);
+    }
+    if (!outline.ranks[rank].empty()) bound = std::max(bound, fill + work[rank] + drain);
+  }
+  return bound;
+}
+
+}  // namespace
+
+ScheduleOutline::ScheduleOutline(const ScheduleTable& table) : classes(table.classes) {
+  for (const ScheduleTable::Rank& rank : table.ranks) {
+    std::map<std::uint32_t, std::int64_t> counts;
+    for (const std::uint32_t op : rank.ops) ++counts[table.ops[op].slot_class];
+    ranks.emplace_back(counts.begin(), counts.end());
+  }
+  transfers.push_back(false);
+  for (std::int32_t stage = 1; stage < table.outline.stages; ++stage)
+    transfers.push_back(table.outline.rank_of(0, stage) != table.outline.rank_of(0, stage - 1));
+}
+
+double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer) {
+  std::vector<double> work;
+  for (const ScheduleOutline::Counts& rank : outline.ranks) {
+    double& sum = work.emplace_back(0);
+    for (const auto& [slot_class, ops] : rank) sum += static_cast<double>(ops) * costs[slot_class];
+  }
+  return bound_of(outline, costs, work, transfer);
+}
+
+double lower_bound(const Schedule& schedule, const ChunkCosts& costs) {
+  const ScheduleTable table = order_ops(schedule, PointToPoint::eager).value();
+  std::vector<double> cheapest(table.classes.size(), never), work;
+  for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    double& sum = work.emplace_back(0);
+    for (std::size_t k = 0; k < schedule.ranks[rank].size(); ++k) {
+      const double cost = costs.of(schedule.ranks[rank][k]);
+      double& least = cheapest[table.ops[table.ranks[rank].ops[k]].slot_class];
+      least = std::min(least, cost);
+      sum += cost;
+    }
+  }
+  return bound_of(ScheduleOutline(table), cheapest, work, costs.p2p());
 }
 
 }  // namespace plumbline::model

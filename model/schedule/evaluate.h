@@ -1,10 +1,13 @@
 // Runs a schedule with given costs, by its dependencies, the op order of its ranks, and point-to-point transfers.
 #pragma once
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "model/schedule/chunk_costs.h"
 #include "model/schedule/schedule.h"
+#include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
 
@@ -23,5 +26,27 @@ Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ScheduleCost
                                     PointToPoint mode = PointToPoint::eager);
 Result<ScheduleEvaluation> evaluate(const Schedule& schedule, const ChunkCosts& costs,
                                     PointToPoint mode = PointToPoint::eager);
+
+// Computes a lower bound on the step time from the ops that a schedule gives to each rank and their shortest times: no
+// order of these ops on their ranks ends earlier. Each rank first waits for the shortest path from stage 0 to one of
+// its stages. It then does all its work. After its last op the shortest path of a gradient back to stage 0 remains,
+// unless that op can be a weight gradient. In addition, one micro-batch must pass all stages forward and backward.
+
+// The inputs of the bound; their size depends on the distinct ops, not on the number of micro-batches.
+struct ScheduleOutline {
+  using Counts = std::vector<std::pair<std::uint32_t, std::int64_t>>;  // slot class, ops
+
+  std::vector<ScheduleTable::SlotClass> classes;
+  std::vector<Counts> ranks;
+  std::vector<bool> transfers;  // [stage]: the stage before it lies on another rank
+
+  explicit ScheduleOutline(const ScheduleTable& table);
+};
+
+// `costs` are the times of the ops of each slot class, `transfer` that of a message between ranks, in any one unit.
+double lower_bound(const ScheduleOutline& outline, const std::vector<double>& costs, double transfer);
+
+// Returns the same for costs that may differ by micro-batch. The schedule must not deadlock.
+double lower_bound(const Schedule& schedule, const ChunkCosts& costs);
 
 }  // namespace plumbline::model

@@ -11,7 +11,6 @@
 #include <tuple>
 #include <utility>
 
-#include "model/schedule/held_messages.h"
 #include "model/schedule/transfers.h"
 
 namespace plumbline::model {

@@ -20,7 +20,6 @@
 #include "sim/campaign/closed_form.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 constexpr std::size_t most_curves = 8;  // more cannot be distinguished

@@ -5,7 +5,6 @@
 #include "reports/text/plan/schedule_report.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -7,7 +7,6 @@
 #include "reports/text/serving/serving_report.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -7,7 +7,6 @@
 #include "reports/text/compare/trace_comparison.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using calibrate::ComparedGemm;
@@ -15,9 +14,13 @@ using calibrate::TraceComparison;
 using model::ComparedTime;
 using Json = nlohmann::ordered_json;
 
-Json rows_of_trace(const std::vector<ComparedTime>& rows) {
+// Rows of a chunk have their kind and slot where there is one.
+Json compared_rows(const std::vector<ComparedTime>& rows, bool of_chunk) {
   return list_of<Json>(rows, [&](const ComparedTime& row) {
-    return joined<Json>({FIELDS(row, name, predicted_s, measured_s), {{"error", json_of<Json>(row.error())}}});
+    Json entry = {{"name", row.name}};
+    if (of_chunk && !row.kind.empty()) entry["kind"] = row.kind;
+    if (of_chunk && row.slot >= 0) entry["slot"] = row.slot;
+    return joined<Json>({entry, FIELDS(row, predicted_s, measured_s), {{"error", json_of<Json>(row.error())}}});
   });
 }
 
@@ -54,11 +57,11 @@ std::string trace_comparison_json(const TraceComparisonOutput& output) {
                                          {"kernel_s", c.match.all_s}},
                                         FIELDS(c.match, matched_s, reordered_s, placed_s),
                                         {{"notes", c.notes},
-                                         {"totals", rows_of_trace(c.totals)},
-                                         {"classes", rows_of_trace(c.classes)},
-                                         {"exposed", rows_of_trace(c.exposed)},
-                                         {"phases", rows_of_trace(c.phases)},
-                                         {"layers", rows_of_trace(c.layers)},
+                                         {"totals", compared_rows(c.totals, false)},
+                                         {"classes", compared_rows(c.classes, false)},
+                                         {"exposed", compared_rows(c.exposed, false)},
+                                         {"phases", compared_rows(c.phases, false)},
+                                         {"layers", compared_rows(c.layers, false)},
                                          {"gemms", gemms_of_trace(c.gemms)},
                                          {"unmatched", unmatched_of_trace(c)},
                                          {"worst", worst_of_trace(c)}}});
@@ -81,17 +84,6 @@ std::string trace_comparison_csv(const TraceComparisonOutput& output) {
 
 namespace {
 
-using model::TimelineComparison;
-
-Json compared_rows(const std::vector<ComparedTime>& rows) {
-  return list_of<Json>(rows, [](const ComparedTime& row) {
-    Json entry = {{"name", row.name}};
-    if (!row.kind.empty()) entry["kind"] = row.kind;
-    if (row.slot >= 0) entry["slot"] = row.slot;
-    return joined<Json>({entry, FIELDS(row, predicted_s, measured_s), {{"error", json_of<Json>(row.error())}}});
-  });
-}
-
 Json barrier_rows(const calibrate::ChunkComparison& comparison) {
   Json list = Json::array();
   for (std::size_t i = 0; i < comparison.barriers.size(); ++i)
@@ -102,38 +94,39 @@ Json barrier_rows(const calibrate::ChunkComparison& comparison) {
   return list;
 }
 
+constexpr const char* chunk_tables[] = {"totals", "spans", "periods", "barriers", "classes", "products"};
+
+Json comparison_of(const ChunkComparisonOutput& output) {
+  const model::TimelineComparison& c = output.comparison.times;
+  Json json = {{"profile", output.profile},
+               {"chunk", output.chunk_path},
+               {"kernels", output.kernels},
+               {"same_slots", c.same_slots},
+               {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
+               {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}}};
+  for (const char* table : chunk_tables) json[table] = nullptr;
+  json["barriers"] = barrier_rows(output.comparison);
+  for (const auto& [table, rows] : {std::pair("totals", &c.totals),
+                                    {"spans", &c.phases},
+                                    {"periods", &c.periods},
+                                    {"classes", &c.classes},
+                                    {"products", &c.gemms}})
+    json[table] = compared_rows(*rows, true);
+  return json;
+}
+
 }  // namespace
 
 std::string chunk_comparison_json(const ChunkComparisonOutput& output) {
-  const TimelineComparison& c = output.comparison.times;
-  const Json comparison = {
-      {"profile", output.profile},
-      {"chunk", output.chunk_path},
-      {"kernels", output.kernels},
-      {"same_slots", c.same_slots},
-      {"slots", {{"predicted", c.predicted.slots}, {"measured", c.measured.slots}}},
-      {"inputs", {{"rows", output.comparison.rows_given}, {"waits", output.comparison.waits_given}}},
-      {"totals", compared_rows(c.totals)},
-      {"spans", compared_rows(c.phases)},
-      {"periods", compared_rows(c.periods)},
-      {"barriers", barrier_rows(output.comparison)},
-      {"classes", compared_rows(c.classes)},
-      {"products", compared_rows(c.gemms)}};
-  return document<Json>("compare-chunk", {{"comparison", comparison}, {"plan", Json::parse(plan_json(output.plan))}});
+  return document<Json>("compare-chunk",
+                        {{"comparison", comparison_of(output)}, {"plan", Json::parse(plan_json(output.plan))}});
 }
 
 std::string chunk_comparison_csv(const ChunkComparisonOutput& output) {
-  const TimelineComparison& c = output.comparison.times;
+  const Json comparison = comparison_of(output);
   Json rows = Json::array();
-  const auto add = [&rows](const char* table, const Json& list) {
-    for (const Json& row : list) rows.emplace_back(Json{{"table", table}}).update(row);
-  };
-  add("totals", compared_rows(c.totals));
-  add("spans", compared_rows(c.phases));
-  add("periods", compared_rows(c.periods));
-  add("barriers", barrier_rows(output.comparison));
-  add("classes", compared_rows(c.classes));
-  add("products", compared_rows(c.gemms));
+  for (const char* table : chunk_tables)
+    for (const Json& row : comparison[table]) rows.emplace_back(Json{{"table", table}}).update(row);
   return csv_of_rows(rows);
 }
 

@@ -5,14 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
 #include "reports/json/document.h"
 #include "reports/text/compare/validation_report.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -11,7 +11,6 @@
 #include <utility>
 
 namespace plumbline::reports {
-
 namespace {
 
 // Returns four significant digits.

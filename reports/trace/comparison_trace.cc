@@ -8,7 +8,6 @@
 #include "reports/trace/trace.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using model::Error;

@@ -4,20 +4,279 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "model/base/version.h"
+#include "model/result/timeline.h"
 #include "reports/text/table.h"
-#include "reports/trace/detail/flows.h"
-#include "reports/trace/detail/slices.h"
-#include "reports/trace/detail/trace_output.h"
+#include "reports/trace/gzip.h"
 
 namespace plumbline::reports {
+
+// Buffers the text of a trace and passes it to the sink in pieces, compressed or not.
+class TraceOutput {
+ public:
+  TraceOutput(const Gzip::Sink& sink, bool gzip) : sink_(sink) {
+    if (gzip) gzip_.emplace(sink);
+  }
+
+  void add(std::string_view text) { buffer_.append(text.data(), text.data() + text.size()); }
+  std::back_insert_iterator<fmt::memory_buffer> end() { return std::back_inserter(buffer_); }
+  // Begins the next event of the list, which the caller adds.
+  TraceOutput& next_event() {
+    add(events_++ == 0 ? "\n" : ",\n");
+    return *this;
+  }
+
+  // Ends an object whose members each end with a comma, or which is empty.
+  void end_members() {
+    if (buffer_.size() > 0 && buffer_[buffer_.size() - 1] == ',')
+      buffer_[buffer_.size() - 1] = '}';
+    else
+      add("}");
+  }
+
+  // Return false once the sink has refused a piece.
+  bool drain_if_full() { return buffer_.size() < piece_bytes || drain(); }
+  bool finish() { return drain() && (!gzip_ || gzip_->finish()); }
+
+ private:
+  static constexpr std::size_t piece_bytes = 1 << 16;
+
+  bool drain() {
+    const std::string_view piece(buffer_.data(), buffer_.size());
+    const bool taken = gzip_ ? gzip_->write(piece) : sink_(piece);
+    buffer_.clear();
+    return taken;
+  }
+
+  const Gzip::Sink& sink_;
+  std::optional<Gzip> gzip_;
+  fmt::memory_buffer buffer_;
+  std::size_t events_ = 0;
+};
+
+// The arrows of a trace: from messages between stages, and from dispatch and combine, to the compute that waits for
+// them. It is the first phase of the same micro-batch, stage and direction that begins after a message has begun, or
+// after dispatch or combine has ended.
+class Flows {
+ public:
+  explicit Flows(const model::Timeline& timeline);  // must outlive the object
+
+  // Returns the phase at the head of the arrow from a span, or nullptr where the span has none.
+  const model::Span* head(const model::Span& span) const;
+
+ private:
+  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t, bool>;  // rank, stage, micro-batch, forward
+  std::map<Key, std::vector<const model::Span*>> phases_;                  // by start
+};
+
+// The slices of a trace: where each lies, and what it states about its span.
+
+// Names of the tracks of a process, by number. The first has the step, the second the slots.
+std::string_view track_name(std::size_t track);
+std::size_t track_of(const model::Span& span);
+
+// Both ends of a span, cut to whole nanoseconds.
+struct SliceTime {
+  std::int64_t start_ns = 0, end_ns = 0;
+};
+SliceTime slice_time(const model::Span& span);
+
+// Adds the event of every slice of a timeline. Holistic Trace Analysis and others take slices with args.stream for
+// kernels, names that begin with "ncclKernel" for communication, and "Memcpy" for copies.
+class Slices {
+ public:
+  explicit Slices(const model::Timeline& timeline);  // must outlive the object
+
+  void add(TraceOutput& output, const model::Span& span, std::int64_t process);
+
+ private:
+  const model::Timeline& timeline_;
+  std::vector<std::string> names_, works_, stage_layers_;  // as JSON
+  std::int64_t correlation_ = 0;                           // of kernels, counted
+};
+
 namespace {
 
+using model::Direction;
 using model::Span;
 using model::Stream;
+
+constexpr std::int64_t shortest_ps = 1000;  // a slice of a whole nanosecond, which an arrow can be attached to
+
+bool is_forward(const Span& span) { return span.direction == Direction::forward; }
+
+}  // namespace
+
+Flows::Flows(const model::Timeline& timeline) {
+  for (const Span& span : timeline.spans) {
+    const bool computes = span.depth == model::phase_depth && span.stream == Stream::compute;
+    if (!computes || span.stage < 0 || span.direction == Direction::weight_gradient) continue;
+    if (span.duration_ps >= shortest_ps)
+      phases_[{span.rank, span.stage, span.micro_batch, is_forward(span)}].push_back(&span);
+  }
+  for (auto& [key, phases] : phases_) std::ranges::stable_sort(phases, {}, &Span::start_ps);
+}
+
+const Span* Flows::head(const Span& span) const {
+  if (span.depth != model::phase_depth || span.stage < 0 || span.duration_ps < shortest_ps) return nullptr;
+  Key key{span.rank, span.stage, span.micro_batch, is_forward(span)};
+  std::int64_t from = span.end_ps();
+  if (span.stream == Stream::pipeline) {
+    if (span.peer < 0) return nullptr;
+    from = span.start_ps;  // a measured one may last until other messages of its batch have arrived
+    key = {span.peer, span.stage + (is_forward(span) ? 1 : -1), span.micro_batch, is_forward(span)};
+  } else if (span.stream != Stream::communication) {
+    return nullptr;
+  }
+  const auto found = phases_.find(key);
+  if (found == phases_.end()) return nullptr;
+  const auto first = std::ranges::lower_bound(found->second, from, {}, &Span::start_ps);
+  return first == found->second.end() ? nullptr : *first;
+}
+
+namespace {
+
+constexpr std::array<std::string_view, 10> track_names = {
+    "step",       "slots",   "compute",   "communication", "weight gradient",
+    "collective", "to host", "from host", "pipeline",      "optimizer"};
+
+// Messages and what runs outside of slots have no phases of their own: they are kernels.
+bool is_kernel(const Span& span) {
+  return span.depth == model::kernel_depth || span.stream == Stream::pipeline || span.stream == Stream::optimizer;
+}
+
+std::string_view category(const Span& span) {
+  if (span.depth == model::slot_depth) return "slot";
+  if (is_kernel(span)) return model::on_host_link(span.stream) ? "gpu_memcpy" : "kernel";
+  if (model::on_host_link(span.stream)) return "host";
+  if (span.stream == Stream::communication) return "communication";
+  return span.stream == Stream::collective ? "collective" : "phase";
+}
+
+// Returns how NCCL's kernels of this class are called; of other communication, the start of their names.
+std::string_view communication_prefix(std::string_view class_name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> names = {
+      {{"all_reduce", "ncclKernel_AllReduce: "},
+       {"all_gather", "ncclKernel_AllGather: "},
+       {"reduce_scatter", "ncclKernel_ReduceScatter: "},
+       {"point_to_point", "ncclKernel_SendRecv: "}}};
+  const auto* found = std::ranges::find(names, class_name, &std::pair<std::string_view, std::string_view>::first);
+  return found == names.end() ? "ncclKernel: " : found->second;
+}
+
+bool communicates(const Span& span) {
+  return span.stream == Stream::communication || span.stream == Stream::collective || span.stream == Stream::pipeline ||
+         (span.stream == Stream::optimizer && span.work >= 0);
+}
+
+std::string_view name_prefix(const Span& span, const model::Timeline& timeline) {
+  if (!is_kernel(span)) return "";
+  if (span.stream == Stream::to_host) return "Memcpy DtoH: ";
+  if (span.stream == Stream::from_host) return "Memcpy HtoD: ";
+  if (!communicates(span)) return "";
+  return communication_prefix(span.work < 0 ? "" : timeline.works[static_cast<std::size_t>(span.work)].class_name);
+}
+
+std::string_view text_of(Direction direction) {
+  constexpr std::array<std::string_view, 6> texts = {
+      "", "forward", "backward", "input gradient", "weight gradient", "forward and backward"};
+  return texts[static_cast<std::size_t>(direction)];
+}
+
+// Returns the layers of a stage as "27-30"; blocks without one (embedding, head) are left out.
+std::string layer_range(const std::vector<std::int32_t>& layers) {
+  std::int32_t first = -1, last = -1;
+  for (const std::int32_t layer : layers) {
+    if (layer < 0) continue;
+    first = first < 0 ? layer : std::min(first, layer);
+    last = std::max(last, layer);
+  }
+  if (first < 0) return "";
+  return first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last);
+}
+
+std::string work_members(const model::SpanWork& work) {
+  std::string text;
+  if (!work.class_name.empty()) text += fmt::format(R"("class":"{}",)", escape_json(work.class_name));
+  if (work.flops > 0) text += fmt::format(R"("flops":{:.0f},)", work.flops);
+  if (work.bytes > 0) text += fmt::format(R"("bytes":{:.0f},)", work.bytes);
+  return text;
+}
+
+}  // namespace
+
+std::string_view track_name(std::size_t track) { return track_names[track]; }
+
+std::size_t track_of(const Span& span) {
+  if (span.depth == model::slot_depth && span.stream == Stream::compute) return 1;
+  return 2 + static_cast<std::size_t>(span.stream);
+}
+
+SliceTime slice_time(const Span& span) {
+  constexpr std::int64_t ps_per_ns = 1000;
+  return {span.start_ps / ps_per_ns, span.end_ps() / ps_per_ns};
+}
+
+Slices::Slices(const model::Timeline& timeline) : timeline_(timeline) {
+  for (const std::string& name : timeline.names) names_.push_back(escape_json(name));
+  for (const model::SpanWork& work : timeline.works) works_.push_back(work_members(work));
+  for (const auto& layers : timeline.stage_layers) stage_layers_.push_back(layer_range(layers));
+}
+
+void Slices::add(TraceOutput& output, const Span& span, std::int64_t process) {
+  const SliceTime time = slice_time(span);
+  const std::int64_t length = time.end_ns - time.start_ns;
+  const std::size_t track = track_of(span);
+  output.next_event();
+  fmt::format_to(
+      output.end(),
+      FMT_COMPILE(R"({{"ph":"X","cat":"{}","name":"{}{}","pid":{},"tid":{},"ts":{}.{:03},"dur":{}.{:03},"args":{{)"),
+      category(span), name_prefix(span, timeline_), names_[span.name], process, track, time.start_ns / 1000,
+      time.start_ns % 1000, length / 1000, length % 1000);
+  const auto number = [&output](std::string_view key, std::int64_t value) {
+    if (value >= 0) fmt::format_to(output.end(), FMT_COMPILE(R"("{}":{},)"), key, value);
+  };
+  const auto layers = [&](std::string_view key, std::int32_t stage) {
+    const auto index = static_cast<std::size_t>(stage);
+    if (stage >= 0 && index < stage_layers_.size() && !stage_layers_[index].empty())
+      fmt::format_to(output.end(), FMT_COMPILE(R"("{}":"{}",)"), key, stage_layers_[index]);
+  };
+  number("stage", span.stage);
+  number("chunk", span.chunk);
+  if (span.direction != Direction::none)
+    fmt::format_to(output.end(), FMT_COMPILE(R"("direction":"{}",)"), text_of(span.direction));
+  if (span.depth == model::slot_depth) layers("layers", span.stage);
+  number("layer", span.layer);
+  number("micro_batch", span.micro_batch);
+  number("backward_stage", span.overlapped_stage);
+  layers("backward_layers", span.overlapped_stage);
+  number("backward_micro_batch", span.overlapped_micro_batch);
+  number("to_rank", span.peer);
+  if (span.work >= 0) output.add(works_[static_cast<std::size_t>(span.work)]);
+  if (is_kernel(span)) {
+    number("device", process);
+    number("stream", static_cast<std::int64_t>(track));
+    number("correlation", ++correlation_);
+  }
+  output.end_members();
+  output.add("}");
+}
+
+namespace {
+
 using model::Timeline;
 
 // A rank's number outside: of the pipeline, or of a GPU of a cluster.

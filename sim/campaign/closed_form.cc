@@ -4,7 +4,42 @@
 #include <cmath>
 #include <limits>
 
+#include "model/economics/economics.h"
+#include "model/memory/training_state.h"
+
 namespace plumbline::sim {
+namespace {
+
+double seconds_at(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
+
+}  // namespace
+
+double checkpoint_bytes(const model::Plan& plan, const model::ModelMetrics& metrics) {
+  return (metrics.parameters + metrics.prediction_parameters) * model::state_bytes_per_parameter(plan);
+}
+
+CheckpointPolicy checkpoint_policy(CheckpointKind kind, bool on_ssd, double bytes, const model::ClusterShape& cluster,
+                                   const CheckpointStorage& storage) {
+  const double of_node = bytes / static_cast<double>(cluster.nodes()),
+               of_gpu = bytes / static_cast<double>(cluster.gpus);
+  const double copied_s = seconds_at(of_gpu, cluster.device.host_bandwidth.value());
+  const double stored_s = std::max(seconds_at(bytes, storage.all), seconds_at(of_node, storage.node));
+  const bool neighbor = kind == CheckpointKind::neighbor;
+  CheckpointPolicy policy;
+  double written_s = on_ssd ? seconds_at(of_node, storage.ssd) : stored_s;
+  if (neighbor) written_s = seconds_at(of_gpu, cluster.inter_node_bandwidth().value());
+  policy.load_s = copied_s + written_s;
+  policy.stall_s = copied_s + (neighbor ? storage.neighbor_stall_s : storage.stall_s);
+  policy.write_s = policy.stall_s + written_s + (neighbor ? 0 : storage.commit_s);
+  if (kind == CheckpointKind::synchronous) policy.stall_s = policy.write_s;
+  if (!neighbor && !on_ssd) return policy;
+  policy.copies = neighbor ? 2 : 1;
+  policy.storage_every = storage.every;
+  policy.storage_write_s = policy.write_s + stored_s + storage.commit_s;
+  policy.storage_load_s = copied_s + stored_s;
+  return policy;
+}
+
 namespace {
 
 // Returns the mean share of replicas that train where nodes in repair are a birth-death chain: new ones come in
@@ -122,6 +157,25 @@ double expected_goodput(const CampaignInput& input) {
               (input.planned_stop_s + std::max(policy.write_s, policy.stall_s) + input.restart_s + policy.load_s);
   if (input.health_check_every_s > 0) pauses += input.health_check_s / input.health_check_every_s;
   return nodes_factor(input) * interval / period / (slow_factor(input) + pauses);
+}
+
+std::int64_t replica_nodes(const model::Plan& plan, std::int64_t gpus_per_node) {
+  const auto& degrees = plan.parallelism;
+  return model::ceil_div(degrees.tensor * degrees.context * degrees.pipeline, gpus_per_node);
+}
+
+std::optional<model::RunCost> predicted_run(const Inputs& inputs, const model::Plan& plan,
+                                            const model::StepTimes& step) {
+  std::optional<model::CampaignGoodput> goodput;
+  if (inputs.campaign && plan.run.tokens) {
+    CampaignInput campaign = *inputs.campaign;
+    const auto tokens_per_step = static_cast<double>(plan.batch.global_batch_size * plan.batch.sequence_length);
+    campaign.replica_nodes = replica_nodes(plan, campaign.gpus_per_node);
+    campaign.phases = {{"", *plan.run.tokens, tokens_per_step, step.time_s}};
+    const double value = expected_goodput(campaign);
+    goodput = {value, value > 0 ? "of the campaign in closed form" : "as the campaign never finishes"};
+  }
+  return model::run_cost(plan, step.time_s, inputs.cluster, step.gpu_power_w, goodput);
 }
 
 }  // namespace plumbline::sim

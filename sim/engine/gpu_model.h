@@ -8,7 +8,6 @@
 
 #include "model/program/program.h"
 #include "sim/engine/loop.h"
-#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 #include "sim/step/segment_time.h"
 

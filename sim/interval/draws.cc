@@ -1,5 +1,3 @@
-#include "sim/interval/detail/draws.h"
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -10,15 +8,15 @@
 #include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
 #include "model/program/routing.h"
+#include "sim/interval/detail/parts.h"
 #include "sim/interval/hypercube.h"
-#include "sim/network/links_memo.h"
+#include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/predictor.h"
 #include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 struct ChangedStep {

@@ -3,13 +3,11 @@
 #include <cmath>
 
 #include "model/economics/economics.h"
-#include "sim/interval/detail/draws.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/peak.h"
 #include "sim/interval/hypercube.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 constexpr std::string_view allocator_source = "allocator", price_source = "price";

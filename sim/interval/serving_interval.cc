@@ -5,7 +5,6 @@
 
 #include "model/economics/ownership.h"
 #include "model/profile/device_profile.h"
-#include "sim/interval/detail/draws.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
@@ -17,7 +16,6 @@
 #include "sim/tasks/tasks.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // The rows of the fullest rank's experts over the mean: 1.15 to 1.3 where every expert has one copy, less where copies

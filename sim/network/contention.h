@@ -2,10 +2,15 @@
 // loops that share no links, multiply by it.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
+#include <tuple>
 
 #include "model/base/error.h"
+#include "model/base/memo.h"
+#include "model/program/routing.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {
@@ -25,5 +30,33 @@ class ContentionTable {
  private:
   std::map<std::string, Contention> known_;  // by pattern, placement and wiring; bytes cancel out
 };
+
+// Remembers the links of steps on one fabric, so that plans that differ elsewhere compute its routes once. The owner
+// passes it to each evaluation. Safe to use from several threads.
+
+struct Inputs;
+
+class LinksMemo {
+ public:
+  using Links = model::Result<std::shared_ptr<const StepLinks>>;
+  // Returns StepLinks::make(), once for all plans with the same ranks and placement. All inputs must share a fabric.
+  Links links(const Inputs& inputs, const model::RoutingSpread& spread);
+  // Returns group_links() for the placement of the inputs' plan.
+  GroupLinks group(const Inputs& inputs, const topologies::Fabric& fabric, const topologies::Placement& placement,
+                   const GroupPattern& pattern);
+
+ private:
+  // GPUs, those used of a node, pipeline, ranks and stride of an expert group, groups and ranks per token, placement.
+  using Key =
+      std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, double, double, std::string>;
+  model::Memo<Key, Links> known_;
+  // GPUs, those used of a node, pipeline, ranks and stride of a group, whether it spans both directions, placement.
+  using GroupKey = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, std::string>;
+  model::Memo<GroupKey, GroupLinks> groups_;
+};
+
+// Returns the links of the inputs' plan. They come from the memo, if there is one, unless the inputs have contention or
+// ask for every link.
+model::Result<std::shared_ptr<const StepLinks>> links_of(const Inputs& inputs, const model::RoutingSpread& spread);
 
 }  // namespace plumbline::sim

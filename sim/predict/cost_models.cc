@@ -13,7 +13,7 @@
 #include "model/plan/software.h"
 #include "model/program/plan_context.h"
 #include "model/program/routing.h"
-#include "sim/network/links_memo.h"
+#include "sim/network/contention.h"
 #include "sim/predict/inputs.h"
 #include "sim/predict/memos.h"
 #include "topologies/placement.h"

@@ -13,7 +13,6 @@
 #include "model/cost/sm_partition.h"
 #include "model/plan/layout.h"
 #include "model/profile/device_profile.h"
-#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 
 namespace plumbline::sim {

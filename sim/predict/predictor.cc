@@ -13,7 +13,7 @@
 #include "model/plan/software.h"
 #include "model/program/compile.h"
 #include "model/routing/documents.h"
-#include "sim/campaign/predicted_run.h"
+#include "sim/campaign/closed_form.h"
 #include "sim/engine/loop.h"
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/memory_power_counters.h"
@@ -22,7 +22,6 @@
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 std::vector<std::string> rank_names(const model::Schedule& schedule) {

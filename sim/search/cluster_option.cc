@@ -15,7 +15,7 @@
 #include "model/plan/software.h"
 #include "model/result/middle.h"
 #include "sim/interval/interval.h"
-#include "sim/network/links_memo.h"
+#include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/predict/simulate.h"
 #include "sim/search/detail/plan_draws.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "model/program/program.h"
-#include "sim/network/group_links.h"
+#include "sim/network/step_links.h"
 
 namespace plumbline::sim {
 

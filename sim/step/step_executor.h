@@ -12,7 +12,6 @@
 #include "model/result/timeline.h"
 #include "sim/engine/gpu_model.h"
 #include "sim/engine/loop.h"
-#include "sim/network/group_links.h"
 #include "sim/network/step_links.h"
 #include "sim/step/fleet.h"
 #include "sim/step/recording.h"

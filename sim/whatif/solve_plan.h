@@ -1,19 +1,70 @@
 // The value of a plan's key for which a quantity of the prediction reaches a target.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "model/base/error.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
 #include "sim/predict/simulate.h"
-#include "sim/whatif/solve.h"
 #include "sim/whatif/sweep.h"
 
 namespace plumbline::sim {
+
+// The value of a key for which a quantity reaches a target.
+
+// The zero of a function of one number.
+
+struct Sample {
+  double x = 0, y = 0;
+};
+
+struct Root {
+  Sample at;     // the smallest |y| that was found
+  Sample other;  // the nearest x with the other sign; at a jump over zero, the other side of the jump
+};
+
+// Returns a root by Brent's method (R. P. Brent, Algorithms for Minimization without Derivatives, 1973, chapter 4):
+// inverse quadratic interpolation and secants where they converge, else bisection. Requires ends of different sign, or
+// one that is zero. Ends when |y| <= y_tolerance, or when the two sides are closer than x_tolerance times x. Returns
+// the first error of `f`.
+model::Result<Root> find_root(const std::function<model::Result<double>(double)>& f, Sample a, Sample b,
+                              double x_tolerance, double y_tolerance);
+
+// The values that the key may take: all numbers from `low` to `high`, only the whole ones, or those of a list.
+struct SolveRange {
+  double low = 0, high = 0;
+  bool whole = false;
+  std::vector<double> values = {};  // rising; empty: no list
+};
+
+struct SolveSample {
+  double x = 0;
+  std::optional<double> value;  // nothing where the plan is infeasible
+};
+
+// Returns the quantity at each x. All are requested at once so that they can be computed in parallel.
+using SolveFunction = std::function<model::Result<std::vector<std::optional<double>>>(const std::vector<double>& xs)>;
+
+struct Solution {
+  std::vector<SolveSample> samples;  // all samples, by rising x
+  std::optional<SolveSample> exact;  // reaches the target within a millionth of it
+  // The values on both sides of the target with no sample between them, where whole numbers or a list miss it, or where
+  // the quantity jumps.
+  std::optional<SolveSample> below, above;  // by x
+  std::size_t crossings = 0;                // number of crossings of the target on the first grid
+};
+
+// Finds the crossing of the target nearest to `near`. It samples an even grid of `grid` values, even in the logarithm
+// where the range spans more than a factor of 8. Then it closes in on the crossing: numbers by Brent's method, whole
+// numbers by finer grids. Two crossings between neighbouring values of the grid are missed.
+model::Result<Solution> solve(const SolveRange& range, double target, double near, const SolveFunction& function,
+                              std::size_t grid = 17);
 
 // The properties of a key, before any simulation.
 struct SolveKey {

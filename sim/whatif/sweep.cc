@@ -7,14 +7,13 @@
 
 #include "model/base/bytes.h"
 #include "model/memory/memory.h"
-#include "sim/campaign/predicted_run.h"
+#include "sim/campaign/closed_form.h"
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 PointResult point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {

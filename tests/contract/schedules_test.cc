@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/schedule/evaluate.h"
-#include "model/schedule/lower_bound.h"
 #include "model/schedule/schedule.h"
 #include "model/schedule/transfers.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
-#include "model/program/stage_units.h"
 #include "tests/support/interpreter/interpreter.h"
 
 namespace plumbline::tests {

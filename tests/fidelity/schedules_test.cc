@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "model/schedule/lower_bound.h"
+#include "model/schedule/evaluate.h"
 
 namespace plumbline::model {
 namespace {

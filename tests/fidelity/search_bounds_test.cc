@@ -6,7 +6,7 @@
 
 #include "model/plan/layout.h"
 #include "model/program/plan_context.h"
-#include "model/schedule/lower_bound.h"
+#include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
 #include "sim/predict/cached_stages.h"
 #include "sim/predict/memos.h"

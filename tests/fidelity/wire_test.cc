@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "sim/engine/heap_loop.h"
-#include "sim/network/group_links.h"
 #include "sim/network/simgrid_loop.h"
+#include "sim/network/step_links.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/flow_time.h"
 #include "tests/support/network.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "sim/engine/loop.h"
+#include "sim/network/step_links.h"
 #include "sim/network/traffic.h"
-#include "sim/network/traffic_pattern.h"
 #include "topologies/fabric.h"
 #include "topologies/placement.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
-#include "model/program/stage_units.h"
 
 namespace plumbline::tests {
 

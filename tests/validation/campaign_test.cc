@@ -7,7 +7,7 @@
 
 #include "calibrate/reliability/reliability.h"
 #include "model/architecture/metrics.h"
-#include "sim/campaign/checkpoint.h"
+#include "sim/campaign/closed_form.h"
 #include "tests/support/campaign_inputs.h"
 #include "tests/support/inputs.h"
 #include "tests/support/load_cluster.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/chunk/kernel_timeline.h"
 #include "calibrate/validate/metric.h"
 #include "tests/support/costs.h"

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "calibrate/chunk/chunk.h"
-#include "calibrate/chunk/chunk_comparison.h"
 #include "calibrate/validate/detail/case_rows.h"
 #include "calibrate/validate/questions.h"
 #include "tests/support/step_inputs.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "calibrate/components/load.h"
-#include "calibrate/components/rows.h"
 #include "calibrate/fit/detail/log_fit.h"
 #include "calibrate/fit/detail/tables/tables.h"
 #include "calibrate/fit/held_out.h"

@@ -15,7 +15,6 @@
 #include "calibrate/match/trace_comparison.h"
 #include "model/profile/cluster.h"
 #include "model/result/compared_time.h"
-#include "model/result/intervals.h"
 #include "model/result/timeline.h"
 #include "model/result/timeline_summary.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/residuals/plan_order.h"
+#include "calibrate/residuals/regression.h"
 #include "calibrate/validate/interval_score.h"
 #include "calibrate/validate/serving/serving_case.h"
 #include "model/base/error.h"

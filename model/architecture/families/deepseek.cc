@@ -6,11 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
-
 namespace {
 
 void read_latent_attention(ConfigReader& config, Architecture& model) {

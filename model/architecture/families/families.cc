@@ -1,8 +1,100 @@
 #include "model/architecture/families/families.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <string>
 
 namespace plumbline::model {
+namespace {
+
+void check_shared_heads(ConfigReader& config, const Architecture& model) {
+  if (model.heads % model.key_value_heads == 0) return;
+  config.conflict("num_key_value_heads",
+                  fmt::format("{} heads cannot share {} key-value heads evenly", model.heads, model.key_value_heads),
+                  "it must divide num_attention_heads");
+}
+
+template <std::size_t n>
+void require_activation(ConfigReader& config, std::string_view key, std::string_view missing,
+                        const std::array<std::string_view, n>& known) {
+  const std::string found = config.text(key, missing);
+  if (std::ranges::find(known, found) != known.end()) return;
+  config.fail(key, fmt::format("unknown activation '{}'", found), fmt::format("one of {}", fmt::join(known, ", ")));
+}
+
+}  // namespace
+
+void read_decoder(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {
+  model.layers = config.dimension("num_hidden_layers");
+  model.hidden_size = config.dimension("hidden_size");
+  model.heads = config.dimension("num_attention_heads");
+  // An explicit null means that no heads are shared.
+  model.key_value_heads = config.is_null("num_key_value_heads")
+                              ? model.heads
+                              : config.dimension("num_key_value_heads", missing.key_value_heads.value_or(model.heads));
+  model.intermediate_size = config.dimension("intermediate_size");
+  model.vocabulary = config.dimension("vocab_size");
+  model.tied_embedding = config.flag("tie_word_embeddings", missing.tied_embedding);
+  model.norm_epsilon = config.number("rms_norm_eps", missing.norm_epsilon);
+  model.rope_theta = config.number("rope_theta", missing.rope_theta);
+  model.dropout.attention = config.probability("attention_dropout", 0);
+  if (missing.gelu_gate)
+    require_gelu(config, "hidden_activation", "gelu_pytorch_tanh");
+  else
+    require_silu(config, "hidden_act");
+  check_shared_heads(config, model);
+}
+
+void read_head_dim(ConfigReader& config, Architecture& model, std::optional<std::int64_t> missing) {
+  const std::int64_t share = std::max<std::int64_t>(1, model.hidden_size / model.heads);
+  model.head_dim = config.dimension("head_dim", missing.value_or(share));
+}
+
+void read_rotary_share(ConfigReader& config, Architecture& model, std::string_view key, double missing) {
+  const double share = config.number(key, missing);
+  model.rotary_dim = static_cast<std::int64_t>(share * static_cast<double>(model.head_dim));
+  if (share > 0 && share <= 1 && model.rotary_dim % 2 == 0 && model.rotary_dim > 0) return;
+  config.conflict(key, fmt::format("{} of {} columns do not form pairs that turn", share, model.head_dim),
+                  "a share of the head's columns that is an even number of them");
+}
+
+void read_equal_heads(ConfigReader& config, Architecture& model, const SizeKeys& keys) {
+  model.layers = config.dimension(keys.layers);
+  model.hidden_size = config.dimension(keys.hidden_size);
+  model.heads = model.key_value_heads = config.dimension(keys.heads);
+  model.head_dim = std::max<std::int64_t>(1, model.hidden_size / model.heads);
+  if (model.hidden_size % model.heads == 0) return;
+  config.conflict(keys.heads, fmt::format("{} heads do not divide {} columns", model.heads, model.hidden_size),
+                  fmt::format("it must divide {}", keys.hidden_size));
+}
+
+void require_silu(ConfigReader& config, std::string_view key) {
+  require_activation(config, key, "silu", std::array<std::string_view, 2>{"silu", "swish"});
+}
+
+// Approximations of GELU cost the same.
+void require_gelu(ConfigReader& config, std::string_view key, std::string_view missing) {
+  require_activation(
+      config, key, missing,
+      std::array<std::string_view, 5>{"gelu", "gelu_new", "gelu_fast", "gelu_pytorch_tanh", "quick_gelu"});
+}
+
+void check_experts_per_token(ConfigReader& config, const Architecture& model, std::string_view experts_key) {
+  const MixtureOfExperts& experts = model.experts;
+  if (experts.experts_per_token <= experts.routed_experts) return;
+  config.conflict("num_experts_per_tok",
+                  fmt::format("a token cannot use {} of {} experts", experts.experts_per_token, experts.routed_experts),
+                  fmt::format("at most {}", experts_key));
+}
+
+void make_gpt_like(Architecture& model, bool biases) {
+  model.norm = NormKind::layer;
+  model.norm_bias = biases;
+  model.mlp = MlpKind::gelu;
+  model.biases = {.query_key_value = biases, .attention_output = biases, .mlp = biases};
+}
 
 std::vector<std::string> config_keys() {
   std::vector<std::string> keys = {"model_type"};

@@ -1,9 +1,7 @@
 // Gemma 2 (arXiv 2408.00118) and the text model of Gemma 3 (arXiv 2503.19786).
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
-
 namespace {
 
 void read_gemma(ConfigReader& config, Architecture& model, const DecoderDefaults& missing) {

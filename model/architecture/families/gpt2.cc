@@ -1,7 +1,6 @@
 // GPT-2, and GPT-3 (arXiv 2005.14165) with the keys of GPT-2; all GPT-3 layers are taken as dense attention.
 #include <cstdint>
 
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

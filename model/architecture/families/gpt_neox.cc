@@ -1,5 +1,4 @@
 // GPT-NeoX-20B (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

@@ -1,5 +1,4 @@
 // gpt-oss-20b and gpt-oss-120b (arXiv 2508.10925).
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

@@ -1,5 +1,4 @@
 // Llama (arXiv 2302.13971, 2307.09288, 2407.21783) and models that use its model_type.
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

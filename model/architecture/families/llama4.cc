@@ -1,5 +1,4 @@
 // The text model of Llama 4 (model cards of meta-llama/Llama-4-Scout-17B-16E and Llama-4-Maverick-17B-128E).
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

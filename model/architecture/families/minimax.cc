@@ -1,5 +1,4 @@
 // MiniMax-M2 (model card of MiniMaxAI/MiniMax-M2). MiniMax-Text-01 (arXiv 2501.08313) is refused.
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

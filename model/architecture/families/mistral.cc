@@ -1,5 +1,4 @@
 // Mistral 7B (arXiv 2310.06825) and Mixtral (arXiv 2401.04088).
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

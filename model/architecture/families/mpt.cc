@@ -1,5 +1,4 @@
 // MPT (MosaicML). Without ALiBi its positions are learned.
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {

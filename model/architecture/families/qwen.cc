@@ -1,11 +1,9 @@
 // Qwen2 (arXiv 2407.10671), Qwen2.5 (arXiv 2412.15115) and Qwen3 (arXiv 2505.09388), dense and with experts.
 #include <cstdint>
 
-#include "model/architecture/families/common.h"
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
-
 namespace {
 
 // The layers from max_window_layers on use the window, if the model has one.

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "model/schedule/held_messages.h"
+#include "model/schedule/transfers.h"
 
 namespace plumbline::model {
-
 namespace {
 
 // Calls at(moment, slot) while the messages before an op travel (slot = nullptr), then while the op runs, with the

@@ -13,6 +13,7 @@
 #include "model/architecture/config_value.h"
 #include "model/base/data_type.h"
 #include "model/base/error.h"
+#include "model/plan/plan.h"
 
 namespace plumbline::model {
 
@@ -54,5 +55,31 @@ const std::map<std::string, std::vector<std::string>>& list_words(std::string_vi
 
 // Returns "did you mean 'x'? one of a, b, c"; the question is left out when no choice is near.
 std::string choice_hint(std::string_view found, const std::vector<std::string>& choices);
+
+// Words of FSDP and torchtitan that set keys of a plan (PLAN_ALIAS and RENAMED_KEY in model/plan/plan_keys.def). They
+// are read like keys; the plan has only the keys.
+
+// An alias that a plan gives, with its value as text: lists are joined by x.
+struct GivenAlias {
+  std::string name;
+  std::string value;
+  Plan::Place place;
+};
+
+// Returns the alias of that name, or of its last part alone: "parallelism.fsdp" of "fsdp". "" where there is none.
+std::string alias_name(std::string_view key);
+
+// Returns the key that an alias renames; "" of other aliases.
+std::string_view renamed_key(std::string_view alias);
+
+// Returns the keys that an alias sets.
+std::vector<std::string> alias_targets(std::string_view alias);
+
+// Returns whether two aliases describe the same choice together: dp_shard and dp_replicate.
+bool complete_each_other(std::string_view alias, std::string_view other);
+
+// Sets the keys of these aliases that the plan does not give. Ranks that do not fill the GPUs of the plan are
+// infeasible.
+std::optional<Error> apply_aliases(const std::vector<GivenAlias>& given, Plan& plan);
 
 }  // namespace plumbline::model

@@ -15,7 +15,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using model::ComparedTime;

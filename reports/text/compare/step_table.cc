@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "calibrate/validate/step_case.h"
 #include "model/base/text.h"
@@ -17,7 +16,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 constexpr std::size_t most_steps = 200;  // of a case whose rows are printed one by one

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <string>
 
-#include "calibrate/chunk/chunk_comparison.h"
+#include "calibrate/chunk/chunk.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/plan/plan.h"
 #include "reports/trace/trace.h"

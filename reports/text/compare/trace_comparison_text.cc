@@ -11,7 +11,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using calibrate::ComparedGemm;
@@ -20,13 +19,25 @@ using model::ComparedTime;
 
 constexpr double per_milli = 1e3, per_micro = 1e6;
 
-std::string milliseconds(const std::optional<double>& seconds) {
-  return seconds ? fixed(*seconds * per_milli, 3) : "-";
+std::string time_in(const std::optional<double>& seconds, double unit, int digits) {
+  return seconds ? fixed(*seconds * unit, digits) : "-";
 }
 
 std::string error_of(const ComparedTime& row) {
   const auto error = row.error();
   return error ? signed_percent(*error) : "";
+}
+
+// Returns a table of predicted and measured times behind its first columns, and the cells of a row.
+Table compared_table(std::vector<Column> first, std::string_view unit) {
+  first.push_back({fmt::format("predicted, {}", unit), Align::right});
+  first.push_back({fmt::format("measured, {}", unit), Align::right});
+  first.push_back({"error", Align::right});
+  return Table(std::move(first));
+}
+std::vector<std::string> compared_cells(std::string name, const ComparedTime& row, double unit, int digits) {
+  return {std::move(name), time_in(row.predicted_s, unit, digits), time_in(row.measured_s, unit, digits),
+          error_of(row)};
 }
 
 std::string trace_heading(const TraceComparisonOutput& output) {
@@ -47,9 +58,8 @@ std::string trace_heading(const TraceComparisonOutput& output) {
 
 std::string rows_text(std::string_view title, const std::vector<ComparedTime>& rows) {
   if (rows.empty()) return "";
-  Table table(fmt::format("{} | >predicted, ms | >measured, ms | >error", title));
-  for (const ComparedTime& row : rows)
-    table.add({row.name, milliseconds(row.predicted_s), milliseconds(row.measured_s), error_of(row)});
+  Table table = compared_table({{std::string(title)}}, "ms");
+  for (const ComparedTime& row : rows) table.add(compared_cells(row.name, row, per_milli, 3));
   return "\n" + table.to_string();
 }
 
@@ -124,30 +134,6 @@ namespace {
 using model::TimelineComparison;
 using model::TimelineSummary;
 
-constexpr double milli = 1e3;
-constexpr double micro = 1e6;
-
-std::string time_in(const std::optional<double>& seconds, double unit, int digits) {
-  return seconds ? fixed(*seconds * unit, digits) : "-";
-}
-
-std::string chunk_error(const ComparedTime& row) {
-  const auto error = row.error();
-  return error ? signed_percent(*error) : "";
-}
-
-std::vector<std::string> chunk_cells(std::string name, const ComparedTime& row, double unit, int digits) {
-  return {std::move(name), time_in(row.predicted_s, unit, digits), time_in(row.measured_s, unit, digits),
-          chunk_error(row)};
-}
-
-Table chunk_table(std::vector<Column> first, std::string_view unit) {
-  first.push_back({fmt::format("predicted, {}", unit), Align::right});
-  first.push_back({fmt::format("measured, {}", unit), Align::right});
-  first.push_back({"error", Align::right});
-  return Table(std::move(first));
-}
-
 std::string slots_text(const TimelineSummary& summary) {
   return summary.slots == 0 ? "of unknown phases"
                             : fmt::format("of {} {} of layers", summary.slots, summary.slots == 1 ? "pair" : "pairs");
@@ -174,8 +160,8 @@ std::string chunk_heading(const ChunkComparisonOutput& output) {
 }
 
 std::string totals_text(const TimelineComparison& c) {
-  Table table = chunk_table({{"total"}}, "ms");
-  for (const ComparedTime& row : c.totals) table.add(chunk_cells(row.name, row, milli, 2));
+  Table table = compared_table({{"total"}}, "ms");
+  for (const ComparedTime& row : c.totals) table.add(compared_cells(row.name, row, per_milli, 2));
   const double predicted = c.predicted.compute_share();
   const double measured = c.measured.compute_share();
   table.add({"compute busy, share", percent(predicted), percent(measured),
@@ -185,12 +171,12 @@ std::string totals_text(const TimelineComparison& c) {
 
 std::string spans_text(const TimelineComparison& c) {
   if (c.phases.empty()) return "";
-  Table table = chunk_table({{"slot", Align::right}, {"phase"}}, "ms");
+  Table table = compared_table({{"slot", Align::right}, {"phase"}}, "ms");
   for (int slot = 0; slot < c.measured.slots; ++slot) {
     if (slot > 0) table.add({""});
     const auto add = [&](const ComparedTime& row) {
       if (row.slot != slot) return;
-      std::vector<std::string> line = chunk_cells(row.name, row, milli, 3);
+      std::vector<std::string> line = compared_cells(row.name, row, per_milli, 3);
       line.insert(line.begin(), fmt::format("{}", slot));
       table.add(std::move(line));
     };
@@ -204,8 +190,8 @@ std::string barriers_text(const calibrate::ChunkComparison& c) {
   if (c.barriers.empty()) return "";
   Table table("slot | >pairs that follow others | >ranks that begin together | >measured rank");
   for (std::size_t i = 0; i < c.barriers.size(); ++i)
-    table.row(i, time_in(c.barriers[i].following, milli, 3), time_in(c.barriers[i].together, milli, 3),
-              time_in(c.measured_barriers[i], milli, 3));
+    table.row(i, time_in(c.barriers[i].following, per_milli, 3), time_in(c.barriers[i].together, per_milli, 3),
+              time_in(c.measured_barriers[i], per_milli, 3));
   return "\nMilliseconds at the barriers of a pair of layers, for the mean rank of a group\nwhose rows vary as the "
          "plan "
          "states, and for the measured rank:\n\n" +
@@ -227,7 +213,7 @@ std::string classes_text(const TimelineComparison& c) {
     return seconds && chunk.seconds > 0 ? percent(*seconds / chunk.seconds) : "";
   };
   for (const ComparedTime& row : c.classes) {
-    std::vector<std::string> line = chunk_cells(row.name, row, milli, 2);
+    std::vector<std::string> line = compared_cells(row.name, row, per_milli, 2);
     line.insert(line.begin() + 2, share(row.predicted_s, c.predicted));
     line.insert(line.begin() + 4, share(row.measured_s, c.measured));
     table.add(std::move(line));
@@ -249,7 +235,7 @@ std::vector<std::string> gemm_kinds(const TimelineComparison& c) {
 
 std::string gemms_text(const TimelineComparison& c) {
   if (c.gemms.empty()) return "";
-  Table table = chunk_table({{"GEMM, mean of the slots"}}, "us");
+  Table table = compared_table({{"GEMM, mean of the slots"}}, "us");
   bool first = true;
   for (const std::string& kind : gemm_kinds(c)) {
     if (!first) table.add({""});
@@ -257,12 +243,12 @@ std::string gemms_text(const TimelineComparison& c) {
     ComparedTime sum{"sum", 0, 0, kind};
     for (const ComparedTime& row : c.gemms) {
       if (row.kind != kind) continue;
-      table.add(chunk_cells(fmt::format("{} {}", row.name, kind), row, micro, 1));
+      table.add(compared_cells(fmt::format("{} {}", row.name, kind), row, per_micro, 1));
       if (!row.predicted_s || !row.measured_s) continue;
       *sum.predicted_s += *row.predicted_s;
       *sum.measured_s += *row.measured_s;
     }
-    table.add(chunk_cells(fmt::format("sum of {} (what both have)", kind), sum, micro, 1));
+    table.add(compared_cells(fmt::format("sum of {} (what both have)", kind), sum, per_micro, 1));
   }
   return "\n" + table.to_string();
 }
@@ -276,7 +262,7 @@ std::string chunk_comparison_text(const ChunkComparisonOutput& output) {
          wrapped(fmt::format(
              "Kernels count with the launch gap after them, up to {:.0f} us, on both sides; longer pauses are waits. "
              "Where kernels of a class overlap on two streams, the time in which one runs counts once.",
-             calibrate::launch_gap_limit * micro));
+             calibrate::launch_gap_limit * per_micro));
 }
 
 }  // namespace plumbline::reports

@@ -13,7 +13,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using model::Parameter;

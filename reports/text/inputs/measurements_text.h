@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/fit_records.h"
 #include "calibrate/fit/profile_fit.h"
 #include "calibrate/fit/stack_fit.h"

@@ -11,7 +11,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;

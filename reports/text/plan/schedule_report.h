@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "model/schedule/comparison.h"
-#include "model/schedule/costed_schedule.h"
 
 namespace plumbline::reports {
 

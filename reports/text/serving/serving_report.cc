@@ -12,7 +12,6 @@
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
-
 namespace {
 
 using model::Quantiles;

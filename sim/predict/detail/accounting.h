@@ -7,7 +7,6 @@
 #include "model/architecture/metrics.h"
 #include "model/result/result.h"
 #include "sim/analysis/bound.h"
-#include "sim/analysis/idle_time.h"
 #include "sim/predict/attribution.h"
 #include "sim/predict/detail/lost_time.h"
 #include "sim/predict/inputs.h"

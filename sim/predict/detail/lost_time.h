@@ -9,7 +9,6 @@
 #include "model/result/result.h"
 #include "sim/analysis/bound.h"
 #include "sim/analysis/exposure.h"
-#include "sim/analysis/idle_time.h"
 
 namespace plumbline::sim {
 

@@ -8,12 +8,11 @@
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "model/program/plan_context.h"
-#include "sim/network/links_memo.h"
+#include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 // Upper limits of the cache, sized for large models on large pipelines.

@@ -7,12 +7,11 @@
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
 #include "sim/interval/hypercube.h"
-#include "sim/network/links_memo.h"
+#include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 Inputs with_memos(const Inputs& given) {

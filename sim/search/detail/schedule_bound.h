@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "model/schedule/lower_bound.h"
+#include "model/schedule/evaluate.h"
 #include "sim/predict/memos.h"
 
 namespace plumbline::sim {

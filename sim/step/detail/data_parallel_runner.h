@@ -12,7 +12,7 @@
 
 #include "model/program/program.h"
 #include "sim/engine/loop.h"
-#include "sim/network/group_links.h"
+#include "sim/network/step_links.h"
 #include "sim/step/detail/gpu_groups.h"
 #include "sim/step/step_end.h"
 

@@ -13,7 +13,7 @@
 #include "calibrate/import/printed_files.h"
 #include "calibrate/measurement/measurement.h"
 #include "calibrate/measurement/measurement_file.h"
-#include "cli/measure/measure_records.h"
+#include "cli/measure/measure.h"
 #include "model/base/text_file.h"
 #include "real/measure/case_file.h"
 #include "tests/support/costs.h"

@@ -4,7 +4,7 @@
 #include "model/profile/profile.h"
 #include "model/profile/stack.h"
 #include "model/routing/files.h"
-#include "model/schedule/cost_table.h"
+#include "model/schedule/comparison.h"
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_file.h"
 #include "tests/fuzz/targets.h"

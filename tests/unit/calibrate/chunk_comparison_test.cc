@@ -1,6 +1,4 @@
 // Sums and figures of a measured chunk, and its comparison with a predicted one.
-#include "calibrate/chunk/chunk_comparison.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "calibrate/components/load.h"
-#include "calibrate/components/rows.h"
 #include "tests/support/inputs.h"
 #include "tests/support/temporary_directory.h"
 #include "topologies/device.h"

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "calibrate/residuals/plan_order.h"
 #include "calibrate/residuals/regression.h"
 #include "tests/support/step_inputs.h"
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/card_comparison.h"
 #include "calibrate/fit/profile_fit.h"
 #include "model/base/si_unit.h"
 #include "model/cost/collective_cost.h"

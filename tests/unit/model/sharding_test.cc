@@ -7,7 +7,7 @@
 #include "model/memory/training_state.h"
 #include "model/plan/layout.h"
 #include "model/program/data_parallel.h"
-#include "model/program/stage_units.h"
+#include "model/program/program.h"
 
 namespace plumbline::model {
 namespace {

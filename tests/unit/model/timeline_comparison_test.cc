@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "model/result/intervals.h"
+#include "model/result/timeline_summary.h"
 
 namespace plumbline::model {
 namespace {

@@ -13,8 +13,8 @@
 #include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/memory/training_state.h"
+#include "model/program/program.h"
 #include "model/program/stage_optimizer.h"
-#include "model/program/stage_units.h"
 #include "tests/support/costs.h"
 
 namespace plumbline::model {

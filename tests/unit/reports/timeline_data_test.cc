@@ -1,5 +1,3 @@
-#include "reports/html/timeline_data.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -8,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/html/page.h"
 #include "tests/support/example_result.h"
 #include "tests/support/gunzipped.h"
 

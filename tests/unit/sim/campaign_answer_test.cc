@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "sim/campaign/predicted_run.h"
+#include "sim/campaign/closed_form.h"
 #include "sim/search/plan_answer.h"
 #include "tests/support/campaign_inputs.h"
 #include "tests/support/step_inputs.h"

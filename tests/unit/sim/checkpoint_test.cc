@@ -1,6 +1,6 @@
-#include "sim/campaign/checkpoint.h"
-
 #include <gtest/gtest.h>
+
+#include "sim/campaign/closed_form.h"
 
 namespace plumbline::sim {
 namespace {

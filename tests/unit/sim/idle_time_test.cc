@@ -1,5 +1,3 @@
-#include "sim/analysis/idle_time.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "model/schedule/evaluate.h"
 #include "model/schedule/schedule_table.h"
+#include "sim/analysis/bound.h"
 #include "sim/step/step_end.h"
 
 namespace plumbline::sim {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/interval/detail/draws.h"
+#include "sim/interval/detail/parts.h"
 #include "sim/interval/uncertainty.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/step_inputs.h"

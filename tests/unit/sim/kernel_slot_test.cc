@@ -1,12 +1,11 @@
 // Splits a slot template into kernels with the same work.
-#include "sim/step/kernel_slot.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <map>
 #include <vector>
 
+#include "sim/step/chunk.h"
 #include "sim/step/slot_host.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"

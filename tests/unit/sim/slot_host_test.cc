@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/step/kernel_slot.h"
+#include "sim/step/chunk.h"
 #include "sim/step/template_run.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/costs.h"

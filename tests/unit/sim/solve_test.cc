@@ -1,11 +1,9 @@
-#include "sim/whatif/solve.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "sim/whatif/detail/root.h"
+#include "sim/whatif/solve_plan.h"
 
 namespace plumbline::sim {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "calibrate/fit/detail/log_fit.h"
-#include "calibrate/fit/detail/tables/table_rows.h"
 #include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {

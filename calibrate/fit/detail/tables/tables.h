@@ -1,19 +1,45 @@
 // Fits of the forms of kernels and transfers to component tables.
 #pragma once
 
+#include <Eigen/Core>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "calibrate/components/rows.h"
+#include "calibrate/components/load.h"
 #include "calibrate/fit/held_out.h"
 #include "model/cost/forms/cached_attention_form.h"
 #include "model/cost/forms/kernel_forms.h"
 #include "model/cost/forms/transfer_forms.h"
 
 namespace plumbline::calibrate {
+
+// Some rows of a table, and the errors of a fit to them.
+
+// Adds the errors of the rows that `held` marks; `large` marks those that are as large as training has them.
+void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
+                const std::vector<bool>& held, const std::vector<bool>& large, HeldOut& result);
+
+// Returns the rows for which the predicate holds.
+template <class Row, class Predicate>
+std::vector<bool> marked(const std::vector<Row>& rows, const Predicate& predicate) {
+  std::vector<bool> marks;
+  for (const Row& row : rows) marks.push_back(predicate(row));
+  return marks;
+}
+
+// Returns the elements that are, or are not, marked.
+Eigen::VectorXd selected(const Eigen::VectorXd& values, const std::vector<bool>& marks, bool wanted);
+
+template <class Row>
+std::vector<Row> selected(const std::vector<Row>& rows, const std::vector<bool>& marks, bool wanted) {
+  std::vector<Row> found;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (marks[i] == wanted) found.push_back(rows[i]);
+  return found;
+}
 
 // Fits GEMMs of one software and format to the form of model/cost/forms/kernel_forms.h. The times of quantized formats
 // hold a kernel that quantizes the 16-bit activation; it has two constants of its own,

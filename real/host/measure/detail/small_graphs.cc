@@ -5,11 +5,10 @@
 #include <cassert>
 #include <utility>
 
+#include "model/layers/activations.h"
 #include "model/layers/core_attention.h"
 #include "model/layers/elementary.h"
-#include "model/layers/gelu.h"
 #include "model/layers/linear.h"
-#include "model/layers/swiglu.h"
 
 namespace plumbline::real::host {
 namespace {

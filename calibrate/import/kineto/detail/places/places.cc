@@ -1,5 +1,3 @@
-#include "calibrate/import/kineto/detail/places/layers.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "calibrate/import/kineto/detail/places/places.h"
 #include "model/base/text.h"
 
 namespace plumbline::calibrate {

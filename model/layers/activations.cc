@@ -1,9 +1,8 @@
-#include "model/layers/swiglu.h"
+#include "model/layers/activations.h"
 
 #include "model/layers/elementary.h"
 
 namespace plumbline::model {
-
 namespace {
 
 TensorId limited(GraphBuilder& b, const std::string& name, TensorId gate_up, double limit) {
@@ -47,6 +46,21 @@ TensorId gated_activation(GraphBuilder& b, const LayerContext& c, const std::str
     b.emit(OperatorKind::swiglu_grad, name + "_grad", inputs, outputs);
     b.add_gradient(gate_up, d_gate_up);
     if (row_weights) b.add_gradient(*row_weights, outputs[1]);
+  });
+  return h;
+}
+
+TensorId gelu_activation(GraphBuilder& b, const LayerContext& c, const std::string& name, TensorId x) {
+  const bool fp8 = c.operands().precision == Precision::fp8;
+  if (fp8) keep(b, x, DataType::fp8_tile);
+  b.group(RecomputeGroup::swiglu);
+  const TensorId h = b.activation(name + "_out", b.shape(x), fp8 ? DataType::fp8_tile : b.tensor(x).type);
+  b.emit(OperatorKind::gelu, name, {x}, {h});
+  b.group(RecomputeGroup::other);
+  b.on_backward([&b, name, x, h] {
+    const TensorId dx = b.activation("d_" + name + "_in", b.shape(x), b.activation_gradient_type());
+    b.emit(OperatorKind::gelu_grad, name + "_grad", {b.gradient(h), b.kept(x)}, {dx});
+    b.add_gradient(x, dx);
   });
   return h;
 }

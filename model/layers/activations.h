@@ -14,4 +14,10 @@ namespace plumbline::model {
 TensorId gated_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId gate_up,
                           std::optional<TensorId> row_weights);
 
+// GELU is h = x * Phi(x) with the normal distribution's Phi (arXiv 1606.08415). In FP8 training h is written in FP8 for
+// the next GEMM and x is kept in FP8 for the backward pass, as with SwiGLU.
+
+// Shapes: x [n, f] -> [n, f].
+TensorId gelu_activation(GraphBuilder& builder, const LayerContext& context, const std::string& name, TensorId x);
+
 }  // namespace plumbline::model
