@@ -56,7 +56,7 @@ model::Result<std::vector<Transfer>> transfers_of(const topologies::Fabric& fabr
 // over seconds alone; at least 1. In a step they do not always begin together, so this is an upper bound.
 using Contention = std::vector<double>;
 
-// The legs of a two-step all-to-all of tokens (sim/network/traffic_pattern.h).
+// The legs of a two-step all-to-all of tokens.
 inline constexpr std::uint8_t network_leg = 0, node_leg = 1;
 
 // Returns the all-to-all of each pipeline rank's representative expert group, with one token of one byte per GPU.

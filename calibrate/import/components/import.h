@@ -1,4 +1,4 @@
-// Component tables of other projects as this project keeps them (calibrate/components/rows.h): one file per GPU and
+// Component tables of other projects as this project keeps them (calibrate/components/load.h): one file per GPU and
 // table, with source, license and what was left out in its heading. Read are CSV files with a row per measurement,
 // which are recognized by their columns; docs/measuring.md has a command that writes one from a parquet file.
 #pragma once

@@ -76,7 +76,7 @@ export interface Timeline {
   counters: Counter[];
 }
 
-/** Reads columns of integers as reports/html/timeline_data.h packs them. */
+/** Reads columns of integers as reports/html/page.h packs them. */
 class Unpacker {
   private at = 0;
   private readonly bytes: Uint8Array;
