@@ -78,18 +78,15 @@ Result<void> check_generate_arguments(const RunArguments& a) {
 }
 
 void add_generate_options(CLI::App& verb, RunArguments& arguments) {
-  const std::string group = "Options of generation";
+  verb.option_defaults()->group("Options of generation");
   real::GenerateOptions& generate = arguments.generate;
   verb.add_option("--generate", generate.tokens,
-                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint")
-      ->group(group);
+                  "Generate N tokens for each of inference.concurrency requests with the model in --checkpoint");
   verb.add_option("--prompt", generate.prompt,
-                  "Text that every request continues (default: passages of --text, or made-up text)")
-      ->group(group);
+                  "Text that every request continues (default: passages of --text, or made-up text)");
   verb.add_option("--temperature", generate.temperature, "Of the tokens' probabilities; 0 takes the likeliest token")
-      ->capture_default_str()
-      ->group(group);
-  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str()->group(group);
+      ->capture_default_str();
+  verb.add_option("--seed", generate.seed, "Of tokens that are drawn")->capture_default_str();
 }
 
 Result<int> generate_on_host(const RunArguments& arguments, const sim::Inputs& inputs, const World& world) {

@@ -87,34 +87,27 @@ Result<int> run(RunArguments& arguments, const World& world) {
 }
 
 void add_host_options(CLI::App& verb, RunArguments& arguments) {
-  const std::string group = "Options of the host";
+  verb.option_defaults()->group("Options of the host");
   verb.add_option("--clock", arguments.clock,
                   "wall | cpu | profile: wall time, CPU time of each stream, or kernel times of the plan's profile "
-                  "(default: wall)")
-      ->group(group);
-  verb.add_option("--cores", arguments.cores, "Cores of a rank's compute stream (default: 1)")->group(group);
+                  "(default: wall)");
+  verb.add_option("--cores", arguments.cores, "Cores of a rank's compute stream (default: 1)");
   verb.add_option("--communication-cores", arguments.communication_cores,
-                  "Cores of a rank's other streams (default: 1)")
-      ->group(group);
+                  "Cores of a rank's other streams (default: 1)");
   verb.add_option("--accumulation", arguments.accumulation,
-                  "fp32 | fp16: accumulation of GEMMs, to see the error of FP16 (default: fp32)")
-      ->group(group);
+                  "fp32 | fp16: accumulation of GEMMs, to see the error of FP16 (default: fp32)");
 }
 
 void add_gpu_options(CLI::App& verb, RunArguments& arguments) {
-  const std::string group = "Options of a GPU";
+  verb.option_defaults()->group("Options of a GPU");
   verb.add_option("--emulate", arguments.emulated,
-                  "Measure this pipeline rank alone, on one GPU; stand-ins replace all other ranks")
-      ->group(group);
-  verb.add_option("--device", arguments.device, "CUDA's number of the GPU (default: this process's number on its node)")
-      ->group(group);
-  verb.add_option("--lib-dir", arguments.library_folders, "Where to look first for cuBLASLt, cuDNN, NCCL, NVML, CUPTI")
-      ->group(group);
+                  "Measure this pipeline rank alone, on one GPU; stand-ins replace all other ranks");
+  verb.add_option("--device", arguments.device,
+                  "CUDA's number of the GPU (default: this process's number on its node)");
+  verb.add_option("--lib-dir", arguments.library_folders, "Where to look first for cuBLASLt, cuDNN, NCCL, NVML, CUPTI");
   verb.add_option("--sm-target", arguments.target_sms,
-                  "SMs that libraries plan for on the compute stream (default: by overlap.sm_policy)")
-      ->group(group);
-  verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto")
-      ->group(group);
+                  "SMs that libraries plan for on the compute stream (default: by overlap.sm_policy)");
+  verb.add_option("--kernels", arguments.kernels, "Write a trace of every kernel of the last step for Perfetto");
 }
 
 double seconds_since_1970() {

@@ -55,6 +55,10 @@ std::string percent(double fraction) { return fixed(fraction * 100, 1) + " %"; }
 
 std::string signed_percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
 
+std::string tight_percent(double fraction, int digits) { return fixed(fraction * 100, digits) + "%"; }
+
+std::string signed_tight_percent(double fraction) { return fmt::format("{:+.1f}%", fraction * 100); }
+
 std::string scaled(double value) {
   struct Unit {
     double factor;

@@ -17,8 +17,6 @@ using calibrate::ServingComparison;
 constexpr std::size_t most_listed = 12;  // rows of a set
 constexpr std::size_t most_named = 4;    // rows of a note
 
-std::string signed_error(double share) { return fmt::format("{:+.1f}%", share * 100); }
-
 // Milliseconds, or tokens per second.
 std::string figure_text(const ComparedFigure& figure, double value) {
   return figure.name == "tokens/s" ? number(value) : fmt::format("{} ms", number(value * 1e3));
@@ -31,10 +29,10 @@ std::string gpus_text(const calibrate::PublishedServing& row) {
 
 void add_row(const ComparedServing& row, Table& table) {
   for (const ComparedFigure& figure : row.figures)
-    table.add(
-        {row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
-         figure_text(figure, figure.predicted),
-         row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published) : signed_error(figure.error())});
+    table.add({row.row.id, row.row.model, gpus_text(row.row), figure.name, figure_text(figure, figure.published),
+               figure_text(figure, figure.predicted),
+               row.row.average ? fmt::format("x{:.2f}", figure.predicted / figure.published)
+                               : signed_tight_percent(figure.error())});
 }
 
 // Returns the rows of sets that are short enough; the others have their summary.
@@ -52,10 +50,10 @@ std::string sets_table(const ServingComparison& comparison) {
   Table table("set | figure | >rows | >median | >largest | >bias | >roofline | >in 80 %");
   const auto add = [&](const calibrate::ServingSummary& summary) {
     const calibrate::StepErrors& errors = summary.prediction;
-    table.row(summary.name, summary.figure, errors.rows, fmt::format("{:.1f}%", errors.median_absolute * 100),
-              signed_error(errors.largest), signed_error(errors.bias),
-              fmt::format("{:.1f}%", summary.roofline.median_absolute * 100),
-              summary.interval.rows > 0 ? fmt::format("{:.0f}%", summary.interval.coverage * 100) : "-");
+    table.row(summary.name, summary.figure, errors.rows, tight_percent(errors.median_absolute),
+              signed_tight_percent(errors.largest), signed_tight_percent(errors.bias),
+              tight_percent(summary.roofline.median_absolute),
+              summary.interval.rows > 0 ? tight_percent(summary.interval.coverage, 0) : "-");
   };
   for (const calibrate::ServingSummary& summary : comparison.summaries) add(summary);
   return table.to_string();
@@ -97,17 +95,13 @@ std::string parallel_text(const ServingComparison& comparison) {
 
 // Returns notes as "what: row, row".
 std::string reasons_text(const ServingComparison& comparison) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
-  const auto note = [&](const std::string& text, const std::string& id) {
-    auto found = std::ranges::find_if(notes, [&](const auto& one) { return one.first == text; });
-    if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
-    found->second.push_back(id);
-  };
+  Notes notes;
   for (const ComparedServing& row : comparison.rows) {
-    if (!row.lacking.empty()) note(fmt::format("Not stated: {}", fmt::join(row.lacking, ", ")), row.row.id);
-    if (row.error) note(fmt::format("Not predicted: {}", row.error->message), row.row.id);
+    if (!row.lacking.empty()) note(notes, fmt::format("Not stated: {}", fmt::join(row.lacking, ", ")), row.row.id);
+    if (row.error) note(notes, fmt::format("Not predicted: {}", row.error->message), row.row.id);
     if (!row.figures.empty())
-      for (const std::string& missing : row.row.missing) note(fmt::format("Not modelled: {}", missing), row.row.id);
+      for (const std::string& missing : row.row.missing)
+        note(notes, fmt::format("Not modelled: {}", missing), row.row.id);
   }
   std::string out;
   for (const auto& [text, ids] : notes) {

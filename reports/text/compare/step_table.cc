@@ -24,7 +24,7 @@ using calibrate::ComparedStep;
 using calibrate::StepComparison;
 using calibrate::StepErrors;
 
-std::string error_text(std::optional<double> error) { return error ? fmt::format("{:+.1f}%", *error * 100) : "-"; }
+std::string error_text(std::optional<double> error) { return error ? signed_tight_percent(*error) : "-"; }
 
 std::string baseline_name(const StepComparison& comparison) {
   return fmt::format("MFU {:.0f} %", comparison.definition.naive_mfu * 100);
@@ -74,9 +74,8 @@ std::string memory_table(const StepComparison& comparison) {
 }
 
 void add_errors(const std::string& name, std::string_view who, const StepErrors& errors, Table& table) {
-  table.row(name, who, errors.rows > 0 ? fmt::format("{}", errors.rows) : "",
-            fmt::format("{:.1f}%", errors.median_absolute * 100), error_text(errors.largest),
-            fmt::format("{:.1f}%", errors.mean_absolute * 100), error_text(errors.bias));
+  table.row(name, who, errors.rows > 0 ? fmt::format("{}", errors.rows) : "", tight_percent(errors.median_absolute),
+            error_text(errors.largest), tight_percent(errors.mean_absolute), error_text(errors.bias));
 }
 
 std::string summary_table(const StepComparison& comparison) {
@@ -99,7 +98,7 @@ std::string memory_summary(const StepComparison& comparison) {
     any = true;
     const bool stated = summary.memory.rows > 0;
     table.add({summary.name, stated ? fmt::format("{}", summary.memory.rows) : "-",
-               stated ? fmt::format("{:.1f}%", summary.memory.mean_absolute * 100) : "-",
+               stated ? tight_percent(summary.memory.mean_absolute) : "-",
                stated ? error_text(summary.memory.bias) : "-",
                fmt::format("{} of {} right", summary.right_fits, summary.stated_fits)});
   }
@@ -110,8 +109,8 @@ std::string order_table(const StepComparison& comparison) {
   if (comparison.orders.empty()) return "";
   Table table("set | >runs | >plans | >Kendall's tau | >regret | >of a random plan");
   for (const calibrate::PlanOrder& order : comparison.orders)
-    table.row(order.name, order.clusters, order.rows, fmt::format("{:.2f}", order.tau),
-              fmt::format("{:.1f}%", order.regret * 100), fmt::format("{:.1f}%", order.random_regret * 100));
+    table.row(order.name, order.clusters, order.rows, fmt::format("{:.2f}", order.tau), tight_percent(order.regret),
+              tight_percent(order.random_regret));
   return paragraph(
              "Order of the plans of one run (model, GPUs, global batch, sequence), and what the plan predicted "
              "fastest costs over the fastest:") +
@@ -136,10 +135,9 @@ std::string residual_table(const StepComparison& comparison) {
     bool first = true;
     for (const calibrate::ResidualCause& cause : set.causes) {
       const auto once = [&](std::string text) { return first ? std::move(text) : std::string(); };
-      table.row(once(set.name), once(fmt::format("{}", set.rows)), once(fmt::format("{:.1f}%", set.before * 100)),
-                once(fmt::format("{:.1f}%", set.after * 100)), to_string(cause.cause),
-                fmt::format("{:.1f}%", cause.share * 100), excess_text(cause), fmt::format("{:.2f}", cause.uncertainty),
-                error_text(cause.explains));
+      table.row(once(set.name), once(fmt::format("{}", set.rows)), once(tight_percent(set.before)),
+                once(tight_percent(set.after)), to_string(cause.cause), tight_percent(cause.share), excess_text(cause),
+                fmt::format("{:.2f}", cause.uncertainty), error_text(cause.explains));
       first = false;
     }
   }
@@ -166,15 +164,6 @@ std::string demand_lines(const StepComparison& comparison) {
                             : "short of aim"));
   }
   return out;
-}
-
-// Notes as "what: row, row" for each text, in order of its first row.
-using Notes = std::vector<std::pair<std::string, std::vector<std::string>>>;
-
-void note(Notes& notes, const std::string& text, const std::string& id) {
-  auto found = std::ranges::find(notes, text, &Notes::value_type::first);
-  if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
-  found->second.push_back(id);
 }
 
 // Returns the ids, with "a to b" for three or more that follow each other.
@@ -257,11 +246,9 @@ std::string scores_table(const IntervalScores& scores) {
     const IntervalScore& score = ranges.step;
     if (score.rows == 0) continue;
     const IntervalScore& baseline = ranges.baseline;
-    table.row(name, score.rows, fmt::format("{:.0f}%", score.coverage * 100),
-              fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.pinball * 100),
-              baseline.rows > 0 ? fmt::format("{:.1f}%", baseline.pinball * 100) : "-",
-              fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
-              fmt::format("{:+.1f}%", score.middle.bias * 100));
+    table.row(name, score.rows, tight_percent(score.coverage, 0), tight_percent(score.half_width),
+              tight_percent(score.pinball), baseline.rows > 0 ? tight_percent(baseline.pinball) : "-",
+              tight_percent(score.middle.mean_absolute), signed_tight_percent(score.middle.bias));
   }
   return paragraph(
              "Intervals, nobody's own rows in them: the share of rows between P10 and P90 (of 80 % where intervals "
@@ -274,7 +261,7 @@ std::string tenths_bars(const IntervalScore& all) {
   Table table("tenth | >rows | ");
   for (std::size_t tenth = 0; tenth < all.tenths.size(); ++tenth) {
     const auto length = static_cast<std::size_t>(std::lround(share_of(all, tenth) * 100));
-    table.row(tenth_name(tenth), fmt::format("{:.1f}%", share_of(all, tenth) * 100), std::string(length, '#'));
+    table.row(tenth_name(tenth), tight_percent(share_of(all, tenth)), std::string(length, '#'));
   }
   return paragraph("Rows by the tenth of their prediction that was measured, of 10 % each where intervals are right:") +
          table.to_string();
@@ -287,9 +274,8 @@ std::string memory_scores(const IntervalScores& scores) {
     const IntervalScore& score = ranges.memory;
     if (score.rows == 0) continue;
     any = true;
-    table.row(name, score.rows, fmt::format("{:.0f}%", score.coverage * 100),
-              fmt::format("{:.1f}%", score.half_width * 100), fmt::format("{:.1f}%", score.middle.mean_absolute * 100),
-              fmt::format("{:+.1f}%", score.middle.bias * 100));
+    table.row(name, score.rows, tight_percent(score.coverage, 0), tight_percent(score.half_width),
+              tight_percent(score.middle.mean_absolute), signed_tight_percent(score.middle.bias));
   }
   return any ? paragraph("The same of memory:") + table.to_string() : "";
 }

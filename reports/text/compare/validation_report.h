@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "calibrate/fit/held_out.h"
@@ -31,6 +32,10 @@ std::string interval_chart_svg(const calibrate::IntervalScores& scores);
 std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries);
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries);
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries);
+
+// Names by the text that they share, as tables list them below their rows: each text and name once, as first met.
+using Notes = std::vector<std::pair<std::string, std::vector<std::string>>>;
+void note(Notes& notes, const std::string& text, const std::string& name);
 
 // The compared cases of all kinds.
 struct ValidationOutcome {

@@ -22,9 +22,7 @@ std::string label(const Figure& figure) {
   return figure.unit == "1" ? figure.name : fmt::format("{}, {}", figure.name, figure.unit);
 }
 
-std::string error_or_blank(std::optional<double> error) {
-  return error ? fmt::format("{:+.1f}%", *error * 100) : std::string();
-}
+std::string error_or_blank(std::optional<double> error) { return error ? signed_tight_percent(*error) : std::string(); }
 
 // Returns figures without a group first, then group by group, each in order.
 std::vector<std::pair<std::string, std::vector<const calibrate::EvaluatedFigure*>>> groups_of(
@@ -54,8 +52,7 @@ void add_aggregates(const calibrate::EvaluatedCase& evaluated, const std::string
   for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates) {
     if (row.aggregate.over != group) continue;
     std::vector<std::string> cells = {row.aggregate.name, ""};
-    for (const std::optional<double>& value : row.values)
-      cells.push_back(value ? fmt::format("{:.1f}%", *value * 100) : "-");
+    for (const std::optional<double>& value : row.values) cells.push_back(value ? tight_percent(*value) : "-");
     table.add(std::move(cells));
   }
 }
@@ -187,7 +184,7 @@ std::string checks_table(const calibrate::EvaluatedCase& evaluated) {
   }
   for (const calibrate::EvaluatedAggregate& row : evaluated.aggregates) {
     any = true;
-    table.row(row.aggregate.name, row.values.back() ? fmt::format("{:.1f}%", *row.values.back() * 100) : "-", "", "",
+    table.row(row.aggregate.name, row.values.back() ? tight_percent(*row.values.back()) : "-", "", "",
               percent(row.aggregate.tolerance), verdict(row.within));
   }
   return any ? table.to_string() : "";
@@ -211,13 +208,9 @@ std::string exceeded_in_groups(const calibrate::EvaluatedCase& evaluated) {
 
 // Returns each source once, with the figures, or the groups, that use it.
 std::string sources(const calibrate::EvaluatedCase& evaluated) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // source, names
-  for (const calibrate::EvaluatedFigure& row : evaluated.figures) {
-    const std::string& name = row.figure.group.empty() ? row.figure.name : row.figure.group;
-    auto found = std::ranges::find_if(lines, [&](const auto& line) { return line.first == row.figure.source; });
-    if (found == lines.end()) found = lines.insert(lines.end(), {row.figure.source, {}});
-    if (std::ranges::find(found->second, name) == found->second.end()) found->second.push_back(name);
-  }
+  Notes lines;
+  for (const calibrate::EvaluatedFigure& row : evaluated.figures)
+    note(lines, row.figure.source, row.figure.group.empty() ? row.figure.name : row.figure.group);
   std::string out;
   for (const auto& [source, names] : lines) out += paragraph(fmt::format("{}: {}", fmt::join(names, "; "), source));
   const ValidationCase& definition = evaluated.definition;
@@ -226,6 +219,12 @@ std::string sources(const calibrate::EvaluatedCase& evaluated) {
 }
 
 }  // namespace
+
+void note(Notes& notes, const std::string& text, const std::string& name) {
+  auto found = std::ranges::find(notes, text, &Notes::value_type::first);
+  if (found == notes.end()) found = notes.insert(notes.end(), {text, {}});
+  if (std::ranges::find(found->second, name) == found->second.end()) found->second.push_back(name);
+}
 
 std::string validation_table(const calibrate::EvaluatedCase& evaluated) {
   std::string out = wrapped(evaluated.definition.name);
