@@ -66,6 +66,24 @@ const std::string& CsvTable::text(std::size_t row, std::string_view column) cons
   return rows_[row].cells[columns_.find(column)->second];
 }
 
+std::string_view CsvTable::stated(std::size_t row, std::string_view column) const {
+  return has(column) ? text(row, column) : std::string_view();
+}
+
+std::vector<std::string> CsvTable::parts(std::size_t row, std::string_view column, char separator) const {
+  std::vector<std::string> found;
+  if (!stated(row, column).empty())
+    for (const std::string_view part : model::split_at(stated(row, column), separator))
+      found.emplace_back(model::trimmed(part));
+  return found;
+}
+
+model::Result<std::optional<double>> CsvTable::optional_positive(std::size_t row, std::string_view column,
+                                                                 double unit) const {
+  if (text(row, column).empty()) return std::nullopt;
+  return positive(row, column).map([unit](double value) { return std::optional(value * unit); });
+}
+
 model::Result<double> CsvTable::positive(std::size_t row, std::string_view column) const {
   const std::string& cell = text(row, column);
   const auto value = model::parse_number<double>(cell);

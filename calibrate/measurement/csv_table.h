@@ -26,8 +26,15 @@ class CsvTable {
   const std::vector<std::string>& columns() const { return names_; }  // in the order of the header
   bool has(std::string_view column) const { return columns_.contains(column); }
   const std::string& text(std::size_t row, std::string_view column) const;  // the header has the column
+  // Returns the cell of a column that the header may lack, and the parts of one, trimmed; empty where nothing is
+  // stated.
+  std::string_view stated(std::size_t row, std::string_view column) const;
+  std::vector<std::string> parts(std::size_t row, std::string_view column, char separator) const;
   // Returns a number above 0; otherwise an input error with file, line and column.
   model::Result<double> positive(std::size_t row, std::string_view column) const;
+  // Returns the same times `unit`, or nothing for an empty cell.
+  model::Result<std::optional<double>> optional_positive(std::size_t row, std::string_view column,
+                                                         double unit = 1) const;
   // Returns a whole number from 1 to a billion, so that products of two fit 64 bits; otherwise an input error likewise.
   model::Result<std::int64_t> whole(std::size_t row, std::string_view column) const;
   // Returns an error about a row, with file, line and column.

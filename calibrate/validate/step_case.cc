@@ -8,7 +8,6 @@
 
 #include "calibrate/measurement/csv_table.h"
 #include "calibrate/toml/table_reader.h"
-#include "model/base/text.h"
 #include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
@@ -101,46 +100,33 @@ std::vector<const char*> number_columns() {
 // Columns that a table may have in addition.
 constexpr const char* expert_columns[] = {"experts", "experts_per_token", "expert_ffn"};
 
-// Returns the value of a cell that may be empty.
-model::Result<std::optional<double>> optional_positive(const CsvTable& table, std::size_t row,
-                                                       std::string_view column) {
-  if (table.text(row, column).empty()) return std::nullopt;
-  return table.positive(row, column).map([](double value) { return std::optional(value); });
-}
-
-std::optional<model::Error> read_numbers(const CsvTable& table, std::size_t row, PublishedStep& step) {
-  for (const char* column : number_columns()) {
-    if (table.text(row, column).empty()) continue;
-    const auto value = table.whole(row, column);
-    if (!value) return value.error();
-    step.numbers[column] = *value;
-  }
-  for (const char* column : expert_columns) {
-    if (!table.has(column) || table.text(row, column).empty()) continue;
-    const auto value = table.whole(row, column);
-    if (!value) return value.error();
-    step.numbers[column] = *value;
-  }
+model::Result<void> read_numbers(const CsvTable& table, std::size_t row, PublishedStep& step) {
+  const auto read = [&](const char* column) -> model::Result<void> {
+    if (!table.stated(row, column).empty()) step.numbers[column] = TRY(table.whole(row, column));
+    return {};
+  };
+  for (const char* column : number_columns()) TRY(read(column));
+  for (const char* column : expert_columns) TRY(read(column));
   const std::string& zero = table.text(row, "zero_stage");
-  if (zero.empty()) return std::nullopt;
+  if (zero.empty()) return {};
   if (zero.size() != 1 || zero < "0" || zero > "3")
-    return table.error(row, "zero_stage", fmt::format("'{}' is no stage from 0 to 3", zero));
+    return tl::unexpected(table.error(row, "zero_stage", fmt::format("'{}' is no stage from 0 to 3", zero)));
   step.numbers["zero_stage"] = zero[0] - '0';
-  return std::nullopt;
+  return {};
 }
 
 // Checks that the product of the degrees, where all are stated, is the number of GPUs.
-std::optional<model::Error> check_degrees(const CsvTable& table, std::size_t row, const PublishedStep& step) {
+model::Result<void> check_degrees(const CsvTable& table, std::size_t row, const PublishedStep& step) {
   std::int64_t product = 1;
   for (const char* column : {"tensor", "context", "pipeline", "data"}) {
     const auto found = step.numbers.find(column);
-    if (found == step.numbers.end()) return std::nullopt;
+    if (found == step.numbers.end()) return {};
     product *= found->second;
   }
   const auto gpus = step.numbers.find("gpus");
-  if (gpus == step.numbers.end() || gpus->second == product) return std::nullopt;
-  return table.error(row, "gpus",
-                     fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second));
+  if (gpus == step.numbers.end() || gpus->second == product) return {};
+  return tl::unexpected(
+      table.error(row, "gpus", fmt::format("tensor * context * pipeline * data is {}, not {}", product, gpus->second)));
 }
 
 model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
@@ -159,15 +145,12 @@ model::Result<PublishedStep> step_of(const CsvTable& table, std::size_t row) {
                                                         {"source", &step.source}};
   for (const auto& [column, text] : texts) *text = table.text(row, column);
   step.sequence_parallel = table.text(row, "sequence_parallel") == "yes";
-  if (const std::string& assumed = table.text(row, "assumed"); !assumed.empty())
-    for (const std::string_view part : model::split_at(assumed, '+')) step.assumed.emplace_back(part);
-  if (table.has("plan") && !table.text(row, "plan").empty())
-    for (const std::string_view part : model::split_at(table.text(row, "plan"), ';')) step.plan.emplace_back(part);
-  if (auto error = read_numbers(table, row, step)) return tl::unexpected(*error);
-  if (auto error = check_degrees(table, row, step)) return tl::unexpected(*error);
-  step.seconds = TRY(optional_positive(table, row, "step_s"));
-  const auto memory = TRY(optional_positive(table, row, "memory_gib"));
-  if (memory) step.memory_bytes = *memory * bytes_per_gib;
+  step.assumed = table.parts(row, "assumed", '+');
+  step.plan = table.parts(row, "plan", ';');
+  TRY(read_numbers(table, row, step));
+  TRY(check_degrees(table, row, step));
+  step.seconds = TRY(table.optional_positive(row, "step_s"));
+  step.memory_bytes = TRY(table.optional_positive(row, "memory_gib", bytes_per_gib));
   return step;
 }
 

@@ -7,7 +7,6 @@
 
 #include "calibrate/measurement/csv_table.h"
 #include "calibrate/toml/table_reader.h"
-#include "model/base/text.h"
 
 namespace plumbline::calibrate {
 namespace {
@@ -26,13 +25,6 @@ ServingDemand read_serving_demand(detail::TableReader& table) {
   return demand;
 }
 
-std::vector<std::string> parts_of(const std::string& cell) {
-  std::vector<std::string> parts;
-  if (cell.empty()) return parts;
-  for (const std::string_view part : model::split_at(cell, ';')) parts.emplace_back(model::trimmed(part));
-  return parts;
-}
-
 model::Result<void> read_phase(const CsvTable& table, std::size_t row, PublishedServing& serving) {
   std::string phase = table.text(row, "phase");
   serving.average = phase.starts_with("average ");
@@ -46,13 +38,10 @@ model::Result<void> read_phase(const CsvTable& table, std::size_t row, Published
 }
 
 model::Result<void> read_figures(const CsvTable& table, std::size_t row, PublishedServing& serving) {
-  const auto read = [&](std::string_view column, double unit, std::optional<double>& to) -> model::Result<void> {
-    if (!table.text(row, column).empty()) to = TRY(table.positive(row, column)) * unit;
-    return {};
-  };
-  TRY(read("step_ms", milliseconds, serving.step_s));
-  TRY(read("tpot_ms", milliseconds, serving.tpot_s));
-  return read("tokens_per_s_per_gpu", 1, serving.tokens_per_s_per_gpu);
+  serving.step_s = TRY(table.optional_positive(row, "step_ms", milliseconds));
+  serving.tpot_s = TRY(table.optional_positive(row, "tpot_ms", milliseconds));
+  serving.tokens_per_s_per_gpu = TRY(table.optional_positive(row, "tokens_per_s_per_gpu"));
+  return {};
 }
 
 std::string in_quotes(std::string_view text) { return fmt::format("\"{}\"", text); }
@@ -115,8 +104,8 @@ model::Result<std::vector<PublishedServing>> read_published_serving(const std::s
     for (const char* column : serving_numbers)
       if (!table.text(row, column).empty()) serving.numbers[column] = TRY(table.whole(row, column));
     TRY(read_figures(table, row, serving));
-    serving.plan = parts_of(table.text(row, "plan"));
-    serving.missing = parts_of(table.text(row, "missing"));
+    serving.plan = table.parts(row, "plan", ';');
+    serving.missing = table.parts(row, "missing", ';');
     rows.push_back(std::move(serving));
   }
   return rows;
