@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -13,7 +13,7 @@
 #include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/trace_comparison.h"
 #include "model/base/text.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 #include "sim/predict/predictor.h"
 
 namespace plumbline::calibrate {

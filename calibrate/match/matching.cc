@@ -7,7 +7,7 @@
 
 #include "calibrate/chunk/kernel_timeline.h"
 #include "model/base/text.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

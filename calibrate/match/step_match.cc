@@ -8,7 +8,7 @@
 #include "calibrate/match/detail/comparing.h"
 #include "calibrate/match/detail/matching.h"
 #include "calibrate/match/trace_comparison.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "calibrate/match/detail/comparing.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

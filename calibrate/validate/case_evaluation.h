@@ -16,7 +16,7 @@
 #include "model/plan/plan.h"
 #include "model/profile/cluster.h"
 #include "model/result/result.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 #include "sim/interval/interval.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/predict/simulate.h"

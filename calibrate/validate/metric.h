@@ -18,7 +18,7 @@
 
 #include "model/base/error.h"
 #include "model/result/result.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "model/layers/activations.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
 #include "model/layers/mlp.h"

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "model/schedule/chunk_costs.h"
 #include "model/schedule/evaluate.h"
 
 namespace plumbline::model {

@@ -18,7 +18,6 @@
 #include "sim/predict/detail/accounting.h"
 #include "sim/predict/detail/memory_power_counters.h"
 #include "sim/predict/detail/parts_cache.h"
-#include "sim/predict/detail/result_guard.h"
 #include "topologies/placement.h"
 
 namespace plumbline::sim {

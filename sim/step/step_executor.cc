@@ -8,13 +8,10 @@
 
 #include "sim/engine/heap_loop.h"
 #include "sim/step/detail/data_parallel_runner.h"
-#include "sim/step/detail/messages.h"
 #include "sim/step/detail/recorder.h"
-#include "sim/step/detail/slot_factors.h"
 #include "sim/step/detail/slot_path.h"
 
 namespace plumbline::sim {
-
 namespace {
 
 using model::PointToPoint;

@@ -12,7 +12,7 @@
 #include "calibrate/import/kineto/detail/places/places.h"
 #include "calibrate/import/kineto/detail/work.h"
 #include "model/base/text.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 namespace {

@@ -16,7 +16,7 @@
 #include "model/profile/cluster.h"
 #include "model/result/compared_time.h"
 #include "model/result/timeline.h"
-#include "model/result/timeline_summary.h"
+#include "model/result/timeline_comparison.h"
 
 namespace plumbline::calibrate {
 

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "model/result/timeline_summary.h"
-
 namespace plumbline::model {
 namespace {
 

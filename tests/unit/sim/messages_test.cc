@@ -1,6 +1,4 @@
 // Point-to-point transfers between ranks: each holds its links for 100 ps and arrives 10 ps after it left them.
-#include "sim/step/detail/messages.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "sim/engine/heap_loop.h"
+#include "sim/step/detail/recorder.h"
 
 namespace plumbline::sim {
 namespace {

@@ -1,5 +1,3 @@
-#include "sim/predict/detail/result_guard.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/predict/detail/parts_cache.h"
 #include "sim/predict/simulate.h"
 #include "tests/support/cost_models.h"
 #include "tests/support/step_inputs.h"

@@ -5,10 +5,10 @@
 #include <cassert>
 #include <utility>
 
-#include "model/layers/activations.h"
 #include "model/layers/core_attention.h"
 #include "model/layers/elementary.h"
 #include "model/layers/linear.h"
+#include "model/layers/mlp.h"
 
 namespace plumbline::real::host {
 namespace {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "calibrate/import/kineto/detail/enclosing.h"
-#include "calibrate/import/kineto/detail/places/attention_stream.h"
 #include "calibrate/import/kineto/detail/places/places.h"
 
 namespace plumbline::calibrate {
