@@ -39,7 +39,7 @@ struct PlanLimits {
 // differ in everything but model.* and the hardware in cluster.*, which come from the predictor's inputs. The cache is
 // cleared when it holds more than some hundred distinct graphs. Every function returns the errors of make_layout(),
 // cost_models() and a schedule that deadlocks, and refuses results that no computation can have
-// (sim/predict/detail/result_guard.h). A plan that does not fit in memory is no error.
+// (sim/predict/detail/parts_cache.h). A plan that does not fit in memory is no error.
 class Predictor {
  public:
   explicit Predictor(Inputs inputs);  // the plan of `inputs` does not matter

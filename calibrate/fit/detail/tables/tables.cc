@@ -1,7 +1,7 @@
+#include "calibrate/fit/detail/tables/tables.h"
+
 #include <algorithm>
 #include <cmath>
-
-#include "calibrate/fit/detail/tables/tables.h"
 
 namespace plumbline::calibrate {
 
