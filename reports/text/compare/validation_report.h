@@ -33,7 +33,7 @@ std::string ledger_table(const std::vector<calibrate::LedgerEntry>& entries);
 std::string ledger_json(const std::vector<calibrate::LedgerEntry>& entries);
 std::string ledger_csv(const std::vector<calibrate::LedgerEntry>& entries);
 
-// Names by the text that they share, as tables list them below their rows: each text and name once, as first met.
+// Names by the text that they share, as tables list them below their rows: each once, in order of their first row.
 using Notes = std::vector<std::pair<std::string, std::vector<std::string>>>;
 void note(Notes& notes, const std::string& text, const std::string& name);
 
