@@ -23,6 +23,8 @@ struct PythonValue {
   std::size_t size = 1;  // values in it; a hundred letters count as one
   std::vector<PythonValue> items = {};
   std::vector<std::pair<std::string, PythonValue>> fields = {};
+  std::string of = {};  // the name or field that has it, before it is stored
+  bool shared = false;  // stored elsewhere, too: what is set in it by this name would be missing there
 
   // Returns the field of that name, which is new if there is none.
   PythonValue& field(const std::string& name) {
@@ -131,19 +133,24 @@ class PythonReader {
     const std::string_view text = text_.substr(statement.begin, statement.end - statement.begin);
     for (const std::string_view word : {"def ", "class ", "assert ", "from ", "import ", "\"", "'", "@"})
       if (text.starts_with(word)) return false;
+    if (!may_add(1, line_at(statement.begin))) return true;
     pos_ = statement.begin, end_ = statement.end;
     const std::vector<std::string> path = take_path();
     if (path.front() == "return") {
       scope["return"] = whole_expression(scope);
       return true;
     }
-    if (letter() == ':') pos_ = find_outside(pos_, end_, "=");
+    constexpr std::string_view blocks[] = {"else", "try", "finally"};  // what follows their : is no type
+    if (letter() == ':' && std::ranges::find(blocks, path.front()) == std::end(blocks))
+      pos_ = find_outside(pos_, end_, "=");
+    const auto root = scope.find(path.front());
     if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest ||
-        (path.size() > 1 && !scope.contains(path.front()))) {
+        (path.size() > 1 && (root == scope.end() || root->second.shared))) {
       unread_.emplace_back(line_at(statement.begin), std::string(text.substr(0, text.find('\n'))));
       return false;
     }
     PythonValue value = whole_expression(scope);
+    share(scope, value);
     value.size += value.text.size() / 100;
     PythonValue* target = &scope[path.front()];
     for (std::size_t i = 1; i < path.size(); ++i) {
@@ -224,9 +231,8 @@ class PythonReader {
         if (letter() != '_') value.text += letter();
       return parse_number<double>(value.text).has_value();
     }
-    const std::size_t begin = pos_;
     const std::vector<std::string> path = take_path();
-    const std::string name(trimmed(text_.substr(begin, pos_ - begin)));
+    const std::string name = fmt::format("{}", fmt::join(path, "."));
     if (path.back().empty()) return false;
     if (letter() == '(') return call(scope, name, value);
     if (name == "True" || name == "False") value.text = name == "True" ? "true" : "false";
@@ -239,7 +245,16 @@ class PythonReader {
     }
     if (target == nullptr || !may_add(target->size, value.line)) return false;
     value = *target;
+    value.of = value.kind == PythonValue::Kind::call ? name : "";
     return true;
+  }
+
+  // Notes that what has a name is stored once more: it is one object in Python, and two here.
+  static void share(Scope& scope, PythonValue& value) {
+    const std::string of = std::exchange(value.of, "");
+    const auto name = scope.find(of);
+    if (name != scope.end()) name->second.shared = true;
+    if (of.find('.') != std::string::npos) value.shared = true;
   }
 
   // Strings that follow each other are one.
@@ -269,6 +284,7 @@ class PythonReader {
       const bool keyed = closing == '}' ? letter() == ':' && ++pos_ > 0 : takes_assignment();
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
+      if (keyed) share(scope, one);
       value.size += one.size + one.text.size() / 100;
       if (keyed && !key.text.empty())
         value.field(key.text) = std::move(one);
@@ -284,7 +300,8 @@ class PythonReader {
     value.kind = PythonValue::Kind::call;
     value.text = name;
     const bool closed = brackets(scope, value);
-    if (closed && functions_.contains(name) && value.items.empty() && value.fields.empty()) value = run(name);
+    if (closed && functions_.contains(name) && value.items.empty() && value.fields.empty())
+      value = run(name), value.of.clear();
     return closed;
   }
 

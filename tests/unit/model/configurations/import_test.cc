@@ -247,6 +247,36 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   copies = "A = '" + std::string(100'000, 'x') + "'\ndef g():\n    return T()\ndef f():\n    return [";
   for (int i = 0; i < 200; ++i) copies += "g(),";
   expect_refusal(import("torchtitan", copies + "]\n", {"cluster.gpus=8"}, "f"), 1, "more than 100000 values");
+  copies = "def g():\n";
+  for (int i = 0; i < 1000; ++i) copies += "    run()\n";
+  copies += "    return T()\ndef f():\n    return [";
+  for (int i = 0; i < 1000; ++i) copies += "g(),";
+  expect_refusal(import("torchtitan", copies + "]\n", {"cluster.gpus=8"}, "f"), 702, "more than 100000 values");
+}
+
+// Python's names share what they hold; here each has its own.
+TEST(Torchtitan, WhatIsSetByAnotherNameIsNoted) {
+  const auto of = [](const std::string& body) {
+    return read(import("torchtitan",
+                       "def one():\n    training = TrainingConfig(seq_len=4096)\n"
+                       "    config = Trainer.Config(training=training)\n" +
+                           body + "    return config\n",
+                       {"cluster.gpus=8", "model.config=llama-3-8b"}));
+  };
+  const auto direct =
+      of("    length = 8192\n    config.training.seq_len = length  # of the model\n"
+         "    config.compile.enable = True  # faster\n");
+  EXPECT_EQ(direct.plan.batch.sequence_length, 8192);
+  EXPECT_EQ(direct.plan.stack.name, "torchtitan-compile");
+  EXPECT_THAT(notes_of(direct), testing::Not(HasSubstr("unknown")));
+  for (const std::string text : {"training.seq_len = 8192", "else: config.training.seq_len = 8192"}) {
+    const auto other = of("    " + text + "\n");
+    EXPECT_EQ(other.plan.batch.sequence_length, 4096);
+    EXPECT_THAT(notes_of(other), HasSubstr("'" + text + "': unknown; it may change the cost"));
+  }
+  const auto used = of("    config.loss = made(config)\n    config.training.seq_len = 8192\n");
+  EXPECT_EQ(used.plan.batch.sequence_length, 8192) << "what makes another value keeps none";
+  EXPECT_THAT(notes_of(of("    part = config.training\n    part.seq_len = 1\n")), HasSubstr("'part.seq_len = 1'"));
 }
 
 TEST(Torchtitan, DumpsHaveTheFieldsOfTheirClasses) {
@@ -423,6 +453,13 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_EQ(swift.plan.batch.global_batch_size, 18);  // the first multiple of 6 from 16 on
   EXPECT_EQ(swift.plan.run.tokens, 100.0 * 18 * 8192);
   EXPECT_EQ(swift.plan.recompute.policy, "full");
+
+  const auto parameters = read(import("axolotl",
+                                      "base_model: Qwen/Qwen3-8B\n"
+                                      "deepspeed: deepspeed_configs/zero3_bf16_cpuoffload_params.json\n",
+                                      {"cluster.gpus=8"}));
+  EXPECT_FALSE(parameters.plan.offload.optimizer);
+  EXPECT_THAT(notes_of(parameters), HasSubstr("not modelled; it can change the cost: parameters stay on the GPU"));
 }
 
 TEST(Trainers, TheModelMayBeAFolder) {
