@@ -170,7 +170,9 @@ void read_zero_of_name(Draft& draft, Precision gemm) {
     return draft.fail("deepspeed", fmt::format("the name '{}' has no stage, and the file is not read", name),
                       "--set parallelism.zero_stage=N states it; import deepspeed reads the file");
   draft.set("parallelism.zero_stage", stage, name.empty() ? "deepspeed.zero_optimization.stage" : "deepspeed");
-  if (contains(name, "offload")) draft.set("offload.optimizer", true, "deepspeed");
+  // Of axolotl's files zero3_bf16_cpuoffload_params.json leaves the optimizer's states on the GPU.
+  if (contains(name, "offload") && !contains(name, "offload_params")) draft.set("offload.optimizer", true, "deepspeed");
+  if (contains(name, "offload") && stage == 3) draft.not_modeled("deepspeed", "parameters stay on the GPU");
   read_zero_buffers(draft, {}, gemm);
   draft.note(Note::Kind::assumed, "deepspeed", "assumed: DeepSpeed's defaults but for the stage");
 }
