@@ -7,6 +7,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "model/base/parameter_file.h"
 #include "model/base/si_unit.h"
@@ -203,6 +204,13 @@ Error at_its_place(Error error, const ParameterFile& file, const Variation& vari
   return error;
 }
 
+// Returns the path of a device's file next to the one that names it, if it lies there; other names as they are.
+std::string next_to(const std::string& file, const std::string& device) {
+  std::error_code ignored;
+  const auto adjacent = std::filesystem::path(file).parent_path() / device;
+  return device.ends_with(".toml") && std::filesystem::exists(adjacent, ignored) ? adjacent.string() : device;
+}
+
 model::Result<KnownDevice> device_of(const ParameterFile& file, const std::string& folder, const std::string& shipped,
                                      const Variation& variation, std::vector<Parameter>& parameters) {
   std::vector<model::ConstantChange> changes;
@@ -210,14 +218,15 @@ model::Result<KnownDevice> device_of(const ParameterFile& file, const std::strin
     if (change.name.starts_with(device_prefix))
       changes.push_back({change.name.substr(device_prefix.size()), change.value});
   }
-  auto device = load_device(folder, variation.device.value_or(file.text_or_empty("device")), parameters, changes,
+  const ParameterFile::Text& own = *file.text("device");
+  auto device = load_device(folder, variation.device.value_or(next_to(own.path, own.value)), parameters, changes,
                             (std::filesystem::path(shipped) / "devices").string());
   if (device) return device;
   Error error = device.error();
   const bool from_topology = error.key == "cluster.device" && !variation.device;
   if (from_topology) {
-    error.file = file.text("device")->path;
-    error.line = file.text("device")->line;
+    error.file = own.path;
+    error.line = own.line;
     error.key = "device";
   }
   return tl::unexpected(error);
@@ -231,13 +240,9 @@ Variation variation_of(const model::Plan& plan) {
     const auto found = shares.find(tier);
     return found == shares.end() ? 0 : found->second;
   };
-  std::error_code ignored;
-  std::optional<std::string> device = plan.cluster.device;
-  if (const auto adjacent = std::filesystem::path(plan.file).parent_path() / device.value_or("");
-      device && device->ends_with(".toml") && std::filesystem::exists(adjacent, ignored))
-    device = adjacent.string();
+  const std::optional<std::string>& device = plan.cluster.device;
   return {plan.cluster.gpus,
-          std::move(device),
+          device ? std::optional(next_to(plan.file, *device)) : std::nullopt,
           plan.cluster.nics_per_node,
           plan.cluster.nic_gbps,
           plan.cluster.oversubscription,

@@ -26,7 +26,8 @@ struct Variation {
   // Changes to constants of the files, those of the device as "device.NAME". The fields above take precedence.
   std::vector<model::ConstantChange> constants = {};
 };
-// A file of a device is searched in the folder of the plan's file, then in the working directory.
+// A file of a device is searched in the folder of the plan's file, then in the working directory; that of a topology
+// next to the topology first.
 Variation variation_of(const model::Plan& plan);
 
 struct Topology {

@@ -299,6 +299,10 @@ TEST(Topology, ADeviceMayBeAFile) {
   const auto missing = tests::load_cluster(h800, devices, variation);
   ASSERT_FALSE(missing);
   expect_error(missing.error(), ErrorKind::input, "none.toml", 0, "", "no such file");
+  const std::string own = folder.write("t.toml", replaced(small, "h800-sxm", "mine.toml")).string();
+  const auto named = tests::load_cluster(own, devices, {});
+  ASSERT_TRUE(named) << to_string(named.error());
+  EXPECT_EQ(named->device.sms, 100) << "next to the topology that names it";
 }
 
 TEST(Topology, EntriesThatAreMissingAreNamedAtOnce) {
