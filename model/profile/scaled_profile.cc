@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "model/base/data_type.h"
+#include "model/profile/constant_rules.h"
 #include "model/profile/device_profile.h"
 
 namespace plumbline::model {
@@ -81,7 +82,7 @@ Profile scaled_profile(const Profile& profile, const Device& from, const Device&
   std::vector<Parameter> constants;
   std::map<std::string, std::vector<std::string>> shared;  // the error of a ratio is that of all its constants
   for (const Parameter& measured : profile.parameters()) {
-    if (measured.name.starts_with("measured.")) continue;
+    if (measured.name.starts_with(measured_prefix)) continue;
     Parameter& constant = constants.emplace_back(measured);
     const ScaleRule* const rule = rule_of(constant.name);
     if (rule == std::end(scale_rules)) continue;

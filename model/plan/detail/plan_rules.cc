@@ -179,7 +179,8 @@ std::optional<Error> check_plan_value(std::string_view key, const std::string& v
   if (value.empty()) return refuse("must not be empty", "");
   if ((key == "campaign.start" || key == "campaign.deadline") && !parse_date(value))
     return refuse(fmt::format("'{}' is not a date", value), "for example \"2026-12-01\"");
-  if (key == "schedule.kind" && value.starts_with(schedule_file_prefix)) return std::nullopt;
+  if (key == "schedule.kind" && value.starts_with(schedule_file_prefix) && value.size() > schedule_file_prefix.size())
+    return std::nullopt;
   if (key == "schedule.kind" || key == "search.schedule") {
     const auto kind = find_schedule(value);
     return kind ? std::nullopt : refuse(kind.error().message, kind.error().hint);

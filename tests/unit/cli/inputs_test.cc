@@ -146,6 +146,9 @@ TEST(ScheduleOfAFile, TakesTheTimeOfTheSameOrder) {
   const auto missing = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=file:none.csv"});
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().file, "none.csv");
+  const auto unnamed = load("file:");
+  ASSERT_FALSE(unnamed);
+  EXPECT_EQ(unnamed.error().key, "schedule.kind");
   const auto other = InputsReader().load("llama-3-8b-64xh800", {"schedule.kind=" + file});
   EXPECT_TRUE(!other || !model::make_layout(other->plan, other->architecture));
 }
