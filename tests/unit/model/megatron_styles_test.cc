@@ -155,6 +155,16 @@ TEST(MegatronStyles, WhatAReadingRestsOnIsSaid) {
   ASSERT_TRUE(away) << to_string(away.error());
   for (const Note& note : away->notes) notes += note.text + "\n";
   EXPECT_THAT(notes, testing::HasSubstr("'./venv/activate' is not read"));
+  // Nothing of an unknown folder is next to the script, where common/model_8b.sh is.
+  for (const char* move : {"cd \"$MEGATRON\"", "cd megatron", "cd /x && cd -"}) {
+    const auto moved = import_style(
+        std::string(move) + "\nLAYERS=12\nsource common/model_8b.sh\n[ -f common/model_8b.sh ] && LAYERS=24\n" +
+            "python a.py --num-layers $LAYERS --hidden-size 512 --num-attention-heads 8 --seq-length 1024 "
+            "--max-position-embeddings 1024 --micro-batch-size 1 --vocab-size 32000 --bf16\n",
+        "moved.sh", {{"WORLD_SIZE", "8"}});
+    ASSERT_FALSE(moved) << move;
+    EXPECT_THAT(moved.error().message, testing::HasSubstr("'[ -f common/model_8b.sh ]' is not decided")) << move;
+  }
 }
 
 // The constructs of the scripts in Megatron-LM's own examples.

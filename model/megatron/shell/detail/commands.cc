@@ -308,17 +308,22 @@ bool Reader::run_control(const std::string& name, const Fields& fields, int line
   return true;
 }
 
+FoundFile Reader::find(const std::string& path) const {
+  const bool moved = !path.starts_with('/') && state_.folder != "";
+  if (!inputs_.find_file || (moved && !state_.folder)) return {};
+  return inputs_.find_file(moved ? (fs::path(*state_.folder) / path).lexically_normal().string() : path);
+}
+
 void Reader::run_source(const Fields& fields, int line) {
   const std::string path = fields.size() > 1 ? text_of(fields[1]) : "";
-  const bool known = fields.size() > 1 && is_known(fields[1]) && inputs_.find_file;
-  const fs::path whole = (fs::path(inputs_.folder) / state_.folder / path).lexically_normal();
-  const FoundFile found = known ? inputs_.find_file(state_.folder.empty() ? path : whole.string()) : FoundFile();
+  const FoundFile found = fields.size() > 1 && is_known(fields[1]) ? find(path) : FoundFile();
   if (found.kind == FileKind::none || found.kind == FileKind::folder)
     return fail(line, fmt::format("'{}' is sourced, and is no file next to the script", path),
                 "put it there, or let --execute run the script");
   status_ = Truth::unknown;
   if (found.kind == FileKind::unknown)
     return out_.notes.push_back({fmt::format("'{}' is not read: nothing that it sets is known", path), line});
+  const fs::path whole = (fs::path(inputs_.folder) / state_.folder.value_or("") / path).lexically_normal();
   const std::string name = whole.lexically_relative(inputs_.folder).generic_string();
   auto file = std::ranges::find(files_, name);
   if (file == files_.end()) file = files_.insert(files_.end(), name);
@@ -369,9 +374,11 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
   const std::string word = fields.size() > 1 ? text_of(fields[1]) : "";
   if (name == "cd" || name == "pushd" || name == "popd") {
     const bool relative = !word.starts_with('/');
-    state_.folder = !known || (relative && (word.empty() || state_.folder.empty())) ? ""
-                    : relative                                                      ? state_.folder + "/" + word
-                                                                                    : word;
+    const bool from_known = state_.folder && !state_.folder->empty() && !word.empty() && word != "-";
+    if (!known || (relative && !from_known))
+      state_.folder.reset();
+    else
+      state_.folder = relative ? *state_.folder + "/" + word : word;
     return true;
   }
   std::optional<Letters> text;
@@ -381,8 +388,8 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
     if (!endless) text->push_back({'\n', 0});
     const bool option = word.size() > 1 && word[0] == '-' && word.find_first_not_of("neE", 1) == std::string::npos;
     if (name == "printf" || (option && !endless)) text.reset();
-  } else if (name == "pwd" && !state_.folder.empty()) {
-    text = letters_of(fs::path(state_.folder).lexically_normal().string());
+  } else if (name == "pwd" && state_.folder && !state_.folder->empty()) {
+    text = letters_of(fs::path(*state_.folder).lexically_normal().string());
   } else if (known && name == "dirname" && fields.size() == 2) {
     const std::string parent = fs::path(word).parent_path().string();
     text = letters_of(parent.empty() ? "." : parent);

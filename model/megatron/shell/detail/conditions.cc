@@ -113,8 +113,8 @@ class ConditionReader {
   // Only what lies in the script's own folder is looked up.
   Truth file(char sign, const Letters& operand) const {
     const std::string text = text_of(operand);
-    const bool looks = is_known(operand) && shell_.inputs().find_file && (sign == 'd' || sign == 'e' || sign == 'f');
-    const FileKind kind = looks && !text.empty() ? shell_.inputs().find_file(text).kind : FileKind::unknown;
+    const bool looks = is_known(operand) && !text.empty() && (sign == 'd' || sign == 'e' || sign == 'f');
+    const FileKind kind = looks ? shell_.find(text).kind : FileKind::unknown;
     if (kind == FileKind::unknown || (kind == FileKind::none && !text.starts_with('/'))) return Truth::unknown;
     return truth_of(kind != FileKind::none && (sign == 'e' || (sign == 'd') == (kind == FileKind::folder)));
   }

@@ -34,7 +34,7 @@ struct State {
   Fields parameters;                                     // $1 ...
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
   std::vector<std::set<std::string>> locals;  // of each function
-  std::string folder;                         // after cd; empty: where the script is started
+  std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
 };
 
 class Reader {
@@ -62,7 +62,8 @@ class Reader {
   void take_default(const std::string& name, const Letters& value, int line);
   bool charge(std::size_t letters);                // whether so many letters more may be made
   void refuse(int line, const std::string& what);  // names a construct that is not read
-  const ShellInputs& inputs() const { return inputs_; }
+  // Returns what lies at a path, which a relative one does not state behind cd to a folder that is not known.
+  FoundFile find(const std::string& path) const;
 
  private:
   // Reading (reader.cc)
