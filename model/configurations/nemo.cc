@@ -127,6 +127,9 @@ void nemo_rules(const RuleInput& in) {
     if (adapts && !(entry.value.empty() && entry.items.empty()))
       return refuse_adapter(draft, entry.key, entry.value.empty() ? "an adapter" : entry.value);
   }
+  for (const Entry& entry : draft.configuration().entries)  // recipes of Python that begin as Bridge's for adapters
+    if (entry.key.ends_with("_peft_config()") || entry.key.ends_with("_peft_common()"))
+      return refuse_adapter(draft, entry.key, "an adapter");
   if (const auto length = draft.integer("model.seq_length"); length && !draft.given("batch.sequence_length"))
     draft.set("batch.sequence_length", *length, "model.seq_length");
   read_nemo_model(in);

@@ -70,8 +70,9 @@ NemoArguments arguments_of(const Draft& draft) {
   return out;
 }
 
-// Gives the formats of NeMo's and of Megatron-Bridge's words, and returns the key that decides that of gradients.
-std::string_view give_precision(Draft& draft, NemoArguments& out) {
+// Gives the formats of NeMo's and of Megatron-Bridge's words, and returns the key that decides that of gradients. With
+// Bridge's common base the recipe of precision is bf16_mixed where none is stated.
+std::string_view give_precision(Draft& draft, bool has_base, NemoArguments& out) {
   constexpr std::pair<std::string_view, std::string_view> recipes[] = {
       {"mxfp8", "mxfp8"},          {"fp8_mx", "mxfp8"},     {"fp8_delayed", "delayed"}, {"fp8_ds", "delayed"},
       {"subchannel", "blockwise"}, {"fp8_sc", "blockwise"}, {"block", "blockwise"},     {"fp8", "tensorwise"}};
@@ -80,11 +81,11 @@ std::string_view give_precision(Draft& draft, NemoArguments& out) {
                          : bridge.empty()                  ? "trainer.precision"
                                                            : "mixed_precision";
   const std::string word = draft.text(key).value_or("");
-  const bool stated = !word.empty() || draft.flag("precision.bf16") || draft.flag("precision.fp16");
-  if (!stated) draft.note(Note::Kind::assumed, "", "assumed: bf16: the file states no precision");
+  const bool open = word.empty() && !draft.flag("precision.bf16") && !draft.flag("precision.fp16");
+  if (open && !has_base) draft.note(Note::Kind::assumed, "", "assumed: bf16: the file states no precision");
   if (word.starts_with("16") || word.starts_with("fp16"))
     out.put("--fp16", key);
-  else if (!stated || (!word.empty() && !word.starts_with("32") && word != "fp32"))
+  else if (open || (!word.empty() && !word.starts_with("32") && word != "fp32"))
     out.put("--bf16", key);
   const auto* recipe =
       std::ranges::find_if(recipes, [&](const auto& one) { return bridge.find(one.first) != std::string::npos; });
@@ -95,8 +96,8 @@ std::string_view give_precision(Draft& draft, NemoArguments& out) {
     out.put("--fp8-recipe", key, {std::string(recipe->second)});
   }
   // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
-  const bool decides =
-      !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");
+  const bool decides = has_base || !bridge.empty() || draft.text("precision.precision") ||
+                       draft.text("precision.grad_reduce_in_fp32");
   const std::string_view reduce = decides ? "precision.grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
   const bool wide = draft.flag(reduce).value_or(decides), half = out.given.has("--fp16");
   if (wide && half) out.put("--accumulate-allreduce-grads-in-fp32", reduce);
@@ -183,19 +184,28 @@ const KeyRow* megatron_row(std::string_view key) {
 
 void read_nemo_training(const RuleInput& in) {
   NemoArguments arguments = arguments_of(in.draft);
-  // Recipes of pre-training begin as _pretrain_common() of Megatron-Bridge (recipes/common.py @0eca073e).
-  const auto& entries = in.draft.configuration().entries;
-  const auto base =
-      std::ranges::find_if(entries, [](const Entry& one) { return one.key.ends_with("_pretrain_config()"); });
+  // Recipes of Bridge begin as _pretrain_common() or _sft_common() (recipes/common.py @0eca073e); the optimizer of both
+  // is distributed_fused_adam_with_cosine_annealing() (recipes/utils/optimizer_utils.py @0d7a394c).
+  const auto begins_as = [&in](std::string_view kind) -> const Entry* {
+    const auto& entries = in.draft.configuration().entries;
+    const std::string recipe = fmt::format("_{}_config()", kind), common = fmt::format("_{}_common()", kind);
+    const auto found = std::ranges::find_if(
+        entries, [&](const Entry& one) { return one.key.ends_with(recipe) || one.key.ends_with(common); });
+    return found == entries.end() ? nullptr : &*found;
+  };
+  const Entry *const pretraining = begins_as("pretrain"), *const base = pretraining ? pretraining : begins_as("sft");
   for (const char* key : {"ddp.use_distributed_optimizer", "ddp.overlap_grad_reduce", "ddp.overlap_param_gather"})
-    if (base != entries.end() && in.draft.configuration().find(key) == nullptr)
+    if (base != nullptr && (pretraining != nullptr || std::string_view(key).ends_with("optimizer")) &&
+        in.draft.configuration().find(key) == nullptr)
       arguments.put(argument_of(key), base->key);
-  if (base != entries.end())
+  if (base != nullptr)
     in.draft.note(Note::Kind::assumed, base->key,
-                  "assumed: distributed optimizer and overlaps of " + base->key + " are those of Bridge's common base");
+                  fmt::format("assumed: what {} leaves open of precision, distributed optimizer and overlaps is that "
+                              "of Bridge's common base",
+                              base->key));
   if (in.draft.text("model.optim.name") == "distributed_fused_adam")
     arguments.put("--use-distributed-optimizer", "model.optim.name");
-  const std::string_view gradients = give_precision(in.draft, arguments);
+  const std::string_view gradients = give_precision(in.draft, base != nullptr, arguments);
   set_by_rules(in, arguments, gradients);
   read_nemo_rest(in.draft);
 }

@@ -640,6 +640,25 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
   EXPECT_THAT(notes_of(imported), HasSubstr("llama3_70b_pretrain_config(): unknown"));
 }
 
+TEST(Nemo, RecipesBeginAsBridgesCommonOnes) {
+  const auto of = [](const std::string& base) {
+    return import(
+        "nemo",
+        "def recipe():\n    cfg = " + base + "\n    cfg.model.tensor_model_parallel_size = 2\n    return cfg\n",
+        {"cluster.gpus=8", "model.config=llama-3-8b", "batch.sequence_length=2048", "batch.micro_batch_size=1",
+         "batch.global_batch_size=64"});
+  };
+  const auto pretrained = read(of("_pretrain_common()"));
+  EXPECT_EQ(pretrained.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(pretrained.plan.precision.gradients, Precision::fp32);
+  EXPECT_TRUE(pretrained.plan.overlap.gradient_reduce && pretrained.plan.overlap.parameter_gather);
+  const auto tuned = read(of("_sft_common()"));
+  EXPECT_EQ(tuned.plan.parallelism.zero_stage, 1);
+  EXPECT_EQ(tuned.plan.precision.gradients, Precision::fp32);
+  EXPECT_FALSE(tuned.plan.overlap.gradient_reduce || tuned.plan.overlap.parameter_gather);
+  expect_refusal(of("_peft_common()"), 2, "an adapter is not predicted");
+}
+
 TEST(Nemo, RecipesOfAdaptersAreRefused) {
   const auto of = [](const std::string& base, const std::string& line) {
     return import(
