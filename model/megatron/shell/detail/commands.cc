@@ -87,11 +87,9 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
 }
 
 void Reader::take_default(const std::string& name, const Letters& value, int line) {
-  const std::string text = fmt::format("{}={}", name, text_of(value));
-  const std::string script = value.empty() ? text_of(source_->text) : "";
   // An empty default of a variable that the script sets elsewhere is no choice.
-  for (std::size_t at = script.find(text); at != script.npos; at = script.find(text, at + 1))
-    if (at == 0 || !in_name(script[at - 1])) return;
+  if (value.empty() && source_->assigns(name)) return;
+  const std::string text = fmt::format("{}={}", name, text_of(value));
   if (std::ranges::find(out_.defaults, text, &Word::text) == out_.defaults.end()) out_.defaults.push_back({text, line});
 }
 

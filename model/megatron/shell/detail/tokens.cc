@@ -137,4 +137,19 @@ class Tokenizer {
 
 Source::Source(Letters letters) : text(std::move(letters)), tokens(Tokenizer(text).run()) {}
 
+bool Source::assigns(const std::string& name) {
+  if (!assigned) {
+    assigned.emplace();
+    std::string word;
+    for (const Letter& letter : text) {
+      if (letter.symbol == '=' && !word.empty()) assigned->insert(word);
+      if (in_name(letter.symbol))
+        word += letter.symbol;
+      else
+        word.clear();
+    }
+  }
+  return assigned->contains(name);
+}
+
 }  // namespace plumbline::model::megatron

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,10 +28,14 @@ struct Token {
 struct Source {
   explicit Source(Letters letters);
 
+  // Returns whether NAME= is in the text.
+  bool assigns(const std::string& name);
+
   Letters text;
   std::vector<Token> tokens;
   std::map<std::size_t, std::pair<std::size_t, bool>> skipped;  // commands that were read without being run, by their
                                                                 // beginnings: their ends, and whether they are inert
+  std::optional<std::set<std::string>> assigned;                // names before a =, once they are asked for
 };
 
 }  // namespace plumbline::model::megatron
