@@ -96,8 +96,8 @@ std::string_view give_precision(Draft& draft, bool has_base, NemoArguments& out)
     out.put("--fp8-recipe", key, {std::string(recipe->second)});
   }
   // Where there is a plugin or recipe of precision, it decides over the section of DDP, with FP32 as its default.
-  const bool decides = has_base || !bridge.empty() || draft.text("precision.precision") ||
-                       draft.text("precision.grad_reduce_in_fp32");
+  const bool decides =
+      has_base || !bridge.empty() || draft.text("precision.precision") || draft.text("precision.grad_reduce_in_fp32");
   const std::string_view reduce = decides ? "precision.grad_reduce_in_fp32" : "ddp.grad_reduce_in_fp32";
   const bool wide = draft.flag(reduce).value_or(decides), half = out.given.has("--fp16");
   if (wide && half) out.put("--accumulate-allreduce-grads-in-fp32", reduce);

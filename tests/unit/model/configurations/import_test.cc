@@ -643,8 +643,7 @@ def llama3_70b_pretrain_64gpu_h100_fp8cs_config() -> ConfigContainer:
 TEST(Nemo, RecipesBeginAsBridgesCommonOnes) {
   const auto of = [](const std::string& base) {
     return import(
-        "nemo",
-        "def recipe():\n    cfg = " + base + "\n    cfg.model.tensor_model_parallel_size = 2\n    return cfg\n",
+        "nemo", "def recipe():\n    cfg = " + base + "\n    cfg.model.tensor_model_parallel_size = 2\n    return cfg\n",
         {"cluster.gpus=8", "model.config=llama-3-8b", "batch.sequence_length=2048", "batch.micro_batch_size=1",
          "batch.global_batch_size=64"});
   };
