@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -15,6 +16,9 @@
 namespace plumbline::model::configurations {
 namespace {
 
+struct PythonValue;
+using Fields = std::vector<std::pair<std::string, PythonValue>>;
+
 struct PythonValue {
   enum class Kind { scalar, list, call, unread };
   Kind kind = Kind::scalar;
@@ -22,16 +26,7 @@ struct PythonValue {
   int line = 0;
   std::size_t size = 1;  // values in it; a hundred letters count as one
   std::vector<PythonValue> items = {};
-  std::vector<std::pair<std::string, PythonValue>> fields = {};
-  std::string of = {};  // the name or field that has it, before it is stored
-  bool shared = false;  // stored elsewhere, too: what is set in it by this name would be missing there
-
-  // Returns the field of that name, which is new if there is none.
-  PythonValue& field(const std::string& name) {
-    const auto found = std::ranges::find(fields, name, &std::pair<std::string, PythonValue>::first);
-    if (found != fields.end()) return found->second;
-    return fields.emplace_back(name, PythonValue{Kind::call, "", line}).second;
-  }
+  Fields* fields = nullptr;  // copies have the same, as names of one object in Python; owned by the reader
 };
 
 bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((one | 32) >= 'a' && (one | 32) <= 'z'); }
@@ -71,6 +66,19 @@ class PythonReader {
     std::size_t indent;
   };
   using Scope = std::map<std::string, PythonValue, std::less<>>;
+
+  // Returns the field of that name; nullptr where there is none.
+  static PythonValue* find_field(const PythonValue& value, std::string_view name) {
+    if (value.fields == nullptr) return nullptr;
+    const auto found = std::ranges::find(*value.fields, name, &Fields::value_type::first);
+    return found == value.fields->end() ? nullptr : &found->second;
+  }
+  // Returns the field of that name, which is new if there is none.
+  PythonValue& field(PythonValue& value, const std::string& name) {
+    if (PythonValue* found = find_field(value, name)) return *found;
+    if (value.fields == nullptr) value.fields = &objects_.emplace_back();
+    return value.fields->emplace_back(name, PythonValue{PythonValue::Kind::call, "", value.line}).second;
+  }
 
   int line_at(std::size_t at) const {
     return static_cast<int>(std::ranges::lower_bound(newlines_, at) - newlines_.begin()) + 1;
@@ -143,19 +151,18 @@ class PythonReader {
     constexpr std::string_view blocks[] = {"else", "try", "finally"};  // what follows their : is no type
     if (letter() == ':' && std::ranges::find(blocks, path.front()) == std::end(blocks))
       pos_ = find_outside(pos_, end_, "=");
-    const auto root = scope.find(path.front());
-    if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest ||
-        (path.size() > 1 && (root == scope.end() || root->second.shared))) {
+    const auto object = path.size() > 1 ? scope.find(path.front()) : scope.end();
+    const bool known = object != scope.end() && object->second.kind != PythonValue::Kind::unread;
+    if (!takes_assignment() || path.front().empty() || std::ssize(path) > kDeepest || (path.size() > 1 && !known)) {
       unread_.emplace_back(line_at(statement.begin), std::string(text.substr(0, text.find('\n'))));
       return false;
     }
     PythonValue value = whole_expression(scope);
-    share(scope, value);
     value.size += value.text.size() / 100;
     PythonValue* target = &scope[path.front()];
     for (std::size_t i = 1; i < path.size(); ++i) {
       target->size += value.size + path.size();
-      target = &target->field(path[i]);
+      target = &field(*target, path[i]);
     }
     *target = std::move(value);
     return false;
@@ -221,7 +228,7 @@ class PythonReader {
       value.kind = letter() == '{' ? PythonValue::Kind::call : PythonValue::Kind::list;
       const bool closed = brackets(scope, value);
       if (single && value.items.size() == 1) value = PythonValue(value.items.front());
-      return closed && (!list || value.fields.empty());
+      return closed && (!list || value.fields == nullptr);
     }
     if (const std::size_t quote = text_.find_first_not_of("rRbBuU", pos_); quote < end_ && is_quote(quote))
       return strings(value);
@@ -239,22 +246,10 @@ class PythonReader {
     if (name == "None" || !value.text.empty()) return true;
     const auto found = scope.find(path.front());
     PythonValue* target = found == scope.end() ? nullptr : &found->second;
-    for (std::size_t i = 1; i < path.size() && target != nullptr; ++i) {
-      const auto field = std::ranges::find(target->fields, path[i], &std::pair<std::string, PythonValue>::first);
-      target = field == target->fields.end() ? nullptr : &field->second;
-    }
+    for (std::size_t i = 1; i < path.size() && target != nullptr; ++i) target = find_field(*target, path[i]);
     if (target == nullptr || !may_add(target->size, value.line)) return false;
     value = *target;
-    value.of = value.kind == PythonValue::Kind::call ? name : "";
     return true;
-  }
-
-  // Notes that what has a name is stored once more: it is one object in Python, and two here.
-  static void share(Scope& scope, PythonValue& value) {
-    const std::string of = std::exchange(value.of, "");
-    const auto name = scope.find(of);
-    if (name != scope.end()) name->second.shared = true;
-    if (of.find('.') != std::string::npos) value.shared = true;
   }
 
   // Strings that follow each other are one.
@@ -284,10 +279,9 @@ class PythonReader {
       const bool keyed = closing == '}' ? letter() == ':' && ++pos_ > 0 : takes_assignment();
       if (!keyed) pos_ = begin;
       PythonValue one = expression(scope);
-      if (keyed) share(scope, one);
       value.size += one.size + one.text.size() / 100;
       if (keyed && !key.text.empty())
-        value.field(key.text) = std::move(one);
+        field(value, key.text) = std::move(one);
       else
         value.items.push_back(std::move(one));
       if (letter() != ',' && letter() != closing) return false;
@@ -300,14 +294,13 @@ class PythonReader {
     value.kind = PythonValue::Kind::call;
     value.text = name;
     const bool closed = brackets(scope, value);
-    if (closed && functions_.contains(name) && value.items.empty() && value.fields.empty())
-      value = run(name), value.of.clear();
+    if (closed && functions_.contains(name) && value.items.empty() && value.fields == nullptr) value = run(name);
     return closed;
   }
 
   void flatten(const PythonValue& value, const std::string& key, int depth) {
     using enum PythonValue::Kind;
-    if (!out_.enter(depth, value.line)) return;
+    if (!out_.enter(depth, value.line) || !may_add(1 + value.text.size() / 100, value.line)) return;
     Entry entry{"",
                 key.empty() ? value.text + "()" : key,
                 value.text,
@@ -325,12 +318,17 @@ class PythonReader {
       entry.unread = entry.unread || item.kind == unread;
       if (key.empty() && item.kind == unread) unread_.emplace_back(item.line, item.text);  // of the whole: **base
       entry.items.push_back(item.text);
-      for (const auto& [name, field] : item.fields) flatten(field, joined(element, name), depth + 1);
+      flatten_fields(item, element, depth);
     }
     const bool section = value.kind == call && value.items.empty() && value.text.find('.') == std::string::npos &&
                          (value.text.empty() || value.text == "dict" || value.text.ends_with("Config"));
     if (!section) out_.add(std::move(entry), false);
-    for (const auto& [name, field] : value.fields) flatten(field, joined(key, name), depth + 1);
+    flatten_fields(value, key, depth);
+  }
+
+  void flatten_fields(const PythonValue& value, const std::string& key, int depth) {
+    if (value.fields == nullptr) return;
+    for (const auto& [name, one] : *value.fields) flatten(one, joined(key, name), depth + 1);
   }
 
   const Source& source_;
@@ -340,6 +338,7 @@ class PythonReader {
   std::vector<Statement> statements_;
   std::map<std::string, std::size_t, std::less<>> functions_;  // those of the file's first level, by their statement
   Scope globals_;
+  std::deque<Fields> objects_;
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
   std::size_t pos_ = 0, end_ = 0, values_ = 0;
   int depth_ = 0;

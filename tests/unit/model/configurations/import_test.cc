@@ -210,6 +210,28 @@ TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
   EXPECT_THAT(notes_of(wide), HasSubstr("'for layer in config.model_spec.layers:': unknown; it may change the cost"));
 }
 
+// Two names of one object are one, and a part of what another file makes is not known.
+TEST(Torchtitan, RegistriesMayNameAnObjectTwice) {
+  const auto of = [](const std::string& lines) {
+    return read(import("torchtitan",
+                       "def one():\n    config = Trainer.Config(training=TrainingConfig(seq_len=4096))\n" + lines +
+                           "    return config\n",
+                       {"cluster.gpus=8", "model.config=llama-3-8b"}));
+  };
+  EXPECT_EQ(of("    training = config.training\n    training.seq_len = 8192\n").plan.batch.sequence_length, 8192);
+  EXPECT_EQ(of("    same = config\n    same.training.seq_len = 8192\n").plan.batch.sequence_length, 8192);
+  EXPECT_EQ(of("    same = config\n    config = replace(a=1)\n    same.training.seq_len = 8192\n"
+               "    config = same\n")
+                .plan.batch.sequence_length,
+            8192);
+  const auto unread = of("    loader = config.dataloader\n    loader.workers = 2\n");
+  EXPECT_EQ(unread.plan.batch.sequence_length, 4096);
+  EXPECT_THAT(notes_of(unread), HasSubstr("'loader.workers = 2': unknown; it may change the cost"));
+  expect_refusal(import("torchtitan", "def f():\n    c = Trainer.Config()\n    c.x = c\n    c.y = c\n    return c\n",
+                        {"cluster.gpus=8"}),
+                 2, "nested more than 64 levels deep");
+}
+
 TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   expect_refusal(import_file("torchtitan", "llama3-registry.py", {"cluster.gpus=8"}), 0,
                  "holds 2 configurations (--config NAME takes one of llama3_changed, llama3_small)");
