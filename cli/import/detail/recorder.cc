@@ -108,18 +108,28 @@ submit() {
 }
 # Changes files only where they are in the folder of this reading, file by file where that has a meaning.
 change_files() {
-  local word kept=() inside=0 elsewhere=0
+  local word path kept=() inside=0 elsewhere=0 last=1
   for word; do
-    if [[ $word != -* ]]; then
-      case $(realpath -m -- "$word" 2>/dev/null) in
-        "$work" | "$work"/*) inside=$((inside + 1)) ;;
+    path=$word
+    case $word in
+      --*=*) path=${word#*=} ;;
+      -*) path=${word:2} ;;
+    esac
+    case "$name $word" in  # words with a path in them, and those by which the last one is not where the others go
+      dd\ *=*) path=${word#*=} ;;
+      rsync\ *:*) path=/ last=0 ;;  # of another host
+      cp\ -t* | cp\ -[!-]*t* | cp\ --t* | install\ -[dt]* | install\ -[!-]*[dt]* | install\ --[dt]*) last=0 ;;
+    esac
+    if [[ $word != -* || $path == */* || $path == .. ]]; then
+      case $(realpath -m -- "$path" 2>/dev/null) in
+        "$work" | "$work"/*) [[ $word == -* ]] || inside=$((inside + 1)) ;;
         *) elsewhere=1 && continue ;;
       esac
     fi
     kept+=("$word")
   done
   [ "$elsewhere" = 1 ] || really "$@"
-  case $name in cp | install | rsync) [[ $(realpath -m -- "${@: -1}") != "$work"* ]] || really "$@" ;; esac
+  case $last$name in 1cp | 1install | 1rsync) [[ $(realpath -m -- "${@: -1}")/ != "$work"/* ]] || really "$@" ;; esac
   record skipped "$name" "$@"
   case $name in
     tee) really "${kept[@]}" ;;

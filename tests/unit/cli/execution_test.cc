@@ -119,6 +119,18 @@ TEST_F(ExecutedScript, ChangesNoFilesElsewhere) {
   EXPECT_EQ(done.started.size(), 1u);
 }
 
+TEST_F(ExecutedScript, ChangesNoFilesElsewhereByOptions) {
+  const auto made = folder_.path() / "made";
+  std::filesystem::create_directory(made);
+  const std::string to = made.string();
+  const Execution done =
+      run("echo x > a\ndd if=a of=" + to + "/dd\ncp --target-directory=" + to + " a\ncp -t " + to + " a\ncp -at" + to +
+          " a\ninstall -d " + to + "/b c\nrsync host:a .\ndd if=a of=b status=none\n[ -f b ] && torchrun a.py\n");
+  EXPECT_TRUE(std::filesystem::is_empty(made));
+  EXPECT_THAT(done.skipped, ElementsAre("dd", "cp", "install", "rsync"));
+  EXPECT_EQ(done.started.size(), 1u);
+}
+
 TEST_F(ExecutedScript, SourcesAndStartsWhatLiesNextToIt) {
   folder_.write("common/values.sh", "TP=8\n");
   folder_.write("common/train.sh", "torchrun a.py --tp $TP $1\n");
