@@ -113,7 +113,8 @@ change_files() {
     path=$word
     case $word in
       --*=*) path=${word#*=} ;;
-      -*) path=${word:2} ;;
+      -*/*) path=/${word#*/} ;;
+      -*..) path=.. ;;
     esac
     case "$name $word" in  # words with a path in them, and those by which the last one is not where the others go
       dd\ *=*) path=${word#*=} ;;
