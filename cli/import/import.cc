@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/data.h"
 #include "cli/formats.h"
+#include "cli/inputs_reader.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
 
@@ -25,7 +27,7 @@ constexpr Format<ImportArguments> import_formats[] = {
     {"deepspeed", "a ds_config.json of DeepSpeed to a plan; --model and --set batch.sequence_length=N add the model",
      &import_configuration},
     {"accelerate", "a config.yaml of accelerate (FSDP, DeepSpeed, Megatron-LM) to a plan", &import_configuration},
-    {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml, to a plan", &import_configuration},
+    {"nemo", "a recipe of NeMo or Megatron-Bridge, .yaml or .py, to a plan", &import_configuration},
     {"llama-factory", "a configuration of LLaMA-Factory, .yaml, to a plan", &import_configuration},
     {"axolotl", "a configuration of axolotl, .yaml, to a plan", &import_configuration},
     {"ms-swift", "a configuration of ms-swift (swift sft --config), .yaml, to a plan", &import_configuration},
@@ -70,6 +72,8 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
                               "only 'import components' takes several");
   if (!arguments.revision.empty() && format != "components")
     return model::wrong_input("--revision", "only for 'import components'");
+  if (!arguments.model.empty()) TRY(resolve_model("", arguments.model));
+  if (!arguments.topology.empty()) TRY(find_topology(arguments.topology, {}));
   return run_format<ImportArguments>(import_formats, format, arguments);
 }
 
@@ -110,7 +114,8 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("--topology", options->arguments.topology, "plans: the cluster (default: h100-dgx)");
   verb->add_option("--config", options->arguments.function,
                    "plans of Python files: the function whose configuration is read (default: the only one)");
-  verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it");
+  verb->add_option("--gpus", options->arguments.gpus, "plans: the number of GPUs, where the file does not state it")
+      ->check(CLI::PositiveNumber);
   add_repeatable(*verb, "--define", options->arguments.definitions,
                  "megatron: NAME=VALUE of a variable that the script does not set (repeatable)");
   verb->add_option("--args", options->arguments.more_arguments, "megatron: arguments to add to those of the script");

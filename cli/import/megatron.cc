@@ -13,10 +13,10 @@
 #include "cli/import/decisions.h"
 #include "cli/import/detail/execution.h"
 #include "cli/import/import.h"
+#include "cli/inputs_reader.h"
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
-#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {
@@ -81,9 +81,7 @@ model::Result<megatron::ImportOptions> options_of(const ImportArguments& argumen
 // Executes the script on a node of the cluster that the plan is for.
 model::Result<megatron::ImportedScript> import_executed(const ImportArguments& arguments, const std::string& text,
                                                         const megatron::ImportOptions& options) {
-  const auto path = TRY(resolve(Shipped::topology, options.topology.value_or(std::string(megatron::default_topology))));
-  const auto devices = TRY(resolve_device_folder(path));
-  const auto cluster = TRY(topologies::load_topology(path, devices, {}));
+  const auto cluster = TRY(find_topology(options.topology.value_or(std::string(megatron::default_topology)), {}));
   const auto execution =
       TRY(execute({.script = arguments.file,
                    .arguments = {arguments.files.begin() + 1, arguments.files.end()},
