@@ -111,7 +111,7 @@ void read_fsdp(Draft& draft, Precision gemm) {
   if (shards && *shards <= 1 && draft.degree("context") == 1)
     draft.set("parallelism.zero_stage", std::int64_t{0}, "parallelism_config.parallelism_config_dp_shard_size");
   else if (replicas && *replicas > 1 && shards)
-    draft.set("parallelism.shard_group", *shards * draft.degree("context"),
+    draft.set("parallelism.shard_group", bounded_product({*shards, draft.degree("context")}),
               "parallelism_config.parallelism_config_dp_replicate_size");
   if (draft.flag("fsdp_config.fsdp_offload_params").value_or(false)) {
     draft.set("offload.optimizer", true, "fsdp_config.fsdp_offload_params");

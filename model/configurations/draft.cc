@@ -123,7 +123,7 @@ std::optional<std::int64_t> Draft::data_parallel() const {
   std::int64_t rest = gpus.value_or(0);
   for (const char* leaf : {"tensor", "context", "pipeline"}) {
     const std::int64_t by = degree(leaf);
-    if (rest < 1 || by < 1 || rest % by != 0) return std::nullopt;
+    if (rest < 1 || rest % by != 0) return std::nullopt;
     rest /= by;
   }
   return rest;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "model/base/error.h"
+#include "model/base/integers.h"
 #include "model/base/text.h"
 #include "model/configurations/configuration.h"
 #include "model/plan/plan.h"
@@ -73,7 +75,13 @@ class Draft {
   // Return a value of the plan as it is set so far.
   std::optional<std::string> word(std::string_view plan_key) const;
   std::optional<std::int64_t> value(std::string_view plan_key) const;
-  std::int64_t degree(std::string_view leaf) const { return value(fmt::format("parallelism.{}", leaf)).value_or(1); }
+  // Returns a degree, at least 1: the plan is refused with one that is not.
+  std::int64_t degree(std::string_view leaf) const { return count(fmt::format("parallelism.{}", leaf)); }
+  // Return the GPUs of one copy of the layers, and the stages of the pipeline.
+  std::int64_t model_parallel() const {
+    return bounded_product({degree("tensor"), degree("context"), degree("pipeline")});
+  }
+  std::int64_t stages() const { return bounded_product({degree("pipeline"), count("schedule.virtual_stages")}); }
   // Returns the data-parallel degree; nothing where the GPUs are not stated or do not divide.
   std::optional<std::int64_t> data_parallel() const;
 
@@ -103,6 +111,8 @@ class Draft {
   std::string toml(const Plan& plan) const;
 
  private:
+  std::int64_t count(std::string_view plan_key) const { return std::max<std::int64_t>(1, value(plan_key).value_or(1)); }
+
   struct Setting {
     std::string value, origin;
     int line = 0;

@@ -112,8 +112,9 @@ void pad_vocabulary(Draft& draft, megatron::ModelShape& shape) {
     draft.note(Note::Kind::assumed, "model.tokenizer.type", "assumed: a vocabulary of 50257: GPT2BPETokenizer");
   }
   const std::int64_t multiple =
-      draft.integer("model.make_vocab_size_divisible_by").value_or(128) * draft.degree("tensor");
-  if (shape.vocabulary && multiple > 0) shape.vocabulary = (*shape.vocabulary + multiple - 1) / multiple * multiple;
+      bounded_product({draft.integer("model.make_vocab_size_divisible_by").value_or(128), draft.degree("tensor")});
+  if (shape.vocabulary && *shape.vocabulary > 0 && multiple > 0)
+    shape.vocabulary = bounded_product({(*shape.vocabulary - 1) / multiple + 1, multiple});
 }
 
 }  // namespace

@@ -88,9 +88,10 @@ void read_batch(Draft& draft, const BatchKeys& keys) {
     if (number && *number < 1) return draft.fail(key, fmt::format("{} is not above 0", *number));
   auto micro = draft.value("batch.micro_batch_size");
   const auto global = draft.value("batch.global_batch_size");
-  const std::int64_t others = draft.degree("tensor") * draft.degree("context") * draft.degree("pipeline");
-  if (!draft.given("cluster.gpus") && micro && global && steps && *global % (*micro * *steps) == 0)
-    draft.assume("cluster.gpus", *global / (*micro * *steps) * others,
+  const std::int64_t others = draft.model_parallel();
+  const std::int64_t of_rank = bounded_product({micro.value_or(0), steps.value_or(0)});
+  if (!draft.given("cluster.gpus") && global && of_rank > 0 && *global % of_rank == 0)
+    draft.assume("cluster.gpus", bounded_product({*global / of_rank, others}),
                  "the batch over micro-batch and accumulation, times the other degrees");
   const auto gpus = draft.value("cluster.gpus");
   const auto data = draft.data_parallel();
@@ -98,13 +99,14 @@ void read_batch(Draft& draft, const BatchKeys& keys) {
     return draft.fail("", fmt::format("{} GPUs are no multiple of tensor x context x pipeline = {}", *gpus, others),
                       "--gpus states the GPUs, --set parallelism.tensor=N a degree");
   if (!data) return;
-  if (stated_micro && stated_global && steps && *stated_global != *stated_micro * *steps * *data)
-    return draft.fail(keys.global,
-                      fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks = {}",
-                                  *stated_global, *stated_micro, *steps, *data, *stated_micro * *steps * *data),
-                      fmt::format("correct one of them, or the GPUs ({} now) with --gpus", *gpus));
+  if (stated_micro && stated_global && steps)
+    if (const std::int64_t made = bounded_product({*stated_micro, *steps, *data}); *stated_global != made)
+      return draft.fail(keys.global,
+                        fmt::format("{} is not micro-batch {} x accumulation {} x {} data-parallel ranks = {}",
+                                    *stated_global, *stated_micro, *steps, *data, made),
+                        fmt::format("correct one of them, or the GPUs ({} now) with --gpus", *gpus));
   if (global && !micro) {
-    const std::int64_t shared = *data * steps.value_or(1);
+    const std::int64_t shared = bounded_product({*data, steps.value_or(1)});
     if (*global % shared != 0)
       return draft.fail(keys.global, fmt::format("{} does not divide by {} ranks x accumulation {}", *global, *data,
                                                  steps.value_or(1)));
@@ -114,7 +116,7 @@ void read_batch(Draft& draft, const BatchKeys& keys) {
   const Entry* stated_steps = draft.configuration().find(keys.accumulation);
   const bool open = stated_steps != nullptr && stated_steps->value == "auto";
   if (micro && !global && !open) {
-    draft.set("batch.global_batch_size", *micro * steps.value_or(1) * *data,
+    draft.set("batch.global_batch_size", bounded_product({*micro, steps.value_or(1), *data}),
               fmt::format("micro-batch x {} accumulations x {} ranks", steps.value_or(1), *data));
     if (!steps) draft.note(Note::Kind::assumed, "", "assumed: gradient_accumulation_steps = 1, the program's default");
   }

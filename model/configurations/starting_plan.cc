@@ -27,9 +27,9 @@ void assume_batch(Draft& draft, const Architecture& architecture) {
   const auto length = draft.value("batch.sequence_length"), micro = draft.value("batch.micro_batch_size");
   const auto data = draft.data_parallel();
   if (!length || !micro || !data || *length < 1 || *micro < 1) return;
-  const std::int64_t once = *micro * *data;
+  const std::int64_t once = bounded_product({*micro, *data});
   const std::int64_t steps = std::max<std::int64_t>(1, usual_tokens / *length / once);
-  draft.assume("batch.global_batch_size", once * steps, "4 million tokens, or one micro-batch a rank if that is more");
+  draft.assume("batch.global_batch_size", bounded_product({once, steps}), "4 million tokens, or one micro-batch a rank if that is more");
 }
 
 void assume_layout(Draft& draft, const Architecture& architecture, const Layout& layout) {

@@ -121,11 +121,11 @@ void read_mesh(const RuleInput& in) {
     draft.set("parallelism.expert_tensor", draft.degree("tensor"), "without an expert degree");
   const std::int64_t replicas = draft.integer("parallelism.data_parallel_replicate_degree").value_or(1);
   const std::int64_t shards = draft.integer("parallelism.data_parallel_shard_degree").value_or(-1);
-  const std::int64_t others = draft.degree("tensor") * draft.degree("context") * draft.degree("pipeline");
-  if (replicas < 1 || shards == 0 || shards < -1 || others < 1)
+  const std::int64_t others = draft.model_parallel();
+  if (replicas < 1 || shards == 0 || shards < -1)
     return draft.fail("parallelism.data_parallel_shard_degree", "degrees are at least 1, or -1 for what is left");
   if (shards > 0 && !draft.given("cluster.gpus"))
-    draft.set("cluster.gpus", replicas * shards * others, "the product of the degrees");
+    draft.set("cluster.gpus", bounded_product({replicas, shards, others}), "the product of the degrees");
   const auto data = draft.data_parallel();
   const auto gpus = draft.value("cluster.gpus");
   if (gpus && (!data || *data % replicas != 0 || (shards > 0 && *data != replicas * shards)))
@@ -196,7 +196,7 @@ void read_pipeline(const RuleInput& in) {
         fmt::format("gives {} stages a rank, {} has {}", chunks, name, known->chunks));
   if (interleaved) draft.set("schedule.virtual_stages", chunks, "stages of a rank");
   if (parts > 0) return draft.set("schedule.layers_per_stage", listed, "parallelism.module_fqns_per_model_part");
-  const std::int64_t stages = ranks * chunks;
+  const std::int64_t stages = bounded_product({ranks, chunks});
   if (stages > *layers + 2 || first < 0 || last < 0)
     return draft.fail("parallelism.pipeline_parallel_degree", fmt::format("{} stages for {} layers", stages, *layers));
   draft.set("schedule.layers_per_stage", split_with_ends(*layers, stages, first, last),
@@ -217,7 +217,7 @@ void read_titan_batch(Draft& draft) {
                       fmt::format("{} is no multiple of the micro-batch of {}", local, micro));
   const auto data = draft.data_parallel();
   if (!data) return;
-  const std::int64_t once = local * *data;
+  const std::int64_t once = bounded_product({local, *data});
   const std::int64_t wanted = draft.integer("training.global_batch_size").value_or(-1);
   const std::int64_t global = wanted > 0 ? wanted : once;
   if (global % once != 0)
@@ -268,8 +268,7 @@ void read_operators(const RuleInput& in) {
     return draft.note(Note::Kind::assumed, option,
                       "selective_ac_option = op: norms, gates and the GEMMs before them run again in every layer; "
                       "torchtitan recomputes every second GEMM, which is less");
-  const std::int64_t stages = draft.degree("pipeline") * draft.value("schedule.virtual_stages").value_or(1);
-  const double each = static_cast<double>(model->layers) / static_cast<double>(std::max<std::int64_t>(1, stages));
+  const double each = static_cast<double>(model->layers) / static_cast<double>(draft.stages());
   draft.set("recompute.layers", static_cast<std::int64_t>(std::lround(*share * each)), option);
   draft.note(Note::Kind::assumed, option,
              fmt::format("selective_ac_option = op: every second GEMM runs again; gate and up run again in {:.0f} of "
@@ -295,8 +294,8 @@ void read_recompute(const RuleInput& in) {
   draft.set("recompute.policy", "full", key);
   const auto layers = in.layers();
   if (*every == 1 || !layers) return;
-  const std::int64_t stages = draft.degree("pipeline") * draft.value("schedule.virtual_stages").value_or(1);
-  draft.set("recompute.layers", *layers / stages / *every, fmt::format("one of {} layers of each stage", *every));
+  draft.set("recompute.layers", *layers / draft.stages() / *every,
+            fmt::format("one of {} layers of each stage", *every));
 }
 
 void read_filters(Draft& draft, std::string_view key) {

@@ -178,6 +178,16 @@ TEST(Torchtitan, RefusesWhatContradictsItself) {
   expect_refusal(import("torchtitan", titan + "[parallelism]\ntensor_parallel_degree = \"two\"\n", {"cluster.gpus=8"}),
                  8, "is no number");
   expect_refusal(import("torchtitan", "[model\n"), 1, "TOML");
+  // Degrees of 0 divide nothing, and products beyond 64 bits are the largest number.
+  expect_refusal(import("torchtitan", titan + "[parallelism]\npipeline_parallel_degree = 0\n", {"cluster.gpus=8"}), 8,
+                 "must be at least 1, found 0");
+  for (const char* change : {"parallelism.pipeline=0", "schedule.virtual_stages=0"})
+    EXPECT_FALSE(import("torchtitan", titan, {"cluster.gpus=8", change})) << change;
+  expect_refusal(import("torchtitan", titan +
+                                          "[parallelism]\ndata_parallel_replicate_degree = 1000000000\n"
+                                          "data_parallel_shard_degree = 1000000000\n"
+                                          "tensor_parallel_degree = 1000000000\n"),
+                 9, "9223372036854775807 GPUs are not replicas 1000000000 x shards 1000000000");
   const auto typo =
       read(import("torchtitan", titan + "[parallelism]\ntensor_paralel_degree = 2\n", {"cluster.gpus=8"}));
   EXPECT_THAT(notes_of(typo),
@@ -383,6 +393,9 @@ TEST(DeepSpeed, RefusesBatchesThatContradict) {
                             "gradient_accumulation_steps": 4294967296})",
                         model_and_length),
                  1, "'4294967296' is no whole number in range");
+  expect_refusal(import("deepspeed", R"({"train_batch_size": 64, "gradient_accumulation_steps": 4})",
+                        with(model_and_length, "batch.micro_batch_size=0")),
+                 0, "--gpus N");
   expect_refusal(import("deepspeed", "{\"a\": 1,\n \"a\": 2}"), 2, "given twice");
   expect_refusal(import("deepspeed", "{\"a\": [}"), 1, "YAML or JSON");
 }
