@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -141,6 +142,7 @@ TEST_F(ExecutedScript, SourcesAndStartsWhatLiesNextToIt) {
 
 // An interruption ends all that the script started: this process sends it to itself from the script.
 TEST_F(ExecutedScript, IsEndedWhereThisProcessIsInterrupted) {
+  std::signal(SIGINT, SIG_DFL);  // ignored in the background job of a shell
   handle_signals();
   ScriptExecution what;
   what.script = folder_.write("launch.sh", "kill -INT $PPID\nwhile true; do :; done\n").string();
