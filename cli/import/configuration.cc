@@ -66,19 +66,6 @@ model::Result<void> refuse_own_input(const ImportArguments& arguments, const std
 
 }  // namespace
 
-model::Result<void> write_model(const std::string& path, const std::string& out, const std::string& json) {
-  if (path == out)
-    return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", out),
-                              "name the plan .toml");
-  const auto present = model::read_text_file(path);
-  if (present && *present == json) return {};
-  std::error_code ignored;
-  if (std::filesystem::exists(path, ignored))
-    return model::wrong_input(path, "is there already, and the file's model would replace it",
-                              "remove it, or name another plan with -o");
-  return write_new_file(path, json);
-}
-
 std::string named_model(const std::string& model) {
   return model::is_file(model) ? std::filesystem::absolute(model).string() : model;
 }
@@ -88,12 +75,12 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   const auto& formats = configurations::configuration_formats();
   const auto found = std::ranges::find(formats, arguments.format, &configurations::ConfigurationFormat::name);
   const auto text = TRY(model::read_text_file(arguments.file));
-  const auto config = std::filesystem::path(arguments.out).replace_extension(".json");
+  const std::filesystem::path config = adjacent_config(arguments.out);
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
   const auto imported = TRY(configurations::import_configuration(
       *found, text, arguments.file, {overrides_of(arguments), arguments.function, adjacent, &load_model}));
   if (imported.config_json) {
-    TRY(write_model(config.string(), arguments.out, *imported.config_json));
+    TRY(write_adjacent_config(arguments.out, *imported.config_json));
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());
   }
   TRY(write_output(arguments.out, imported.toml));

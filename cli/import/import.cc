@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "cli/data.h"
 #include "cli/formats.h"
 #include "cli/inputs_reader.h"
 #include "cli/outputs.h"
 #include "cli/verb.h"
+#include "model/base/text_file.h"
 
 namespace plumbline::cli {
 namespace {
@@ -78,6 +81,24 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
 }
 
 }  // namespace
+
+std::string adjacent_config(const std::string& plan) {
+  return std::filesystem::path(plan).replace_extension(".json").string();
+}
+
+model::Result<void> write_adjacent_config(const std::string& plan, const std::string& json) {
+  const std::string path = adjacent_config(plan);
+  if (path == plan)
+    return model::wrong_input("--output", fmt::format("'{}' is the name of the model's file", plan),
+                              "name the plan .toml");
+  const auto present = model::read_text_file(path);
+  if (present && *present == json) return {};
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored))
+    return model::wrong_input(path, "is there already, and the file's model would replace it",
+                              "remove it, or name another plan with -o");
+  return write_new_file(path, json);
+}
 
 void add_import(CLI::App& root, int& exit_code) {
   CLI::App* verb = root.add_subcommand(

@@ -32,8 +32,6 @@ struct ImportArguments {
   std::optional<std::int64_t> gpus;      // of a configuration that does not state them
 };
 
-// Writes a model's config.json next to the plan `out`, over no other file.
-model::Result<void> write_model(const std::string& path, const std::string& out, const std::string& json);
 // Returns the model of --model as the plan names it: a file by its whole path, since the plan may be in another folder.
 std::string named_model(const std::string& model);
 
@@ -44,5 +42,11 @@ model::Result<void> import_hf(const ImportArguments& arguments);
 model::Result<void> import_nccl_tests(const ImportArguments& arguments);
 model::Result<void> import_nccl_topology(const ImportArguments& arguments);
 model::Result<void> import_components(const ImportArguments& arguments);
+
+// Returns the path of the model's config.json: next to the plan, under its name.
+std::string adjacent_config(const std::string& plan);
+
+// Writes the model there, but over no other file.
+model::Result<void> write_adjacent_config(const std::string& plan, const std::string& json);
 
 }  // namespace plumbline::cli

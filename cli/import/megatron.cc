@@ -24,9 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 namespace megatron = model::megatron;
 
-// Returns the path of the model's config.json: next to the plan, under its name.
-std::string adjacent_config(const std::string& plan) { return fs::path(plan).replace_extension(".json").string(); }
-
 model::Result<void> name_model(const ImportArguments& arguments, megatron::ImportOptions& options) {
   if (arguments.model.empty()) {
     if (arguments.out == "-")
@@ -143,7 +140,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
-    TRY(write_model(path, arguments.out, imported.config->json));
+    TRY(write_adjacent_config(arguments.out, imported.config->json));
     fmt::print(stderr, "{}: the model as a config.json of type {}\n", path, imported.config->model_type);
   }
   if (!imported.plan.stack.name) imported.plan.stack.name = "megatron-core-2025";
