@@ -40,7 +40,7 @@ class Replay : public testing::TestWithParam<Target> {};
 TEST_P(Replay, EveryInputIsAnswered) {
   const Target& target = GetParam();
   std::vector<fs::path> files = files_of(corpus / target.name);
-  ASSERT_TRUE(fs::is_regular_file(files.front())) << "no corpus";
+  ASSERT_TRUE(!files.empty() && fs::is_regular_file(files.front())) << "no corpus";
   for (const std::string& seed : target.seeds) {
     const auto more = files_of(in_repository(seed));
     files.insert(files.end(), more.begin(), more.end());
