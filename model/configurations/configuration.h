@@ -19,6 +19,8 @@ struct Entry {
   int line = 0;
   bool is_list = false;
   bool unread = false;  // an expression of Python, which is not run
+
+  bool is_null() const { return value.empty() && !is_list && !unread; }
 };
 
 // A key, or a beginning of keys that ends in . or _, and what the tables of keys have in its place.
@@ -28,7 +30,8 @@ struct Configuration {
   std::string file;
   std::vector<Entry> entries;  // in the order of the file
 
-  const Entry* find(std::string_view key) const;  // nullptr when the file does not have it
+  // Returns the last entry of a key that is not null, else the first; nullptr when the file has none.
+  const Entry* find(std::string_view key) const;
 };
 
 struct Source {

@@ -45,7 +45,7 @@ bool is_off(const Entry& entry) {
 }
 
 void copy_value(const Entry& entry, const KeyRow& row, Draft& draft) {
-  if (draft.text(entry.key)) {
+  if (!entry.is_null() && draft.text(entry.key)) {
     if (const auto count = parse_number<std::int64_t>(entry.value))
       draft.set(row.key, *count, entry.key);
     else if (const auto flag = entry.value == "true" || entry.value == "True";
@@ -62,8 +62,18 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   const bool whole = draft.configuration().find("_target_") != nullptr;  // a dump states what is off, too
   const std::vector<std::string> names = single_keys(format.keys);
   std::map<std::string, std::string, std::less<>> questions;  // by key: elements of a list have one
+  std::map<std::string_view, const Entry*> last;  // of each key, which holds
+  for (const Entry& entry : draft.configuration().entries)
+    if (!entry.is_null()) last[entry.key] = &entry;
   for (const Entry& entry : draft.configuration().entries) {
     const KeyRow* row = format.row(entry.key);
+    const bool costs = row != nullptr && row->meaning != Meaning::no_cost && !entry.key.ends_with("[]");
+    if (const Entry& held = costs && !entry.is_null() ? *last.at(entry.key) : entry;
+        held.value != entry.value || held.items != entry.items) {
+      draft.note_unknown(entry,
+                         fmt::format(" = {}: not read; {} (line {}) holds", entry.value, held.written, held.line));
+      continue;
+    }
     if (row == nullptr && !entry.is_list && (whole ? is_off(entry) : entry.value.empty())) {
       ++no_cost;  // null: not set
     } else if (row == nullptr) {

@@ -58,6 +58,7 @@ NemoArguments arguments_of(const Draft& draft) {
     if (!entry.is_list && !entry.unread && !entry.value.empty())
       values = name == "--recompute-modules" ? draft.list(entry.key) : std::vector{entry.value};
     if (megatron::find_argument(name) == nullptr || nemo_row(entry.key) != megatron_row(entry.key)) continue;
+    if (draft.configuration().find(entry.key) != &entry) continue;
     for (std::string& value : values) {
       for (const std::string_view type : {"torch.", "AttnBackend."})
         if (value.starts_with(type)) value.erase(0, type.size());

@@ -94,8 +94,10 @@ void collect(const YAML::Node& node, const std::string& key, int depth, bool mer
 }  // namespace
 
 const Entry* Configuration::find(std::string_view key) const {
-  const auto found = std::ranges::find(entries, key, &Entry::key);
-  return found == entries.end() ? nullptr : &*found;
+  const Entry* found = nullptr;
+  for (const Entry& entry : entries)
+    if (entry.key == key && (found == nullptr || !entry.is_null())) found = &entry;
+  return found;
 }
 
 Result<Configuration> read_toml(const Source& source) {

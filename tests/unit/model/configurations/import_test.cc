@@ -497,6 +497,25 @@ TEST(Trainers, NamesOfThreeProgramsAreOneTable) {
   EXPECT_THAT(notes_of(parameters), HasSubstr("not modelled; it can change the cost: parameters stay on the GPU"));
 }
 
+// Of two names of one key the last that states something holds, and the other one is listed.
+TEST(Trainers, AKeyMayHaveTwoNames) {
+  const auto of = [](const std::string& keys) {
+    return read(import("ms-swift", "model: Qwen/Qwen3-8B\nmax_length: 2048\n" + keys, {"cluster.gpus=8"}));
+  };
+  EXPECT_THAT(notes_of(of("train_type: lora\ntuner_type: full\n")),
+              HasSubstr("train_type = lora: not read; tuner_type (line 4) holds"));
+  EXPECT_THAT(notes_of(of("train_type: full\ntuner_type:\n")), testing::Not(HasSubstr("not read")));
+  EXPECT_THAT(notes_of(of("train_type: full\ntuner_type: full\n")), testing::Not(HasSubstr("not read")));
+}
+
+TEST(Trainers, ShardsTimesReplicasAreTheDataParallelRanks) {
+  const std::string mesh =
+      "base_model: Qwen/Qwen3-8B\ndp_shard_size: 4\ndp_replicate_size: 2\ntensor_parallel_size: 2\n"
+      "fsdp_config:\n  reshard_after_forward: true\n";
+  EXPECT_EQ(read(import("axolotl", mesh, {"cluster.gpus=16"})).plan.parallelism.shard_group, 4);
+  expect_refusal(import("axolotl", mesh, {"cluster.gpus=64"}), 2, "4 shards x 2 replicas are not the 32");
+}
+
 TEST(Trainers, TheModelMayBeAFolder) {
   const auto of = [](const std::string& name) {
     return import("llama-factory", "finetuning_type: full\nmodel_name_or_path: " + name + "\n", {"cluster.gpus=8"});
