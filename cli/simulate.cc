@@ -102,8 +102,9 @@ model::Result<std::map<std::int64_t, double>> parse_slow(const std::vector<std::
     const auto speed = model::parse_number<double>(sides.back());
     if (sides.size() != 2 || !gpu || *gpu < 0 || *gpu >= gpus || !speed || !(*speed >= 0.01 && *speed <= 10))
       return model::wrong_input("--slow", fmt::format("'{}' is not GPU=SPEED of {} GPUs", text, gpus),
-                                "for example gpu17=0.9: nine tenths of the speed of the others");
-    slow[*gpu] = *speed;
+                                "for example gpu17=0.9: nine tenths of the speed of the others; from 0.01 to 10");
+    if (!slow.emplace(*gpu, *speed).second)
+      return model::wrong_input("--slow", fmt::format("GPU {} is given twice", *gpu), "a GPU has one speed");
   }
   return slow;
 }
