@@ -30,6 +30,16 @@ constexpr Sign signs[] = {
     {"", "[activation_checkpoint]", "[training]", "a configuration of torchtitan",
      "plumbline import torchtitan {0} -o plan.toml"},
     {"#!", "--", "", "a launch script", "plumbline import megatron {0} -o plan.toml"},
+    {"", "def ", "megatron.bridge", "a recipe of Megatron-Bridge",
+     "plumbline import nemo {0} --config NAME -o plan.toml"},
+    {"", "_target_: megatron.bridge", "", "a configuration of Megatron-Bridge",
+     "plumbline import nemo {0} --gpus N -o plan.toml"},
+    {"", "model_name_or_path:", "finetuning_type:", "a configuration of LLaMA-Factory",
+     "plumbline import llama-factory {0} --gpus N -o plan.toml"},
+    {"", "base_model:", "sequence_len:", "a configuration of axolotl",
+     "plumbline import axolotl {0} --gpus N -o plan.toml"},
+    {"", "model:", "max_length:", "a configuration of ms-swift", "plumbline import ms-swift {0} --gpus N -o plan.toml"},
+    {"rank,slot,op,", "", "", "the order of a schedule", "--set schedule.kind=file:{0} gives it to a plan"},
 };
 
 }  // namespace
