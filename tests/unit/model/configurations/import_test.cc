@@ -960,6 +960,10 @@ TEST(StartingPlan, TakesTheFirstLayoutThatFits) {
   EXPECT_EQ(imported->plan.parallelism.tensor, 1);
   EXPECT_EQ(imported->plan.parallelism.zero_stage, 3);
   EXPECT_EQ(imported->plan.batch.global_batch_size, 1024);  // 4 Mi tokens of 4096
+  // 2^62 sequences of each of 64 ranks are 0 in 64 bits.
+  for (const std::string size : {"0", "4611686018427387904"})
+    EXPECT_FALSE(starting_plan("m.json", "m.json", architecture, {"cluster.gpus=64", "batch.micro_batch_size=" + size},
+                               [](const Plan&) -> Result<bool> { return true; }));
 }
 
 }  // namespace
