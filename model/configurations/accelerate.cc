@@ -110,10 +110,10 @@ void read_fsdp(Draft& draft, Precision gemm) {
   const auto shards = draft.integer("parallelism_config.parallelism_config_dp_shard_size");
   const auto data = draft.data_parallel();
   if (data && shards && bounded_product({*shards, replicas.value_or(1)}) != *data)
-    return draft.fail("parallelism_config.parallelism_config_dp_shard_size",
-                      fmt::format("{} shards x {} replicas are not the {} data-parallel ranks", *shards,
-                                  replicas.value_or(1), *data),
-                      "the product of the degrees is the number of GPUs");
+    return draft.fail(
+        "parallelism_config.parallelism_config_dp_shard_size",
+        fmt::format("{} shards x {} replicas are not the {} data-parallel ranks", *shards, replicas.value_or(1), *data),
+        "the product of the degrees is the number of GPUs");
   if (shards && *shards <= 1 && draft.degree("context") == 1)
     draft.set("parallelism.zero_stage", std::int64_t{0}, "parallelism_config.parallelism_config_dp_shard_size");
   else if (replicas && *replicas > 1 && shards)

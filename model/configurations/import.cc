@@ -62,7 +62,7 @@ std::int64_t read_rows(const ConfigurationFormat& format, Draft& draft) {
   const bool whole = draft.configuration().find("_target_") != nullptr;  // a dump states what is off, too
   const std::vector<std::string> names = single_keys(format.keys);
   std::map<std::string, std::string, std::less<>> questions;  // by key: elements of a list have one
-  std::map<std::string_view, const Entry*> last;  // of each key, which holds
+  std::map<std::string_view, const Entry*> last;              // of each key, which holds
   for (const Entry& entry : draft.configuration().entries)
     if (!entry.is_null()) last[entry.key] = &entry;
   for (const Entry& entry : draft.configuration().entries) {

@@ -29,7 +29,8 @@ void assume_batch(Draft& draft, const Architecture& architecture) {
   if (!length || !micro || !data || *length < 1 || *micro < 1) return;
   const std::int64_t once = bounded_product({*micro, *data});
   const std::int64_t steps = std::max<std::int64_t>(1, usual_tokens / *length / once);
-  draft.assume("batch.global_batch_size", bounded_product({once, steps}), "4 million tokens, or one micro-batch a rank if that is more");
+  draft.assume("batch.global_batch_size", bounded_product({once, steps}),
+               "4 million tokens, or one micro-batch a rank if that is more");
 }
 
 void assume_layout(Draft& draft, const Architecture& architecture, const Layout& layout) {

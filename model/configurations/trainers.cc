@@ -136,8 +136,7 @@ void read_trainer_batch(const RuleInput& in, const TrainerDefaults& defaults) {
   const std::int64_t micro = draft.integer("per_device_train_batch_size").value_or(defaults.micro_batch);
   draft.set("batch.micro_batch_size", micro, "per_device_train_batch_size");
   const auto data = draft.data_parallel();
-  const std::int64_t once =
-      bounded_product({data.value_or(1), draft.value("batch.micro_batch_size").value_or(micro)});
+  const std::int64_t once = bounded_product({data.value_or(1), draft.value("batch.micro_batch_size").value_or(micro)});
   constexpr std::int64_t fewest = 16;  // of ms-swift, where nothing states the accumulation
   if (draft.program() == "ms-swift" && data && once > 0 && !draft.text("gradient_accumulation_steps"))
     draft.set("batch.global_batch_size", once < fewest ? ceil_div(fewest, once) * once : once, "at least 16 sequences");

@@ -183,10 +183,9 @@ TEST(Torchtitan, RefusesWhatContradictsItself) {
                  "must be at least 1, found 0");
   for (const char* change : {"parallelism.pipeline=0", "schedule.virtual_stages=0"})
     EXPECT_FALSE(import("torchtitan", titan, {"cluster.gpus=8", change})) << change;
-  expect_refusal(import("torchtitan", titan +
-                                          "[parallelism]\ndata_parallel_replicate_degree = 1000000000\n"
-                                          "data_parallel_shard_degree = 1000000000\n"
-                                          "tensor_parallel_degree = 1000000000\n"),
+  expect_refusal(import("torchtitan", titan + "[parallelism]\ndata_parallel_replicate_degree = 1000000000\n"
+                                              "data_parallel_shard_degree = 1000000000\n"
+                                              "tensor_parallel_degree = 1000000000\n"),
                  9, "9223372036854775807 GPUs are not replicas 1000000000 x shards 1000000000");
   const auto typo =
       read(import("torchtitan", titan + "[parallelism]\ntensor_paralel_degree = 2\n", {"cluster.gpus=8"}));
