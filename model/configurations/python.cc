@@ -17,7 +17,7 @@ namespace plumbline::model::configurations {
 namespace {
 
 struct PythonValue;
-using Fields = std::vector<std::pair<std::string, PythonValue>>;
+using PythonFields = std::vector<std::pair<std::string, PythonValue>>;
 
 struct PythonValue {
   enum class Kind { scalar, list, call, unread };
@@ -26,7 +26,7 @@ struct PythonValue {
   int line = 0;
   std::size_t size = 1;  // values in it; a hundred letters count as one
   std::vector<PythonValue> items = {};
-  Fields* fields = nullptr;  // copies have the same, as names of one object in Python; owned by the reader
+  PythonFields* fields = nullptr;  // copies have the same, as names of one object in Python; owned by the reader
 };
 
 bool is_name(char one) { return one == '_' || (one >= '0' && one <= '9') || ((one | 32) >= 'a' && (one | 32) <= 'z'); }
@@ -70,7 +70,7 @@ class PythonReader {
   // Returns the field of that name; nullptr where there is none.
   static PythonValue* find_field(const PythonValue& value, std::string_view name) {
     if (value.fields == nullptr) return nullptr;
-    const auto found = std::ranges::find(*value.fields, name, &Fields::value_type::first);
+    const auto found = std::ranges::find(*value.fields, name, &PythonFields::value_type::first);
     return found == value.fields->end() ? nullptr : &found->second;
   }
   // Returns the field of that name, which is new if there is none.
@@ -338,7 +338,7 @@ class PythonReader {
   std::vector<Statement> statements_;
   std::map<std::string, std::size_t, std::less<>> functions_;  // those of the file's first level, by their statement
   Scope globals_;
-  std::deque<Fields> objects_;
+  std::deque<PythonFields> objects_;
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
   std::size_t pos_ = 0, end_ = 0, values_ = 0;
   int depth_ = 0;
