@@ -77,7 +77,9 @@ class PythonReader {
   PythonValue& field(PythonValue& value, const std::string& name) {
     if (PythonValue* found = find_field(value, name)) return *found;
     if (value.fields == nullptr) value.fields = &objects_.emplace_back();
-    return value.fields->emplace_back(name, PythonValue{PythonValue::Kind::call, "", value.line}).second;
+    PythonValue made{PythonValue::Kind::call, "", value.line};
+    made.fields = &objects_.emplace_back();
+    return value.fields->emplace_back(name, std::move(made)).second;
   }
 
   int line_at(std::size_t at) const {
@@ -226,6 +228,7 @@ class PythonReader {
     if (letter() == '[' || letter() == '{' || letter() == '(') {
       const bool list = letter() == '[', single = letter() == '(';
       value.kind = letter() == '{' ? PythonValue::Kind::call : PythonValue::Kind::list;
+      if (letter() == '{') value.fields = &objects_.emplace_back();
       const bool closed = brackets(scope, value);
       if (single && value.items.size() == 1) value = PythonValue(value.items.front());
       return closed && (!list || value.fields == nullptr);
@@ -293,8 +296,9 @@ class PythonReader {
   bool call(Scope& scope, const std::string& name, PythonValue& value) {
     value.kind = PythonValue::Kind::call;
     value.text = name;
+    value.fields = &objects_.emplace_back();
     const bool closed = brackets(scope, value);
-    if (closed && functions_.contains(name) && value.items.empty() && value.fields == nullptr) value = run(name);
+    if (closed && functions_.contains(name) && value.items.empty() && value.fields->empty()) value = run(name);
     return closed;
   }
 

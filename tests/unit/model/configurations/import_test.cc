@@ -233,6 +233,11 @@ TEST(Torchtitan, RegistriesMayNameAnObjectTwice) {
                "    config = same\n")
                 .plan.batch.sequence_length,
             8192);
+  EXPECT_EQ(of("    config.training = TrainingConfig()\n    training = config.training\n"
+               "    config.training.seq_len = 1024\n    training.seq_len = 8192\n")
+                .plan.batch.sequence_length,
+            8192)
+      << "an object that has nothing yet";
   const auto unread = of("    loader = config.dataloader\n    loader.workers = 2\n");
   EXPECT_EQ(unread.plan.batch.sequence_length, 4096);
   EXPECT_THAT(notes_of(unread), HasSubstr("'loader.workers = 2': unknown; it may change the cost"));
