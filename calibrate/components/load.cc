@@ -397,6 +397,8 @@ model::Result<std::vector<TrayExchangeRow>> load_tray_exchange_rows(const std::s
                                      COLUMN(format, "bf16", "fp8", "nvfp4"), COLUMN(expert_parallel), COLUMN(tokens)}});
 }
 
+#undef COLUMN
+
 model::Result<std::size_t> check_component_table(const std::string& path) {
   const std::string name = std::filesystem::path(path).stem().string();
   const auto size = [](const auto& rows) { return rows.size(); };
