@@ -120,9 +120,11 @@ TEST_P(Profiles, SharesAndFactorsAreInTheirRanges) {
   }
 }
 
-TEST_P(Profiles, ExpertsInMxfp8AreSlowedDownWhereThoseInFp8Are) {
-  const bool has = found("gemm.mxfp8.k_time") && found("gemm.fp8.grouped_slowdown");
-  EXPECT_EQ(has, found("gemm.mxfp8.grouped_slowdown").has_value());
+TEST_P(Profiles, ExpertsOfOtherScalesAreSlowedDownWhereThoseInFp8Are) {
+  for (const std::string format : {"mxfp8", "nvfp4"}) {
+    const bool has = found("gemm." + format + ".k_time") && found("gemm.fp8.grouped_slowdown");
+    EXPECT_EQ(has, found("gemm." + format + ".grouped_slowdown").has_value()) << format;
+  }
 }
 
 // An operation on fewer bits switches fewer gates. A GEMM with a cast inside, read as one that the power limit slows,
