@@ -527,32 +527,30 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   return with_gaps(scaled(result, 1), launches(graph, op));
 }
 
-// The router consists of tens of tiny kernels; the constant includes their gaps. Software with more or fewer of them
-// takes as long for each.
-double KernelCost::router_seconds(const Operator& op) const {
-  const bool forward = op.kind == OperatorKind::router;
-  const double kernels = forward ? router_forward_kernels_ : router_backward_kernels_;
-  const double seconds = (forward ? router_forward_ : router_backward_).value;
-  const auto& stated = stated_launches(op);
-  return stated && kernels > 0 ? seconds * stated->value / kernels : seconds;
-}
-
+// A router is tens of tiny kernels. Those that a stack counts are short ones, and take more by the scores that they
+// read; the profile's constant is of another router, with its gaps and its scores.
 KernelTime KernelCost::router(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   const bool forward = op.kind == OperatorKind::router;
-  const Constant& constant = forward ? router_forward_ : router_backward_;
-  const Constant& pair = forward ? router_forward_pair_ : router_backward_pair_;
   const TensorId logits = op.reads[forward ? 0 : 1];
-  const double seconds = router_seconds(op), pairs = pair.value * graph.tensor(logits).elements();
+  const auto& stated = stated_launches(op);
+  KernelTime result;
+  if (stated) {
+    const Constant& pair = forward ? router_forward_pair_ : router_backward_pair_;
+    result.shares[0] = {shortest_kernel_.index, shortest_kernel_.value * stated->value};
+    result.shares[1] = {pair.index, pair.value * graph.tensor(logits).elements()};
+  } else {
+    const Constant& constant = forward ? router_forward_ : router_backward_;
+    result.shares[0] = {constant.index, constant.value};
+  }
   double wide = 0;  // elements of what the router reads, whose gradient is computed in FP32
   for (const Operator& gemm : graph.operators)
     if (!forward && !gemm.writes.empty() && gemm.writes[0] == logits) wide = graph.tensor(gemm.reads[0]).elements();
   const Memory& memory = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
   const Bytes copied(wide * router_gradient_bytes_.value);
-  const double copies = streaming(memory, copied, occupancy(conditions)) / conditions.bandwidth;
-  return {seconds + pairs + copies,
-          0,
-          {Share{constant.index, seconds}, Share{pair.index, pairs}, Share{router_gradient_bytes_.index, copies}},
-          1 + copied.value() / bytes_moved(graph, op, 1).value()};
+  result.shares[2] = {router_gradient_bytes_.index,
+                      streaming(memory, copied, occupancy(conditions)) / conditions.bandwidth};
+  result.passes = 1 + copied.value() / bytes_moved(graph, op, 1).value();
+  return with_gaps(scaled(result, 1), stated ? stated->value : 0);
 }
 
 // Returns the time with each share multiplied by the factor; the seconds are the sum of the shares.

@@ -25,7 +25,7 @@ namespace plumbline::model {
 
 struct KernelTime {
   double seconds = 0;            // under the given conditions, launch gaps included
-  double gaps = 0;               // launch gaps in `seconds`; those of a router are part of its constant
+  double gaps = 0;               // launch gaps in `seconds`; those that a router's constant contains are none
   std::array<Share, 10> shares;  // the constants that `seconds` depends on; they add up to it
   double passes = 1;             // the bytes moved over those of bytes_moved()
 };
@@ -135,7 +135,6 @@ class KernelCost {
   double accumulation(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime memory_bound(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime router(const Graph& graph, const Operator& op, const Conditions& conditions) const;
-  double router_seconds(const Operator& op) const;
   // Returns how often the kernels of an operator on experts' rows are launched.
   double launched_apart(const Graph& graph, const Operator& op) const;
   // Returns the kernels that swizzle the scales of a GEMM's operands, whose blocks of 16 or 32 elements tensor cores
@@ -189,7 +188,6 @@ class KernelCost {
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
   Constant padding_, search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
-  double router_forward_kernels_ = 0, router_backward_kernels_ = 0;  // 0: unknown
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;
 };

@@ -32,7 +32,10 @@ double KernelCost::form_at_best(const Graph& graph, const Operator& op) const {
   const Conditions whole{.sms = device_sms_};
   const OperatorClass kind = operator_class(graph, op);
   if (is_gemm(kind)) return gemm_at_best(graph, op, gemm_shape(graph, op, 1));
-  if (kind == OperatorClass::router) return router(graph, op, whole).seconds;
+  if (kind == OperatorClass::router) {
+    const KernelTime time = router(graph, op, whole);
+    return time.seconds - time.gaps;
+  }
   if (kind == OperatorClass::attention) return attention_at_best(graph, op);
   if (kind == OperatorClass::cached_attention) return cached_attention_at_best(graph, op);
   const Bytes bytes = bytes_moved(graph, op, 1) * passes_of(op).value;

@@ -47,8 +47,6 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.scale_layout_ = reader.require("kernel.scale_layout");
   cost.router_forward_ = reader.require("router.forward");
   cost.router_backward_ = reader.require("router.backward");
-  cost.router_forward_kernels_ = reader.find("router.forward_kernels").value_or(Constant{}).value;
-  cost.router_backward_kernels_ = reader.find("router.backward_kernels").value_or(Constant{}).value;
   const auto routes = [&](std::string_view what) {
     return reader.find(fmt::format("router.{}{}", software.fused_router ? "fused." : "", what)).value_or(Constant{});
   };
