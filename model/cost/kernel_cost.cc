@@ -132,14 +132,20 @@ double KernelCost::padded_elements(const Graph& graph, const Operator& op) const
   return quantized && !to_capacity ? rows->elements() : 0;
 }
 
-double KernelCost::searched(const Graph& graph, const Operator& op) const {
-  const Tensor* rows = search_time_.value > 0 ? ordered_rows(graph, op) : nullptr;
-  if (rows == nullptr || class_of(op.kind) != OperatorClass::reduce) return 0;
+std::array<Share, 3> KernelCost::search(const Graph& graph, const Operator& op, double row_scale,
+                                        double copying) const {
+  const bool searches = search_start_.value > 0 || search_time_.value > 0 || copy_search_time_.value > 0;
+  if (!searches || ordered_rows(graph, op) == nullptr) return {};
+  const bool sums = class_of(op.kind) == OperatorClass::reduce;
   const auto permutation = std::ranges::find(graph.operators, OperatorKind::permute, &Operator::kind);
   const auto experts = std::get<DispatchAttributes>(permutation->attributes).experts_per_rank;
-  const auto& sums = graph.tensor(op.writes[0]).shape;
+  const auto& tokens = graph.tensor(sums ? op.writes[0] : op.reads[0]).shape;
+  const double looked_up = static_cast<double>(tokens[0].size * experts) * row_scale;
+  if (!sums) return {Share{copy_search_time_.index, std::max(0.0, copy_search_time_.value * looked_up - copying)}};
   constexpr double columns = 1024;  // that a block sums at once
-  return static_cast<double>(sums[0].size * experts) * std::ceil(static_cast<double>(sums[1].size) / columns);
+  const double blocks = std::ceil(static_cast<double>(tokens[1].size) / columns);
+  return {Share{}, Share{search_start_.index, search_start_.value * looked_up},
+          Share{search_time_.index, search_time_.value * looked_up * blocks}};
 }
 
 const Constant& KernelCost::passes_of(const Operator& op) const {
@@ -523,7 +529,7 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   const Bytes copied(4 * padding_.value * padded);  // 16 bits, read and written
   result.passes = passes.value + (padded > 0 ? copied.value() / moved.value() : 0);
   result.shares[3] = {padding_.index, streaming(copies, copied, occupancy(conditions)) / conditions.bandwidth};
-  result.shares[4] = {search_time_.index, search_time_.value * searched(graph, op) * conditions.row_scale};
+  std::ranges::copy(search(graph, op, conditions.row_scale, std::max(seconds, shortest)), result.shares.begin() + 4);
   return with_gaps(scaled(result, 1), launches(graph, op));
 }
 

@@ -143,8 +143,9 @@ class KernelCost {
   // Returns the elements of the rows that a kernel pads for quantized experts after they were gathered, or before they
   // are summed (their gradients, where they were padded); 0 where none does.
   double padded_elements(const Graph& graph, const Operator& op) const;
-  // Returns how often a kernel that sums rows looks whether an expert of the rank has one of a token.
-  double searched(const Graph& graph, const Operator& op) const;
+  // Returns what a kernel takes longer because it looks for each token's rows among those of all experts of the rank:
+  // beyond `copying`, the seconds in which it copies rows meanwhile; of sums once, and for every block of columns.
+  std::array<Share, 3> search(const Graph& graph, const Operator& op, double row_scale, double copying) const;
   SmOccupancy occupancy(const Conditions& conditions) const;
   double streaming(const Memory& memory, Bytes bytes, const SmOccupancy& occupancy) const;
   double shape_factor(const Graph& graph, const Operator& op) const;
@@ -186,7 +187,7 @@ class KernelCost {
   std::int64_t streaming_blocks_ = 1;   // blocks on an SM of kernels with many small blocks
   std::array<Memory, 32> memory_;       // by OperatorClass
   Constant launch_gap_, shortest_kernel_, scale_layout_, router_forward_, router_backward_, map_time_;
-  Constant padding_, search_time_;  // of the dispatcher
+  Constant padding_, search_start_, search_time_, copy_search_time_;  // of the dispatcher
   Constant router_forward_pair_, router_backward_pair_, router_gradient_bytes_;
   MeasuredOperators measured_;
   const ShapeFactors* factors_ = nullptr;

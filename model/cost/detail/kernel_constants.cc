@@ -59,7 +59,12 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
     return reader.find(fmt::format("permute.{}.{}", software.dispatcher, what)).value_or(Constant{});
   };
   cost.padding_ = permutes("padding_passes");
+  if (const auto padding = reader.find(fmt::format("permute.{}.fused.padding_passes", software.dispatcher));
+      padding && software.fused_permute)
+    cost.padding_ = *padding;
+  cost.search_start_ = permutes("search_start");
   cost.search_time_ = permutes("search_time");
+  cost.copy_search_time_ = permutes("copy_search_time");
   cost.read_memory_classes(reader);
   cost.read_fusion(reader, software);
   cost.read_free_shares(reader, device);

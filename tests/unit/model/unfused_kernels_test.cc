@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -148,6 +149,8 @@ TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
   const SoftwareKernels software{.dispatcher = "alltoall"};
   const KernelCost plain = cost({}, software), padding = cost({number("permute.alltoall.padding_passes", 1)}, software);
   const KernelCost of_another = cost({number("permute.deepep.padding_passes", 1)}, software);
+  const std::vector<Parameter> unless_fused = {number("permute.alltoall.padding_passes", 1),
+                                               number("permute.alltoall.fused.padding_passes", 0)};
   const auto added = [&](const KernelCost& to, const std::string& name, Phase phase = Phase::F) {
     const Graph layer = make_block(BlockKind::moe_layer, c);
     return time(to, layer, name, phase).work - time(plain, layer, name, phase).work;
@@ -160,6 +163,8 @@ TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
   EXPECT_EQ(added(padding, "copy_tokens"), 0);
   EXPECT_EQ(added(padding, "sum_copies"), 0);
   EXPECT_EQ(added(of_another, "permute"), 0);
+  EXPECT_EQ(added(cost(unless_fused, software), "permute"), copy);
+  EXPECT_EQ(added(cost(unless_fused, {.dispatcher = "alltoall", .fused_permute = true}), "permute"), 0);
   const Graph layer = make_block(BlockKind::moe_layer, c);
   const Operator& permute = find(layer, "permute");
   EXPECT_EQ(padding.launches(layer, permute), plain.launches(layer, permute) + 1);
@@ -172,22 +177,28 @@ TEST(UnfusedKernels, RowsOfQuantizedExpertsArePadded) {
   EXPECT_EQ(added(padding, "permute"), 0);
 }
 
-// HybridEP looks for a token's rows among those of all experts of the rank, for every 1,024 columns.
-TEST(UnfusedKernels, SumsOfRowsSearchTheExpertsOfTheRank) {
+// HybridEP looks for a token's rows among those of all experts of the rank: of sums once and for every 1,024 columns,
+// of copies meanwhile.
+TEST(UnfusedKernels, RowsAreSearchedAmongTheExpertsOfTheRank) {
   LayerContext c = tests::deepseek_rank(Precision::bf16);
   c.dispatcher = Dispatcher::hybridep;
   const SoftwareKernels software{.dispatcher = "hybridep"};
   const Graph layer = make_block(BlockKind::moe_layer, c);
-  const KernelCost plain = cost({}, software),
-                   search = cost({number("permute.hybridep.search_time", 1, "ns")}, software);
-  const auto added = [&](const std::string& name, Phase phase = Phase::F) {
-    return time(search, layer, name, phase).work - time(plain, layer, name, phase).work;
+  const auto added = [&](double copy, const std::string& name, Phase phase = Phase::F) {
+    const KernelCost search =
+        cost({number("permute.hybridep.search_start", 2, "ns"), number("permute.hybridep.search_time", 1, "ns"),
+              number("permute.hybridep.copy_search_time", copy, "ns")},
+             software);
+    return time(search, layer, name, phase).work - time(cost({}, software), layer, name, phase).work;
   };
   const auto received = static_cast<double>(layer.tensor(find(layer, "unpermute").writes[0]).shape[0].size);
-  EXPECT_NEAR(added("unpermute"), received * 4 * 7 * 1e-9, 1e-12);
-  EXPECT_NEAR(added("permute_grad", Phase::I), received * 4 * 7 * 1e-9, 1e-12);
-  EXPECT_EQ(added("permute"), 0);
-  EXPECT_EQ(added("unpermute_grad", Phase::I), 0);
+  for (const auto& [sum, copy, backward] :
+       {std::tuple("unpermute", "permute", false), std::tuple("permute_grad", "unpermute_grad", true)}) {
+    const Phase phase = backward ? Phase::I : Phase::F;
+    EXPECT_NEAR(added(1, sum, phase), received * 4 * (2 + 7) * 1e-9, 1e-12) << sum;
+    EXPECT_EQ(added(0.01, copy, phase), 0) << copy;
+    EXPECT_NEAR(added(200, copy, phase) - added(100, copy, phase), received * 4 * 100e-9, 1e-12) << copy;
+  }
 }
 
 TEST(UnfusedKernels, AGradientOfARouterInFp32MovesMoreBytes) {
