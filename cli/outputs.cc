@@ -18,6 +18,7 @@
 #include "cli/data.h"
 #include "cli/detail/page_origin.h"
 #include "cli/detail/temporary_name.h"
+#include "cli/progress.h"
 #include "model/base/text_file.h"
 #include "reports/html/page.h"
 
@@ -228,7 +229,10 @@ model::Result<int> printed(const std::string& text) {
   return write_output("-", text).map([] { return 0; });
 }
 
-int code_of(const model::Error& error) { return error.kind == model::ErrorKind::infeasible ? 2 : 1; }
+int code_of(const model::Error& error) {
+  if (error.kind == model::ErrorKind::interrupted) return interrupted_exit();
+  return error.kind == model::ErrorKind::infeasible ? 2 : 1;
+}
 
 int report(const model::Error& error) {
   std::fputs(fmt::format("plumbline: {}\n", model::to_string(error)).c_str(), stderr);  // fmt::print throws

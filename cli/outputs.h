@@ -42,7 +42,7 @@ model::Result<void> check_outputs(const CLI::App& root);
 // Writes to stdout; returns exit code 0.
 model::Result<int> printed(const std::string& text);
 
-// Returns 1 for wrong input, 2 for infeasible.
+// Returns 1 for wrong input, 2 for infeasible, what shells report of the signal for interrupted.
 int code_of(const model::Error& error);
 
 // Prints the error to stderr and returns its exit code.

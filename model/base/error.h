@@ -1,5 +1,6 @@
 // Expected failures are values: `input` is wrong input at the boundary (exit 1), `infeasible` a well-formed request
-// that cannot be met (exit 2). Broken invariants are asserted instead.
+// that cannot be met (exit 2), `interrupted` what a signal ended before it had an answer (exit 128 and the signal's
+// number). Broken invariants are asserted instead.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace plumbline::model {
 
-enum class ErrorKind { input, infeasible };
+enum class ErrorKind { input, infeasible, interrupted };
 
 struct Error {
   ErrorKind kind = ErrorKind::input;

@@ -23,8 +23,8 @@ struct ScriptExecution {
 // train, start others, change files elsewhere or reach out are replaced by recorders (recorder.h); everything else,
 // such as redirections and programs named by their whole path, takes place. Slurm's variables in `environment` take
 // precedence over the script's header. At the deadline, and where this process is interrupted, its processes are
-// killed: until the deadline, what it started counts. Fails (input) where there is no bash, no folder can be made, or
-// at an interruption.
+// killed: until the deadline, what it started counts. Fails (input) where there is no bash or no folder can be made,
+// and (interrupted) at an interruption.
 model::Result<model::megatron::Execution> execute(const ScriptExecution& what);
 
 }  // namespace plumbline::cli

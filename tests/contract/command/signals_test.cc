@@ -2,6 +2,7 @@
 // signal.
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>  // kill is POSIX
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -95,6 +96,21 @@ TEST(Signals, AVerbWithoutAnAnswerEndsByTheSignal) {
                        "--json", answer.string(), "--resume", (folder.path() / "results.db").string()});
   EXPECT_EQ(exit_after(campaign, SIGTERM, [&] { return fs::exists(log); }), -SIGTERM);
   EXPECT_FALSE(fs::exists(answer));
+}
+
+// A launch script that is executed ends with what it started, and nothing is written.
+TEST(Signals, AnExecutedScriptEndsWithItsProcesses) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const TemporaryDirectory folder;
+    const fs::path started = folder.path() / "started", plan = folder.path() / "plan.toml";
+    const auto script = folder.write("launch.sh", "echo $$ >" + started.string() + "\nwhile true; do :; done\n");
+    Background execution({plumbline_program(), "import", "megatron", "--execute", script.string(), "--deadline",
+                          std::to_string(deadline_s), "-o", plan.string()});
+    const auto ready = [&] { return fs::exists(started) && read(started).ends_with('\n'); };
+    EXPECT_EQ(exit_after(execution, signal, ready), of_signals + signal);
+    EXPECT_NE(::kill(std::stoi(read(started)), 0), 0);
+    EXPECT_FALSE(fs::exists(plan));
+  }
 }
 
 }  // namespace

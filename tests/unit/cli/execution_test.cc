@@ -149,7 +149,7 @@ TEST_F(ExecutedScript, IsEndedWhereThisProcessIsInterrupted) {
   what.deadline = std::chrono::seconds(600);
   const auto done = execute(what);
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().message, "was interrupted, and the script was ended");
+  EXPECT_EQ(done.error().kind, model::ErrorKind::interrupted);
 }
 
 TEST_F(ExecutedScript, IsOneGroupOfProcesses) {
