@@ -13,7 +13,8 @@
 namespace plumbline::model {
 namespace {
 
-constexpr std::size_t largest_file = std::size_t{1} << 30;  // a device may have no end
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";  // of UTF-8
+constexpr std::size_t largest_file = std::size_t{1} << 30;    // a device may have no end
 // A key of as many parts in each of as many tables is what the parsers' stack has to hold.
 constexpr int deepest = 64;
 
@@ -91,6 +92,7 @@ Result<std::string> read_text_file(const std::string& path) {
       return wrong_input_at(path, 0, "", fmt::format("larger than {} GiB", largest_file >> 30), "name a smaller file");
   }
   if (stream.bad()) return wrong_input_at(path, 0, "", "cannot read the file", std::strerror(errno));
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   return text;
 }
 

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "tests/support/temporary_directory.h"
+
 namespace plumbline::model {
 namespace {
 
@@ -44,6 +46,11 @@ TEST(Nesting, TheErrorNamesTheLine) {
   ASSERT_FALSE(checked);
   EXPECT_EQ(checked.error().file, "plan.toml");
   EXPECT_EQ(checked.error().line, 2);
+}
+
+TEST(ReadTextFile, ItsTextBeginsBehindAByteOrderMark) {
+  const tests::TemporaryDirectory folder;
+  EXPECT_EQ(read_text_file(folder.write("mine.csv", "\xEF\xBB\xBFrank,slot\n").string()), "rank,slot\n");
 }
 
 TEST(ReadTextFile, AReadErrorNamesTheFile) {
