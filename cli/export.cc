@@ -31,7 +31,7 @@ struct ExportArguments {
 
 model::Result<void> export_simgrid_platform(const ExportArguments& arguments) {
   const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
-  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan)));
+  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan), plan.file));
   const auto fabric = TRY(topologies::Fabric::make(topology.fabric, topology.cluster.gpus));
   return write_output(arguments.out, topologies::simgrid_platform(topology, fabric));
 }
@@ -55,7 +55,7 @@ model::Result<void> export_configuration(const ExportArguments& arguments) {
   const auto plan = TRY(find_plan(arguments.plan, arguments.overrides));
   const auto path = TRY(resolve_model(plan.file, plan.model.config));
   const auto architecture = TRY(model::load_architecture_of(plan, path));
-  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan)));
+  const auto topology = TRY(find_topology(plan.cluster.topology, topologies::variation_of(plan), plan.file));
   const auto whole = TRY(with_stage_layers(plan));
   const auto exported = TRY(write({whole, architecture, topology.fabric.gpus_per_host()}));
   TRY(write_output(arguments.out, exported.text));

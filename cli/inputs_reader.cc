@@ -148,9 +148,10 @@ Result<calibrate::Reliability> find_reliability(const std::string& path_or_name,
   return calibrate::load_reliability(TRY(resolve(Shipped::reliability, path_or_name, named_in)));
 }
 
-Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation) {
+Result<topologies::Topology> find_topology(const std::string& path_or_name, const topologies::Variation& variation,
+                                           const std::string& named_in) {
   const auto name = TRY(whole_name(path_or_name, {Shipped::topology}));
-  const auto path = TRY(resolve(Shipped::topology, name));
+  const auto path = TRY(resolve(Shipped::topology, name, named_in));
   const auto devices = TRY(resolve_device_folder(path));
   return topologies::load_topology(path, devices, variation, TRY(data_folder()) + "/topologies");
 }
@@ -221,12 +222,12 @@ Result<topologies::Topology> InputsReader::topology_of(const model::Plan& plan,
                                                        const std::vector<model::ConstantChange>& changes) {
   topologies::Variation variation = topologies::variation_of(plan);
   variation.constants = changes;
-  std::string key = fmt::format("{} {} {} {} {} {} {} {} {}", plan.cluster.topology, variation.gpus,
+  std::string key = fmt::format("{} {} {} {} {} {} {} {} {} {}", plan.cluster.topology, plan.file, variation.gpus,
                                 variation.device.value_or(""), variation.nics_per_node.value_or(-1),
                                 variation.nic_gbps.value_or(-1), variation.oversubscription.value_or(-1),
                                 variation.background.nic, variation.background.leaf, variation.background.spine);
   for (const model::ConstantChange& change : changes) key += fmt::format(" {}={}", change.name, change.value);
-  return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation); })
+  return topologies_.find(key, [&] { return find_topology(plan.cluster.topology, variation, plan.file); })
       .map_error([&](const Error& error) {
         const bool unknown_constant = error.file.empty() && !changes.empty() && error.key != "cluster.device";
         return unknown_constant ? at_override(error, topology_prefix) : error;

@@ -44,9 +44,10 @@ model::Result<calibrate::Reliability> find_reliability(const std::string& path_o
 model::Result<model::Plan> find_plan(const std::string& path_or_name, const std::vector<std::string>& overrides);
 
 // Loads a topology by path, by the name of a shipped one or its beginning, with the devices of its folder or the
-// shipped ones.
+// shipped ones; `named_in` is the file that names it.
 model::Result<topologies::Topology> find_topology(const std::string& path_or_name,
-                                                  const topologies::Variation& variation);
+                                                  const topologies::Variation& variation,
+                                                  const std::string& named_in = "");
 
 // Moves the changes of constants out of the overrides; those of plan keys stay.
 model::Result<ConstantChanges> take_constant_changes(std::vector<std::string>& overrides);
@@ -103,7 +104,7 @@ class InputsReader {
   model::Memo<std::string, model::Result<std::string>> names_;  // whole ones of plans and clusters, by what was given
   model::Memo<std::pair<std::string, std::string>, model::Result<model::Profile>> profiles_;  // by name and plan file
   model::Memo<std::array<std::string, 3>, model::Result<model::Stack>> stacks_;  // by name, plan file and held-out set
-  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name and variation
+  model::Memo<std::string, model::Result<topologies::Topology>> topologies_;     // by name, plan file and variation
   model::Memo<std::string, model::Result<topologies::Background>> backgrounds_;  // by plan that states another
   model::Memo<std::string, model::Result<std::vector<calibrate::LeftCell>>> cells_;  // by file
   model::Memo<std::string, model::Result<calibrate::Reliability>> reliability_;  // by the plan's name, or the device

@@ -59,6 +59,29 @@ Result<void> check_overrides(const SearchRequest& request, const std::vector<sim
   return {};
 }
 
+// Gives the files that the plan names, next to it or in the working directory, their whole paths.
+void name_whole_paths(model::Plan& plan) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(plan.file).parent_path();
+  const auto name_whole = [&folder](std::string& value) {
+    std::size_t begin = 0;  // of the path
+    for (const std::string_view prefix : {"file:", "scaled:"})
+      if (value.starts_with(prefix)) begin = prefix.size();
+    const fs::path named = value.substr(begin);
+    std::error_code ignored;
+    for (const fs::path& path : {folder / named, named}) {
+      if (!named.has_extension() || !fs::is_regular_file(path, ignored)) continue;
+      value.replace(begin, value.npos, fs::absolute(path, ignored).lexically_normal().string());
+      return;
+    }
+  };
+  for (std::string* value : {&plan.cluster.topology, &plan.schedule.kind, &plan.inference.engine}) name_whole(*value);
+  for (std::optional<std::string>* value :
+       {&plan.cluster.profile, &plan.cluster.device, &plan.cluster.placement, &plan.batch.document_lengths,
+        &plan.routing.load_file, &plan.stack.name, &plan.campaign.reliability, &plan.inference.lengths})
+    if (*value) name_whole(**value);
+}
+
 }  // namespace
 
 Result<sim::Recipe> find_recipe(const SearchRequest& request) {
@@ -123,6 +146,7 @@ Result<std::vector<sim::ClusterOption>> load_options(const SearchRequest& reques
 }
 
 Result<std::string> plan_file(model::Plan plan) {
+  name_whole_paths(plan);
   const auto config = TRY(resolve_model(plan.file, plan.model.config));
   const auto shipped = resolve_model("", plan.model.config);
   std::error_code ignored;

@@ -58,8 +58,7 @@ model::Result<sim::PlanAnswer> find_plans(const SearchRequest& request, const si
 model::Result<sim::DeploymentAnswer> find_deployments(const SearchRequest& request, const sim::Recipe& recipe,
                                                       const std::function<bool()>& stopped);
 
-// Returns the text of a plan that can be read from any folder: a model found next to the recipe is named by its whole
-// path.
+// Returns the text of a plan that can be read from any folder: the files that it names have their whole paths.
 model::Result<std::string> plan_file(model::Plan plan);
 
 // Searches the deployments that serve best by an objective for which sim::serves() holds; returns the exit code.

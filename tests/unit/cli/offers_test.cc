@@ -6,6 +6,7 @@
 
 #include "cli/data.h"
 #include "cli/plan/plan_verb.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::cli {
 namespace {
@@ -101,6 +102,24 @@ TEST(WholeNames, StandForTheirBeginnings) {
   EXPECT_THAT(recipe->stated, Contains("'qwen3-235b' is qwen3-235b-a22b"));
   EXPECT_EQ(find_topology("h200", {})->cluster.name, "h200-hgx");
   EXPECT_TRUE(resolve_model("", "qwen3-235b"));
+}
+
+// A plan that is written in another folder is read with the files that lie next to the first one.
+TEST(PlanFile, NamesItsFilesByWholePaths) {
+  const tests::TemporaryDirectory folder;
+  model::Plan plan;
+  plan.file = (folder.path() / "plan.toml").string();
+  plan.model.config = "llama-3-8b";
+  plan.cluster.topology = "h100-dgx";
+  plan.cluster.profile = "scaled:h800";
+  plan.cluster.device = "my-gpu.toml";
+  plan.schedule.kind = "file:orders/mine.csv";
+  const std::string device = folder.write("my-gpu.toml", ""), order = folder.write("orders/mine.csv", "");
+  const auto text = plan_file(plan);
+  ASSERT_TRUE(text) << to_string(text.error());
+  for (const char* line : {"topology = \"h100-dgx\"", "profile = \"scaled:h800\""}) EXPECT_THAT(*text, HasSubstr(line));
+  EXPECT_THAT(*text, HasSubstr("device = \"" + device + "\""));
+  EXPECT_THAT(*text, HasSubstr("kind = \"file:" + order + "\""));
 }
 
 }  // namespace
