@@ -31,6 +31,12 @@ std::string nearest_setting(std::string_view name, const GivenArgument& argument
 
 std::string program_of(const Launch& launch) { return launch.text.substr(launch.text.find_last_of(" /") + 1); }
 
+// Whether a command of this name starts a program that it is given.
+bool starts_programs(std::string_view name) {
+  constexpr std::string_view launchers[] = {"torchrun", "python", "python3", "mpirun", "mpiexec", "srun", "deepspeed"};
+  return name.starts_with('$') || std::ranges::find(launchers, name) != std::end(launchers);
+}
+
 // Whether it stands in no plan.
 bool has_no_key(const Argument* known) {
   return known == nullptr || known->meaning == Meaning::no_cost || known->meaning == Meaning::not_modeled;
@@ -119,9 +125,18 @@ std::optional<Error> Importer::compare(const Script& way, const Launch& launch, 
 }
 
 Error Importer::no_launch(const Script& script) const {
+  constexpr std::string_view message = "no command runs a .py file with arguments of Megatron-LM";
+  for (const Command& command : script.commands) {
+    const auto open = std::ranges::find_if(command, &Word::unknown);
+    if (script.exit_line == 0 && open != command.end() && starts_programs(command.front().text)) {
+      Error error = not_known("", open->text, open->line);
+      error.message = fmt::format("{}; {}", message, error.message);
+      return error;
+    }
+  }
   if (script.exit_line == 0)
     return problem(
-        "", "no command runs a .py file with arguments of Megatron-LM",
+        "", std::string(message),
         "--execute runs the script and takes what it starts; a script that it starts can be imported itself");
   Error error = problem("", "the script ends here before it starts a training",
                         "--define the variables that it asks for (1 is its first parameter), or --execute it");

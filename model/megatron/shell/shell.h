@@ -1,6 +1,7 @@
 // Reads a launch script without running any program. Variables, arrays, arithmetic, conditions, functions and sourced
 // files have bash's meaning. What only a running shell has is not known: it stays as it is written ("$RANK",
-// "$(hostname)"), and so does a variable that depends on it. Where such a condition decides, both ways are read.
+// "$(hostname)"), and so does a variable that depends on it, that is read from a file, or that a loop sets whose times
+// are not known. Where a condition decides that is not known, both ways are read.
 #pragma once
 
 #include <functional>

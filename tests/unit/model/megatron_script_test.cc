@@ -110,12 +110,27 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
       {"f() { [ -n '' ]; return; }; f || TP=8", "8"},
       {"f() { declare -g TP=8; }; f", "8"},
       {"echo $(hostname) && export X=$(hostname) && TP=8", "8"},
+      {"for x in $X; do Y=$x; read Z; cd $x; done; TP=8", "8"},
+      {"while [ -n \"$X\" ]; do Y=1; break; done; TP=8", "8"},
+      {"while getopts t: o; do TP=$OPTARG; done; shift $((OPTIND - 1))", "4"},
+      {"echo 8 | read TP", "4"},
   };
   for (const auto& [script, expected] : known) EXPECT_EQ(value(script), expected) << script;
   for (const std::string script :
        {"TP=$((010))", "TP=$((16#8))", "X=008; TP=$((X))", "A=(1); X=${A[$N]:-2}; TP=$X", "A=({1..8}); TP=${#A[@]}",
         "X=8B; TP=${X,,}", "X=Y; Y=8; TP=${!X}", "TP=$'8\\n'", "TP=$(echo 8 | tr -d x)", "TP=${@: -1}", "TP=~",
-        "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))"})
+        "TP=$(printf %s 8)", "TP=$(cat <<EOF\n8\nEOF\n)", "TP=${X/a/8}", "false; TP=$(($? + 7))",
+        // What is read, computed in place or an element that is set by itself.
+        "printf -v TP %d 8", "X=TP; printf -v $X 8", "read TP <<< 8", "IFS=, read -r A TP <<< 1,8", "let TP=8",
+        "mapfile -t A < f; TP=${A[1]}", "while getopts t: o -t 8; do TP=$OPTARG; done", "(( TP = 8 ))",
+        "i=8; TP=$((i--))", "a=5; (( a += 3 )); TP=$a", "(( A[B[1]] = 8 )); TP=${A[2]}",
+        "declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "A=(1 2); A[1]=8; TP=${A[1]}", "A=([3]=8 9); TP=${#A[@]}",
+        // What loops set that run any number of times, also by what they set the time before.
+        "for TP in $(seq 8); do :; done", "while [ -n \"$X\" ]; do TP=8; done",
+        "for ((i = 0; i < 8; i++)); do TP=$i; done", "for f in *.txt; do TP=8; done",
+        "i=0; while (( i < 8 )); do (( i++ )); done; TP=$i", "while IFS= read -r x; do TP=$x; done < f",
+        "S=1; for x in $X; do [ $S = 2 ] && TP=8; S=2; done", "for x in $X; do exit; done; for x in $X; do TP=8; done",
+        "f() { TP=8; return; }; for x in $X; do f; done", "for x in $X; do case $x in a) ;; b) TP=8 ;; esac; done"})
     EXPECT_EQ(value(script), "unknown") << script;
   for (const std::string script :
        {"TP=8; [ -n \"$X\" ] && TP=2", "[[ 08 -eq 8 ]] && TP=2 || TP=8", "TP=$([ -n \"$X\" ] && echo 8 || echo 2)",
@@ -126,29 +141,22 @@ TEST(MegatronScript, ValuesAreBashsOrNotKnown) {
 // What is not read is refused by its name and line, and --execute reads it.
 TEST(MegatronScript, ConstructsThatAreNotReadAreNamed) {
   const std::vector<std::pair<std::string, std::string>> refused = {
-      {"printf -v TP %d 8", "'printf'"},
-      {"[ -n \"$X\" ] && printf -v TP %d 8", "'printf'"},
-      {"read TP <<< 8", "'read'"},
-      {"while getopts t: o; do TP=$OPTARG; done", "'getopts'"},
-      {"mapfile -t TP < f", "'mapfile'"},
-      {"let TP=8", "'let'"},
+      {"printf -vTP %d 8", "'printf -vTP'"},
+      {"read $X <<< 8", "'read $X'"},
       {"shopt -s nocasematch; TP=8", "'shopt'"},
       {"alias f=TP=8", "'alias'"},
       {"trap 'TP=2' DEBUG", "'trap'"},
       {"select x in a; do TP=$x; done", "'select'"},
       {"coproc TP=8", "'coproc'"},
-      {"for ((i = 0; i < 8; i++)); do TP=$i; done", "'for (( ))'"},
-      {"(( TP = 8 ))", "an assignment in arithmetic"},
-      {"i=8; TP=$((i--))", "an assignment in arithmetic"},
-      {"for TP in $(seq 8); do :; done", "a loop over '$(seq 8)', which is not known,"},
-      {"while [ -n \"$X\" ]; do TP=8; done", "a loop with '[ -n \"$X\" ]', which is not decided,"},
+      {"(( $X = 8 ))", "an assignment to a name that is not known"},
+      {"for x in $X; do python a.py $x; done", "a training in a loop that runs any number of times"},
+      {"for x in $X; do eval $x; done", "'eval $x'"},
+      {"for x in $X; do f() { TP=8; }; done", "a function in a loop that runs any number of times"},
+      {"set -- 1 2; for x in $X; do shift; done", "'shift' by a number, or of parameters, that are not known"},
       {"case x in x) TP=2 ;& y) TP=8 ;; esac", "a 'case' that goes on with its next clause"},
       {"case x in x) TP=2 ;;& *) TP=8 ;; esac", "a 'case' that goes on with its next clause"},
-      {"declare -A M=([7b]=8 [70b]=2); TP=${M[7b]}", "'declare -A'"},
       {"declare -i TP=1; TP+=7", "'declare -i'"},
       {"f() { local -n r=$1; r=8; }; f TP", "'local -n'"},
-      {"A=(1 2); A[1]=8; TP=${A[1]}", "an element of 'A' that is set by itself"},
-      {"A=([3]=8 9); TP=${#A[@]}", "an element of a list at a place of its own"},
       {"TP=8; readonly TP; TP=2", "a new value of 'TP', which is readonly,"},
       {"IFS=,; A=8,4; set -- $A; TP=$1", "an IFS of the script's own"},
       {"set -- 1 2; shift $X", "'shift' by a number, or of parameters, that are not known"},

@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 5> declarations = {"export", "local", "readonly", "declare", "typeset"};
 constexpr std::array<std::string_view, 4> shells = {"bash", "sh", "zsh", "dash"};
 constexpr std::array<std::string_view, 4> wrappers = {"exec", "command", "builtin", "nohup"};
-constexpr std::array<std::string_view, 8> not_read = {"read", "getopts", "mapfile", "readarray",
-                                                      "let",  "shopt",   "alias",   "enable"};
+constexpr std::array<std::string_view, 3> not_read = {"shopt", "alias", "enable"};
 
 // Returns where the name of an assignment and its key end: NAME, NAME[KEY]; 0 for other words.
 std::pair<std::size_t, std::size_t> assignment(const Letters& word) {
@@ -68,11 +67,7 @@ std::optional<Fields> Reader::element(const std::string& name, const Letters& ke
   if (found == state_.variables.end()) return std::nullopt;
   const auto place = number(key);
   const Fields& fields = found->second;
-  if (!place || !are_known(fields)) {
-    Letters open = letters_of("$" + name);
-    for (Letter& letter : open) letter.kept = true;
-    return Fields{open};
-  }
+  if (!place || !are_known(fields)) return Fields{open_value(name, 0)};
   const std::int64_t index = *place < 0 ? std::ssize(fields) + *place : *place;
   return index < 0 || index >= std::ssize(fields) ? Fields() : Fields{fields[static_cast<std::size_t>(index)]};
 }
@@ -83,7 +78,13 @@ void Reader::assign(const std::string& name, Fields value, bool appended) {
   if (name == "IFS") return refuse(at, "an IFS of the script's own");
   if (readonly_.contains(name)) return refuse(at, fmt::format("a new value of '{}', which is readonly,", name));
   for (Letters& field : value) field = unquoted(std::move(field));
-  state_.variables[name] = std::move(value);
+  state_.variables[name] = repeated_ ? Fields{open_value(name, at)} : std::move(value);
+}
+
+void Reader::forget(const std::string& name) {
+  const bool outer = std::exchange(repeated_, true);
+  assign(name, {});
+  repeated_ = outer;
 }
 
 void Reader::take_default(const std::string& name, const Letters& value, int line) {
@@ -136,7 +137,8 @@ void Reader::run_simple(const std::vector<Letters>& words, int line) {
   // NAME=VALUE before a command holds for that command alone, which sees it; before none it stays.
   const bool stays = plain == words.end() || declares, any = plain != words.begin();
   const auto before = stays || !any ? decltype(state_.variables)() : state_.variables;
-  std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
+  const bool reads = !fields.empty() && text_of(fields[0]) == "read";  // what an IFS before it separates is not known
+  if (!reads) std::for_each(words.begin(), plain, [this](const Letters& word) { assign_word(word); });
   if (declares) return declare({plain, words.end()}, line);
   if (broken_ || fields.empty()) return;
   status_ = fields.size() == 1 && text_of(fields[0]) == "return" ? last : Truth::yes;
@@ -160,7 +162,7 @@ void Reader::assign_word(const Letters& word) {
   const bool append = word[end].symbol == '+';
   const Letters rest = slice(word, end + (append ? 2 : 1), word.size());
   const bool is_list = !rest.empty() && rest[0].symbol == '(';
-  if (end > name_end) return refuse(word[0].line, fmt::format("an element of '{}' that is set by itself", name));
+  if (end > name_end) return forget(name);
   Fields value = is_list ? list_of(rest) : Fields{expand_one(rest)};
   if (append) {
     if (!state_.variables.contains(name)) take_default(name, {}, word[0].line);
@@ -181,8 +183,8 @@ Fields Reader::list_of(const Letters& list) {
     const std::size_t key = token.raw.starts_with('[') ? Scan(token.text).brackets(0, '[', ']') : token.raw.size();
     if (token.kind != TokenKind::word && token.raw != "\n")
       refuse(token.text.front().line, "a list with anything else than words");
-    else if (key < token.raw.size() && token.raw[key] == '=')
-      refuse(token.text.front().line, "an element of a list at a place of its own");
+    else if (key < token.raw.size() && token.raw[key] == '=')  // at a place of its own
+      return {open_value("(" + token.raw + " ...)", token.text.front().line)};
     else if (token.raw != "\n")
       for (Letters& field : expand(token.text)) fields.push_back(std::move(field));
   }
@@ -192,7 +194,7 @@ Fields Reader::list_of(const Letters& list) {
 void Reader::declare(const std::vector<Letters>& words, int line) {
   const std::string kind = text_of(words[0]);
   bool is_local = kind == "local" || ((kind == "declare" || kind == "typeset") && !state_.locals.empty());
-  bool fixed = kind == "readonly";
+  bool fixed = kind == "readonly", keyed = false;
   for (std::size_t i = 1; i < words.size() && !broken_; ++i) {
     const bool assigns = is_assignment(words[i]);
     for (const Letters& field : assigns ? Fields{words[i]} : expand(words[i])) {
@@ -200,7 +202,8 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
       const std::string name =
           assigns ? text_of(slice(field, 0, assignment(field).first)) : text.substr(0, text.find('='));
       if (!assigns && text.starts_with('-')) {
-        if (text.find_first_of("nilAu") != std::string::npos) return refuse(line, fmt::format("'{} {}'", kind, text));
+        if (text.find_first_of("nilu") != std::string::npos) return refuse(line, fmt::format("'{} {}'", kind, text));
+        keyed = keyed || text.find('A') != std::string::npos;
         fixed = fixed || text.find('r') != std::string::npos;
         is_local = is_local && text.find('g') == std::string::npos;
         continue;
@@ -208,7 +211,9 @@ void Reader::declare(const std::vector<Letters>& words, int line) {
       if (!assigns && !is_known(slice(field, 0, name.size())))
         return refuse(line, fmt::format("'{}' of a name that is not known", kind));
       if (is_local && !state_.locals.empty()) state_.locals.back().insert(name);
-      if (assigns)
+      if (keyed)
+        forget(name);
+      else if (assigns)
         assign_word(field);
       else if (name.size() < text.size())
         assign(name, {slice(field, name.size() + 1, field.size())});
@@ -228,15 +233,15 @@ void Reader::run_words(const Fields& fields, int line) {
     run_words({command, fields.end()}, line);
     const bool replaces =
         std::any_of(fields.begin(), command, [](const Letters& field) { return text_of(field) == "exec"; });
-    if (replaces && flow_ == Flow::none) flow_ = Flow::end;
+    if (replaces && flow_ == Flow::none && !repeated_) flow_ = Flow::end;
     return;
   }
   if (const auto found = state_.functions.find(name); found != state_.functions.end())
     return run_function(found->second, fields);
-  if (is_one_of(not_read, name) || (name == "printf" && fields.size() > 1 && text_of(fields[1]) == "-v") ||
-      (name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos))
+  if (is_one_of(not_read, name) || (name == "trap" && text_of(joined(fields)).find("DEBUG") != std::string::npos))
     return refuse(line, fmt::format("'{}'", name));
-  if (!run_variables(name, fields, line) && !run_control(name, fields, line) && !run_output(name, fields))
+  if (!run_variables(name, fields, line) && !run_inputs(name, fields, line) && !run_control(name, fields, line) &&
+      !run_output(name, fields))
     record(fields, line);
 }
 
@@ -267,13 +272,14 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
     }
   } else if (name == "shift") {
     const auto count = fields.size() > 1 ? integer(text_of(fields[1])) : std::optional<std::int64_t>(1);
-    if (!state_.parameters.empty() && (!count || !are_known(state_.parameters)))
+    if (!state_.parameters.empty() && (repeated_ || !count || !are_known(state_.parameters)))
       refuse(line, "'shift' by a number, or of parameters, that are not known");
     status_ = truth_of(count && *count >= 0 && *count <= std::ssize(state_.parameters));
     if (status_ == Truth::yes) state_.parameters.erase(state_.parameters.begin(), state_.parameters.begin() + *count);
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", [](const Letters& f) { return text_of(f); });
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
+    if (repeated_ && (plain || end != fields.end())) refuse(line, "'set' in a loop that runs any number of times");
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else {
     return false;
@@ -281,9 +287,35 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
   return true;
 }
 
+// Commands that set variables to what they read or compute, which is not known; returns whether the command is one.
+bool Reader::run_inputs(const std::string& name, const Fields& fields, int line) {
+  constexpr std::array<std::string_view, 5> inputs = {"read", "mapfile", "readarray", "getopts", "let"};
+  const bool prints = name == "printf" && fields.size() > 2 && text_of(fields[1]).starts_with("-v");
+  if (!prints && !is_one_of(inputs, name)) return false;
+  for (std::size_t i = 1; i < (prints ? 3 : fields.size()); ++i) {
+    const std::string word = text_of(fields[i]), stem = word.substr(0, word.find('['));
+    const std::size_t list = word.find('a');  // of read -a NAME
+    const bool glued = prints ? i == 1 && word.size() > 2 : list != word.npos && list + 1 < word.size();
+    if (!is_known(fields[i]) || (word.starts_with('-') && glued))
+      refuse(line, fmt::format("'{} {}'", name, word));
+    else if (name == "let")
+      number(fields[i]);
+    else if (!stem.empty() && begins_name(stem[0]) && std::ranges::all_of(stem, in_name))
+      forget(stem);
+  }
+  for (const char* other : {"REPLY", "MAPFILE", "OPTARG", "OPTIND"}) forget(other);
+  // A script that is read without parameters has no options.
+  const bool ends = name == "getopts" && fields.size() == 3 && state_.parameters.empty();
+  status_ = ends ? Truth::no : Truth::unknown;
+  return true;
+}
+
 // Commands that decide what runs next; returns whether the command is one.
 bool Reader::run_control(const std::string& name, const Fields& fields, int line) {
-  if (name == "[" || name == "test") {
+  const bool leaves = name == "exit" || name == "return" || name == "break" || name == "continue";
+  if (leaves && repeated_) {
+    status_ = Truth::unknown;
+  } else if (name == "[" || name == "test") {
     status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
   } else if (name == "exit" || name == "return") {
     flow_ = name == "exit" ? Flow::end : Flow::give_back;
@@ -293,7 +325,9 @@ bool Reader::run_control(const std::string& name, const Fields& fields, int line
     flow_ = name == "break" ? Flow::leave : Flow::next;
     levels_ = fields.size() > 1 ? static_cast<int>(integer(text_of(fields[1])).value_or(1) % 100) : 1;
   } else if (name == "eval") {
-    run_text(sources_.emplace_back(joined(fields, 1)));
+    const Letters text = joined(fields, 1);
+    if (repeated_ && !text.empty() && text.front().kept) refuse(line, fmt::format("'eval {}'", text_of(text)));
+    run_text(sources_.emplace_back(text));
   } else if (name == "source" || name == ".") {
     run_source(fields, line);
   } else if (name == "true" || name == ":") {
@@ -360,6 +394,7 @@ void Reader::record(const Fields& fields, int line) {
   const auto is_program = [](const Word& word) { return word.text.ends_with(".py"); };
   if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) {
     status_ = Truth::yes;
+    if (repeated_) refuse(line, "a training in a loop that runs any number of times");
     if (!out_.trains) keep_variables();
     out_.trains = true;
   }
@@ -373,7 +408,7 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
   if (name == "cd" || name == "pushd" || name == "popd") {
     const bool relative = !word.starts_with('/');
     const bool from_known = state_.folder && !state_.folder->empty() && !word.empty() && word != "-";
-    if (!known || (relative && !from_known))
+    if (!known || repeated_ || (relative && !from_known))
       state_.folder.reset();
     else
       state_.folder = relative ? *state_.folder + "/" + word : word;

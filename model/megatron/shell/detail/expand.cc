@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/base/text.h"
 #include "model/megatron/shell/arithmetic.h"
 #include "model/megatron/shell/detail/reader.h"
 
@@ -242,6 +243,20 @@ class Expander {
   bool in_field_ = false, in_quotes_ = false;
 };
 
+// Whether a formula sets the name that lies in it from `first` to `end`: ++x, x--, x = 1, x[i] += 1, x <<= 1.
+bool is_set(std::string_view formula, std::size_t first, std::size_t end) {
+  const std::string_view before = model::trimmed(formula.substr(0, first));
+  std::string_view behind = model::trimmed(formula.substr(end));
+  for (int depth = 0; !behind.empty() && (behind[0] == '[' || depth > 0); behind.remove_prefix(1))
+    depth += behind[0] == '[' ? 1 : behind[0] == ']' ? -1 : 0;
+  behind = model::trimmed(behind);
+  if (before.ends_with("++") || before.ends_with("--") || behind.starts_with("++") || behind.starts_with("--"))
+    return true;
+  const std::size_t sign = behind.find_first_not_of("+-*/%&|^");
+  const bool shifts = behind.starts_with("<<=") || behind.starts_with(">>=");
+  return shifts || (sign < 2 && behind[sign] == '=' && !behind.substr(sign).starts_with("=="));
+}
+
 }  // namespace
 
 Fields Reader::expand(const Letters& word) { return Expander(word, *this, true).word(); }
@@ -251,17 +266,17 @@ Letters Reader::expand_text(const Letters& text) { return Expander(text, *this, 
 std::optional<std::int64_t> Reader::number(const Letters& formula) {
   const Letters text = expand_text(formula);
   const std::string written = text_of(text);
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    const char next = i + 1 < written.size() ? written[i + 1] : ' ';
-    const bool sets = written[i] == '=' && next != '=' &&
-                      (i == 0 || std::string_view("=!<>").find(written[i - 1]) == std::string_view::npos);
-    const bool shifts = written[i] == '=' && i > 1 && written[i - 1] == written[i - 2] && written[i - 1] != '=';
-    if (sets || shifts || ((written[i] == '+' || written[i] == '-') && next == written[i])) {
-      refuse(text[i].line, "an assignment in arithmetic");
-      return std::nullopt;
-    }
+  bool sets = false;
+  for (std::size_t first = 0, end = 0; first < text.size(); first = end + 1) {
+    for (end = first; end < text.size() && in_name(written[end]);) ++end;
+    if (end == first || !is_set(written, first, end)) continue;
+    sets = true;
+    if (!begins_name(written[first]) || !is_known(slice(text, first, end)))
+      refuse(line(), "an assignment to a name that is not known");
+    else
+      forget(written.substr(first, end - first));
   }
-  if (!is_known(text)) return std::nullopt;
+  if (sets || !is_known(text)) return std::nullopt;
   return arithmetic(written, [this](std::string_view name) -> std::optional<std::string> {
     const std::size_t key = name.find('[');
     const std::string list(name.substr(0, key));

@@ -25,6 +25,12 @@ Letters letters_of(std::string_view text, int first_line) {
   return letters;
 }
 
+Letters open_value(const std::string& name, int line) {
+  Letters letters = letters_of("$" + name, line);
+  for (Letter& letter : letters) letter.kept = true;
+  return letters;
+}
+
 std::string text_of(const Letters& letters) {
   std::string text;
   text.reserve(letters.size());

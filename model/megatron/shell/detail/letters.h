@@ -16,6 +16,8 @@ struct Letter {
   int line = 0;
   bool kept = false;    // from an expansion that only a running shell can evaluate: never split
   bool quoted = false;  // stands for itself in a pattern
+
+  bool operator==(const Letter&) const = default;
 };
 using Letters = std::vector<Letter>;
 using Fields = std::vector<Letters>;
@@ -23,6 +25,9 @@ using Fields = std::vector<Letters>;
 // Returns the letters with their lines, counted from `first_line`; 0: not in the script.
 Letters letters_of(std::string_view text, int first_line = 0);
 std::string text_of(const Letters& letters);
+
+// Returns "$NAME" as the value of a variable that is not known.
+Letters open_value(const std::string& name, int line);
 Letters slice(const Letters& text, std::size_t first, std::size_t end);
 
 // Returns the fields from `first` on as one text, with a blank between them.

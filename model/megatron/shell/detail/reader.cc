@@ -120,8 +120,10 @@ void Reader::fail(int line, std::string message, std::string hint) {
 
 void Reader::refuse(int line, const std::string& what) { fail(line, fmt::format("{} is not read", what), or_execute); }
 
-// Decides a condition that is not known; behind the first training it does not hold.
+// Decides a condition that is not known; behind the first training it does not hold. In a loop that runs any number of
+// times it stays open, and all that depends on it is run.
 Truth Reader::settled(Truth truth, int line, const std::string& condition) {
+  if (repeated_ && live()) return truth;
   if (truth != Truth::unknown || !live() || out_.trains) return truth == Truth::yes ? truth : Truth::no;
   if (decided_ == out_.decisions.size()) out_.decisions.push_back({condition, missing_, line, false});
   return truth_of(out_.decisions[decided_++].holds);
@@ -194,12 +196,14 @@ void Reader::chain() {
     };
     if (live() && status_ == Truth::unknown && !is_inert(rest))
       status_ = settled(status_, source_->tokens[first].text[0].line, condition);
-    const bool runs = status_ == truth_of(success);
+    const bool open = repeated_ && live() && status_ == Truth::unknown;
+    const bool runs = open || status_ == truth_of(success);
     if (runs && live()) {
       missing_.clear();
       first = at_;
     }
     skip_if(!runs, [&] { pipeline(); });
+    if (open) status_ = Truth::unknown;
   }
 }
 
@@ -305,7 +309,7 @@ void Reader::branch(int from) {
 void Reader::clauses(Truth truth, int from, bool taken) {
   while (true) {
     expect("then", "if", from);
-    skip_if(taken || truth != Truth::yes, [&] { list(); });
+    skip_if(taken || (repeated_ ? truth == Truth::no : truth != Truth::yes), [&] { list(); });
     taken = taken || truth == Truth::yes;
     skip_lines();
     const int at = line();
@@ -335,19 +339,22 @@ void Reader::selection(int from) {
   for (skip_lines(); !broken_ && !take("esac"); skip_lines()) {
     take("(");
     bool runs = false;
+    Truth truth = Truth::no;
     do {
       if (token().kind != TokenKind::word) return fail(from, "a 'case' is not closed", "");
-      if (!taken && !runs && live()) {
+      if (!taken && truth != Truth::yes && live()) {
         const Letters pattern = expand_one(token().text);
         const bool known = is_known(subject) && is_known(pattern);
-        runs = token().raw == "*" || (known && matches(pattern, subject)) ||
-               (!known && settled(Truth::unknown, from, question + " is " + token().raw) == Truth::yes);
+        truth = token().raw == "*" ? Truth::yes
+                : known            ? truth_of(matches(pattern, subject))
+                                   : settled(Truth::unknown, from, question + " is " + token().raw);
+        runs = runs || truth != Truth::no;
       }
       ++at_;
     } while (take("|"));
     expect(")", "case", from);
     skip_if(!runs, [&] { list(); });
-    taken = taken || runs;
+    taken = taken || truth == Truth::yes;
     if (live() && (token().raw == ";&" || token().raw == ";;&"))
       return refuse(line(), "a 'case' that goes on with its next clause");
     if (!take(";;") && !take(";&")) take(";;&");
@@ -368,6 +375,21 @@ bool Reader::body(bool runs, std::string_view of, int from) {
   return goes_on && !broken_;
 }
 
+// Runs what may run any number of times, none among them, until a further time changes nothing: what it sets is not
+// known, and of conditions that are not decided both outcomes are run.
+template <class Part>
+void Reader::repeat(const Part& part) {
+  const bool outer = std::exchange(repeated_, true);
+  decltype(state_.variables) before;
+  do {
+    before = state_.variables;
+    part();
+  } while (!broken_ && state_.variables != before);
+  repeated_ = outer;
+  if (output_ != nullptr) output_->reset();
+  status_ = Truth::unknown;
+}
+
 void Reader::loop(int from) {
   const Truth ends = take("until") ? Truth::yes : Truth::no;
   take("while");
@@ -378,33 +400,40 @@ void Reader::loop(int from) {
     if (live()) missing_.clear();
     list();
     const Truth truth = status_;
-    if (live() && truth == Truth::unknown && !out_.trains) {
-      const std::string text = written(first);
-      if (!is_inert([&] { body(false, "while", from); }))
-        return refuse(from, fmt::format("a loop with '{}', which is not decided,", text));
-    }
+    if (live() && !out_.trains && (truth == Truth::unknown || repeated_))
+      return repeat([&] {
+        at_ = first;
+        list();
+        body(true, "while", from);
+      });
     goes_on = body(live() && truth != Truth::unknown && truth != ends, "while", from);
   }
   if (runs && live()) status_ = Truth::yes;
 }
 
 void Reader::each(int from) {
-  if (token().kind == TokenKind::arithmetic && live()) return refuse(from, "'for (( ))'");
+  const bool formula = token().kind == TokenKind::arithmetic;  // for (( ))
+  if (formula && live()) number(token().text);
   const std::string name = token().raw;
   ++at_;
   skip_lines();
   Fields words = state_.parameters;
   if (take("in"))
     for (words.clear(); token().kind == TokenKind::word && !broken_; ++at_)
-      for (Letters& word : live() ? expand(token().text) : Fields()) {
-        const auto is_glob = [](const Letter& one) { return !one.quoted && (one.symbol == '*' || one.symbol == '?'); };
-        if (!is_known(word) || std::ranges::any_of(word, is_glob))
-          return refuse(from, fmt::format("a loop over '{}', which is not known,", text_of(word)));
-        words.push_back(std::move(word));
-      }
+      for (Letters& word : live() ? expand(token().text) : Fields()) words.push_back(std::move(word));
   take(";");
   const std::size_t first = at_;
   const bool runs = live();
+  const auto is_open = [](const Letter& one) {
+    return one.kept || (!one.quoted && (one.symbol == '*' || one.symbol == '?'));
+  };
+  const bool open = std::ranges::any_of(words, [&](const Letters& word) { return std::ranges::any_of(word, is_open); });
+  if (runs && !out_.trains && (formula || repeated_ || open))
+    return repeat([&] {
+      at_ = first;
+      if (!formula) assign(name, {});
+      body(true, "for", from);
+    });
   std::size_t next = 0;
   do {
     at_ = first;
@@ -430,6 +459,7 @@ void Reader::function() {
   if (take("(")) take(")");
   skip_lines();
   if (live()) {
+    if (repeated_) refuse(line(), "a function in a loop that runs any number of times");
     state_.functions[name] = {source_, at_};
     status_ = Truth::yes;
   }

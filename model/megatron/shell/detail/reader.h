@@ -55,6 +55,7 @@ class Reader {
   std::optional<Fields> fields_of(const std::string& name) const;
   std::optional<Fields> element(const std::string& name, const Letters& key);
   void assign(const std::string& name, Fields value, bool appended = false);
+  void forget(const std::string& name);  // its value is not known any more
   // Returns what a command prints; nothing where only a running shell has it.
   std::optional<Letters> output_of(const Letters& command);
   // Records a name whose value is not known, and one for which the script has a default.
@@ -93,6 +94,8 @@ class Reader {
   void loop(int from);
   void each(int from);
   bool body(bool runs, std::string_view of, int from);
+  template <class Part>
+  void repeat(const Part& part);
   void condition(int from);
   void function();
   void simple(int from);
@@ -103,6 +106,7 @@ class Reader {
   void run_simple(const std::vector<Letters>& words, int line);
   void run_words(const Fields& fields, int line);
   bool run_variables(const std::string& name, const Fields& fields, int line);
+  bool run_inputs(const std::string& name, const Fields& fields, int line);
   bool run_control(const std::string& name, const Fields& fields, int line);
   bool run_output(const std::string& name, const Fields& fields);
   void run_function(const std::pair<Source*, std::size_t>& function, const Fields& fields);
@@ -123,6 +127,7 @@ class Reader {
   std::size_t at_ = 0;
   int skipping_ = 0;       // above 0: nothing is run
   bool inert_ = true;      // what was skipped changes nothing and starts nothing
+  bool repeated_ = false;  // in a loop that runs any number of times
   bool silent_ = false;    // the command at hand prints to a file
   bool document_ = false;  // it reads a here-document
   int depth_ = 0, levels_ = 0;
