@@ -68,7 +68,7 @@ model::Result<void> export_configuration(const ExportArguments& arguments) {
 constexpr Format<ExportArguments> export_formats[] = {
     {"simgrid", "the plan's cluster as a platform file of SimGrid (XML, DTD 4.1)", &export_simgrid_platform},
     {"megatron", "the plan as a launch script of Megatron-LM", &export_megatron},
-    {"torchtitan", "the plan as a train.toml of torchtitan, with the command that starts it",
+    {"torchtitan", "the plan as a configuration of torchtitan (Python; train.toml of stack torchtitan-compile)",
      &export_configuration<&configurations::export_torchtitan>},
     {"deepspeed", "the plan as a ds_config.json of DeepSpeed",
      &export_configuration<&configurations::export_deepspeed>},

@@ -77,8 +77,13 @@ model::Result<void> import_configuration(const ImportArguments& arguments) {
   const auto text = TRY(model::read_text_file(arguments.file));
   const std::filesystem::path config = adjacent_config(arguments.out);
   const std::string adjacent = arguments.out == "-" ? "" : config.filename().string();
-  const auto imported = TRY(configurations::import_configuration(
-      *found, text, arguments.file, {overrides_of(arguments), arguments.function, adjacent, &load_model}));
+  const auto imported =
+      TRY(configurations::import_configuration(*found, text, arguments.file,
+                                               {overrides_of(arguments),
+                                                arguments.function,
+                                                adjacent,
+                                                &load_model,
+                                                {arguments.files.begin() + 1, arguments.files.end()}}));
   if (imported.config_json) {
     TRY(write_adjacent_config(arguments.out, *imported.config_json));
     fmt::print(stderr, "{}: the model as a config.json\n", config.string());

@@ -51,7 +51,7 @@ std::string import_footer() {
          "  plumbline import megatron --execute launch.sh -o plan.toml -- --nodes 16\n"
          "  plumbline import torchtitan train.toml --gpus 128 -o plan.toml\n"
          "  plumbline import torchtitan torchtitan/models/llama3/config_registry.py --config llama3_8b --gpus 64 \\\n"
-         "      -o plan.toml\n"
+         "      -o plan.toml -- --training.local-batch-size 4\n"
          "  plumbline import deepspeed ds_config.json --gpus 64 --model llama-3-8b \\\n"
          "      --set batch.sequence_length=8192 -o plan.toml\n"
          "  plumbline import accelerate config.yaml --model qwen3-8b \\\n"
@@ -70,7 +70,7 @@ model::Result<void> run_import(const std::string& format, ImportArguments& argum
   arguments.file = arguments.files.front();
   arguments.format = format;
   if (arguments.execute && format != "megatron") return model::wrong_input("--execute", "only for 'import megatron'");
-  if (arguments.files.size() > 1 && format != "components" && !arguments.execute)
+  if (arguments.files.size() > 1 && format != "components" && format != "torchtitan" && !arguments.execute)
     return model::wrong_input("FILE", fmt::format("'{}' is one file too many", arguments.files[1]),
                               "only 'import components' takes several");
   if (!arguments.revision.empty() && format != "components")
@@ -121,7 +121,7 @@ void add_import(CLI::App& root, int& exit_code) {
   verb->add_option("FILE", options->arguments.files, "File to read; of components several")->required();
   // FILE takes them, too; without a further positional CLI11 hands what is behind -- to the program's own.
   verb->add_option("SCRIPT_ARGUMENT", options->script_arguments,
-                   "megatron --execute: arguments of the script, behind --");
+                   "megatron --execute, torchtitan: arguments of the script or the training, behind --");
   verb->add_option("-o,--output", options->arguments.out, "File for the result; - is stdout; components: a folder")
       ->required();
   verb->add_option("--device", options->arguments.device,

@@ -13,10 +13,10 @@ namespace plumbline::cli {
 
 struct ImportArguments {
   std::string format;
-  std::vector<std::string> files;    // several of component tables; of --execute the script and its arguments; else one
-  std::string file, out;             // file: the first
-  std::string classes;               // of kernels; empty: the shipped ones
-  std::optional<int> device;         // of a trace with several
+  std::vector<std::string> files;  // several of component tables; of --execute and torchtitan also arguments; else one
+  std::string file, out;           // file: the first
+  std::string classes;             // of kernels; empty: the shipped ones
+  std::optional<int> device;       // of a trace with several
   std::optional<std::int64_t> step;  // of a trace with several
   std::string revision;              // of component tables
   // Options of a launch script:

@@ -2,6 +2,7 @@
 // and line.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +39,8 @@ struct Source {
   std::string_view text;
   const std::string& path;
   const std::vector<Rename>& renames;
-  std::string function;  // of Python, whose configuration is read; empty: the only one
+  std::string function;   // of Python, whose configuration is read; empty: the only one
+  std::size_t begin = 0;  // of the file itself, behind the text of those that it imports
 };
 
 // Read a file's text; errors name the path and the line. Keys in a list of tables are "callbacks[].name", and are
@@ -47,10 +49,12 @@ struct Source {
 Result<Configuration> read_toml(const Source& source);
 Result<Configuration> read_yaml(const Source& source);
 
-// Returns what a function of a Python file returns, without running it: literals, lists, keywords of calls, and what
-// was assigned before, by functions of the file too. A call that is no section's own class (TrainingConfig) is a value
-// with its positional arguments as items. "def" is the function's name. Every other statement is an entry in quotes.
+// Returns what a function of a Python file returns, without running it: literals, lists, products of whole
+// numbers, keywords of calls, and what was assigned before, by functions of the file and of those that it imports too.
+// A call that is no section's own class (TrainingConfig) is a value with its positional arguments as items. "def" is
+// the function's name. Every other statement is an entry in quotes.
 Result<Configuration> read_python(const Source& source);
 bool is_python(std::string_view text);
+inline constexpr std::string_view kModelRegistry = "model_registry";  // torchtitan's, which is never read itself
 
 }  // namespace plumbline::model::configurations

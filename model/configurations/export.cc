@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,23 +40,44 @@ std::int64_t data_ranks(const Plan& plan) {
   return std::max<std::int64_t>(1, plan.cluster.gpus / (degrees.tensor * degrees.context * degrees.pipeline));
 }
 
-class TomlWriter {
+// Writes sections of torchtitan's configuration: as train.toml, or as arguments of Trainer.Config in Python.
+class TitanWriter {
  public:
-  void section(std::string_view name) { text_ += fmt::format("\n[{}]\n", name); }
+  explicit TitanWriter(bool python) : python_(python) {}
+  bool python() const { return python_; }
+
+  void section(std::string_view name, std::string_view type) {
+    close();
+    text_ += python_ ? fmt::format("        {}={}(\n", name, type) : fmt::format("\n[{}]\n", name);
+    open_ = true;
+  }
   template <class T>
   void put(std::string_view key, const T& value) {
-    text_ += fmt::format("{} = {}\n", key, toml_of(value));
+    std::string text = toml_of(value);
+    if (python_ && std::is_same_v<T, bool>) text.front() = static_cast<char>(text.front() - 'a' + 'A');
+    text_ += python_ ? fmt::format("            {}={},\n", key, text) : fmt::format("{} = {}\n", key, text);
   }
-  std::string& text() { return text_; }
+  // Returns what was written.
+  const std::string& text() {
+    close();
+    return text_;
+  }
 
  private:
+  void close() {
+    if (std::exchange(open_, false) && python_) text_ += "        ),\n";
+  }
+
+  bool python_, open_ = false;
   std::string text_;
 };
 
-void write_titan_training(const Plan& plan, TomlWriter& out) {
+constexpr std::string_view kTitanData = "c4_test";  // of torchtitan's repository: it starts without a download
+
+void write_titan_training(const Plan& plan, TitanWriter& out) {
   const bool pipeline = plan.parallelism.pipeline > 1;
   const std::int64_t local = pipeline ? plan.batch.global_batch_size / data_ranks(plan) : plan.batch.micro_batch_size;
-  out.section("training");
+  out.section("training", "TrainingConfig");
   out.put("local_batch_size", std::max<std::int64_t>(1, local));
   out.put("global_batch_size", plan.batch.global_batch_size);
   out.put("seq_len", plan.batch.sequence_length);
@@ -66,7 +88,7 @@ void write_titan_training(const Plan& plan, TomlWriter& out) {
   out.put("enable_cpu_offload", plan.offload.optimizer);
   out.put("mixed_precision_param", plan.precision.gemm == Precision::fp32 ? "float32" : "bfloat16");
   out.put("mixed_precision_reduce", "float32");  // the only one that torchtitan takes
-  out.put("dataset", "c4_test");                 // of its repository: it starts without a download
+  if (!out.python()) out.put("dataset", kTitanData);
 }
 
 // Returns the names of the modules of each stage, as torchtitan's models have them.
@@ -92,13 +114,13 @@ Plan with_counted_layers(Plan plan, std::int64_t layers) {
   return plan;
 }
 
-void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& out) {
+void write_titan_parallelism(const Plan& plan, std::int64_t layers, TitanWriter& out) {
   const auto& degrees = plan.parallelism;
   const std::int64_t data = data_ranks(plan);
   const std::int64_t group =
       degrees.shard_group > 0 ? std::max<std::int64_t>(1, degrees.shard_group / degrees.context) : data;
   const std::int64_t shards = degrees.zero_stage == 0 ? 1 : std::min(group, data);
-  out.section("parallelism");
+  out.section("parallelism", "ParallelismConfig");
   out.put("data_parallel_replicate_degree", data / shards);
   out.put("data_parallel_shard_degree", shards);
   // What shards optimizer states or gradients alone keeps the parameters of a step gathered.
@@ -126,15 +148,65 @@ void write_titan_parallelism(const Plan& plan, std::int64_t layers, TomlWriter& 
   out.put("pipeline_parallel_microbatch_size", plan.batch.micro_batch_size);
 }
 
-void write_titan_rest(const Plan& plan, TomlWriter& out) {
-  out.section("activation_checkpoint");
+void write_titan_rest(const Plan& plan, TitanWriter& out) {
+  out.section("activation_checkpoint", "ActivationCheckpointConfig");
   out.put("mode", plan.recompute.policy);
   if (plan.recompute.policy == "selective") out.put("selective_ac_option", "op");
-  out.section("compile");
+  out.section("compile", "CompileConfig");
   out.put("enable", plan.stack.name != "pytorch-fsdp-eager");
-  out.section("optimizer");
+  if (out.python()) return;
+  out.section("optimizer", "");
   out.put("name", "AdamW");
   out.put("implementation", "fused");
+}
+
+using TitanFlavor = std::pair<std::string_view, std::string_view>;  // name and flavor
+constexpr std::string_view kTitanFunction = "from_plan";
+
+void write_titan_model(const TitanFlavor& flavor, Precision gemm, TitanWriter& out) {
+  out.section("model", "");
+  out.put("name", flavor.first);
+  out.put("flavor", flavor.second);
+  if (is_quantized(gemm))
+    out.put("converters",
+            std::vector<std::string>{gemm == Precision::mxfp8 ? "quantize.linear.mx" : "quantize.linear.float8"});
+}
+
+// Returns the function of a registry that returns these sections.
+std::string titan_function(const TitanFlavor& flavor, Precision gemm, std::string_view sections) {
+  const bool mx = gemm == Precision::mxfp8;
+  const std::string_view converter = mx ? "MXLinearConverter" : "Float8LinearConverter";
+  std::string imports, converters;
+  if (is_quantized(gemm)) {
+    imports = fmt::format(
+        "from torchtitan.components.quantization.{} import {}\n"
+        "from torchtitan.protocols.model_converter import ModelConvertersContainer\n",
+        mx ? "mx" : "float8", converter);
+    converters =
+        fmt::format("        model_converters=ModelConvertersContainer.Config(converters=[{}.Config()]),\n", converter);
+  }
+  return fmt::format(
+      R"(from torchtitan.components.optimizer import OptimizersContainer
+{}from torchtitan.config import (
+    ActivationCheckpointConfig,
+    CompileConfig,
+    ParallelismConfig,
+    TrainingConfig,
+)
+from torchtitan.hf_datasets.text_datasets import HuggingFaceTextDataLoader
+from torchtitan.models.{} import model_registry
+from torchtitan.trainer import Trainer
+
+
+def {}() -> Trainer.Config:
+    return Trainer.Config(
+        hf_assets_path="./tests/assets/tokenizer",
+        dataloader=HuggingFaceTextDataLoader.Config(dataset="{}"),
+        model_spec=model_registry("{}"),
+{}        optimizer=OptimizersContainer.Config(),
+{}    )
+)",
+      imports, flavor.first, kTitanFunction, kTitanData, flavor.second, converters, sections);
 }
 
 struct Nodes {
@@ -180,27 +252,28 @@ Result<ExportedConfiguration> export_torchtitan(const ExportInput& input) {
   if (input.plan.parallelism.pipeline > 1 && titan_schedule(input.plan.schedule.kind).empty())
     return infeasible("schedule.kind", fmt::format("torchtitan has no schedule {}", input.plan.schedule.kind),
                       "docs/configurations.md lists those that it has");
-  const std::string_view converter = input.plan.precision.gemm == Precision::mxfp8 ? "quantize.linear.mx"
-                                     : is_quantized(input.plan.precision.gemm)     ? "quantize.linear.float8"
-                                                                                   : "";
   const Plan plan = with_counted_layers(input.plan, input.architecture.layers);
-  TomlWriter out;
-  out.section("model");
-  out.put("name", flavor->first);
-  out.put("flavor", flavor->second);
-  if (!converter.empty()) out.put("converters", std::vector<std::string>{std::string(converter)});
+  TitanWriter out(plan.stack.name != "torchtitan-compile");
+  if (!out.python()) write_titan_model(*flavor, plan.precision.gemm, out);
   write_titan_training(plan, out);
   write_titan_parallelism(plan, input.architecture.layers, out);
   write_titan_rest(plan, out);
+  const std::string text = out.python() ? titan_function(*flavor, plan.precision.gemm, out.text()) : out.text();
   ExportedConfiguration exported;
-  exported.notes = TRY(lost_keys(torchtitan(), out.text(), input, {}));
-  exported.text = fmt::format(
-      "# For torchtitan up to 0.2.2 (February 2026): later releases take a Python function in place of this file.\n"
-      "# Start it on every node, with the first one's name as MASTER_ADDR:\n"
-      "# {} -m torchtitan.train --job.config_file train.toml\n",
-      torchrun(input));
+  exported.notes = TRY(lost_keys(torchtitan(), text, input, {}));
+  exported.text = out.python() ? fmt::format(
+                                     "# For torchtitan since February 2026, as of config/configs.py @1a618d1d.\n"
+                                     "# Append it to torchtitan/models/{}/config_registry.py. ",
+                                     flavor->first)
+                               : "# For torchtitan up to 0.2.2 (February 2026): later releases take a Python function "
+                                 "in place of this file.\n# ";
+  exported.text +=
+      fmt::format("Start it on every node, with the first one's name as MASTER_ADDR:\n# {} -m torchtitan.train {}\n",
+                  torchrun(input),
+                  out.python() ? fmt::format("--module {} --config {}", flavor->first, kTitanFunction)
+                               : "--job.config_file train.toml");
   for (const std::string& lost : exported.notes) exported.text += fmt::format("{}{}\n", kPlumblineComment, lost);
-  exported.text += out.text();
+  exported.text += text;
   for (std::string& lost : exported.notes) lost += ": torchtitan has no key for it";
   if (flavor->second == "671B")
     exported.notes.emplace_back("the flavor has no prediction modules: num_nextn_predict_layers = 0");

@@ -23,9 +23,10 @@ struct ExportedConfiguration {
   std::vector<std::string> launch;  // how it is started, where the text does not have it
 };
 
-// Return a train.toml with the command that starts it as a comment, and a ds_config.json, which has no comments. Keys
-// that reading the file back does not give are notes; torchtitan's file has them as "# plumbline: KEY = VALUE", from
-// which the import restores them. Infeasible where torchtitan has no flavor of the model.
+// Return a function of torchtitan's registry, or for the stack torchtitan-compile a train.toml, with the command that
+// starts it as a comment, and a ds_config.json, which has no comments. Keys that reading the file back does not give
+// are notes; torchtitan's file has them as "# plumbline: KEY = VALUE", from which the import restores them. Infeasible
+// where torchtitan has no flavor of the model.
 Result<ExportedConfiguration> export_torchtitan(const ExportInput& input);
 Result<ExportedConfiguration> export_deepspeed(const ExportInput& input);
 

@@ -34,6 +34,7 @@ struct ConfigurationImport {
   std::string adjacent_config;         // name of the file for a model that is not shipped; empty: there is none
   // Returns the model of a model.config, wherever it lies.
   std::function<Result<Architecture>(const std::string& config)> load_model;
+  std::vector<std::string> arguments = {};  // of the program, over the file: "--training.seq-len", "4096"
 };
 
 // A format's rules read the file through the draft and set the plan.

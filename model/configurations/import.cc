@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "model/base/text.h"
+#include "model/configurations/detail/collector.h"
 #include "model/configurations/detail/shared.h"
 #include "model/configurations/draft.h"
 #include "model/configurations/format.h"
@@ -160,6 +161,37 @@ void add_alternatives(const ConfigurationFormat& format, const Configuration& co
   }
 }
 
+// Sets what a command line gives over the file: --training.local-batch-size 4, --compile.enable, --compile.no-enable.
+Result<void> take_arguments(const std::vector<std::string>& arguments, const std::vector<Rename>& renames,
+                            Configuration& configuration) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::size_t equals = arguments[i].find('=');
+    std::string written = arguments[i].substr(0, equals),
+                key = written.substr(std::min<std::size_t>(2, written.size()));
+    std::ranges::replace(key, '-', '_');
+    if (!written.starts_with("--") || key.empty() || key == "config" || key == "module")
+      return wrong_input("--", fmt::format("'{}' is no --SECTION.KEY of the configuration", written),
+                         "for example -- --training.local-batch-size 4; --config stands before --");
+    const bool has_value = equals != std::string::npos;
+    const bool has_next = !has_value && i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
+    const std::size_t leaf = key.rfind('.') + 1;
+    const bool off = !has_value && !has_next && key.substr(leaf).starts_with("no_");
+    if (off) key.erase(leaf, 3);
+    std::string value = has_value  ? arguments[i].substr(equals + 1)
+                        : has_next ? arguments[++i]
+                        : off      ? "false"
+                                   : "true";
+    if (value == "None") value.clear();
+    Entry entry{renamed(key, renames), std::move(written), std::move(value)};
+    const auto present = std::ranges::find(configuration.entries, entry.key, &Entry::key);
+    if (present != configuration.entries.end())
+      *present = std::move(entry);
+    else
+      configuration.entries.push_back(std::move(entry));
+  }
+  return {};
+}
+
 }  // namespace
 
 const std::vector<ConfigurationFormat>& configuration_formats() {
@@ -176,7 +208,8 @@ Result<ImportedConfiguration> import_configuration(const ConfigurationFormat& fo
   if (!options.function.empty() && !is_python(text))
     return wrong_input_at(path, 0, "", "is no file of Python, of which --config names a function",
                           "leave --config out");
-  const auto configuration = TRY(format.read({text, path, format.renames, options.function}));
+  auto configuration = TRY(format.read({text, path, format.renames, options.function}));
+  TRY(take_arguments(options.arguments, format.renames, configuration));
   const auto overrides = with_comments(text, options.overrides);
   auto read = TRY(read_configuration(format, configuration, overrides, options));
   add_alternatives(format, configuration, overrides, options, read);

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,18 +45,24 @@ class PythonReader {
     std::vector<std::string> names;
     for (const auto& [name, statement] : functions_) names.push_back(name);
     const std::string wanted = source_.function.empty() && names.size() == 1 ? names.front() : source_.function;
-    if (!functions_.contains(wanted))
+    pos_ = source_.begin;
+    const auto function = find_function(wanted);
+    if (!function)
       return wrong_input_at(source_.path, 0, "",
                             wanted.empty() ? fmt::format("holds {} configurations", names.size())
                                            : fmt::format("has no configuration '{}'", wanted),
                             fmt::format("--config NAME takes one of {}", fmt::join(names, ", ")));
     for (const Statement& statement : statements_)
-      if (statement.indent == 0) execute(statement, globals_);
-    const PythonValue root = run(wanted);
+      if (statement.indent == 0 && is_imported(statement.begin)) execute(statement, imported_globals_);
+    unread_.clear();
+    globals_ = imported_globals_;
+    for (const Statement& statement : statements_)
+      if (statement.indent == 0 && !is_imported(statement.begin)) execute(statement, globals_);
+    const PythonValue root = run(*function, {});
     if (root.kind != PythonValue::Kind::call && !out_.failed())
       return wrong_input_at(source_.path, root.line, wanted, "returns no configuration that is read",
                             "nothing is run: calls with keywords and assignments are read");
-    out_.add({"", "def", wanted, {}, line_at(statements_[functions_[wanted]].begin)}, false);
+    out_.add({"", "def", wanted, {}, line_at(statements_[*function].begin)}, false);
     flatten(root, "", 0);
     for (const auto& [line, text] : unread_) out_.add({"", fmt::format("'{}'", text), text, {}, line}, true);
     return std::move(out_).result();
@@ -66,6 +74,8 @@ class PythonReader {
     std::size_t indent;
   };
   using Scope = std::map<std::string, PythonValue, std::less<>>;
+
+  using Functions = std::map<std::string, std::size_t, std::less<>>;
 
   // Returns the field of that name; nullptr where there is none.
   static PythonValue* find_field(const PythonValue& value, std::string_view name) {
@@ -82,8 +92,11 @@ class PythonReader {
     return value.fields->emplace_back(name, std::move(made)).second;
   }
 
+  bool is_imported(std::size_t at) const { return at < source_.begin; }
+  // Returns the line in the file itself; 0 in those that it imports.
   int line_at(std::size_t at) const {
-    return static_cast<int>(std::ranges::lower_bound(newlines_, at) - newlines_.begin()) + 1;
+    const auto lines_before = [this](std::size_t place) { return std::ranges::lower_bound(newlines_, place); };
+    return is_imported(at) ? 0 : static_cast<int>(lines_before(at) - lines_before(source_.begin)) + 1;
   }
   char letter() const { return pos_ < end_ ? text_[pos_] : '\0'; }
   bool is_quote(std::size_t at) const { return at < text_.size() && (text_[at] == '"' || text_[at] == '\''); }
@@ -118,20 +131,66 @@ class PythonReader {
       const std::size_t begin = std::min(text_.find_first_not_of(" \t\r", at), text_.size());
       const std::size_t end = find_outside(begin, text_.size(), "\n");
       const std::string_view statement = text_.substr(begin, end - begin);
+      Functions& functions = is_imported(begin) ? imported_functions_ : functions_;
       if (begin == at && statement.starts_with("def "))
-        functions_[std::string(trimmed(statement.substr(4, statement.find('(') - 4)))] = statements_.size();
+        functions[std::string(trimmed(statement.substr(4, statement.find('(') - 4)))] = statements_.size();
+      if (statement.starts_with("from ")) add_other_names(statement);
       if (!statement.empty() && statement.front() != '#') statements_.push_back({begin, end, begin - at});
       at = end + 1;
     }
   }
 
-  // Returns what a function returns.
-  PythonValue run(const std::string& name) {
+  // Adds the names of "from module import name as other".
+  void add_other_names(std::string_view statement) {
+    for (std::string_view part :
+         split_at(statement.substr(std::min(statement.find(" import "), statement.size())), ',')) {
+      const std::size_t as = part.find(" as ");
+      const std::string_view name = trimmed(part.substr(0, as));
+      const auto function = imported_functions_.find(name.substr(name.find_last_of(" (\n") + 1));
+      if (as == std::string_view::npos || function == imported_functions_.end()) continue;
+      const std::string_view other = trimmed(part.substr(as + 4));
+      imported_functions_[std::string(other.substr(0, other.find_first_of(" )\n")))] = function->second;
+    }
+  }
+
+  // Returns the statement that defines a function, for who calls it here: files that are imported do not call this one.
+  std::optional<std::size_t> find_function(std::string_view name) const {
+    const auto own = functions_.find(name), other = imported_functions_.find(name);
+    if (!is_imported(pos_) && own != functions_.end()) return own->second;
+    return other == imported_functions_.end() ? std::nullopt : std::optional(other->second);
+  }
+
+  // Gives the parameters of a function the values of a call, or their defaults.
+  void bind(const Statement& head, const PythonValue& given, Scope& scope) {
+    pos_ = std::min(text_.find('(', head.begin), head.end - 1) + 1, end_ = head.end;
+    std::size_t position = 0;
+    for (skip_space(); pos_ < end_ && letter() != ')'; skip_space()) {
+      if (letter() == '*') position = given.items.size();  // what follows is given by name
+      while (letter() == '*') ++pos_;
+      const std::string name = take_path().front();
+      if (letter() == ':') pos_ = find_outside(pos_, end_, "=,)");
+      PythonValue value{PythonValue::Kind::unread, name, line_at(pos_)};
+      if (takes_assignment()) value = expression(scope);
+      if (position < given.items.size())
+        value = given.items[position++];
+      else if (const PythonValue* named = find_field(given, name))
+        value = *named;
+      if (!may_add(value.size, value.line)) return;
+      if (!name.empty()) scope[name] = std::move(value);
+      if (letter() != ',') return;
+      ++pos_;
+    }
+  }
+
+  // Returns what the function that a statement defines returns, for a call with these arguments.
+  PythonValue run(std::size_t function, const PythonValue& given) {
     const auto [begin, end] = std::pair(pos_, end_);
-    const std::size_t first = functions_[name] + 1;
-    for (const auto& [global, value] : globals_)
+    const std::size_t first = function + 1;
+    const Scope& globals = is_imported(statements_[function].begin) ? imported_globals_ : globals_;
+    for (const auto& [global, value] : globals)
       if (!may_add(value.size, value.line)) return {};
-    Scope scope = globals_;
+    Scope scope = globals;
+    bind(statements_[function], given, scope);
     for (std::size_t i = first; i < statements_.size() && statements_[i].indent > 0; ++i)
       if (statements_[i].indent == statements_[first].indent && execute(statements_[i], scope)) break;
     pos_ = begin, end_ = end;
@@ -215,12 +274,27 @@ class PythonReader {
     const std::size_t begin = pos_;
     PythonValue value{PythonValue::Kind::scalar, "", line_at(begin)};
     ++depth_;
-    const bool known = may_add(1, value.line) && primary(scope, value);
+    const bool known = may_add(1, value.line) && primary(scope, value) && product(scope, value);
     --depth_;
     skip_space();
     if (known && std::string_view(",)]}\0", 5).find(letter()) != std::string_view::npos) return value;
     pos_ = find_outside(begin, end_, ",)]}");
     return {PythonValue::Kind::unread, std::string(trimmed(text_.substr(begin, pos_ - begin))), line_at(begin)};
+  }
+
+  // Multiplies by the whole numbers that follow behind *; returns whether all are whole numbers.
+  bool product(Scope& scope, PythonValue& value) {
+    for (skip_space(); letter() == '*'; skip_space()) {
+      ++pos_;
+      skip_space();
+      PythonValue factor{PythonValue::Kind::scalar, "", value.line};
+      std::int64_t result = 0;
+      const bool read = primary(scope, factor) && value.kind == factor.kind;
+      const auto left = parse_number<std::int64_t>(value.text), right = parse_number<std::int64_t>(factor.text);
+      if (!read || !left || !right || __builtin_mul_overflow(*left, *right, &result)) return false;
+      value.text = std::to_string(result);
+    }
+    return true;
   }
 
   // Reads a literal, brackets, a name or a call; returns whether it is one.
@@ -298,7 +372,9 @@ class PythonReader {
     value.text = name;
     value.fields = &objects_.emplace_back();
     const bool closed = brackets(scope, value);
-    if (closed && functions_.contains(name) && value.items.empty() && value.fields->empty()) value = run(name);
+    const bool spreads = std::ranges::any_of(value.items, [](const auto& item) { return item.text.starts_with('*'); });
+    const auto function = find_function(name);
+    if (closed && function && !spreads && name != kModelRegistry) value = run(*function, PythonValue(value));
     return closed;
   }
 
@@ -340,8 +416,8 @@ class PythonReader {
   Collector out_;
   std::vector<std::size_t> newlines_;
   std::vector<Statement> statements_;
-  std::map<std::string, std::size_t, std::less<>> functions_;  // those of the file's first level, by their statement
-  Scope globals_;
+  Functions functions_, imported_functions_;  // those of the files' first level, by their statement
+  Scope globals_, imported_globals_;
   std::deque<PythonFields> objects_;
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
   std::size_t pos_ = 0, end_ = 0, values_ = 0;

@@ -8,12 +8,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "model/base/text.h"
+#include "model/base/text_file.h"
 #include "model/configurations/detail/shared.h"
 
 namespace plumbline::model::configurations {
@@ -36,14 +39,53 @@ constexpr TitanSchedule titan_schedules[] = {
      "it keeps the activations of all micro-batches, and no schedule here does with several stages"},
 };
 
+namespace fs = std::filesystem;
+
+// Returns the file of a module that a registry imports: in its own folder, or another registry of the same tree of
+// packages; empty where it is neither.
+fs::path file_of(std::string_view module, const fs::path& folder) {
+  constexpr std::string_view registry = "config_registry.py";
+  const std::size_t dots = std::min(module.find_first_not_of('.'), module.size());
+  std::string name(module.substr(dots));
+  std::ranges::replace(name, '.', '/');
+  fs::path from = folder;
+  for (std::size_t i = 1; i < dots; ++i) from = from.parent_path();
+  for (std::error_code ignored; !name.empty(); from = from.parent_path()) {
+    fs::path file = from / (name + ".py");
+    const bool reads = dots > 0 || file.parent_path() == folder || file.filename() == registry;
+    if (reads && fs::is_regular_file(file, ignored)) return file;
+    if (dots > 0 || !from.has_relative_path()) break;
+  }
+  return {};
+}
+
+// Returns the text of a registry behind those that it imports, whose functions it calls.
+std::string with_imports(const fs::path& file, std::string_view text, std::set<fs::path>& seen) {
+  constexpr std::size_t most_files = 50, largest_file = 1 << 20;
+  std::string whole;
+  for (std::string_view line : lines_of(text)) {
+    line = trimmed(line);
+    if (!line.starts_with("from ") || line.find(" import ") == std::string_view::npos) continue;
+    const fs::path other = file_of(trimmed(line.substr(5, line.find(" import ") - 5)), file.parent_path());
+    std::error_code ignored;
+    if (other.empty() || fs::file_size(other, ignored) > largest_file || seen.size() >= most_files ||
+        !seen.insert(other).second)
+      continue;
+    if (const auto imported = read_text_file(other.string())) whole += with_imports(other, *imported, seen) + "\n";
+  }
+  return whole + std::string(text);
+}
+
 // Returns the name of the models of a registry: that of the package whose model_registry it calls.
 std::string registry_of(const Source& source) {
-  const std::size_t end = source.text.find(" import model_registry");
+  const std::string import = fmt::format(" import {}", kModelRegistry);
+  std::size_t end = source.text.find(import, source.begin);
+  if (end == std::string_view::npos) end = source.text.find(import);
   if (end == std::string_view::npos) return "an unknown package";
   std::string_view package = source.text.substr(0, end);
   package.remove_prefix(package.find_last_of(" \n") + 1);
   std::error_code ignored;
-  return package == "." ? std::filesystem::absolute(source.path, ignored).parent_path().filename().string()
+  return package == "." ? fs::absolute(source.path, ignored).parent_path().filename().string()
                         : std::string(package.substr(package.rfind('.') + 1));
 }
 
@@ -51,9 +93,15 @@ std::string registry_of(const Source& source) {
 Result<Configuration> read_titan(const Source& source) {
   const bool python = is_python(source.text);
   if (!python && !trimmed(source.text).starts_with('{')) return read_toml(source);
-  auto read = TRY(python ? read_python(source) : read_yaml(source));
+  std::error_code ignored;
+  const fs::path file = fs::absolute(source.path, ignored).lexically_normal();
+  std::set<fs::path> seen = {file};
+  const std::string text = python ? with_imports(file, source.text, seen) : "";
+  const Source whole{text, source.path, source.renames, source.function, text.size() - source.text.size()};
+  auto read = TRY(python ? read_python(whole) : read_yaml(source));
   const Entry* spec = read.find("model_spec");
-  if (spec != nullptr) read.entries.push_back({"model.name", "model_spec", registry_of(source), {}, spec->line});
+  if (spec != nullptr)
+    read.entries.push_back({"model.name", "model_spec", registry_of(python ? whole : source), {}, spec->line});
   for (Entry& entry : read.entries) {
     if (entry.key == "model_spec" && !entry.items.empty()) {
       entry.key = "model.flavor";
@@ -203,32 +251,50 @@ void read_pipeline(const RuleInput& in) {
             "embedding and head count as layers of the ends");
 }
 
+// Releases since the end of August 2026 count tokens, and a pipeline's micro-batches of a replica.
 void read_titan_batch(Draft& draft) {
-  const std::int64_t local = draft.integer("training.local_batch_size").value_or(8);
-  const std::int64_t length = draft.integer("training.seq_len").value_or(2048);
-  draft.set("batch.sequence_length", length, "training.seq_len");
+  constexpr std::string_view tokens_key = "training.num_tokens_per_microbatch_per_dp_rank";
+  constexpr std::string_view step_key = "training.num_tokens_per_train_step", length_key = "training.seq_len";
+  const Entry* context = draft.configuration().find(length_key);
+  const bool counts_tokens = draft.configuration().find(tokens_key) != nullptr ||
+                             draft.configuration().find(step_key) != nullptr ||
+                             (context != nullptr && context->written.find("max") != std::string::npos);
   const bool pipeline = draft.degree("pipeline") > 1;
-  const std::int64_t micro =
-      pipeline ? draft.integer("parallelism.pipeline_parallel_microbatch_size").value_or(1) : local;
-  draft.set("batch.micro_batch_size", micro,
-            pipeline ? "parallelism.pipeline_parallel_microbatch_size" : "training.local_batch_size");
+  const std::string_view global_key = counts_tokens ? step_key : "training.global_batch_size";
+  const std::string_view micro_key = counts_tokens ? tokens_key
+                                     : pipeline    ? "parallelism.pipeline_parallel_microbatch_size"
+                                                   : "training.local_batch_size";
+  const std::int64_t length = draft.integer(length_key).value_or(2048);
+  const std::int64_t micro_tokens = draft.integer(tokens_key).value_or(16384);
+  std::int64_t local = draft.integer("training.local_batch_size").value_or(8);
+  std::int64_t micro = pipeline ? draft.integer(micro_key).value_or(1) : local;
+  std::int64_t wanted = draft.integer(global_key).value_or(-1);
+  draft.set("batch.sequence_length", length, length_key);
+  if (counts_tokens) {
+    if (length < 1 || micro_tokens % length != 0 || (wanted > 0 && wanted % length != 0))
+      return draft.fail(micro_tokens % std::max<std::int64_t>(1, length) != 0 ? micro_key : global_key,
+                        fmt::format("are no whole sequences of {} tokens", length));
+    micro = micro_tokens / length;
+    local = micro * (pipeline ? draft.integer("parallelism.num_pp_microbatches").value_or(1) : 1);
+    if (wanted > 0) wanted /= length;
+  }
+  draft.set("batch.micro_batch_size", micro, micro_key);
   if (local < 1 || micro < 1 || local % micro != 0)
-    return draft.fail("training.local_batch_size",
+    return draft.fail(counts_tokens ? micro_key : "training.local_batch_size",
                       fmt::format("{} is no multiple of the micro-batch of {}", local, micro));
   const auto data = draft.data_parallel();
   if (!data) return;
   const std::int64_t once = bounded_product({local, *data});
-  const std::int64_t wanted = draft.integer("training.global_batch_size").value_or(-1);
   const std::int64_t global = wanted > 0 ? wanted : once;
   if (global % once != 0)
     return draft.fail(
-        "training.global_batch_size",
+        global_key,
         fmt::format("{} is no multiple of local batch {} x data-parallel degree {} = {}", global, local, *data, once),
         "gradients accumulate over whole local batches");
   draft.set("batch.global_batch_size", global,
-            wanted > 0 ? "training.global_batch_size" : fmt::format("local batch {} x {} replicas", local, *data));
+            wanted > 0 ? std::string(global_key) : fmt::format("local batch {} x {} replicas", local, *data));
   if (pipeline && global > once)
-    draft.not_modeled("training.global_batch_size", "the pipeline drains after each local batch, here once a step");
+    draft.not_modeled(global_key, "the pipeline drains after each local batch, here once a step");
   if (const auto steps = draft.integer("training.steps"); steps && *steps > 0)
     draft.set("run.tokens", static_cast<double>(*steps) * static_cast<double>(global) * static_cast<double>(length),
               "training.steps");
@@ -411,6 +477,7 @@ ConfigurationFormat torchtitan() {
            {"model_converters.converters[].", "quantize.linear.float8."},
            {"validator.", "validation."},
            {"training.batch_size", "training.local_batch_size"},
+           {"training.max_context_length", "training.seq_len"},
            {"training.compile", "compile.enable"},
            {"training.tensor_parallel_degree", "parallelism.tensor_parallel_degree"},
            {"training.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree"},

@@ -1,4 +1,4 @@
-// The keys of torchtitan's train.toml, and what each means for a plan.
+// The keys of torchtitan's configurations, and what each means for a plan.
 #include <string_view>
 #include <vector>
 
@@ -17,6 +17,12 @@ constexpr KeyRow torchtitan_rows[] = {
      "default 8; in a pipeline the micro-batch is pipeline_parallel_microbatch_size"},
     {"training.global_batch_size", rule, "batch.global_batch_size", "default: local batch times data-parallel degree"},
     {"training.seq_len", rule, "batch.sequence_length", "default 2048"},
+    {"training.num_tokens_per_microbatch_per_dp_rank", rule, "batch.micro_batch_size",
+     "over the sequence length; default 16384"},
+    {"training.num_tokens_per_train_step", rule, "batch.global_batch_size", "over the sequence length"},
+    {"parallelism.num_pp_microbatches", rule, "batch.global_batch_size",
+     "micro-batches of a replica in a pipeline; default 1"},
+    {"training.disable_cuda_graphs", not_modeled, "", "launches are those of the stack"},
     {"training.steps", rule, "run.tokens", "times global batch and sequence length"},
     {"training.max_norm", rule, "optimizer.gradient_clipping", "above 0: true"},
     {"training.enable_cpu_offload", rule, "offload.optimizer", "parameters and gradients stay on the GPU"},

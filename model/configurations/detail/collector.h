@@ -31,6 +31,14 @@ inline std::string without_indices(const std::string& written) {
   return key;
 }
 
+inline std::string renamed(const std::string& written, const std::vector<Rename>& renames) {
+  for (const auto& [prefix, replacement] : renames) {
+    const bool begins = written.starts_with(prefix) && (prefix.ends_with('.') || prefix.ends_with('_'));
+    if (begins || written == prefix) return std::string(replacement) + written.substr(prefix.size());
+  }
+  return written;
+}
+
 // Collects entries under their renamed keys and keeps the first error.
 class Collector {
  public:
@@ -57,7 +65,7 @@ class Collector {
     }
     if (out_.entries.size() >= kMostValues)
       return fail(entry.line, "", fmt::format("more than {} values: aliases that expand each other?", kMostValues));
-    entry.key = renamed(without_indices(entry.written));
+    entry.key = renamed(without_indices(entry.written), renames_);
     out_.entries.push_back(std::move(entry));
   }
 
@@ -67,14 +75,6 @@ class Collector {
   }
 
  private:
-  std::string renamed(const std::string& written) const {
-    for (const auto& [prefix, replacement] : renames_) {
-      const bool begins = written.starts_with(prefix) && (prefix.ends_with('.') || prefix.ends_with('_'));
-      if (begins || written == prefix) return std::string(replacement) + written.substr(prefix.size());
-    }
-    return written;
-  }
-
   const std::vector<Rename>& renames_;
   Configuration out_;
   std::set<std::string, std::less<>> written_;

@@ -30,7 +30,7 @@ def llama3_changed() -> Trainer.Config:
     config = llama3_small()
     config.training.local_batch_size = 1
     config.activation_checkpoint = FullAC.Config()
-    config.parallelism.tensor_parallel_degree = 2 * 2
+    config.parallelism.tensor_parallel_degree = 2 ** 1
     config.training.seq_len += 1
     for layer in config.model_spec.layers:
         layer.bias = True

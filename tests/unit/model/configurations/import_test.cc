@@ -14,6 +14,7 @@
 #include "model/configurations/export.h"
 #include "model/megatron/model_shape.h"
 #include "tests/support/folders.h"
+#include "tests/support/temporary_directory.h"
 
 namespace plumbline::model::configurations {
 namespace {
@@ -210,7 +211,7 @@ TEST(Torchtitan, RegistriesOfFunctionsAreReadWithoutRunningThem) {
   const auto changed = [](const std::vector<std::string>& overrides) {
     return import_file("torchtitan", "llama3-registry.py", overrides, "llama3_changed");
   };
-  expect_refusal(changed({"cluster.gpus=8"}), 33, "'2 * 2' is an expression, which is not run");
+  expect_refusal(changed({"cluster.gpus=8"}), 33, "'2 ** 1' is an expression, which is not run");
   const auto wide = read(changed({"cluster.gpus=8", "parallelism.tensor=4"}));
   EXPECT_EQ(wide.plan.batch.global_batch_size, 2);  // 1 of each of 8 / 4 ranks
   EXPECT_EQ(wide.plan.recompute.policy, "full");
@@ -244,6 +245,69 @@ TEST(Torchtitan, RegistriesMayNameAnObjectTwice) {
   expect_refusal(import("torchtitan", "def f():\n    c = Trainer.Config()\n    c.x = c\n    c.y = c\n    return c\n",
                         {"cluster.gpus=8"}),
                  2, "nested more than 64 levels deep");
+}
+
+// What lies next to a registry is read with it; a name of its own hides no function of a file that it imports.
+TEST(Torchtitan, RegistriesCallFunctionsOfTheirFolder) {
+  const tests::TemporaryDirectory folder;
+  folder.write("llama3/base.py",
+               "from . import model_registry\nLENGTH = 1024\n"
+               "def make(flavor: str = \"70B\", *, batch=2, steps: int = 10) -> Trainer.Config:\n"
+               "    return Trainer.Config(model_spec=model_registry(flavor), training=TrainingConfig(\n"
+               "        local_batch_size=batch, seq_len=8 * LENGTH, steps=steps))\n"
+               "def run():\n    return make(\"8B\", batch=4)\n");
+  const std::string text =
+      "from .base import make, run as run_base\nfrom .missing import other\nLENGTH = 1\n"
+      "def run():\n    config = run_base()\n    config.training.steps = 20\n    return config\n"
+      "def larger():\n    return make()\n";
+  const std::string path = folder.write("llama3/config_registry.py", text);
+  const auto of = [&](const std::string& function) {
+    return read(import_configuration(format_of("torchtitan"), text, path,
+                                     {{"cluster.gpus=8"}, function, "plan.json", llama_3_8b}));
+  };
+  const auto run = of("run"), larger = of("larger");
+  EXPECT_EQ(run.plan.model.config, "llama-3-8b");
+  EXPECT_EQ(run.plan.batch.sequence_length, 8192);
+  EXPECT_EQ(run.plan.batch.micro_batch_size, 4);
+  EXPECT_EQ(run.plan.run.tokens, 20.0 * 4 * 8 * 8192);
+  EXPECT_EQ(larger.plan.model.config, "llama-3-70b");
+  EXPECT_EQ(larger.plan.batch.micro_batch_size, 2);
+  EXPECT_THAT(notes_of(run), testing::Not(HasSubstr("unknown")));
+}
+
+TEST(Torchtitan, ArgumentsHoldOverTheConfiguration) {
+  const auto text = read_text_file(shipped("tests/golden/inputs/configurations/llama3-registry.py")).value();
+  const auto with = [&](const std::vector<std::string>& arguments) {
+    return import_configuration(format_of("torchtitan"), text, "file",
+                                {{"cluster.gpus=8"}, "llama3_small", "plan.json", llama_3_8b, arguments});
+  };
+  const auto changed = read(with({"--training.local-batch-size", "4", "--training.seq_len=8192", "--compile.no-enable",
+                                  "--parallelism.enable_sequence_parallel"}));
+  EXPECT_EQ(changed.plan.batch.micro_batch_size, 4);
+  EXPECT_EQ(changed.plan.batch.sequence_length, 8192);
+  EXPECT_EQ(changed.plan.stack.name, "pytorch-fsdp-eager");
+  EXPECT_TRUE(changed.plan.parallelism.sequence);
+  EXPECT_THAT(changed.toml, HasSubstr("micro_batch_size = 4  # --training.local-batch-size"));
+  EXPECT_THAT(texts_of(changed), testing::Contains("without --training.local-batch-size"));
+  expect_refusal(with({"4"}), 0, "'4' is no --SECTION.KEY of the configuration");
+  expect_refusal(with({"--config=llama3_8b"}), 0, "'--config' is no --SECTION.KEY of the configuration");
+}
+
+TEST(Torchtitan, ReleasesThatCountTokensHaveWholeSequences) {
+  const auto of = [](const std::string& length) {
+    return import("torchtitan",
+                  "def one():\n    return Trainer.Config(parallelism=ParallelismConfig(\n"
+                  "        pipeline_parallel_degree=2, num_pp_microbatches=4), training=TrainingConfig(\n"
+                  "        num_tokens_per_microbatch_per_dp_rank=2 * 4096,\n"
+                  "        num_tokens_per_train_step=64 * 4096, max_context_length=" +
+                      length + "))\n",
+                  {"cluster.gpus=8", "model.config=llama-3-8b"});
+  };
+  const auto plan = read(of("4096")).plan;
+  EXPECT_EQ(plan.batch.sequence_length, 4096);
+  EXPECT_EQ(plan.batch.micro_batch_size, 2);
+  EXPECT_EQ(plan.batch.global_batch_size, 64);  // of each of 4 replicas 16: twice 4 micro-batches of 2
+  expect_refusal(of("3000"), 4, "are no whole sequences of 3000 tokens");
 }
 
 TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
@@ -886,7 +950,9 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
     const auto out = export_torchtitan({plan, model, 8});
     ASSERT_TRUE(out) << to_string(out.error());
     EXPECT_THAT(out->text, HasSubstr("torchrun --nnodes=8 --nproc_per_node=8 --rdzv_backend=c10d"));
-    EXPECT_TRUE(out->text.starts_with("# For torchtitan up to 0.2.2 (February 2026)"));
+    const bool older = plan.stack.name == "torchtitan-compile";
+    EXPECT_EQ(out->text.starts_with("# For torchtitan up to 0.2.2 (February 2026)"), older);
+    EXPECT_EQ(out->text.find("def from_plan() -> Trainer.Config:") == std::string::npos, older);
     const auto back = read(import("torchtitan", out->text, {"cluster.gpus=64"}));
     const std::string wanted = to_toml(plan), found = to_toml(back.plan);
     for (const std::string_view line : lines_of(wanted))
@@ -898,6 +964,18 @@ TEST(Export, PlansComeBackFromTorchtitansFile) {
   Plan other = plan_of("");
   other.model.config = "mpt-7b";
   EXPECT_EQ(export_torchtitan({other, model, 8}).error().kind, ErrorKind::infeasible);
+}
+
+TEST(Export, TorchtitansRegistryStartsAsItIs) {
+  const Architecture model = llama_3_8b("").value();
+  const auto out = export_torchtitan({plan_of("[precision]\ngemm = \"fp8_tensor\"\n"), model, 8});
+  ASSERT_TRUE(out) << to_string(out.error());
+  for (const char* line : {"# Append it to torchtitan/models/llama3/config_registry.py.",
+                           "-m torchtitan.train --module llama3 --config from_plan\n",
+                           "\nfrom torchtitan.components.quantization.float8 import Float8LinearConverter\n",
+                           "model_spec=model_registry(\"8B\"),\n", "converters=[Float8LinearConverter.Config()]",
+                           "        compile=CompileConfig(\n            enable=True,\n        ),\n    )\n"})
+    EXPECT_THAT(out->text, HasSubstr(line));
 }
 
 // A split that torchtitan's own rule does not give is written by the names of its modules.
@@ -913,7 +991,10 @@ TEST(Export, TorchtitansFileListsTheLayersOfStages) {
     return out->text;
   };
   const std::string interleaved =
-      "[parallelism]\npipeline = 2\nzero_stage = 1\n[schedule]\nkind = \"interleaved\"\nvirtual_stages = 2\n";
+      "[stack]\nname = \"torchtitan-compile\"\n[parallelism]\npipeline = 2\nzero_stage = 1\n[schedule]\n"
+      "kind = \"interleaved\"\nvirtual_stages = 2\n";
+  const std::string registry = "[parallelism]\npipeline = 2\n[schedule]\nlayers_per_stage = [10, 22]\n";
+  EXPECT_THAT(exported(registry), HasSubstr("            module_fqns_per_model_part=[[\"tok_embeddings\", "));
   const std::string listed = exported(interleaved + "layers_per_stage = [8, 9, 10, 5]\n");
   EXPECT_THAT(listed, HasSubstr("module_fqns_per_model_part = [[\"tok_embeddings\", \"layers.0\""));
   EXPECT_THAT(listed, HasSubstr("\"layers.31\", \"norm\", \"output\"]]"));
