@@ -58,12 +58,14 @@ constexpr KeyRow accelerate_keys[] = {
     {"debug", not_modeled, "", "its checks of collectives are not priced"},
 };
 
-constexpr std::string_view accelerate_without_cost = R"(
+constexpr KeyGroup accelerate_groups[] = {
+    {no_cost, "", R"(
 fsdp_config.* deepspeed_config.* megatron_lm_config.* parallelism_config.* dynamo_config.* fp8_config.fp8_format
 fp8_config.* compute_environment downcast_bf16 enable_cpu_affinity gpu_ids machine_rank main_process_ip
 main_process_port main_training_function rdzv_backend same_network tpu_env tpu_use_cluster tpu_use_sudo commands
 command_file ipex_config.* mpirun_config.* tpu_name tpu_zone
-)";
+)"},
+};
 
 void read_strategy(Draft& draft) {
   const std::string_view reshard_key = "fsdp_config.fsdp_reshard_after_forward";
@@ -232,8 +234,7 @@ const KeyRow* accelerate_row(std::string_view key) {
 }
 
 ConfigurationFormat accelerate() {
-  return {"accelerate",     "accelerate", &read_yaml, {}, rows_of(accelerate_keys, accelerate_without_cost),
-          &accelerate_rules};
+  return {"accelerate", "accelerate", &read_yaml, {}, table_of(accelerate_keys, accelerate_groups), &accelerate_rules};
 }
 
 }  // namespace plumbline::model::configurations

@@ -52,21 +52,22 @@ constexpr KeyRow deepspeed_keys[] = {
     {"sparse_attention.*", not_modeled, "", "attention sees the whole sequence"},
     {"compression_training.*", not_modeled, "", "nothing is compressed"},
     {"elasticity.enabled", not_modeled, "", "GPUs and batch are those that are stated"},
-    {"data_efficiency.*", not_modeled, "", "every step has the whole sequence"},
-    {"curriculum_learning.enabled", not_modeled, "", "every step has the whole sequence"},
     {"progressive_layer_drop.enabled", not_modeled, "", "every step has all layers"},
     {"compile.deepcompile", not_modeled, "", "gathers run one unit ahead"},
     {"wall_clock_breakdown", not_modeled, "", "its synchronisations are not priced"},
     {"sparse_gradients", not_modeled, "", "gradients of embeddings are dense"},
 };
 
-constexpr std::string_view deepspeed_without_cost = R"(
+constexpr KeyGroup deepspeed_groups[] = {
+    {not_modeled, "every step has the whole sequence", "data_efficiency.* curriculum_learning.enabled"},
+    {no_cost, "", R"(
 zero_optimization.* activation_checkpointing.* amp.* elasticity.* curriculum_learning.* progressive_layer_drop.*
 compile.* memory_breakdown prescale_gradients gradient_predivide_factor optimizer.* scheduler.* fp16.* bf16.*
 torch_autocast.* pipeline.* tensor_parallel.* aio.* autotuning.* checkpoint.* comms_logger.* csv_monitor.*
 flops_profiler.* monitor_config.* tensorboard.* wandb.* dump_state steps_per_print zero_allow_untested_optimizer
 zero_force_ds_cpu_optimizer disable_allgather dataloader_drop_last seed use_data_before_expert_parallelism
-)";
+)"},
+};
 
 Precision read_deepspeed_gemm(Draft& draft) {
   const bool bf16 = draft.flag("bf16.enabled").value_or(false) || draft.flag("bfloat16.enabled").value_or(false);
@@ -134,7 +135,7 @@ void deepspeed_rules(const RuleInput& in) {
 }  // namespace
 
 ConfigurationFormat deepspeed() {
-  return {"deepspeed", "DeepSpeed", &read_yaml, {}, rows_of(deepspeed_keys, deepspeed_without_cost), &deepspeed_rules};
+  return {"deepspeed", "DeepSpeed", &read_yaml, {}, table_of(deepspeed_keys, deepspeed_groups), &deepspeed_rules};
 }
 
 }  // namespace plumbline::model::configurations

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "model/base/text.h"
 
 namespace plumbline::model::configurations {
 
@@ -17,14 +16,6 @@ void RuleInput::use_model(NamedModel named) const {
     draft.set("model.config", options.adjacent_config, "");
   }
   model = std::move(named);
-}
-
-std::vector<KeyRow> rows_of(std::span<const KeyRow> rows, std::string_view without_cost) {
-  std::vector<KeyRow> all(rows.begin(), rows.end());
-  for (const std::string_view line : lines_of(without_cost))
-    for (const std::string_view name : split_at(line, ' '))
-      if (!name.empty()) all.push_back({name, Meaning::no_cost, "", ""});
-  return all;
 }
 
 const KeyRow* ConfigurationFormat::row(std::string_view key) const {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +18,8 @@ namespace plumbline::model::configurations {
 
 // A key of a file and its meaning, as of Megatron's arguments. A name that ends in ".*" is of the key and all below.
 using KeyRow = megatron::Argument;
-using megatron::Meaning;
+using KeyGroup = megatron::ArgumentGroup;
+using megatron::Meaning, megatron::table_of;
 
 // A model that a file names or describes: a shipped one, else a config.json.
 struct NamedModel {
@@ -63,9 +63,6 @@ struct ConfigurationFormat {
   // Returns the row of the longest name that a key has or lies under; nullptr where it is unknown.
   const KeyRow* row(std::string_view key) const;
 };
-
-// Returns a table with the keys, divided by spaces and lines, that change no cost.
-std::vector<KeyRow> rows_of(std::span<const KeyRow> rows, std::string_view without_cost);
 
 // The formats, each in a source of its own.
 ConfigurationFormat torchtitan();

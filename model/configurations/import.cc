@@ -182,7 +182,7 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
                         : off      ? "false"
                                    : "true";
     if (value == "None") value.clear();
-    Entry entry{renamed(key, renames), std::move(written), std::move(value)};
+    Entry entry{with_renames(key, renames), std::move(written), std::move(value)};
     const auto present = std::ranges::find(configuration.entries, entry.key, &Entry::key);
     if (present != configuration.entries.end())
       *present = std::move(entry);

@@ -53,7 +53,8 @@ constexpr KeyRow nemo_rows[] = {
     {"model.fp32_residual_connection", not_modeled, "", "residuals have the activations' format"},
 };
 
-constexpr std::string_view nemo_without_cost = R"(
+constexpr KeyGroup nemo_groups[] = {
+    {no_cost, "", R"(
 trainer.accumulate_grad_batches trainer.* train.* model.data.* model.nsys_profile.* model.optim.* model.tokenizer.*
 model._target_ model.gradient_as_bucket_view model.pipeline_dtype model.ckpt_async_save model.ckpt_parallel_load
 model.ckpt_parallel_save model.megatron_amp_O2 model.mcore_gpt model.transformer_engine model.resume_from_checkpoint
@@ -68,7 +69,8 @@ model.embedding_init_method.* model.activation_func.* model.generation_config.* 
 model.autocast_dtype model.perform_initialization model.deallocate_pipeline_outputs model.batch_p2p_comm
 model.batch_p2p_sync model.parallel_output model.scatter_embedding_sequence_parallel model.should_pad_vocab
 model.masked_softmax_fusion model.bias_activation_fusion model.apply_rope_fusion
-)";
+)"},
+};
 
 // Returns the path that a reference of OmegaConf means: "model.x" of "${model.x}", and of "${.x}" in "model.y". Other
 // interpolations have none.
@@ -164,7 +166,7 @@ ConfigurationFormat nemo() {
            {"optimizer_config.", "optimizer."},
            {"comm_overlap_config.", "comm_overlap."},
            {"mixed_precision.", "precision."}},
-          rows_of(nemo_rows, nemo_without_cost),
+          table_of(nemo_rows, nemo_groups),
           &nemo_rules,
           &megatron_row};
 }

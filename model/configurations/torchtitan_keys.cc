@@ -73,8 +73,6 @@ constexpr KeyRow torchtitan_rows[] = {
     {"training.dtype", rule, "", "float32 (default); bfloat16 is not modelled"},
     {"loss", rule, "", "in chunks: not modelled"},
     {"optimizer", rule, "", "AdamW and Adam after the backward pass are priced"},
-    {"training.deterministic", not_modeled, "", "kernels are those of the profile"},
-    {"debug.deterministic", not_modeled, "", "kernels are those of the profile"},
     {"optimizer.name", rule, "", "AdamW and Adam are priced"},
     {"optimizer.implementation", rule, "", "fused is priced"},
     {"optimizer.early_step_in_backward", not_modeled, "", "the optimizer runs after the backward pass"},
@@ -87,12 +85,13 @@ constexpr KeyRow torchtitan_rows[] = {
     {"quantize.grouped_mm.mx.fqns", rule, "", "experts follow precision.gemm"},
     {"fault_tolerance.semi_sync_method", not_modeled, "", "replicas reduce every step"},
     {"fault_tolerance.enable", not_modeled, "", "replicas are those of the mesh"},
-    {"validation.enable", not_modeled, "", "only training steps are priced"},
-    {"validation.enabled", not_modeled, "", "only training steps are priced"},
     {"comm.mode", not_modeled, "", "collectives are NCCL's"},
 };
 
-constexpr std::string_view titan_without_cost = R"(
+constexpr KeyGroup titan_groups[] = {
+    {not_modeled, "kernels are those of the profile", "training.deterministic debug.deterministic"},
+    {not_modeled, "only training steps are priced", "validation.enable validation.enabled"},
+    {no_cost, "", R"(
 Trainer.Config() def hf_assets_path dump_folder tokenizer.* dataloader.* model_spec.* model_converters validator
 profiler.* loss.* parallelism.full_dtensor parallelism.spmd_backend quantize.linear.float8.model_compile_enabled
 debug.* activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns activation_checkpoint.*
@@ -101,10 +100,11 @@ quantize.grouped_mm.mx.recipe_name fault_tolerance.* validation.* checkpoint.* c
 job.* lr_scheduler.* memory_estimation.* metrics.* model.tokenizer_path model.hf_assets_path
 model.print_after_conversion optimizer.* profiling.* training.dataset training.dataset_path training.gc_debug
 training.gc_freq training.seed training.dataloader.* training.data_parallel_type
-)";
+)"},
+};
 
 }  // namespace
 
-std::vector<KeyRow> torchtitan_keys() { return rows_of(torchtitan_rows, titan_without_cost); }
+std::vector<KeyRow> torchtitan_keys() { return table_of(torchtitan_rows, titan_groups); }
 
 }  // namespace plumbline::model::configurations

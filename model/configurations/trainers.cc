@@ -43,27 +43,19 @@ constexpr KeyRow trainer_keys[] = {
     {"optim", rule, "", "AdamW and Adam are priced"},
     {"packing", rule, "", "sequences of the full length are priced"},
     {"stage", rule, "", "pt and sft; preferences and rewards are not modelled"},
-    {"rl", not_modeled, "", "one model trains on its text"},
-    {"rlhf_type", not_modeled, "", "one model trains on its text"},
     {"zero_hpz_partition_size", not_modeled, "", "parameters are gathered from all ranks"},
-    {"quantization_bit", not_modeled, "", "weights have 16 bits"},
-    {"load_in_4bit", not_modeled, "", "weights have 16 bits"},
-    {"load_in_8bit", not_modeled, "", "weights have 16 bits"},
-    {"enable_liger_kernel", not_modeled, "", "kernels are those of the stack"},
-    {"plugins", not_modeled, "", "kernels are those of the stack"},
-    {"use_unsloth", not_modeled, "", "kernels are those of the stack"},
-    {"use_galore", not_modeled, "", "the optimizer is Adam"},
-    {"use_apollo", not_modeled, "", "the optimizer is Adam"},
-    {"use_badam", not_modeled, "", "the optimizer is Adam"},
-    {"unfrozen_parameters", not_modeled, "", "all weights train"},
-    {"freeze_llm", not_modeled, "", "all weights train"},
     {"freeze_vision_tower", not_modeled, "", "the model has no image encoder"},
-    {"shift_attn", not_modeled, "", "attention sees the whole sequence"},
     {"mixture_of_depths", not_modeled, "", "every token passes all layers"},
-    {"neat_packing", not_modeled, "", "attention sees the whole sequence"},
 };
 
-constexpr std::string_view trainer_without_cost = R"(
+constexpr KeyGroup trainer_groups[] = {
+    {not_modeled, "one model trains on its text", "rl rlhf_type"},
+    {not_modeled, "weights have 16 bits", "quantization_bit load_in_4bit load_in_8bit"},
+    {not_modeled, "kernels are those of the stack", "enable_liger_kernel plugins use_unsloth"},
+    {not_modeled, "the optimizer is Adam", "use_galore use_apollo use_badam"},
+    {not_modeled, "all weights train", "unfrozen_parameters freeze_llm"},
+    {not_modeled, "attention sees the whole sequence", "shift_attn neat_packing"},
+    {no_cost, "", R"(
 adam_beta1 adam_beta2 adam_epsilon attn_impl chat_template cosine_min_lr_ratio cosine_constant_lr_ratio
 dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor dataset dataset_dir dataset_num_proc
 dataset_prepared_path datasets[].* datasets ddp_timeout do_eval do_train early_stopping_patience eval_dataset
@@ -75,7 +67,8 @@ preprocessing_num_workers report_to resume_from_checkpoint run_name save_only_mo
 save_total_limit saves_per_epoch seed special_tokens.* split_dataset_ratio strict system template
 test_datasets[].* test_datasets tokenizer_type trust_remote_code use_hf use_swanlab val_dataset val_set_size val_size
 wandb_entity wandb_log_model wandb_name wandb_project wandb_watch warmup_ratio warmup_steps weight_decay
-)";
+)"},
+};
 
 // What a file leaves open: LLaMA-Factory hparams/finetuning_args.py @00577a85, model_args.py and data_args.py; axolotl
 // utils/schemas/config.py @002a637c; ms-swift docs/source_en/Instruction/Command-line-parameters.md @001320d0.
@@ -230,9 +223,8 @@ ConfigurationFormat trainer(std::string_view name, std::string_view program, std
   renames.insert(renames.end(), {{"fsdp_version", "fsdp_config.fsdp_version"},
                                  {"fsdp_config.fsdp_", "fsdp_config.fsdp_"},
                                  {"fsdp_config.", "fsdp_config.fsdp_"}});
-  return {
-      name,           program,        &read_trainer, std::move(renames), rows_of(trainer_keys, trainer_without_cost),
-      &trainer_rules, &accelerate_row};
+  return {name,           program,        &read_trainer, std::move(renames), table_of(trainer_keys, trainer_groups),
+          &trainer_rules, &accelerate_row};
 }
 
 }  // namespace

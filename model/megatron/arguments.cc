@@ -148,51 +148,23 @@ constexpr Argument table[] = {
     {"--rampup-batch-size", not_modeled, "", "every step is priced with the full batch"},
     {"--delay-wgrad-compute", not_modeled, "", "weight gradients apart"},
     {"--moe-hybridep-num-sms", not_modeled, "", "overlap.communication_sms"},
-    {"--moe-shared-expert-overlap", not_modeled, "", ""},
-    {"--moe-use-legacy-grouped-gemm", not_modeled, "", ""},
     {"--moe-router-force-load-balancing", not_modeled, "", "routing.imbalance = 0 is the default"},
-    {"--ddp-num-buckets", not_modeled, "", ""},
     {"--moe-extended-tp", not_modeled, "", "experts are cut by --expert-tensor-parallel-size"},
     {"--moe-latent-size", not_modeled, "", "experts take the hidden size"},
     {"--moe-router-topk-limited-devices", not_modeled, "", "routing.max_nodes_per_token"},
-    {"--use-checkpoint-args", not_modeled, "", "what a checkpoint sets is not read"},
-    {"--use-mp-args-from-checkpoint-args", not_modeled, "", "what a checkpoint sets is not read"},
     {"--yaml-cfg", not_modeled, "", "what the file sets is not read"},
     {"--tp-comm-overlap-cfg", not_modeled, "", "pieces are as many as tensor-parallel ranks"},
     {"--disable-tp-comm-overlap-ag", not_modeled, "", "gathers are overlapped"},
     {"--disable-tp-comm-overlap-rs", not_modeled, "", "sums are overlapped"},
-    {"--disable-tp-comm-bulk-dgrad", not_modeled, "", ""},
-    {"--disable-tp-comm-bulk-wgrad", not_modeled, "", ""},
-    {"--tp-comm-overlap-rs-dgrad", not_modeled, "", ""},
-    {"--overlap-p2p-communication-warmup-flush", not_modeled, "", ""},
-    {"--overlap-param-gather-with-optimizer-step", not_modeled, "", ""},
-    {"--no-align-grad-reduce", not_modeled, "", ""},
-    {"--no-align-param-gather", not_modeled, "", ""},
-    {"--ddp-pad-buckets-for-high-nccl-busbw", not_modeled, "", ""},
     {"--outer-dp-sharding-strategy", not_modeled, "", "parallelism.shard_group"},
     {"--suggested-communication-unit-size", not_modeled, "", "overlap.prefetch"},
-    {"--fsdp-double-buffer", not_modeled, "", ""},
-    {"--use-nccl-ub", not_modeled, "", ""},
-    {"--nccl-ub", not_modeled, "", ""},
     {"--use-sharp", not_modeled, "", "collectives are reduced by GPUs"},
     {"--hybrid-context-parallel", not_modeled, "", "every rank has the same share of every sequence"},
-    {"--overlap-cpu-optimizer-d2h-h2d", not_modeled, "", ""},
-    {"--fine-grained-activation-offloading", not_modeled, "", "offload.activations"},
-    {"--offload-modules", not_modeled, "", "offload.activations"},
-    {"--fp4-param-gather", not_modeled, "", ""},
-    {"--mla-down-proj-fusion", not_modeled, "", "kernels are fused as the profile measured"},
     {"--optimizer-offload-fraction", not_modeled, "", "all optimizer states are in host memory"},
     {"--cpu-offloading-num-layers", not_modeled, "", "offload.activations is the share of all layers"},
     {"--optimizer", not_modeled, "", "the optimizer is Adam"},
     {"--first-last-layers-bf16", not_modeled, "", "all layers have the same precision"},
-    {"--squared-relu", not_modeled, "", ""},
-    {"--hierarchical-context-parallel-sizes", not_modeled, "", ""},
-    {"--encoder-num-layers", not_modeled, "", "one stack of layers"},
-    {"--decoder-num-layers", not_modeled, "", "one stack of layers"},
-    {"--hybrid-override-pattern", not_modeled, "", "every layer has attention"},
-    {"--hybrid-attention-ratio", not_modeled, "", "every layer has attention"},
     {"--hybrid-mlp-ratio", not_modeled, "", "every layer has an MLP"},
-    {"--is-hybrid-model", not_modeled, "", "every layer has attention"},
     {"--spec", not_modeled, "", "layers are those that the other arguments describe"},
     {"--retro-add-retriever", not_modeled, "", "no retriever is priced"},
     {"--experimental-attention-variant", not_modeled, "", "attention sees the whole sequence"},
@@ -200,29 +172,14 @@ constexpr Argument table[] = {
     {"--ds-sequence-parallel-size", not_modeled, "", "sequences are not cut over these ranks"},
     {"--no-pipeline-parallel", not_modeled, "", "--pipeline-model-parallel-size holds"},
     {"--moe-train-capacity-factor", not_modeled, "", "routing.capacity_factor"},
-    {"--partition-activations", not_modeled, "", "every tensor-parallel rank keeps its own activations"},
-    {"--distribute-saved-activations", not_modeled, "", "every tensor-parallel rank keeps its own activations"},
     {"--model", not_modeled, "", "the model is what the other arguments describe, or --model of this command"},
-    {"--train-type", not_modeled, "", "all weights train"},
     {"--packing", not_modeled, "", "every sequence has the full length"},
     {"--context-parallel-algo", not_modeled, "", "parallelism.context_method is a ring"},
-    {"--swap-attention", not_modeled, "", "offload.activations"},
     {"--recompute-activation-function", not_modeled, "", "activations of functions are kept"},
     {"--reuse-fp32-param", not_modeled, "", "parameters and their FP32 copies take memory each"},
     {"--use-ascend-mc2", not_modeled, "", "overlap.tensor"},
-    {"--freeze-LM", not_modeled, "", "all weights train"},
     {"--no-gradient-accumulation-fusion", not_modeled, "", "GEMMs add into the gradients"},
-    {"--no-masked-softmax-fusion", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--no-bias-swiglu-fusion", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--no-bias-gelu-fusion", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--no-rope-fusion", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--no-persist-layer-norm", not_modeled, "", "kernels are fused as the profile measured"},
-    {"--attention-softmax-in-fp32", not_modeled, "", ""},
-    {"--no-overlap-p2p-communication", not_modeled, "", ""},
-    {"--defer-embedding-wgrad-compute", not_modeled, "", ""},
     {"--deterministic-mode", not_modeled, "", "stack.name = \"megatron-core-deterministic\" has its fills and sorts"},
-    {"--hidden-dropout", not_modeled, "", "dropout is not priced"},
-    {"--attention-dropout", not_modeled, "", "dropout is not priced"},
 };
 
 // Names of earlier versions, of Megatron-DeepSpeed and of ms-swift for arguments of the table.
@@ -239,7 +196,29 @@ constexpr std::pair<std::string_view, std::string_view> other_names[] = {
 };
 
 // Arguments that change no cost of a step.
-constexpr std::string_view without_cost = R"(
+constexpr ArgumentGroup argument_groups[] = {
+    {not_modeled, "", R"(
+--moe-shared-expert-overlap --moe-use-legacy-grouped-gemm --ddp-num-buckets --disable-tp-comm-bulk-dgrad
+--disable-tp-comm-bulk-wgrad --tp-comm-overlap-rs-dgrad --overlap-p2p-communication-warmup-flush
+--overlap-param-gather-with-optimizer-step --no-align-grad-reduce --no-align-param-gather
+--ddp-pad-buckets-for-high-nccl-busbw --fsdp-double-buffer --use-nccl-ub --nccl-ub --overlap-cpu-optimizer-d2h-h2d
+--fp4-param-gather --squared-relu --hierarchical-context-parallel-sizes --attention-softmax-in-fp32
+--no-overlap-p2p-communication --defer-embedding-wgrad-compute
+)"},
+    {not_modeled, "what a checkpoint sets is not read", "--use-checkpoint-args --use-mp-args-from-checkpoint-args"},
+    {not_modeled, "offload.activations", "--fine-grained-activation-offloading --offload-modules --swap-attention"},
+    {not_modeled, "kernels are fused as the profile measured", R"(
+--mla-down-proj-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion --no-bias-gelu-fusion --no-rope-fusion
+--no-persist-layer-norm
+)"},
+    {not_modeled, "one stack of layers", "--encoder-num-layers --decoder-num-layers"},
+    {not_modeled, "every layer has attention", "--hybrid-override-pattern --hybrid-attention-ratio --is-hybrid-model"},
+    {not_modeled, "every tensor-parallel rank keeps its own activations", R"(
+--partition-activations --distribute-saved-activations
+)"},
+    {not_modeled, "all weights train", "--train-type --freeze-LM"},
+    {not_modeled, "dropout is not priced", "--hidden-dropout --attention-dropout"},
+    {no_cost, "", R"(
 --adam-beta1 --adam-beta2 --adam-eps --adlr-autoresume --apply-layernorm-1p --apply-query-key-layer-scaling
 --async-save --attention-z-loss --auto-detect-ckpt-format --bias-dropout-fusion
 --check-weight-hash-across-dp-replicas-interval --ckpt-assume-constant-structure --ckpt-format
@@ -295,7 +274,8 @@ constexpr std::string_view without_cost = R"(
 --strict-fsdp-dtensor-load --te-precision-config-file --tokenizer-hf-include-special-tokens
 --tokenizer-hf-use-fast --tokenizer-metadata --tokenizer-prompt-format --tokenizer-special-tokens
 --tp-comm-bootstrap-backend --train-sync-interval --use-tokenizer-model-from-checkpoint-args
-)";
+)"},
+};
 
 }  // namespace
 
@@ -305,14 +285,17 @@ bool decides_step(const Argument& argument) {
          std::ranges::none_of(others, [&](std::string_view other) { return argument.key.starts_with(other); });
 }
 
-std::span<const Argument> arguments() {
-  static const std::vector<Argument> all = [] {
-    std::vector<Argument> rows(std::begin(table), std::end(table));
-    for (const std::string_view line : lines_of(without_cost))
+std::vector<Argument> table_of(std::span<const Argument> rows, std::span<const ArgumentGroup> groups) {
+  std::vector<Argument> all(rows.begin(), rows.end());
+  for (const ArgumentGroup& group : groups)
+    for (const std::string_view line : lines_of(group.names))
       for (const std::string_view name : split_at(line, ' '))
-        if (!name.empty()) rows.push_back({name, no_cost, "", ""});
-    return rows;
-  }();
+        if (!name.empty()) all.push_back({name, group.meaning, "", group.note});
+  return all;
+}
+
+std::span<const Argument> arguments() {
+  static const std::vector<Argument> all = table_of(table, argument_groups);
   return all;
 }
 

@@ -31,7 +31,7 @@ inline std::string without_indices(const std::string& written) {
   return key;
 }
 
-inline std::string renamed(const std::string& written, const std::vector<Rename>& renames) {
+inline std::string with_renames(const std::string& written, const std::vector<Rename>& renames) {
   for (const auto& [prefix, replacement] : renames) {
     const bool begins = written.starts_with(prefix) && (prefix.ends_with('.') || prefix.ends_with('_'));
     if (begins || written == prefix) return std::string(replacement) + written.substr(prefix.size());
@@ -65,7 +65,7 @@ class Collector {
     }
     if (out_.entries.size() >= kMostValues)
       return fail(entry.line, "", fmt::format("more than {} values: aliases that expand each other?", kMostValues));
-    entry.key = renamed(without_indices(entry.written), renames_);
+    entry.key = with_renames(without_indices(entry.written), renames_);
     out_.entries.push_back(std::move(entry));
   }
 
