@@ -97,7 +97,7 @@ Result<Configuration> read_titan(const Source& source) {
   const fs::path file = fs::absolute(source.path, ignored).lexically_normal();
   std::set<fs::path> seen = {file};
   const std::string text = python ? with_imports(file, source.text, seen) : "";
-  const Source whole{text, source.path, source.renames, source.function, text.size() - source.text.size()};
+  const Source whole{text, source.path, source.renames, source.function, python ? text.size() - source.text.size() : 0};
   auto read = TRY(python ? read_python(whole) : read_yaml(source));
   const Entry* spec = read.find("model_spec");
   if (spec != nullptr)

@@ -13,7 +13,7 @@
 namespace plumbline::model::megatron {
 namespace {
 
-constexpr std::size_t most_trimmed = 4096;  // letters of a value: the work is their square
+constexpr std::size_t most_trimmed = 4096;  // letters of a value or formula: the work is their square
 
 class Expander {
  public:
@@ -267,6 +267,10 @@ std::optional<std::int64_t> Reader::number(const Letters& formula) {
   const Letters text = expand_text(formula);
   const std::string written = text_of(text);
   bool sets = false;
+  if (text.size() > most_trimmed) {
+    refuse(line(), "arithmetic of so many letters");
+    return std::nullopt;
+  }
   for (std::size_t first = 0, end = 0; first < text.size(); first = end + 1) {
     for (end = first; end < text.size() && in_name(written[end]);) ++end;
     if (end == first || !is_set(written, first, end)) continue;
