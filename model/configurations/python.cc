@@ -74,7 +74,6 @@ class PythonReader {
     std::size_t indent;
   };
   using Scope = std::map<std::string, PythonValue, std::less<>>;
-
   using Functions = std::map<std::string, std::size_t, std::less<>>;
 
   // Returns the field of that name; nullptr where there is none.
