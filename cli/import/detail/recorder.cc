@@ -199,7 +199,8 @@ for name in "$PLUMBLINE_FOLDER"/programs/*; do
 done
 unset name
 set -T
-trap '[[ $PATH == "$PLUMBLINE_FOLDER/programs:"* ]] || PATH=$PLUMBLINE_FOLDER/programs:$PATH
+trap '[[ $- != *m* ]] || set +m  # jobs stay in the group of processes that is ended
+[[ $PATH == "$PLUMBLINE_FOLDER/programs:"* ]] || PATH=$PLUMBLINE_FOLDER/programs:$PATH
 if [[ $BASH_COMMAND =~ (^|\ )PATH=[^\ ]*\ (.*\ )?(exec|command)\  ]]; then
   echo "a PATH for one command before exec or command would lead past the recorders: $BASH_COMMAND" >&2
   exit 1

@@ -156,6 +156,9 @@ TEST_F(ExecutedScript, IsOneGroupOfProcesses) {
   EXPECT_THAT(started("G=\"cut -d' ' -f5 /proc/self/stat\"\n"
                       "[ \"$(setsid -w sh -c \"$G\")\" = \"$(sh -c \"$G\")\" ] && torchrun a.py\n"),
               ElementsAre("torchrun a.py"));
+  EXPECT_THAT(started("set -m\ncut -d' ' -f5 /proc/self/stat > a &\nwait\ncut -d' ' -f5 /proc/self/stat > b\n"
+                      "[ \"$(cat a)\" = \"$(cat b)\" ] && torchrun a.py\n"),
+              ElementsAre("torchrun a.py"));
 }
 
 TEST_F(ExecutedScript, IsEndedAtItsDeadline) {
