@@ -69,8 +69,9 @@ std::string place_of(const std::vector<std::string>& files, int line);
 // Returns every way through the script that starts a training, in the order of its decisions: one that does not hold
 // comes before one that does; one way that starts none where there is no other. The first decision in which two ways
 // differ is about the same condition. Fails with an input error (path and line) for a quote, bracket or command that is
-// not closed, a construct that is not read, a sourced file that is missing, too many decisions, and a script that does
-// not end. What follows the first training is read as far as it can be.
+// not closed, a construct that is not read, a sourced file that is missing, and a script that does not end. Behind
+// seven decisions of a way, what depends on further ones is not known. What follows the first training is read as far
+// as it can be.
 Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs& inputs);
 
 }  // namespace plumbline::model::megatron

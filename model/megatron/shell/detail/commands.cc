@@ -233,6 +233,7 @@ void Reader::run_words(const Fields& fields, int line) {
     run_words({command, fields.end()}, line);
     const bool replaces =
         std::any_of(fields.begin(), command, [](const Letters& field) { return text_of(field) == "exec"; });
+    left_ = left_ || replaces;
     if (replaces && flow_ == Flow::none && !repeated_) flow_ = Flow::end;
     return;
   }
@@ -279,7 +280,8 @@ bool Reader::run_variables(const std::string& name, const Fields& fields, int li
   } else if (name == "set") {
     const auto end = std::ranges::find(fields, "--", [](const Letters& f) { return text_of(f); });
     const bool plain = fields.size() > 1 && text_of(fields[1]).find_first_of("-+") != 0;
-    if (repeated_ && (plain || end != fields.end())) refuse(line, "'set' in a loop that runs any number of times");
+    if (repeated_ && (plain || end != fields.end()))
+      refuse(line, "'set' behind an open condition or in a loop that runs any number of times");
     if (plain || end != fields.end()) state_.parameters.assign(plain ? fields.begin() + 1 : end + 1, fields.end());
   } else {
     return false;
@@ -314,6 +316,10 @@ bool Reader::run_inputs(const std::string& name, const Fields& fields, int line)
 bool Reader::run_control(const std::string& name, const Fields& fields, int line) {
   const bool leaves = name == "exit" || name == "return" || name == "break" || name == "continue";
   if (leaves && repeated_) {
+    const std::int64_t levels = fields.size() > 1 ? integer(text_of(fields[1])).value_or(1) : 1;
+    left_ = left_ || name == "exit";
+    skips_ = skips_ || (name == "return" ? state_.locals.size() <= open_functions_
+                                         : name != "exit" && loops_ - levels < open_loops_);
     status_ = Truth::unknown;
   } else if (name == "[" || name == "test") {
     status_ = test({fields.begin() + 1, fields.end() - (name == "[" && fields.size() > 1 ? 1 : 0)}, false);
@@ -394,7 +400,7 @@ void Reader::record(const Fields& fields, int line) {
   const auto is_program = [](const Word& word) { return word.text.ends_with(".py"); };
   if (inputs_.trains ? inputs_.trains(words) : std::ranges::any_of(words, is_program)) {
     status_ = Truth::yes;
-    if (repeated_) refuse(line, "a training in a loop that runs any number of times");
+    if (repeated_) refuse(line, "a training behind an open condition or in a loop that runs any number of times");
     if (!out_.trains) keep_variables();
     out_.trains = true;
   }
@@ -407,6 +413,7 @@ bool Reader::run_output(const std::string& name, const Fields& fields) {
   const std::string word = fields.size() > 1 ? text_of(fields[1]) : "";
   if (name == "cd" || name == "pushd" || name == "popd") {
     const bool relative = !word.starts_with('/');
+    left_ = true;
     const bool from_known = state_.folder && !state_.folder->empty() && !word.empty() && word != "-";
     if (!known || repeated_ || (relative && !from_known))
       state_.folder.reset();

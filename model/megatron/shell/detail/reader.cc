@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,13 +16,10 @@ namespace plumbline::model::megatron {
 namespace {
 
 constexpr int deepest_command = 100;
-constexpr std::size_t most_ways = 250;
+constexpr std::size_t most_decisions = 7;  // of a way: there are twice as many ways with each
 constexpr const char* or_execute = "write it otherwise in a copy, or let --execute run the script";
 constexpr std::array<std::string_view, 12> closers = {"then", "elif", "else", "fi", "do", "done",
                                                       "esac", "}",    ")",    ";;", ";&", ";;&"};
-// Commands of which nothing that is read here depends, and conditions.
-constexpr std::array<std::string_view, 13> harmless = {"echo",  "printf", "true", ":",    "mkdir", "rm",  "sleep",
-                                                       "touch", "cat",    "[",    "test", "wait",  "date"};
 
 }  // namespace
 
@@ -41,13 +39,6 @@ Result<std::vector<Script>> read_script(std::string_view text, const ShellInputs
   do {
     Script script = TRY(Reader(inputs, decisions, files).run(source));
     decisions = script.decisions;
-    if (ways.size() + idle.size() >= most_ways)
-      return tl::unexpected(Error{ErrorKind::input,
-                                  fmt::format("there are over {} ways through the script: conditions are not decided, "
-                                              "the first is '{}'",
-                                              most_ways, decisions.front().condition),
-                                  inputs.path, decisions.front().line % lines_of_a_file, "",
-                                  "--define their variables, or let --execute run the script"});
     (script.trains ? ways : idle).push_back(std::move(script));
     while (!decisions.empty() && decisions.back().holds) decisions.pop_back();
     if (!decisions.empty()) decisions.back().holds = true;
@@ -120,11 +111,12 @@ void Reader::fail(int line, std::string message, std::string hint) {
 
 void Reader::refuse(int line, const std::string& what) { fail(line, fmt::format("{} is not read", what), or_execute); }
 
-// Decides a condition that is not known; behind the first training it does not hold. In a loop that runs any number of
-// times it stays open, and all that depends on it is run.
+// Decides a condition that is not known; behind the first training it does not hold. It stays open where there are many
+// others, and in what is undecided itself.
 Truth Reader::settled(Truth truth, int line, const std::string& condition) {
   if (repeated_ && live()) return truth;
   if (truth != Truth::unknown || !live() || out_.trains) return truth == Truth::yes ? truth : Truth::no;
+  if (decided_ == most_decisions) return truth;
   if (decided_ == out_.decisions.size()) out_.decisions.push_back({condition, missing_, line, false});
   return truth_of(out_.decisions[decided_++].holds);
 }
@@ -161,14 +153,47 @@ void Reader::skip_if(bool skips, const Part& part) {
   skipping_ -= skips ? 1 : 0;
 }
 
-// Whether what is ahead changes nothing, so that it does not matter if it is run.
+// Runs a part of which it is not known whether or how often it runs: what it sets is not known, and of conditions that
+// are not decided both outcomes are run.
+template <class Part>
+void Reader::run_open(const Part& part) {
+  if (repeated_) return part();
+  repeated_ = true;
+  left_ = skips_ = false;
+  open_functions_ = state_.locals.size();
+  open_loops_ = loops_;
+  part();
+  repeated_ = false;
+}
+
+// Does that where what follows is run in any case.
+template <class Part>
+void Reader::run_undecided(const Part& part) {
+  const int at = line();
+  const bool outer = repeated_;
+  run_open(part);
+  if (!outer && skips_) refuse(at, "a 'return', 'break' or 'continue' that is not decided");
+  if (output_ != nullptr) output_->reset();
+  status_ = Truth::unknown;
+}
+
+// Whether what is ahead changes nothing, so that it does not matter if it is run: it is tried, and undone.
 template <class Part>
 bool Reader::is_inert(const Part& part) {
+  if (repeated_ || output_ != nullptr) return false;
+  const State before = state_;
   const std::size_t first = at_;
-  const bool outer = std::exchange(inert_, true);
-  skip_if(true, part);
-  at_ = broken_ ? at_ : first;
-  return std::exchange(inert_, outer) && output_ == nullptr;
+  Script out = out_;
+  auto others = std::tuple(status_, missing_, readonly_);
+  run_open(part);
+  const bool inert = !broken_ && !left_ && !skips_ && state_ == before && out_.notes.size() == out.notes.size();
+  state_ = before;
+  at_ = first;
+  out_ = std::move(out);
+  std::tie(status_, missing_, readonly_) = std::move(others);
+  broken_ = false;
+  error_.reset();
+  return inert;
 }
 
 void Reader::list() {
@@ -194,16 +219,17 @@ void Reader::chain() {
         pipeline();
       } while (take("&&") || take("||"));
     };
-    if (live() && status_ == Truth::unknown && !is_inert(rest))
+    bool open = false;
+    if (live() && status_ == Truth::unknown && !is_inert(rest)) {
       status_ = settled(status_, source_->tokens[first].text[0].line, condition);
-    const bool open = repeated_ && live() && status_ == Truth::unknown;
+      open = status_ == Truth::unknown;
+    }
     const bool runs = open || status_ == truth_of(success);
     if (runs && live()) {
       missing_.clear();
       first = at_;
     }
-    skip_if(!runs, [&] { pipeline(); });
-    if (open) status_ = Truth::unknown;
+    skip_if(!runs, [&] { open ? run_undecided([&] { pipeline(); }) : pipeline(); });
   }
 }
 
@@ -218,7 +244,11 @@ void Reader::pipeline() {
   };
   const auto bar = [this] { return token().raw.starts_with('|') && token().raw != "||"; };
   bool parts = false;
-  if (live()) is_inert([&] { command(), parts = bar(); });
+  if (live()) {
+    const std::size_t first = at_;
+    skip_if(true, [&] { command(), parts = bar(); });
+    if (!broken_) at_ = first;
+  }
   if (parts) {
     // The parts of a pipeline run in shells of their own; what the last one prints is not known.
     auto* outer = std::exchange(output_, nullptr);
@@ -239,19 +269,16 @@ void Reader::command() {
   const std::size_t first = at_;
   const bool skipped = !live();
   if (const auto known = source_->skipped.find(first); skipped && known != source_->skipped.end()) {
-    at_ = known->second.first;
-    inert_ = inert_ && known->second.second;
+    at_ = known->second;
     return;
   }
   if (++depth_ > deepest_command)
     fail(line(), "commands are nested too deep", "functions that call themselves are not read");
   if (live() && --commands_left_ < 0)
     fail(line(), "the script runs over 100,000 commands", "loops without an end are not read");
-  const bool outer_inert = std::exchange(inert_, true), outer_document = std::exchange(document_, false);
-  const bool outer_silent = std::exchange(silent_, false);
+  const bool outer_document = std::exchange(document_, false), outer_silent = std::exchange(silent_, false);
   if (!broken_) compound();
-  if (skipped && !broken_) source_->skipped[first] = {at_, inert_};
-  inert_ = outer_inert && (inert_ || !skipped);
+  if (skipped && !broken_) source_->skipped[first] = at_;
   silent_ = outer_silent;
   document_ = outer_document;
   --depth_;
@@ -263,7 +290,6 @@ void Reader::compound() {
   if (is_one_of(closers, word)) return fail(from, fmt::format("'{}' closes nothing", word), "");
   if (word == "select" || word == "coproc") return refuse(from, fmt::format("'{}'", word));
   if (token().kind == TokenKind::arithmetic) {
-    inert_ = false;
     const auto value = live() ? number(token().text) : std::nullopt;
     status_ = value ? truth_of(*value != 0) : Truth::unknown;
     ++at_;
@@ -300,7 +326,8 @@ void Reader::branch(int from) {
   list();
   Truth truth = status_;
   if (live() && truth == Truth::unknown)
-    truth = is_inert([&] { clauses(Truth::no, from, true); }) ? Truth::yes : settled(truth, from, written(first));
+    truth = is_inert([&] { clauses(truth, from, false); }) ? Truth::yes : settled(truth, from, written(first));
+  if (live() && truth == Truth::unknown) return run_undecided([&] { clauses(truth, from, false); });
   if (live()) status_ = truth;
   clauses(truth, from, false);
 }
@@ -320,6 +347,8 @@ void Reader::clauses(Truth truth, int from, bool taken) {
       truth = settled(status_, at, written(first));
       if (live()) status_ = truth;
     });
+    if (!taken && live() && truth == Truth::unknown && !repeated_)
+      return run_undecided([&] { clauses(truth, from, false); });
   }
   if (take("else"))
     skip_if(taken, [&] { list(); });
@@ -332,7 +361,7 @@ void Reader::selection(int from) {
   missing_.clear();
   const std::string question = "case " + token().raw;
   const Letters subject = live() ? expand_one(token().text) : Letters();
-  bool taken = !live();
+  bool taken = !live(), open = false;  // open: a clause may have been run
   if (live()) status_ = Truth::yes;
   ++at_;
   expect("in", "case", from);
@@ -353,7 +382,8 @@ void Reader::selection(int from) {
       ++at_;
     } while (take("|"));
     expect(")", "case", from);
-    skip_if(!runs, [&] { list(); });
+    open = open || (runs && truth != Truth::yes);
+    skip_if(!runs, [&] { open ? run_undecided([&] { list(); }) : list(); });
     taken = taken || truth == Truth::yes;
     if (live() && (token().raw == ";&" || token().raw == ";;&"))
       return refuse(line(), "a 'case' that goes on with its next clause");
@@ -364,7 +394,9 @@ void Reader::selection(int from) {
 // Reads do ... done; returns whether the loop goes on.
 bool Reader::body(bool runs, std::string_view of, int from) {
   expect("do", of, from);
+  loops_ += runs ? 1 : 0;
   skip_if(!runs, [&] { list(); });
+  loops_ -= runs ? 1 : 0;
   bool goes_on = runs && live();
   if (runs && (flow_ == Flow::next || flow_ == Flow::leave)) {
     const bool outer = --levels_ > 0;
@@ -375,19 +407,16 @@ bool Reader::body(bool runs, std::string_view of, int from) {
   return goes_on && !broken_;
 }
 
-// Runs what may run any number of times, none among them, until a further time changes nothing: what it sets is not
-// known, and of conditions that are not decided both outcomes are run.
+// Runs what may run any number of times, none among them, until a further time changes nothing.
 template <class Part>
 void Reader::repeat(const Part& part) {
-  const bool outer = std::exchange(repeated_, true);
-  decltype(state_.variables) before;
-  do {
-    before = state_.variables;
-    part();
-  } while (!broken_ && state_.variables != before);
-  repeated_ = outer;
-  if (output_ != nullptr) output_->reset();
-  status_ = Truth::unknown;
+  run_undecided([&] {
+    decltype(state_.variables) before;
+    do {
+      before = state_.variables;
+      part();
+    } while (!broken_ && state_.variables != before);
+  });
 }
 
 void Reader::loop(int from) {
@@ -439,7 +468,6 @@ void Reader::each(int from) {
     at_ = first;
     if (runs && next < words.size()) assign(name, {words[next]});
   } while (body(runs && next < words.size(), "for", from) && ++next < words.size());
-  inert_ = inert_ && runs;
 }
 
 void Reader::condition(int from) {
@@ -459,12 +487,12 @@ void Reader::function() {
   if (take("(")) take(")");
   skip_lines();
   if (live()) {
-    if (repeated_) refuse(line(), "a function in a loop that runs any number of times");
+    if (repeated_)
+      refuse(line(), "a function that is defined behind an open condition or in a loop that runs any number of times");
     state_.functions[name] = {source_, at_};
     status_ = Truth::yes;
   }
   skip_if(true, [&] { command(); });
-  inert_ = false;
 }
 
 void Reader::simple(int from) {
@@ -484,13 +512,6 @@ void Reader::simple(int from) {
     auto* const output = std::exchange(output_, silent_ ? nullptr : output_);
     run_simple(words, from);
     output_ = output;
-  } else if (!words.empty()) {
-    inert_ =
-        inert_ && is_one_of(harmless, text_of(words[0])) &&
-        std::ranges::none_of(words, [](const Letters& word) {  // ${NAME:=VALUE}, $(( )) and printf -v set variables
-          const std::string text = text_of(word);
-          return text == "-v" || (text.find('$') != std::string::npos && text.find_first_of("=(") != std::string::npos);
-        });
   }
 }
 

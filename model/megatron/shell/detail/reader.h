@@ -35,6 +35,8 @@ struct State {
   std::map<std::string, std::pair<Source*, std::size_t>, std::less<>> functions;
   std::vector<std::set<std::string>> locals;  // of each function
   std::optional<std::string> folder{""};      // after cd; empty: where the script is started; nothing: not known
+
+  bool operator==(const State&) const = default;
 };
 
 class Reader {
@@ -82,6 +84,10 @@ class Reader {
   template <class Part>
   void skip_if(bool skips, const Part& part);
   template <class Part>
+  void run_open(const Part& part);
+  template <class Part>
+  void run_undecided(const Part& part);
+  template <class Part>
   bool is_inert(const Part& part);
   void list();
   void chain();
@@ -125,11 +131,14 @@ class Reader {
   std::deque<Source> sources_;
   Source* source_ = nullptr;  // that is read, and where
   std::size_t at_ = 0;
-  int skipping_ = 0;       // above 0: nothing is run
-  bool inert_ = true;      // what was skipped changes nothing and starts nothing
-  bool repeated_ = false;  // in a loop that runs any number of times
-  bool silent_ = false;    // the command at hand prints to a file
-  bool document_ = false;  // it reads a here-document
+  int skipping_ = 0;                // above 0: nothing is run
+  bool repeated_ = false;           // what is run here runs any number of times, none among them; then of that:
+  bool left_ = false;               // a command would have left the script or its folder
+  bool skips_ = false;              // a command would have skipped what follows
+  std::size_t open_functions_ = 0;  // functions and loops around it
+  int open_loops_ = 0, loops_ = 0;  // loops_: around what is run now
+  bool silent_ = false;             // the command at hand prints to a file
+  bool document_ = false;           // it reads a here-document
   int depth_ = 0, levels_ = 0;
   State state_;
   Flow flow_ = Flow::none;

@@ -33,9 +33,8 @@ struct Source {
 
   Letters text;
   std::vector<Token> tokens;
-  std::map<std::size_t, std::pair<std::size_t, bool>> skipped;  // commands that were read without being run, by their
-                                                                // beginnings: their ends, and whether they are inert
-  std::optional<std::set<std::string>> assigned;                // names before a =, once they are asked for
+  std::map<std::size_t, std::size_t> skipped;  // the ends of commands that were read without being run, by their begin
+  std::optional<std::set<std::string>> assigned;  // names before a =, once they are asked for
 };
 
 }  // namespace plumbline::model::megatron
