@@ -917,8 +917,14 @@ TEST(Configurations, TablesNameKeysThatExistAndAreDocumented) {
       }
       if (row.meaning == Meaning::no_cost) continue;
       const std::string target = row.key.empty() ? "–" : "`" + std::string(row.key) + "`";
-      EXPECT_THAT(*page,
-                  HasSubstr("| `" + std::string(row.name) + "` | " + target + " | " + std::string(row.note) + " |\n"));
+      const std::string name = "`" + std::string(row.name) + "`";
+      const std::string end = " | " + target + " | " + std::string(row.note) + " |";
+      EXPECT_TRUE(std::ranges::any_of(
+          lines_of(*page),
+          [&](std::string_view line) {
+            return line.ends_with(end) && line.substr(0, line.size() - end.size()).find(name) != std::string_view::npos;
+          }))
+          << name << end;
     }
   }
 }
