@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace plumbline::model::configurations {
 
 void RuleInput::use_model(NamedModel named) const {
