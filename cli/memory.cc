@@ -56,7 +56,8 @@ namespace {
 std::vector<model::Parameter> reserve_constants(const sim::Inputs& inputs) {
   std::vector<model::Parameter> constants;
   for (const model::Parameter& parameter : inputs.cluster.parameters)
-    if (parameter.name.starts_with("device.reserve.")) constants.push_back(parameter);
+    if (parameter.name.starts_with("device.reserve.") || parameter.name.starts_with("host."))
+      constants.push_back(parameter);
   for (const model::Parameter& parameter : inputs.profile.parameters())
     if (parameter.name.starts_with("allocator.")) constants.push_back(parameter);
   return constants;

@@ -136,6 +136,19 @@ model::NetworkFactors take_network(const ParameterFile& file, ParameterTaker& ta
   return factors;
 }
 
+// Where a topology states nothing of its hosts, a node is one, whose memory is not known.
+void take_host(const ParameterFile& file, ParameterTaker& taker, std::int64_t gpus_per_node, model::Device& device) {
+  device.host_gpus = gpus_per_node;
+  if (file.number("host.gpus") != nullptr)
+    device.host_gpus = taker.count("host.gpus");
+  else
+    taker.could_take("host.gpus");
+  if (file.number("host.memory") != nullptr)
+    device.host_memory = model::Bytes(taker.take("host.memory", UnitDimension::bytes));
+  else
+    taker.could_take("host.memory");
+}
+
 // NICs that a plan removes leave rails, and their planes, empty.
 void set_nics(FabricShape& fabric, std::int64_t nics) {
   const std::int64_t rails_per_plane = fabric.rails / fabric.planes;
@@ -266,6 +279,8 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   ParameterTaker taker(file, "", shape.parameters);
   topology.fabric = take_fabric(file, taker);
   shape.network = take_network(file, taker);
+  model::Device host;
+  take_host(file, taker, topology.fabric.gpus_per_node, host);
   const std::size_t constants = shape.parameters.size();
   shape.prices = take_prices(file, taker);
   shape.parameters.resize(constants);  // prices do not affect times
@@ -273,6 +288,8 @@ model::Result<Topology> load_topology(const std::string& topology_path, const st
   vary(variation, file.text_or_empty("device"), topology.fabric.nic_bandwidth * 8 / 1e9, shape.prices);
   auto device = TRY(device_of(file, device_folder, bases, variation, shape.parameters));
   shape.device = device.device;
+  shape.device.host_memory = host.host_memory;
+  shape.device.host_gpus = host.host_gpus;
   apply(variation, topology.fabric, shape.parameters);
   const FabricShape& fabric = topology.fabric;
   shape.gpus_per_node = fabric.gpus_per_node;

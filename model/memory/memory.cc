@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/memory/detail/memory_timeline.h"
+#include "model/memory/host_memory.h"
 #include "model/memory/memory_reserve.h"
 #include "model/memory/training_state.h"
 
@@ -47,7 +48,12 @@ class Accountant {
  public:
   Accountant(const Plan& plan, const Layout& layout, const StepProgram& program, const Device& device,
              const std::vector<SlotMemory>& slots)
-      : plan_(plan), layout_(layout), program_(program), device_(device), slots_(slots) {}
+      : plan_(plan),
+        layout_(layout),
+        program_(program),
+        device_(device),
+        slots_(slots),
+        waiting_(waiting_on_host(plan, program)) {}
 
   RankMemory of(std::int32_t rank) {
     RankMemory memory;
@@ -74,6 +80,7 @@ class Accountant {
     memory.high_bytes = peak.high.value();
     memory.allocated_bytes = peak.allocated().value();
     memory.segments_bytes = peak.segments().value();
+    memory.host_bytes = state.counts.on_host.value() + waiting_[index];
     memory.routed_bytes = fullest.routed.value();
     memory.library_bytes = peak.libraries().value();
     memory.unused_low_bytes = peak.held_low.value();
@@ -110,6 +117,7 @@ class Accountant {
   const StepProgram& program_;
   const Device& device_;
   const std::vector<SlotMemory>& slots_;
+  std::vector<double> waiting_;  // of activations on the host, by rank
   std::map<std::vector<std::int32_t>, TrainingState> states_;
 };
 
@@ -125,12 +133,16 @@ Memory memory(const Plan& plan, const Layout& layout, const StepProgram& program
               const std::vector<SlotMemory>& slots) {
   Accountant accountant(plan, layout, program, device, slots);
   Memory result;
+  std::vector<double> on_hosts;
   for (std::int32_t rank = 0; rank < program.schedule.shape.ranks; ++rank) {
     result.ranks.push_back(accountant.of(rank));
     result.peak_bytes = std::max(result.peak_bytes, result.ranks.back().peak_bytes);
+    on_hosts.push_back(result.ranks.back().host_bytes);
   }
   result.capacity_bytes = device.memory.value();
-  result.fits = result.peak_bytes <= result.capacity_bytes;
+  result.host_bytes = fullest_host(plan, device, on_hosts);
+  result.host_capacity_bytes = device.host_memory.value();
+  result.fits = result.peak_bytes <= result.capacity_bytes && result.host_fits();
   return result;
 }
 
@@ -187,6 +199,10 @@ std::string infeasible_reason(const Memory& memory) {
   if (rank == nullptr || fit_of(memory) != Fit::does_not_fit) return "";
   const std::string chance =
       memory.fits_probability ? fmt::format(" (it fits with {:.1f} %)", *memory.fits_probability * 100) : "";
+  const double host_share = memory.host_capacity_bytes > 0 ? memory.host_bytes / memory.host_capacity_bytes : 0;
+  if (host_share > rank->least_bytes() / memory.capacity_bytes)
+    return fmt::format("does not fit{}: a host needs {:.1f} GB or more of {:.1f} GB for what is offloaded", chance,
+                       memory.host_bytes / giga, memory.host_capacity_bytes / giga);
   return fmt::format("does not fit{}: rank {} needs {:.1f} GB of {:.1f} GB; largest: {}", chance, rank->rank,
                      rank->peak_bytes / giga, memory.capacity_bytes / giga, rank->largest);
 }

@@ -96,6 +96,12 @@ StageTensors::StageTensors(const StepProgram& program, std::int32_t stage_kind)
   input_gradient_ = index(0, graph(0).input_gradient);
 }
 
+Bytes StageTensors::on_host() const {
+  Bytes sum;
+  for (const StageTensor& tensor : tensors_) sum += tensor.on_host;
+  return sum;
+}
+
 Bytes StageTensors::kept(Lifetime lifetime) const {
   Bytes sum;
   for (const StageTensor& tensor : tensors_)

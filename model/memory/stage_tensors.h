@@ -53,6 +53,7 @@ class StageTensors {
   std::uint32_t output() const { return output_; }                  // output of the last block
   std::uint32_t input_gradient() const { return input_gradient_; }  // input gradient of the first block
 
+  Bytes on_host() const;  // what one micro-batch leaves in host memory
   // Returns what one micro-batch leaves between its phases, on the device or its host.
   Bytes kept(Lifetime lifetime) const;
   Bytes kept_after_forward() const { return kept(Lifetime::forward_to_input) + kept(Lifetime::forward_to_weight); }

@@ -30,7 +30,9 @@ class StateCounter {
         zero_(plan.parallelism.zero_stage),
         copies_(plan.optimizer.gradient_copy == "fp32"),
         expert_shards_(static_cast<double>(shard_group(plan, layout, true).shards)),
-        dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)) {}
+        dense_shards_(static_cast<double>(shard_group(plan, layout, false).shards)),
+        expert_replicas_(static_cast<double>(shard_group(plan, layout, true).replicas)),
+        dense_replicas_(static_cast<double>(shard_group(plan, layout, false).replicas)) {}
 
   void add(const Tensor& tensor, double times) {
     StateBytes& bytes = tensor.expert ? state_.experts : state_.others;
@@ -38,6 +40,7 @@ class StateCounter {
     if (tensor.role == Role::gradient) {
       const Bytes copy(tensor.elements() * (copies_ ? bytes_per_element(DataType::fp32) : 0));
       bytes.gradients += times * (tensor.bytes() + copy) / (zero_ >= 2 ? shards : 1);
+      if (plan_.offload.optimizer) state_.counts.on_host += times * tensor.bytes() / shards;
       return;
     }
     count(tensor, times, shards);
@@ -45,8 +48,9 @@ class StateCounter {
     const double copies = is_quantized(tensor.type) ? 1 : 2;
     if (tensor.cast_once)
       bytes.parameters += times * Bytes(copies * tensor.elements() * bytes_per_element(operand_type(tensor)));
-    if (!plan_.offload.optimizer)
-      bytes.optimizer += times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
+    const Bytes states = times * Bytes(tensor.elements() * optimizer_bytes(plan_, tensor.type) / shards);
+    (plan_.offload.optimizer ? state_.counts.on_host : bytes.optimizer) += states;
+    if (plan_.optimizer.ema == "host") state_.counts.on_host += times * average_bytes(tensor) / shards;
   }
 
   // Adds the tensors that exist for a while only, in addition to the shards.
@@ -87,6 +91,13 @@ class StateCounter {
     if (shape.size() >= 2 && !table && shapes_.insert(std::move(shape)).second) counts.shapes += elements;
   }
 
+  // Returns the bytes of the average of a tensor, which its replicas divide, in the format of the master weights.
+  Bytes average_bytes(const Tensor& tensor) const {
+    const DataType type =
+        has_master_weights(plan_, tensor.type) ? activation_type(plan_.precision.master_weights) : tensor.type;
+    return Bytes(tensor.elements() * bytes_per_element(type) / (tensor.expert ? expert_replicas_ : dense_replicas_));
+  }
+
   // Returns the format in which GEMMs read a weight.
   DataType operand_type(const Tensor& weight) const {
     const auto& precision = plan_.precision;
@@ -110,7 +121,7 @@ class StateCounter {
   TrainingState state_;
   std::set<std::vector<std::int64_t>> shapes_;
   Bytes most_parameters_, most_gradients_, most_copied_;
-  double expert_shards_, dense_shards_;
+  double expert_shards_, dense_shards_, expert_replicas_, dense_replicas_;
 };
 
 std::vector<Whole> whole_units(const std::vector<Graph>& blocks, const std::vector<StageParameters>& stages) {

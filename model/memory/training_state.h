@@ -22,6 +22,7 @@ struct ParameterCounts {  // of a rank, in elements where no unit is given
   double updated = 0;     // those that its optimizer updates
   double largest = 0;     // the largest tensor; of experts one
   Bytes shards;           // zero_stage 3: of the parameters in their own format, where there are master weights
+  Bytes on_host;          // host memory: offloaded states with the gradients of the update, and the moving average
   double shapes = 0;      // one matrix of each shape, without tables of embeddings
 };
 struct TrainingState {

@@ -50,6 +50,8 @@ struct Device {
   double tdp = 0;                 // W, thermal design power; 0: unknown
   MemoryReserve reserve;
   std::vector<std::string> lacks = {};  // kernels of attention and formats of GEMMs that it does not have
+  Bytes host_memory = {};               // of the host; 0: unknown
+  std::int64_t host_gpus = 1;           // GPUs that share it, consecutive ones
   bool operator==(const Device&) const = default;
 };
 

@@ -77,6 +77,7 @@ struct RankMemory {
   // device the peak has as much of it as there is space for.
   double unused_low_bytes = 0, unused_bytes = 0, unused_high_bytes = 0;
   double buffers_bytes() const { return temporary_bytes + communication_bytes; }
+  double host_bytes = 0;  // what it holds in the memory of its host
   // Returns what the rank needs when its allocator has returned all that it can, which decides whether it fits.
   double least_bytes() const { return high_bytes > low_bytes ? low_bytes : peak_bytes; }
 };
@@ -84,10 +85,12 @@ struct RankMemory {
 struct Memory {
   double peak_bytes = 0;
   double capacity_bytes = 0;
-  bool fits = true;                        // the highest peak is below the capacity
+  bool fits = true;                        // the highest peak is below the capacity, and the hosts hold the rest
   std::optional<double> fits_probability;  // as clusters run it; nothing: not drawn
   std::vector<RankMemory> ranks;
-  bool measured = false;  // ranks have a peak only: the most bytes in use on a device
+  bool measured = false;                           // ranks have a peak only: the most bytes in use on a device
+  double host_bytes = 0, host_capacity_bytes = 0;  // of the host whose GPUs hold most there; capacity 0: unknown
+  bool host_fits() const { return host_capacity_bytes == 0 || host_bytes <= host_capacity_bytes; }
 };
 
 struct RunPhaseCost {

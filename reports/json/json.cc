@@ -217,16 +217,19 @@ Json memory_of(const model::Memory& memory) {
                          FIELDS(rank, peak_bytes, temporary_bytes, communication_bytes, reserve_bytes),
                          {{"free_bytes", memory.capacity_bytes - rank.peak_bytes}},
                          FIELDS(rank, activations_peak_bytes, low_bytes, high_bytes, allocated_bytes, segments_bytes,
-                                largest, peak_operator)});
+                                largest, peak_operator, host_bytes)});
   });
   const model::RankMemory* fullest = model::fullest_rank(memory);
   const bool predicted = !memory.ranks.empty() && !memory.measured;
-  return joined<Json>({FIELDS(memory, peak_bytes, capacity_bytes, fits),
-                       {{"stages", stages},
-                        {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
-                        {"measured", memory.measured},
-                        {"fits_probability", json_of<Json>(memory.fits_probability)},
-                        {"verdict", predicted ? Json(model::to_string(model::fit_of(memory))) : Json(nullptr)}}});
+  return joined<Json>(
+      {FIELDS(memory, peak_bytes, capacity_bytes, fits),
+       {{"stages", stages},
+        {"fullest_rank", fullest != nullptr ? Json(fullest->rank) : Json(nullptr)},
+        {"measured", memory.measured},
+        {"fits_probability", json_of<Json>(memory.fits_probability)},
+        {"verdict", predicted ? Json(model::to_string(model::fit_of(memory))) : Json(nullptr)},
+        {"host_bytes", predicted ? Json(memory.host_bytes) : Json(nullptr)},
+        {"host_capacity_bytes", memory.host_capacity_bytes > 0 ? Json(memory.host_capacity_bytes) : Json(nullptr)}}});
 }
 
 Json level_of(const model::MemoryLevel& level) {

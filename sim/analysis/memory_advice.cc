@@ -72,11 +72,13 @@ void add_formats(const Plan& plan, std::vector<Settings>& changes) {
   if (plan.precision.gradients == Precision::fp32) changes.push_back({"precision.gradients=bf16"});
 }
 
-// Offloads half of the activations, then all, where the device has a link to the host.
+// Offloads half of the activations, then all, and the optimizer, where the device has a link to the host; and takes
+// back what is offloaded, for hosts that do not hold it.
 void add_offload(const Inputs& inputs, std::vector<Settings>& changes) {
   if (inputs.cluster.device.host_bandwidth.value() == 0) return;
-  for (const double share : {0.5, 1.0})
-    if (inputs.plan.offload.activations < share) changes.push_back({fmt::format("offload.activations={}", share)});
+  for (const double share : {0.0, 0.5, 1.0})
+    if (inputs.plan.offload.activations != share) changes.push_back({fmt::format("offload.activations={}", share)});
+  changes.push_back({fmt::format("offload.optimizer={}", !inputs.plan.offload.optimizer)});
 }
 
 constexpr double no_step = std::numeric_limits<double>::infinity();

@@ -64,7 +64,7 @@ model::PredictionInterval without_parts(const Drawn& drawn, const Inputs& inputs
       interval.cost_usd = quantiles_of(costs_of(*result.run->cost_usd, *price, ratios, options), left);
   }
   set_memory(peaks_of(drawn, inputs, result.memory, options), left_of(inputs.memory_left, allocator_source, options),
-             result.memory.capacity_bytes, interval);
+             result.memory, interval);
   return interval;
 }
 
@@ -75,8 +75,8 @@ void add_fit(const Inputs& inputs, model::Memory& memory, const IntervalOptions&
   for (const auto add : {add_load, add_allocator}) add(inputs, drawn.uncertainties);
   draw_numbers(options, drawn);
   model::PredictionInterval interval;
-  set_memory(peaks_of(drawn, inputs, memory, options), left_of(inputs.memory_left, allocator_source, options),
-             memory.capacity_bytes, interval);
+  set_memory(peaks_of(drawn, inputs, memory, options), left_of(inputs.memory_left, allocator_source, options), memory,
+             interval);
   memory.fits_probability = interval.fits_probability;
 }
 

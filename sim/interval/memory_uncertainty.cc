@@ -47,6 +47,15 @@ double bytes_of(const model::RankMemory& rank, PeakOf part) {
 
 }  // namespace
 
+double fits_on_host(const model::Memory& memory) {
+  // Frameworks hold as much as the tensors and up to half more: pinned blocks are rounded up, and there are buffers of
+  // copies. DeepSpeed's own estimate takes the half (additional_buffer_factor of estimate_zero2_model_states_mem_needs,
+  // deepspeed/runtime/zero/stage_1_and_2.py).
+  constexpr double most_more = 0.5;
+  if (memory.host_capacity_bytes == 0 || memory.host_bytes == 0) return 1;
+  return std::clamp((memory.host_capacity_bytes / memory.host_bytes - 1) / most_more, 0.0, 1.0);
+}
+
 double fullest_bytes(const model::Memory& memory, PeakOf part) {
   double most = 0;
   for (const model::RankMemory& rank : memory.ranks) most = std::max(most, bytes_of(rank, part));
@@ -79,7 +88,7 @@ PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const Inp
   return draw;
 }
 
-void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& left, double capacity_bytes,
+void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& left, const model::Memory& memory,
                 model::PredictionInterval& interval) {
   constexpr int strata = 10;  // equal parts of a standard normal distribution
   const Left of_peak = left.value_or(Left{});
@@ -90,13 +99,13 @@ void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& l
     for (int part = 0; part < strata; ++part) {
       const double z = normal_quantile((part + 0.5) / strata);
       const double factor = std::exp(of_peak.location + deviation * z);
-      fitting += std::max(draw.least_bytes * factor, draw.tensors_bytes) <= capacity_bytes ? 1 : 0;
+      fitting += std::max(draw.least_bytes * factor, draw.tensors_bytes) <= memory.capacity_bytes ? 1 : 0;
       // Of draws of tensors the factor is that of the tensors themselves.
       peaks.push_back(std::max(draw.bytes * factor, draw.bytes > draw.tensors_bytes ? draw.tensors_bytes : 0));
     }
   }
   interval.peak_bytes = quantiles_of(peaks, {});
-  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size());
+  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size()) * fits_on_host(memory);
 }
 
 }  // namespace plumbline::sim

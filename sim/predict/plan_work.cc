@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/memory/host_memory.h"
 #include "model/memory/memory_reserve.h"
 
 namespace plumbline::sim {
@@ -140,6 +141,7 @@ Peak peak_of(const PlanWork& work, const model::Device& device) {
   std::vector<model::Bytes> slots;
   for (const std::int32_t slot : work.slots) slots.push_back(library.fullest(slot));
   Peak peak;
+  std::vector<double> on_hosts;
   for (std::size_t rank = 0; rank < work.table->ranks.size(); ++rank) {
     const ShardedStages::State& state = *work.states[rank];
     const model::FullestMoment dynamic = model::fullest_moment(work.table->ranks[rank], chunks, slots, library.p2p());
@@ -152,7 +154,9 @@ Peak peak_of(const PlanWork& work, const model::Device& device) {
                                                     dynamic.sum, dynamic.kept, library.p2p() * in_flight});
     peak.bytes = std::max(peak.bytes, whole.sum().value());
     peak.least_bytes = std::max(peak.least_bytes, whole.low.value());
+    on_hosts.push_back(state.counts.on_host.value());
   }
+  peak.host_bytes = model::fullest_host(*work.plan, device, on_hosts);
   return peak;
 }
 

@@ -218,7 +218,7 @@ class Predictor::Parts {
     PlanEstimate result;
     result.step = times(StepAccounting(cache_.inputs(), work_, execution), execution);
     result.peak = peak();
-    result.fits = result.peak.bytes <= cache_.inputs().cluster.device.memory.value();
+    result.fits = result.peak.fits(cache_.inputs().cluster.device);
     TRY(check_estimate(predicted(), result.step, result.peak.bytes));
     return result;
   }
@@ -231,7 +231,7 @@ class Predictor::Parts {
   Peak peak() {
     if (work_.plan->offload.activations == 0) return peak_of(work_, cache_.inputs().cluster.device);
     const model::Memory counted = memory(program());
-    Peak peak{counted.peak_bytes, 0};
+    Peak peak{counted.peak_bytes, 0, counted.host_bytes};
     for (const model::RankMemory& rank : counted.ranks)
       peak.least_bytes = std::max(peak.least_bytes, rank.least_bytes());
     return peak;

@@ -22,6 +22,12 @@ model::Result<Fidelity> parse_fidelity(std::string_view text);
 struct Peak {
   double bytes = 0;
   double least_bytes = 0;  // when its allocator has returned all that it can
+  double host_bytes = 0;   // of the host whose GPUs hold most there
+
+  bool fits_host(const model::Device& device) const {
+    return device.host_memory.value() == 0 || host_bytes <= device.host_memory.value();
+  }
+  bool fits(const model::Device& device) const { return bytes <= device.memory.value() && fits_host(device); }
 };
 
 struct Simulation {

@@ -39,6 +39,9 @@ struct Candidate {
   PlanEstimate estimate;  // with even expert rows
 };
 
+// The rule that removes plans whose offloaded bytes no host holds.
+inline constexpr const char* on_hosts = "memory: what is offloaded exceeds the memory of the hosts";
+
 // A rule that removed plans of the space.
 struct Removed {
   std::string rule;         // "memory: states alone exceed the GPU"

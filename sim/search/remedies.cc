@@ -39,6 +39,10 @@ std::vector<Remedy> remedies_of(const Inputs& inputs) {
   return found;
 }
 
+bool refused_by_hosts(const ClusterOption& option) {
+  return std::ranges::find(option.search.removed, on_hosts, &Removed::rule) != option.search.removed.end();
+}
+
 bool in_vain(const ClusterOption& option) {
   return option.search.complete && option.search.space > 0 && option.plans.empty();
 }
@@ -51,13 +55,20 @@ model::Result<void> search_with_remedies(ClusterOption& option, const SearchOpti
   ClusterOption tried = option;
   std::vector<std::string> made;
   for (const Remedy& remedy : remedies_of(option.inputs)) {
-    const std::string before = model::to_toml(tried.inputs.plan);
+    const model::Plan before = tried.inputs.plan;
     TRY(model::change_plan({remedy.setting}, tried.inputs.plan));
-    if (model::to_toml(tried.inputs.plan) == before) continue;
-    made.emplace_back(remedy.setting);
+    if (model::to_toml(tried.inputs.plan) == model::to_toml(before)) continue;
     tried.error.reset();
     TRY(search_option(tried, options));
-    if (!in_vain(tried)) break;
+    const bool vain = in_vain(tried);
+    if (vain && refused_by_hosts(tried)) {
+      tried.inputs.plan = before;
+      for (ClusterOption* one : {&option, &tried})
+        one->notes.push_back(fmt::format("the hosts do not hold what {} puts there", remedy.setting));
+      continue;
+    }
+    made.emplace_back(remedy.setting);
+    if (!vain) break;
   }
   if (made.empty()) return {};
   const bool helped = !tried.plans.empty();

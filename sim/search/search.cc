@@ -185,7 +185,7 @@ class Search {
       for (Candidate& candidate : *found) candidate.plan.routing = given_.plan.routing;
     result.space = total_;
     result.evaluated = statistics_.evaluated;
-    result.removed = statistics_.removed(scope_.inputs.cluster.device.memory.value());
+    result.removed = statistics_.removed(scope_.inputs.cluster.device);
     result.complete = complete_;
     return result;
   }

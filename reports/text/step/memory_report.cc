@@ -68,6 +68,16 @@ std::vector<std::string> change_row(const model::MemoryChange& change) {
           percent(change.fits_probability)};
 }
 
+// Returns what the hosts hold, and whether they can; empty where nothing is offloaded.
+std::string host_sentence(const model::Memory& memory) {
+  if (memory.host_bytes == 0) return "";
+  const std::string needed =
+      fmt::format("The fullest host needs {} GB for what is offloaded", gigabytes(memory.host_bytes));
+  if (memory.host_capacity_bytes == 0) return needed + "; its memory is not known.";
+  return fmt::format("{}, and up to half more for buffers, of {} GB{}.", needed, gigabytes(memory.host_capacity_bytes),
+                     memory.host_fits() ? "" : ": it does NOT hold them");
+}
+
 constexpr std::size_t plot_width = 72, plot_height = 18;
 
 // Items from the bottom up; those that stay allocated come first.
@@ -120,6 +130,7 @@ std::string memory_summary(const model::Memory& memory, Style style) {
     out += paragraph(fmt::format("The {} fullest of {} ranks.", ranks.size(), memory.ranks.size()));
   }
   out += paragraph(verdict(memory));
+  if (const std::string host = host_sentence(memory); !host.empty()) out += paragraph(host);
   return memory.measured ? out : out + paragraph(explanation);
 }
 

@@ -89,9 +89,12 @@ model::Result<std::optional<Peak>> BranchPlans::in_memory(const Item& item, Foun
     found.statistics.refuse(plan_, to_string(peak->second.error()));
     return std::nullopt;
   }
-  if (peak->second->bytes <= scope_.inputs.cluster.device.memory.value()) return *peak->second;
+  const model::Device& device = scope_.inputs.cluster.device;
+  if (peak->second->fits(device)) return *peak->second;
+  const bool host = !peak->second->fits_host(device);
   found.statistics.remove(
-      Rule::memory, 1, peak->second->bytes, [&]() -> const auto& { return plan_; });
+      host ? Rule::host : Rule::memory, 1,
+      host ? peak->second->host_bytes : peak->second->bytes, [&]() -> const auto& { return plan_; });
   return std::nullopt;
 }
 

@@ -14,6 +14,7 @@ constexpr std::array<const char*, rules> names = {
     "time: blocks with these degrees, spread evenly over all ranks, already take longer than the plans kept",
     "time: the schedule with these blocks takes longer than the plans kept, by a lower bound",
     "memory: the fullest rank exceeds the GPU",
+    on_hosts,
     "time: the busiest rank's slots or collectives take longer than the plans kept",
     "refused"};
 
@@ -31,7 +32,7 @@ std::string recompute_words(const model::Plan& plan) {
 
 }  // namespace
 
-bool on_memory(Rule rule) { return rule == Rule::states || rule == Rule::memory; }
+bool on_memory(Rule rule) { return rule == Rule::states || rule == Rule::memory || rule == Rule::host; }
 
 std::string describe(const model::Plan& plan) {
   const auto& degrees = plan.parallelism;
@@ -79,13 +80,14 @@ std::uint64_t Statistics::decided() const {
   return plans;
 }
 
-std::vector<Removed> Statistics::removed(double capacity) const {
+std::vector<Removed> Statistics::removed(const model::Device& device) const {
   std::vector<Removed> list;
   for (std::size_t i = 0; i < rules; ++i) {
     const Closest& one = by_rule[i];
     if (one.plans == 0) continue;
     const auto rule = static_cast<Rule>(i);
     std::string example = one.plan;
+    const double capacity = (rule == Rule::host ? device.host_memory : device.memory).value();
     if (on_memory(rule))
       example = fmt::format("needs {:.1f} GB of {:.1f} GB: {}", one.measure / 1e9, capacity / 1e9, one.plan);
     else if (rule != Rule::refused)

@@ -16,10 +16,11 @@ enum class Rule : std::uint8_t {
   branch,    // time: the branch's blocks, spread evenly over the ranks, take too long
   schedule,  // time: the blocks in this schedule, with this split, take too long
   memory,    // memory: the fullest moment of a rank exceeds the GPU
+  host,      // memory: what is offloaded exceeds the host
   slots,     // time: the schedule with the durations of its slots takes too long
   refused    // the plan cannot be simulated
 };
-inline constexpr std::size_t rules = 6;
+inline constexpr std::size_t rules = 7;
 bool on_memory(Rule rule);
 
 // Returns "tensor 8, pipeline 16, zero 1, micro-batch 1, 1f1b, recompute full"; degrees of 1 are left out.
@@ -48,8 +49,8 @@ struct Statistics {
   void add(const Statistics& other);
 
   std::uint64_t decided() const;
-  // Returns the rules that removed plans, in the order in which they apply. capacity: bytes of a GPU.
-  std::vector<Removed> removed(double capacity) const;
+  // Returns the rules that removed plans, in the order in which they apply.
+  std::vector<Removed> removed(const model::Device& device) const;
 };
 
 }  // namespace plumbline::sim

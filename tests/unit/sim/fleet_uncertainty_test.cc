@@ -180,7 +180,7 @@ model::PredictionInterval memory_interval(const Inputs& inputs, const model::Mem
       draws.push_back(drawn_peak(inputs, memory, change));
     }
   model::PredictionInterval interval;
-  set_memory(draws, left, memory.capacity_bytes, interval);
+  set_memory(draws, left, memory, interval);
   return interval;
 }
 
@@ -205,23 +205,45 @@ TEST(MemoryInterval, PlansFarFromTheCapacityFitSurelyOrNot) {
   EXPECT_EQ(memory_interval(inputs, memory, Left{0, 0.03, 0.03, ""}).fits_probability, 0);
 }
 
+model::Memory of_capacity(double bytes) {
+  model::Memory memory;
+  memory.capacity_bytes = bytes;
+  return memory;
+}
+
 TEST(MemoryInterval, AnAllocatorFillsTheDeviceBeforeItFails) {
   PeakDraw draw{100, 60};
   model::PredictionInterval interval;
-  set_memory({draw}, std::nullopt, 80, interval);
+  set_memory({draw}, std::nullopt, of_capacity(80), interval);
   EXPECT_EQ(interval.fits_probability, 1);
   EXPECT_DOUBLE_EQ(interval.peak_bytes.p50, 100);  // on a larger device
-  set_memory({draw}, std::nullopt, 50, interval);
+  set_memory({draw}, std::nullopt, of_capacity(50), interval);
   EXPECT_EQ(interval.fits_probability, 0);
   EXPECT_DOUBLE_EQ(interval.peak_bytes.p50, 100);
+}
+
+TEST(MemoryInterval, AHostThatHoldsLittleMoreThanTheTensorsMayFail) {
+  const auto fits = [](double host_bytes, double capacity) {
+    model::Memory memory = of_capacity(80);
+    memory.host_bytes = host_bytes;
+    memory.host_capacity_bytes = capacity;
+    model::PredictionInterval interval;
+    set_memory({{100, 60}}, std::nullopt, memory, interval);
+    return interval.fits_probability;
+  };
+  EXPECT_EQ(fits(100, 0), 1);              // not known
+  EXPECT_EQ(fits(0, 10), 1);               // nothing is offloaded
+  EXPECT_EQ(fits(100, 160), 1);            // above tensors and half as much again
+  EXPECT_NEAR(fits(100, 120), 0.4, 1e-9);  // a fifth of the half
+  EXPECT_EQ(fits(100, 99), 0);
 }
 
 TEST(MemoryInterval, HasNoPeakBelowTheTensors) {
   model::PredictionInterval interval;
   const Left wide{0, 0.3, 0.4, ""};
-  set_memory({{100, 60, 90}}, wide, 1000, interval);
+  set_memory({{100, 60, 90}}, wide, of_capacity(1000), interval);
   EXPECT_DOUBLE_EQ(interval.peak_bytes.p10, 90);
-  set_memory({{100, 60, 90}}, wide, 80, interval);
+  set_memory({{100, 60, 90}}, wide, of_capacity(80), interval);
   EXPECT_EQ(interval.fits_probability, 0);
 }
 

@@ -80,8 +80,8 @@ TEST(MemoryAdvice, NamesTheClosestWhenNothingFits) {
   const model::MemoryAdvice advice = memory_advice(inputs);
   EXPECT_TRUE(advice.fitting.empty());
   // It tries twice the pipeline, tensor and context ranks, ZeRO-2 and 3, BF16 for moments and for gradients, and half
-  // or all activations on the host.
-  EXPECT_EQ(advice.tried, 9u);
+  // or all activations or the optimizer on the host.
+  EXPECT_EQ(advice.tried, 10u);
   ASSERT_TRUE(advice.closest);
   EXPECT_EQ(advice.closest->settings, Settings{"parallelism.zero_stage=3"});
   EXPECT_LT(advice.closest->peak_bytes, peak(tests::llama_plan, given));
@@ -102,6 +102,17 @@ TEST(MemoryAdvice, OffloadsActivationsWhereTheLinkIsKnown) {
   EXPECT_EQ(offloads(), std::vector<Settings>{{"offload.activations=1"}});
   inputs.cluster.device.host_bandwidth = model::BytesPerSecond(0);
   EXPECT_TRUE(offloads().empty());
+}
+
+TEST(MemoryAdvice, OffloadsNoMoreThanTheHostHolds) {
+  Inputs inputs = step_inputs(tests::llama_plan, "h800", {"offload.optimizer=true"});
+  inputs.cluster.device.host_memory = model::Bytes(1e9);  // less than the states of eight GPUs
+  const model::MemoryAdvice advice = memory_advice(inputs);
+  const auto fits = [&](const std::string& setting) {
+    return std::ranges::find(advice.fitting, Settings{setting}, &model::MemoryChange::settings) != advice.fitting.end();
+  };
+  EXPECT_TRUE(fits("offload.optimizer=false"));
+  EXPECT_FALSE(fits("parallelism.zero_stage=3"));
 }
 
 TEST(MemoryAdvice, AddsToTheOperatorsThatAreRecomputed) {

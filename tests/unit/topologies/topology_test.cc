@@ -158,7 +158,7 @@ TEST(Topology, H800RailFatTree) {
   EXPECT_EQ(shape->device.sm.threads, expected.threads);
   EXPECT_EQ(shape->device.sm.registers, expected.registers);
   EXPECT_EQ(shape->device.sm.shared_memory, expected.shared_memory);
-  EXPECT_EQ(shape->parameters.size(), 28u);  // 12 of the topology, 16 of the device
+  EXPECT_EQ(shape->parameters.size(), 29u);  // 13 of the topology, 16 of the device
   EXPECT_EQ(shape->device.reserve.context.value(), 569376768);
   EXPECT_EQ(shape->device.reserve.fragmentation, 0.05);
   for (const model::Parameter& parameter : shape->parameters) EXPECT_FALSE(parameter.source.empty()) << parameter.name;
@@ -170,6 +170,17 @@ TEST(Topology, ADeviceWithoutReservesSetsNothingAside) {
   EXPECT_EQ(shape->device.reserve.context, model::Bytes(0));
   EXPECT_EQ(shape->device.reserve.communicator, model::Bytes(0));
   EXPECT_EQ(shape->device.reserve.fragmentation, 0);
+}
+
+TEST(Topology, HostsHaveMemoryThatTheirGpusShare) {
+  const auto device = [](const std::string& name) {
+    return tests::load_cluster(shipped("topologies/" + name + ".toml"), devices, {}).value().device;
+  };
+  EXPECT_EQ(device("h100-dgx").host_memory.value(), 2048.0 * (1 << 30));
+  EXPECT_EQ(device("h100-dgx").host_gpus, 8);
+  EXPECT_EQ(device("gb200-nvl72").host_memory.value(), 960e9);
+  EXPECT_EQ(device("gb200-nvl72").host_gpus, 4);
+  EXPECT_EQ(device("host").host_memory.value(), 0);  // not stated
 }
 
 TEST(Topology, EveryShippedTopologyLoads) {
