@@ -52,7 +52,7 @@ DefaultRecipe default_recipe(double parameters, double active_parameters, std::i
                              const std::vector<std::int64_t>& gpus, std::optional<double> asked) {
   constexpr std::int64_t longest = 4096;
   constexpr double tokens_per_parameter = 20, small = 1 << 22, large = 1 << 24, large_model = 100e9,
-                   fewest_steps = 1000;
+                   fewest_steps = 1000, fewest_sequences = 32;
   DefaultRecipe recipe;
   recipe.parameters = parameters;
   recipe.active_parameters = active_parameters;
@@ -61,8 +61,9 @@ DefaultRecipe default_recipe(double parameters, double active_parameters, std::i
   std::int64_t odd = 1;
   for (const std::int64_t size : gpus) odd = std::lcm(odd, odd_part(std::max<std::int64_t>(size, 1)));
   double tokens = parameters <= large_model ? small : large;
-  if (asked) tokens = std::min(tokens, *asked / fewest_steps);
-  const double sequences = tokens / static_cast<double>(recipe.sequence_length * odd);
+  const auto length = static_cast<double>(recipe.sequence_length);
+  if (asked) tokens = std::min(tokens, std::max(*asked / fewest_steps, fewest_sequences * length));
+  const double sequences = tokens / (length * static_cast<double>(odd));
   recipe.global_batch_size = odd * (std::int64_t{1} << std::lround(std::max(0.0, std::log2(sequences))));
   return recipe;
 }

@@ -14,7 +14,8 @@ namespace plumbline::sim {
 //   sequence = min(4096, max_position_embeddings)
 //   tokens   = 20 per parameter that a token uses (arXiv 2203.15556)
 //   batch    = 4 Mi tokens up to 100 B parameters in all, 16 Mi above, as a number of sequences 2^k * (the odd part
-//              of the least common multiple of the GPUs), the nearest by ratio; at most a thousandth of `asked` tokens
+//              of the least common multiple of the GPUs), the nearest by ratio; of `asked` tokens at most a thousandth,
+//              but 32 sequences at least, the batch of LIMA (arXiv 2305.11206)
 // in BF16. `parameters` excludes multi-token prediction. `positions` is 0 where the file has none. `asked` tokens take
 // the place of the default ones, as of a fine-tuning.
 struct DefaultRecipe {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/architecture/metrics.h"
 #include "model/plan/plan_change.h"
 #include "sim/search/cluster_option.h"
 
@@ -19,14 +20,30 @@ struct Remedy {
   std::string_view word;
   const char* setting;
 };
-constexpr std::array<Remedy, 4> remedies = {{{"offload_optimizer", "offload.optimizer=true"},
+constexpr std::array<Remedy, 5> remedies = {{{"offload_optimizer", "offload.optimizer=true"},
                                              {"offload_activations", "offload.activations=1.0"},
                                              {"bf16_moments", "precision.optimizer_moments=bf16"},
-                                             {"bf16_gradients", "precision.gradients=bf16"}}};
+                                             {"bf16_gradients", "precision.gradients=bf16"},
+                                             {"bf16_master_weights", "precision.master_weights=bf16"}}};
+
+// A training of less than a token for each parameter does not begin at random weights.
+bool is_fine_tuning(const Inputs& inputs) {
+  const model::Plan& plan = inputs.plan;
+  return plan.run.tokens &&
+         *plan.run.tokens < model::model_metrics(inputs.architecture, plan.batch.sequence_length).parameters;
+}
+
+// Returns the words that a search without words tries. Offloading trains the same; states in BF16 do not, but are usual
+// in fine-tunings.
+std::vector<std::string> usual_words(const Inputs& inputs) {
+  std::vector<std::string> words = {"offload_optimizer", "offload_activations"};
+  if (is_fine_tuning(inputs)) words.insert(words.end(), {"bf16_gradients", "bf16_moments", "bf16_master_weights"});
+  return words;
+}
 
 std::vector<Remedy> remedies_of(const Inputs& inputs) {
   std::vector<std::string> words = inputs.plan.search.remedies;
-  if (words.empty()) words = {"offload_optimizer", "offload_activations"};
+  if (words.empty()) words = usual_words(inputs);
   std::vector<Remedy> found;
   for (const std::string& word : words) {
     const auto* remedy = std::ranges::find(remedies, word, &Remedy::word);

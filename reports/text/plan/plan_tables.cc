@@ -80,6 +80,8 @@ std::string plan_words(const sim::RankedPlan& row) {
   words.push_back(fmt::format("mb {}", plan.batch.micro_batch_size));
   if (plan.recompute.policy != "none") words.push_back("recompute " + recompute_words(plan));
   if (plan.overlap.communication_sms > 0) words.push_back(fmt::format("{} SMs", plan.overlap.communication_sms));
+  if (plan.offload.optimizer) words.emplace_back("optimizer on hosts");
+  if (plan.offload.activations > 0) words.emplace_back("activations on hosts");
   if (row.twins > 0) words.push_back(fmt::format("and {} {}", row.twins, row.twins == 1 ? "twin" : "twins"));
   return fmt::format("{}", fmt::join(words, ", "));
 }

@@ -273,9 +273,8 @@ std::vector<std::string> assumptions(const sim::Recipe& recipe, const std::vecto
          fmt::format("sequences of {} tokens, the smaller of 4,096 and what the model was made for",
                      grouped(sizes.sequence_length)));
   assume("batch.global_batch_size",
-         fmt::format("{} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above, at most a "
-                     "thousandth of the "
-                     "tokens asked for",
+         fmt::format("{} sequences a step ({} tokens): 4 Mi tokens up to 100 B parameters, 16 Mi above; of the tokens "
+                     "asked for at most a thousandth, but 32 sequences",
                      grouped(sizes.global_batch_size),
                      scaled(static_cast<double>(sizes.global_batch_size * sizes.sequence_length))));
   assume("run.tokens", fmt::format("{} tokens in all, 20 per parameter that a token uses ({}; arXiv 2203.15556)",

@@ -46,6 +46,8 @@ TEST(Recipe, AShortTrainingHasSmallBatches) {
   EXPECT_EQ(tuning.global_batch_size, 64);
   EXPECT_DOUBLE_EQ(tuning.tokens, 200e6);
   EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {64}, 140e9).global_batch_size, 1024);
+  // A thousandth of 5e6 is a sequence; 32 they are at least.
+  EXPECT_EQ(sim::default_recipe(7e9, 7e9, 0, {64}, 5e6).global_batch_size, 32);
 }
 
 class ShippedRecipes : public testing::TestWithParam<std::string> {};

@@ -15,11 +15,13 @@ using testing::Not;
 
 // Trains 8 G parameters on H100 of 80 GB: parameters in BF16, gradients, master weights and moments in FP32 take 144
 // GB, without what the optimizer holds 48 GB.
-sim::ClusterOption searched(const std::string& offer, const std::string& remedies, double host_bytes = 2e12) {
+sim::ClusterOption searched(const std::string& offer, const std::string& remedies, double host_bytes = 2e12,
+                            const std::string& tokens = "") {
   SearchRequest request;
   request.plan.plan = "llama-3-8b";
   request.offers = {offer};
   if (!remedies.empty()) request.plan.overrides = {"search.remedies=" + remedies};
+  if (!tokens.empty()) request.plan.overrides.push_back("run.tokens=" + tokens);
   sim::ClusterOption option = load_options(request, find_recipe(request).value(), Purpose::training).value().front();
   option.inputs.cluster.device.host_memory = model::Bytes(host_bytes);
   sim::SearchOptions options;
@@ -43,6 +45,19 @@ TEST(Remedies, AreTakenBackWhereTheHostsCannotHoldThem) {
   EXPECT_TRUE(option.plans.empty());
   EXPECT_THAT(option.notes, Contains("the hosts do not hold what offload.optimizer=true puts there"));
   EXPECT_THAT(option.notes, Not(Contains(HasSubstr("no plan fits"))));
+}
+
+TEST(Remedies, OfAFineTuningEndWithStatesInBf16) {
+  // No host holds anything; gradients and moments in BF16 leave 12 bytes a parameter, 96 GB of 150.
+  const sim::ClusterOption pretraining = searched("h200-hgx:1", "", 1e9),
+                           tuning = searched("h200-hgx:1", "", 1e9, "1e8");
+  EXPECT_TRUE(pretraining.plans.empty());
+  ASSERT_FALSE(tuning.plans.empty());
+  const model::Plan& plan = tuning.plans.front().plan;
+  EXPECT_EQ(plan.precision.gradients, model::Precision::bf16);
+  EXPECT_EQ(plan.precision.optimizer_moments, model::Precision::bf16);
+  EXPECT_EQ(plan.precision.master_weights, model::Precision::fp32);
+  EXPECT_FALSE(plan.offload.optimizer);
 }
 
 TEST(Remedies, LeavePlansAloneThatFit) {
