@@ -132,8 +132,6 @@ Result<void> draw_plans(const ClusterOption& option, const SearchOptions& option
   return {};
 }
 
-double fits_with(const RankedPlan& found) { return *found.result.memory.fits_probability; }
-
 void sort_by_step(std::vector<RankedPlan>& plans) {
   std::ranges::stable_sort(plans, {}, [](const RankedPlan& found) { return found.cost.step_s; });
 }
@@ -146,9 +144,16 @@ void add_plan(RankedPlan plan, std::vector<RankedPlan>& plans) {
   ++twin->twins;
 }
 
+// What simulate_found() makes of the plans of a search.
+struct SimulatedPlans {
+  std::vector<RankedPlan> plans, edge;  // those that fit with search.min_fit, and those that may fit
+  std::size_t failing = 0;              // of those that the search took for sure, how many fit with less
+};
+
 // Simulates the first candidates, the fastest shapes first. Those that cannot be predicted or hardly fit are left out;
 // `refusal` has the reason of the last.
-std::vector<RankedPlan> simulated_plans(const ClusterOption& option, std::size_t most, std::optional<Error>& refusal) {
+SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& search, std::size_t most,
+                              std::optional<Error>& refusal) {
   std::vector<model::Plan> plans;
   const auto add = [&](const std::vector<Candidate>& candidates, std::size_t count) {
     for (const Candidate& candidate : candidates | std::views::take(count)) {
@@ -156,22 +161,31 @@ std::vector<RankedPlan> simulated_plans(const ClusterOption& option, std::size_t
       plans.back().search = {};  // a setting of the search, not of the found plan
     }
   };
-  add(option.search.best, most);
-  add(option.search.edge, most_at_edge);
+  add(search.best, most);
+  const std::size_t sure = plans.size();
+  add(search.edge, most_at_edge);
   auto simulations = simulate_top_plans(option.inputs, plans);
-  std::vector<RankedPlan> found;
+  std::vector<RankedPlan> fitting;
+  SimulatedPlans found;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     auto& simulation = simulations[i];
-    if (!simulation) refusal = simulation.error();
-    if (!simulation || !simulation->result.memory.fits) continue;
+    if (!simulation) {
+      refusal = simulation.error();
+      continue;
+    }
+    model::Memory& memory = simulation->result.memory;
     Inputs own = option.inputs;
     own.plan = plans[i];
-    add_fit(own, simulation->result.memory);
-    if (model::fit_of(simulation->result.memory) == model::Fit::does_not_fit) continue;
+    if (memory.fits) add_fit(own, memory);
+    if (i < sure && (!memory.fits || *memory.fits_probability < option.inputs.plan.search.min_fit)) ++found.failing;
+    if (!memory.fits || model::fit_of(memory) == model::Fit::does_not_fit) continue;
     const PlanCost cost = cost_of(option, simulation->result);
-    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, found);
+    add_plan({std::move(plans[i]), std::move(simulation->result), cost}, fitting);
   }
-  sort_by_step(found);
+  sort_by_step(fitting);
+  for (RankedPlan& plan : fitting)
+    (*plan.result.memory.fits_probability >= option.inputs.plan.search.min_fit ? found.plans : found.edge)
+        .push_back(std::move(plan));
   return found;
 }
 
@@ -219,7 +233,7 @@ PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
 Result<void> search_option(ClusterOption& option, const SearchOptions& options) {
   std::optional<Error> refusal;
   // The rows of experts and the libraries widen what is left of peaks, so that plans that the search takes for sure may
-  // not be: it looks again for smaller ones.
+  // not be: it looks again for smaller ones, and keeps what it found if there are no more of them.
   constexpr double tighter = 0.92, tightest = 0.7;
   for (double share = 1; share > tightest; share *= tighter) {
     SearchOptions own = options;
@@ -230,16 +244,18 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
       option.error = found.error();
       return {};
     }
-    option.search = std::move(*found);
-    option.plans.clear();
-    option.edge.clear();
     // After a stop only a few plans are simulated, so that the user does not wait for all.
     constexpr std::size_t when_stopped = 3;
-    const std::size_t wanted = option.search.complete ? 2 * options.top : when_stopped;
-    for (RankedPlan& plan : simulated_plans(option, wanted, refusal))
-      (fits_with(plan) >= option.inputs.plan.search.min_fit ? option.plans : option.edge).push_back(std::move(plan));
-    const std::size_t sure = std::min(option.search.best.size(), options.top);
-    if (!option.search.complete || option.plans.size() >= sure) break;
+    const bool complete = found->complete;
+    SimulatedPlans simulated = simulate_found(option, *found, complete ? 2 * options.top : when_stopped, refusal);
+    const bool enough = simulated.failing == 0 || simulated.plans.size() >= options.top;
+    if (share == 1 || simulated.plans.size() > option.plans.size()) {
+      option.search = std::move(*found);
+      option.plans = std::move(simulated.plans);
+      option.edge = std::move(simulated.edge);
+    }
+    option.search.complete = option.search.complete && complete;
+    if (!complete || enough) break;
   }
   keep(option.plans, options.top);
   const auto slower = [&](const RankedPlan& plan) {
