@@ -82,6 +82,7 @@ RawFigure read_figure(TableReader& reader) {
   if (figure.aim && figure.aim > figure.tolerance)
     reader.fail("aim", raw.line_of("aim"), "an aim is narrower than its tolerance", "");
   figure.source = reader.optional_text("source");
+  figure.note = reader.optional_text("note");
   return raw;
 }
 

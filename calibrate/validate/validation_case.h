@@ -30,6 +30,7 @@ struct Figure {  // a published or measured value of a quantity
   std::optional<KernelQuestion> question;
   std::optional<AllToAllQuestion> all_to_all;
   std::optional<double> aim;  // relative, below `tolerance`: an error that is not reached yet
+  std::string note;           // what is known of its error, a sentence; may be empty
 
   // Whether a predicted value in `unit` is tolerated; nullopt without a tolerance. A missing prediction is not.
   std::optional<bool> within(std::optional<double> predicted) const;

@@ -15,6 +15,7 @@ struct Comparison {  // one quantity, predicted and published
   double predicted = 0;
   double published = 0;
   std::string source;  // publication that prints the value
+  std::string note;    // what is known of the error; may be empty
 
   double error() const { return predicted / published - 1; }  // relative; requires published != 0
 };

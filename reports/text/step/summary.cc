@@ -23,7 +23,7 @@ std::vector<Comparison> comparisons(const std::vector<calibrate::ValidationCase>
     if (published.plan != plan) continue;
     for (const calibrate::Figure& figure : published.figures) {
       if (const std::optional<double> value = calibrate::predicted(figure, {.step = &result}))
-        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source});
+        found.push_back({figure.name, figure.unit, *value, figure.value, figure.source, figure.note});
     }
   }
   return found;
@@ -115,6 +115,12 @@ std::string slots_table(const model::StepTimes& step) {
   table.add_rule();
   other("step", step.time_s);
   std::string out = table.to_string();
+  constexpr double shown_reductions = 0.05;  // of the step
+  if (const double left = step.exposed_gradient_reduce_s.value_or(0); left > shown_reductions * step.time_s)
+    out +=
+        paragraph(fmt::format("Reductions of gradients that end after the last slot: {} ({} of the step), part of "
+                              "the optimizer.",
+                              duration(left), share(left)));
   if (step.exposed_communication_s) {
     out += paragraph(fmt::format("Communication that compute waits for inside the slots: {} ({} of the step).",
                                  duration(*step.exposed_communication_s), share(*step.exposed_communication_s)));
@@ -175,7 +181,10 @@ std::string comparison_table(const std::vector<Comparison>& comparisons, Style s
     table.add({row.name, number(row.predicted), number(row.published), row.unit,
                row.published != 0 ? signed_percent(row.error()) : "", row.source});
   }
-  return heading("Predicted and published", style) + table.to_string();
+  std::string out = heading("Predicted and published", style) + table.to_string();
+  for (const Comparison& row : comparisons)
+    if (!row.note.empty()) out += paragraph(fmt::format("Error of the {}: {}", row.name, row.note));
+  return out;
 }
 
 std::string summary(const model::StepResult& result, const model::Plan& plan,

@@ -29,7 +29,7 @@ model::StepResult cluster_result() {
   return result;
 }
 
-const std::vector<Comparison> published = {{"bubble", "s", 2.05, 2.06, "a table"}};
+const std::vector<Comparison> published = {{"bubble", "s", 2.05, 2.06, "a table", ""}};
 
 TEST(ClusterReport, SaysWhatWasDrawnAndWhatItCosts) {
   const std::string text = summary(cluster_result(), support::example_plan(), published);

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "reports/text/step/memory_report.h"
 #include "reports/text/table.h"
@@ -12,8 +15,8 @@ namespace plumbline::reports {
 namespace {
 
 const std::vector<Comparison> summarised_figures = {
-    {"step time", "s", 20.0, 19.926, "arXiv 2412.19437 and the published profile of one step"},
-    {"GPU-hours, pretraining", "h", 2.677e6, 2.664e6, "arXiv 2412.19437, table 1"}};
+    {"step time", "s", 20.0, 19.926, "arXiv 2412.19437 and the published profile of one step", ""},
+    {"GPU-hours, pretraining", "h", 2.677e6, 2.664e6, "arXiv 2412.19437, table 1", ""}};
 
 void expect_fits_80_columns(const std::string& text) {
   std::istringstream in(text);
@@ -36,6 +39,19 @@ TEST(Summary, HoldsEveryHeadlineIn80Columns) {
         "+0.4 %", "launch.gap", "assumed", "plumbline show coverage PLAN"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
+}
+
+TEST(Summary, ExplainsErrorsAndReductionsThatNothingHides) {
+  model::StepResult result = support::example_result();
+  result.step.exposed_gradient_reduce_s = 0.01 * result.step.time_s;
+  const std::string_view reductions = "Reductions of gradients";
+  EXPECT_EQ(summary(result, support::example_plan(), summarised_figures).find(reductions), std::string::npos);
+  result.step.exposed_gradient_reduce_s = 0.2 * result.step.time_s;
+  std::vector<Comparison> figures = summarised_figures;
+  figures.front().note = "a known cause.";
+  const std::string text = summary(result, support::example_plan(), figures);
+  EXPECT_NE(text.find(reductions), std::string::npos);
+  EXPECT_NE(text.find("Error of the step time: a known cause."), std::string::npos);
 }
 
 TEST(Summary, ColoursOnlyWhenAsked) {
