@@ -254,9 +254,10 @@ void add_calibrate(CLI::App& root, int& exit_code) {
   verb->add_option("--profile", arguments->profile,
                    "Make a shipped profile, or all, from the data that ships with plumbline (docs/profiles.md)")
       ->excludes("MEASUREMENTS");
-  verb->add_option("--stack", arguments->stack,
-                   "Fit a software stack to a table of your own measured steps (.csv, docs/stacks.md) and write it, a\n"
-                   ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
+  verb->add_option(
+          "--stack", arguments->stack,
+          "Fit a software stack to your own measured steps, a .csv of plan,step_s (docs/stacks.md), and write it, a\n"
+          ".toml; - is stdout. --extends names the stack that it extends (default: the profile's)")
       ->excludes("--output", "--profile");
   verb->add_option("--csv", arguments->csv,
                    "Write the errors of the fit, a row for each family, as CSV to a file, or - for stdout")

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "calibrate/fit/stack_fit.h"
+#include "calibrate/measurement/csv_table.h"
 #include "calibrate/validate/step_case.h"
 #include "cli/inputs.h"
 #include "cli/make_profiles.h"
 #include "cli/outputs.h"
+#include "model/base/text.h"
 #include "reports/text/inputs/measurements_text.h"
 
 namespace plumbline::cli {
@@ -39,16 +41,32 @@ Result<MeasuredStep> measured_step(const PublishedStep& step, const std::string&
   return MeasuredStep{step.id, step.set, std::move(inputs), *step.seconds};
 }
 
+// Reads a table of published steps, or one whose columns are a plan, by path or name, and its measured step.
+Result<std::vector<MeasuredStep>> measured_steps(const std::string& path, const std::string& extends) {
+  InputsReader reader;
+  std::vector<MeasuredStep> rows;
+  const auto table = TRY(calibrate::CsvTable::read(path, {}));
+  if (table.has("id") || !table.has("plan")) {
+    const auto steps = TRY(calibrate::read_published_steps(path));
+    for (const PublishedStep& step : steps) rows.push_back(TRY(measured_step(step, extends, reader)));
+    return rows;
+  }
+  TRY(calibrate::CsvTable::read(path, {"plan", "step_s"}));
+  std::vector<std::string> changes;
+  if (!extends.empty()) changes.push_back("stack.name=" + model::toml_string(extends));
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const std::string& plan = table.text(row, "plan");
+    const double seconds = TRY(table.positive(row, "step_s"));
+    rows.push_back({plan, "own", TRY(reader.load(plan, changes)), seconds});
+  }
+  return rows;
+}
+
 }  // namespace
 
 Result<void> make_stack(const std::string& steps, const std::string& out, const std::string& extends,
                         const std::string& csv) {
-  const auto table = TRY(calibrate::read_published_steps(steps));
-  InputsReader reader;
-  std::vector<MeasuredStep> rows;
-  for (const PublishedStep& step : table) {
-    rows.push_back(TRY(measured_step(step, extends, reader)));
-  }
+  const auto rows = TRY(measured_steps(steps, extends));
   const auto fit = TRY(calibrate::fit_stack(rows));
   const std::string base = rows.front().inputs.profile.stack();
   const std::string name = out == "-" ? "mine" : std::filesystem::path(out).stem().string();

@@ -36,6 +36,8 @@ class Figures(unittest.TestCase):
         self.assertEqual(found.to_dict(), command("simulate", "llama-3-8b-64xh800", "--measured", "41%",
                                                   "--measured-memory", "71GB"))
         self.assertEqual(found.measured["given"], "41%")
+        self.assertIn(found.measured["sentence"], str(found))
+        self.assertEqual(str(found).count("\ncause "), len(found.measured["causes"]))
         log = str(Path(__file__).resolve().parents[1] / "golden/inputs/train-megatron.log")
         found = plumbline.simulate("llama-3-8b-64xh800", measured=log)
         self.assertEqual(found.to_dict(), command("compare", "llama-3-8b-64xh800", log))
