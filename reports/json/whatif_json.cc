@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "model/memory/memory.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
 #include "reports/text/whatif/whatif_report.h"
@@ -40,9 +41,12 @@ Json point_of(const sim::SweepResult& result, std::size_t index) {
   json["step"] = Json::parse(step_json(point->step));
   if (point->interval) json["interval"] = Json::parse(interval_json(point->interval));
   json["bound"]["time_s"] = json_of<Json>(point->bound_s);
-  json["memory"] = {{"peak_bytes", point->peak_bytes},
-                    {"capacity_bytes", point->capacity_bytes},
-                    {"fits", point->infeasible_reason.empty()}};
+  const model::Memory& memory = point->memory;
+  json["memory"] = {{"peak_bytes", memory.peak_bytes},
+                    {"capacity_bytes", memory.capacity_bytes},
+                    {"fits", memory.fits},
+                    {"fits_probability", json_of<Json>(memory.fits_probability)},
+                    {"verdict", model::to_string(model::fit_of(memory))}};
   json["basis"] = {{"fidelity", sim::to_string(result.fidelity)},
                    {"profile", point->profile},
                    {"stack", text_or_null<Json>(point->stack)},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <mutex>
 #include <utility>
 
 #include "model/base/bytes.h"
@@ -11,30 +12,46 @@
 #include "sim/interval/interval.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
+#include "sim/predict/simulate.h"
 #include "sim/tasks/inputs_key.h"
 
 namespace plumbline::sim {
 namespace {
 
-PointResult point_of(const Inputs& inputs, Fidelity fidelity, Predictor& predictor) {
-  const model::Plan& plan = inputs.plan;
-  auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
-  auto limits = TRY(predictor.limits(plan, fidelity, estimate.step.time_s));
+SweepPoint point_of(const Inputs& inputs) {
   SweepPoint point;
-  point.bound_s = limits.bound_s;
-  point.flops_at_peak_s = limits.flops_at_peak_s;
-  point.warnings = std::move(limits.warnings);
   point.device = inputs.cluster.device.name;
   point.profile = inputs.profile.name();
   point.stack = inputs.profile.stack();
-  point.peak_bytes = estimate.peak.bytes;
-  point.capacity_bytes = inputs.cluster.device.memory.value();
-  if (!estimate.fits) {
-    const auto memory = TRY(predictor.memory(plan));
-    point.infeasible_reason = model::infeasible_reason(memory);
-  }
+  return point;
+}
+
+PointResult point_of(const Inputs& inputs, Fidelity fidelity, bool every_rank, Predictor& predictor) {
+  const model::Plan& plan = inputs.plan;
+  auto estimate = TRY(fidelity == Fidelity::step ? predictor.events(plan) : predictor.closed_form(plan));
+  auto limits = TRY(predictor.limits(plan, fidelity, estimate.step.time_s));
+  SweepPoint point = point_of(inputs);
+  point.bound_s = limits.bound_s;
+  point.flops_at_peak_s = limits.flops_at_peak_s;
+  point.warnings = std::move(limits.warnings);
+  point.memory.peak_bytes = estimate.peak.bytes;
+  point.memory.capacity_bytes = inputs.cluster.device.memory.value();
+  if (every_rank || !estimate.fits) point.memory = TRY(predictor.memory(plan));
   point.run = predicted_run(inputs, plan, estimate.step);
   point.step = std::move(estimate.step);
+  return point;
+}
+
+PointResult point_on_network(const Inputs& inputs, Predictor& predictor) {
+  auto simulation = TRY(simulate_on_network(predictor, inputs.plan, false));
+  model::StepResult& result = simulation.result;
+  SweepPoint point = point_of(inputs);
+  point.bound_s = result.bound_s;
+  point.flops_at_peak_s = result.flops_at_peak_s;
+  point.warnings = std::move(result.warnings);
+  point.memory = std::move(result.memory);
+  point.run = std::move(result.run);
+  point.step = std::move(result.step);
   return point;
 }
 
@@ -85,7 +102,7 @@ class Pool {
       hash = model::hash_of(inputs ? bytes_of(*inputs) : model::to_bytes(inputs.error()), hash);
       if (inputs) {
         inputs->routing = routing_;
-        static_cast<void>(contention_->add(*inputs));
+        if (!on_network(*inputs)) static_cast<void>(contention_->add(*inputs));
       }
       if (point < most_kept) kept_.push_back(std::move(inputs));
     }
@@ -103,12 +120,23 @@ class Pool {
   PointResult evaluate(std::size_t point) {
     auto inputs = TRY(point < kept_.size() ? std::move(kept_[point]) : inputs_(point));
     inputs.routing = routing_;
-    if (contention_->find(inputs) != nullptr) inputs.contention = contention_;
-    auto found = TRY(predictors_->with(
-        inputs, [&](Predictor& predictor) { return point_of(inputs, options_.fidelity, predictor); }));
-    if (options_.intervals)
+    const bool network = on_network(inputs);
+    if (!network && contention_->find(inputs) != nullptr) inputs.contention = contention_;
+    auto found = TRY(predictors_->with(inputs, [&](Predictor& predictor) {
+      if (!network) return point_of(inputs, options_.fidelity, options_.intervals, predictor);
+      const std::scoped_lock lock(network_);
+      return point_on_network(inputs, predictor);
+    }));
+    if (options_.intervals) {
       found.interval = TRY(interval_of(inputs, step_result(found, options_.fidelity), {.threads = 1, .parts = false}));
+      found.memory.fits_probability = found.interval->fits_probability;
+    }
+    found.infeasible_reason = model::infeasible_reason(found.memory);
     return found;
+  }
+
+  bool on_network(const Inputs& inputs) const {
+    return options_.intervals && options_.fidelity == Fidelity::step && inputs.fabric.has_value();
   }
 
   static constexpr std::size_t most_kept = 256;  // inputs take some 100 kB each
@@ -120,6 +148,7 @@ class Pool {
   std::shared_ptr<RoutingMemo> routing_ = std::make_shared<RoutingMemo>();
   std::shared_ptr<PredictorPool> predictors_;
   std::shared_ptr<ContentionTable> contention_ = std::make_shared<ContentionTable>();
+  std::mutex network_;  // a process has one SimGrid engine
 };
 
 }  // namespace
@@ -134,9 +163,7 @@ model::StepResult step_result(const SweepPoint& point, Fidelity fidelity) {
   result.bound_s = point.bound_s;
   result.interval = point.interval;
   result.run = point.run;
-  result.memory.peak_bytes = point.peak_bytes;
-  result.memory.capacity_bytes = point.capacity_bytes;
-  result.memory.fits = point.infeasible_reason.empty();
+  result.memory = point.memory;
   return result;
 }
 

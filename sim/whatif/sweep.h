@@ -25,8 +25,8 @@ struct SweepPoint {
   std::optional<double> flops_at_peak_s;  // as in model::StepResult
   std::vector<std::string> warnings;      // the same
   std::string device, profile, stack;
-  double peak_bytes = 0, capacity_bytes = 0;
-  std::string infeasible_reason;                      // why it does not fit in memory; "" when it does
+  model::Memory memory;                               // with an interval: of all ranks, and how probable it is to fit
+  std::string infeasible_reason;                      // why it does not fit in memory; "" when it does or may
   std::optional<model::RunCost> run;                  // nothing without run.tokens
   std::optional<model::PredictionInterval> interval;  // where it was asked for
 };
@@ -47,8 +47,10 @@ using ChangedInputs = std::function<model::Result<Inputs>(const std::vector<std:
 
 struct SweepOptions {
   Fidelity fidelity = Fidelity::step;
-  bool intervals = false;  // of the points, without parts
-  unsigned threads = 0;    // of this process; 0: one per core
+  // Of the points, without parts. With the step fidelity and wiring they run on the SimGrid loop, as simulate() on a
+  // network, so that both state the same step of a plan; else transfers run as if alone on their links.
+  bool intervals = false;
+  unsigned threads = 0;  // of this process; 0: one per core
   // Called after each point, one call at a time; may be empty.
   std::function<void(std::size_t done, std::size_t total)> on_progress;
   Tasks* tasks = &local_tasks();  // each point is a task

@@ -30,7 +30,7 @@ void add_row(const sim::SolveResult& result, const SolveSample& sample, const st
   if (point != result.points.end()) {
     row[2] = duration(point->second.step.time_s);
     row[3] = percent(point->second.step.mfu);
-    row[4] = gigabytes(point->second.peak_bytes) + " GB";
+    row[4] = gigabytes(point->second.memory.peak_bytes) + " GB";
     if (!point->second.infeasible_reason.empty()) row[5] += row[5].empty() ? "does not fit" : ", does not fit";
   }
   table.add(std::move(row));

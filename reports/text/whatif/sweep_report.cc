@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "model/memory/memory.h"
 #include "reports/csv/csv_table.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
@@ -73,13 +74,15 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
       result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
                          : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
       {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
-      {"memory", [&](std::size_t i) { return gigabytes(points[i]->peak_bytes) + " GB"; }}};
+      {"memory", [&](std::size_t i) { return gigabytes(points[i]->memory.peak_bytes) + " GB"; }}};
 }
 
 std::string remark(const sim::SweepResult& result, std::size_t point) {
   if (!result.points[point]) return "infeasible";
-  if (!result.points[point]->infeasible_reason.empty()) return "does not fit";
-  return point == result.best ? "best" : "";
+  const std::string best = point == result.best ? "best" : "";
+  const model::Fit fit = model::fit_of(result.points[point]->memory);
+  if (fit == model::Fit::fits) return best;
+  return best + (best.empty() ? "" : ", ") + std::string(model::to_string(fit));
 }
 
 std::string table(const sim::SweepResult& result) {
@@ -234,7 +237,7 @@ std::string sweep_csv(const sim::SweepResult& result) {
            {std::optional(step.time_s), sim::exposed_seconds(point->step), sim::exposed_share(point),
             sim::gemm_seconds(step), result.gemm_slowdowns[i], std::optional(step.tokens_per_s),
             std::optional(step.mfu), std::optional(step.mfu_causal), step.bubble_s, step.optimizer_s,
-            std::optional(point->peak_bytes), std::optional(point->capacity_bytes)})
+            std::optional(point->memory.peak_bytes), std::optional(point->memory.capacity_bytes)})
         out += number(value) + ",";
     } else {
       out += ",,,,,,,,,,,,";

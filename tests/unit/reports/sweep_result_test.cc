@@ -23,8 +23,8 @@ SweepPoint point_of(double seconds, double share) {
   point.step.exposed_mean_s = {0, 0, 0, 0, share * seconds};
   point.step.breakdown = {{"GEMM", seconds / 2}};
   point.bound_s = point.flops_at_peak_s = 1;
-  point.peak_bytes = 50e9;
-  point.capacity_bytes = 80e9;
+  point.memory.peak_bytes = 50e9;
+  point.memory.capacity_bytes = 80e9;
   return point;
 }
 
@@ -40,6 +40,7 @@ SweepResult result_of(const std::vector<std::string>& over, std::vector<model::R
 SweepResult along_one_key() {
   SweepPoint large = point_of(1, 0.01);
   large.infeasible_reason = "does not fit: rank 0";
+  large.memory.fits = false;
   model::Error impossible{model::ErrorKind::infeasible, "28 leave none", "--over", 0, "o.sms", ""};
   return result_of({"o.sms=8..28:4"}, {point_of(20, 0.10), point_of(10.05, 0.02), point_of(10, 0.01),
                                        point_of(10.2, 0.03), large, tl::unexpected(impossible)});

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/interval/interval.h"
 #include "sim/whatif/sweep_findings.h"
 #include "tests/support/step_inputs.h"
 
@@ -32,7 +33,7 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
     if (!one[i]) continue;
     EXPECT_EQ(one[i]->step.time_s, four[i]->step.time_s);
     EXPECT_EQ(one[i]->step.bubble_s, four[i]->step.bubble_s);
-    EXPECT_EQ(one[i]->peak_bytes, four[i]->peak_bytes);
+    EXPECT_EQ(one[i]->memory.peak_bytes, four[i]->memory.peak_bytes);
   }
 }
 
@@ -46,6 +47,18 @@ TEST(Sweep, EqualsTheSingleSimulationBitForBit) {
   for (const auto& point : points) EXPECT_EQ(point->step.time_s, alone.result.step.time_s);
 }
 
+TEST(Sweep, WithIntervalsStatesTheStepAndTheVerdictOfSimulate) {
+  const auto inputs = [](std::size_t) { return model::Result<Inputs>(tests::wired_inputs(tests::llama_plan, "h800")); };
+  const auto points = sweep(1, inputs, {.fidelity = Fidelity::step, .intervals = true, .threads = 1}).value();
+  const Inputs alone = *inputs(0);
+  model::StepResult result = simulate_on_network(alone, false).value().result;
+  EXPECT_EQ(points[0]->step.time_s, result.step.time_s);
+  const model::PredictionInterval interval = interval_of(alone, result, {.threads = 1, .parts = false}).value();
+  EXPECT_EQ(points[0]->interval->time_s.p50, interval.time_s.p50);
+  EXPECT_EQ(points[0]->interval->peak_bytes.p50, interval.peak_bytes.p50);
+  EXPECT_EQ(points[0]->memory.fits_probability, interval.fits_probability);
+}
+
 TEST(Sweep, InfeasiblePointsStayRows) {
   const auto points = sweep_with(2);
   EXPECT_TRUE(points[0]->infeasible_reason.empty());
@@ -53,7 +66,7 @@ TEST(Sweep, InfeasiblePointsStayRows) {
   EXPECT_EQ(points[2].error().kind, model::ErrorKind::infeasible);
   ASSERT_TRUE(points[3]);  // simulated although it does not fit
   EXPECT_NE(points[3]->infeasible_reason.find("does not fit"), std::string::npos);
-  EXPECT_GT(points[3]->peak_bytes, points[3]->capacity_bytes);
+  EXPECT_GT(points[3]->memory.peak_bytes, points[3]->memory.capacity_bytes);
 }
 
 TEST(Sweep, WrongInputEndsItWithTheFirstWrongPoint) {
