@@ -202,6 +202,8 @@ std::string summary(const model::StepResult& result, const model::Plan& plan,
   if (!result.memory.ranks.empty()) out += memory_summary(result.memory, style);
   if (!result.memory.ranks.empty() && result.interval)
     out += paragraph(fmt::format("Peak as clusters run it: {}", memory_sentence(*result.interval)));
+  if (!result.memory.measured && model::fit_of(result.memory) != model::Fit::fits)
+    out += paragraph("`memory` lists what would make it fit, and what that costs.");
   if (result.run) {
     out += heading("The whole run", style);
     if (result.interval) out += run_interval_table(*result.interval) + '\n';
