@@ -128,7 +128,9 @@ Json cluster_option_of(const sim::PlanAnswer& answer, const sim::ClusterOption& 
                                         {{"removed", removed_of(option.search)}}})},
                {"plans", std::move(plans)},
                {"edge", std::move(edge)},
-               {"finish_by", option.campaign ? finish_object<Json>(option.campaign->finish) : Json(nullptr)}};
+               {"finish_by", option.campaign ? finish_object<Json>(option.campaign->finish) : Json(nullptr)},
+               {"assumed", nullptr}};
+  if (place == answer.recommended) json["assumed"] = Json::parse(assumed_json(option.plans.front().result.assumed));
   if (!place) {
     json["no_plan_because"] = why_empty(option);
     return json;

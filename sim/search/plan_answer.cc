@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "sim/analysis/assumed.h"
 #include "sim/search/detail/plan_draws.h"
 
 namespace plumbline::sim {
@@ -129,8 +130,11 @@ void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<
 model::Result<void> find_parts(PlanAnswer& answer, unsigned threads) {
   ClusterOption& option = answer.options[answer.order[answer.recommended]];
   RankedPlan& best = option.plans.front();
-  if (best.result.interval)
-    best.result.interval->parts = TRY(drawn_parts(inputs_of(option, best), threads, best.result));
+  Inputs inputs = inputs_of(option, best);
+  if (best.result.interval) best.result.interval->parts = TRY(drawn_parts(inputs, threads, best.result));
+  // What was searched is not open.
+  for (const char* key : {"recompute.policy", "overlap.communication_sms"}) inputs.plan.places[key] = {};
+  best.result.assumed = TRY(assumed_of_step(inputs));
   return {};
 }
 

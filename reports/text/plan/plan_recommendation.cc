@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "reports/text/plan/plan_report.h"
+#include "reports/text/step/describe.h"
 #include "reports/text/table.h"
 
 namespace plumbline::reports {
@@ -144,6 +145,8 @@ std::vector<std::string> recommendation(const sim::PlanAnswer& answer) {
   std::vector<std::string> sentences = {choice_sentence(answer), next_sentence(answer), overturn_sentence(answer)};
   if (const std::string fewest = fewest_words(answer.options[answer.order[answer.recommended]]); !fewest.empty())
     sentences.push_back(fewest + ".");
+  if (const auto& assumed = answer.choice().plans.front().result.assumed; !assumed.empty())
+    sentences.push_back(fmt::format("Of the software is {}.", assumed_words(assumed)));
   std::erase(sentences, "");
   return sentences;
 }
