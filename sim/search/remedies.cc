@@ -33,11 +33,11 @@ bool is_fine_tuning(const Inputs& inputs) {
          *plan.run.tokens < model::model_metrics(inputs.architecture, plan.batch.sequence_length).parameters;
 }
 
-// Returns the words that a search without words tries. Offloading trains the same; states in BF16 do not, but are usual
-// in fine-tunings.
+// Returns the words that a search without words tries. Offloading trains the same; gradients and moments in BF16 do
+// not, but are usual in fine-tunings. Training without master weights is an experiment that not all software has.
 std::vector<std::string> usual_words(const Inputs& inputs) {
   std::vector<std::string> words = {"offload_optimizer", "offload_activations"};
-  if (is_fine_tuning(inputs)) words.insert(words.end(), {"bf16_gradients", "bf16_moments", "bf16_master_weights"});
+  if (is_fine_tuning(inputs)) words.insert(words.end(), {"bf16_gradients", "bf16_moments"});
   return words;
 }
 
