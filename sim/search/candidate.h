@@ -40,7 +40,7 @@ struct Candidate {
 };
 
 // The rule that removes plans whose offloaded bytes no host holds.
-inline constexpr const char* on_hosts = "memory: what is offloaded exceeds the memory of the hosts";
+inline constexpr const char* host_rule = "memory: what is offloaded exceeds the memory of the hosts";
 
 // A rule that removed plans of the space.
 struct Removed {

@@ -57,7 +57,7 @@ std::vector<Remedy> remedies_of(const Inputs& inputs) {
 }
 
 bool refused_by_hosts(const ClusterOption& option) {
-  return std::ranges::find(option.search.removed, on_hosts, &Removed::rule) != option.search.removed.end();
+  return std::ranges::find(option.search.removed, host_rule, &Removed::rule) != option.search.removed.end();
 }
 
 bool in_vain(const ClusterOption& option) {

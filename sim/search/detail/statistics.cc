@@ -14,7 +14,7 @@ constexpr std::array<const char*, rules> names = {
     "time: blocks with these degrees, spread evenly over all ranks, already take longer than the plans kept",
     "time: the schedule with these blocks takes longer than the plans kept, by a lower bound",
     "memory: the fullest rank exceeds the GPU",
-    on_hosts,
+    host_rule,
     "time: the busiest rank's slots or collectives take longer than the plans kept",
     "refused"};
 
