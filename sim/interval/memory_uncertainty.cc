@@ -45,8 +45,7 @@ double bytes_of(const model::RankMemory& rank, PeakOf part) {
   return part == PeakOf::reserved ? rank.segments_bytes : rank.allocated_bytes;
 }
 
-}  // namespace
-
+// Returns how probable it is that the hosts hold what is offloaded; 1 where their memory is not known.
 double fits_on_host(const model::Memory& memory) {
   // Frameworks hold as much as the tensors and up to half more: pinned blocks are rounded up, and there are buffers of
   // copies. DeepSpeed's own estimate takes the half (additional_buffer_factor of estimate_zero2_model_states_mem_needs,
@@ -55,6 +54,8 @@ double fits_on_host(const model::Memory& memory) {
   if (memory.host_capacity_bytes == 0 || memory.host_bytes == 0) return 1;
   return std::clamp((memory.host_capacity_bytes / memory.host_bytes - 1) / most_more, 0.0, 1.0);
 }
+
+}  // namespace
 
 double fullest_bytes(const model::Memory& memory, PeakOf part) {
   double most = 0;

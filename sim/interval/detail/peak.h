@@ -25,9 +25,6 @@ struct PeakDraw {
 PeakDraw drawn_peak(const Inputs& inputs, const model::Memory& memory, const InputChange& change,
                     PeakOf part = PeakOf::device);
 
-// Returns how probable it is that the hosts hold what is offloaded; 1 where their memory is not known.
-double fits_on_host(const model::Memory& memory);
-
 // Sets peak_bytes and fits_probability from the draws and the residual of measured peaks. An allocator gives back what
 // it holds unused before it fails: a draw fits where its least bytes do, whatever its peak on a larger device. Of
 // `memory` the capacities and the bytes on hosts count.
