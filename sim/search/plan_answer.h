@@ -56,8 +56,8 @@ void rank(PlanAnswer& answer);
 // that are within the limits and no better in the middle. Requires a ranked answer with a plan.
 void find_break_evens(PlanAnswer& answer, unsigned threads, const std::function<bool()>& stopped);
 
-// Fills where the uncertainty of the recommended plan comes from, and what it assumes of the software. Requires a ranked
-// answer with a plan. Errors: those of interval_of() and assumed_of_step().
+// Fills where the uncertainty of the recommended plan comes from, and what it assumes of the software. Requires a
+// ranked answer with a plan. Errors: those of interval_of() and assumed_of_step().
 model::Result<void> find_parts(PlanAnswer& answer, unsigned threads);
 
 // Gives inputs the campaign of their plan, and returns the name of the rates of failures that it rests on.
