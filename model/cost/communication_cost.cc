@@ -127,6 +127,8 @@ Result<CommunicationCost> CommunicationCost::make(const Profile& profile, const 
   cost.notify_ = reader.require("exchange.notify");
   cost.layout_ = reader.require("exchange.layout");
   cost.host_round_trip_ = reader.require("exchange.host_round_trip");
+  cost.map_time_ = reader.find("exchange.hybridep.map_time").value_or(Constant{}).value;
+  cost.map_expert_time_ = reader.find("exchange.hybridep.map_expert_time").value_or(Constant{}).value;
   cost.nic_rate_ = reader.require("network.nic_rate");
   cost.nvlink_rate_ = reader.require("network.nvlink_rate");
   cost.latency_ = reader.require("network.latency");
@@ -303,8 +305,19 @@ AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Ope
   const Constant& link = on_network ? by.overlapped : by.nvlink;
   time.share = {(by_sms ? by.rank_rate : link).index, time.overlapped};
   time.notify = notify_.value;
-  if (op.kind == OperatorKind::dispatch) time.prepare = layout_.value + host_round_trip_.value;
+  if (op.kind == OperatorKind::dispatch) time.prepare = layout(attributes, sent.tokens) + host_round_trip_.value;
   return time;
+}
+
+// HybridEP gathers which experts each token of the group chose, a byte for every expert, and looks through all tokens
+// for those of its own experts (deepseek-ai/DeepEP csrc/hybrid_ep/executor/executor.cu, metadata_preprocess_core and
+// dispatch_postprocess).
+double CommunicationCost::layout(const DispatchAttributes& attributes, double tokens) const {
+  if (attributes.dispatcher != Dispatcher::hybridep || map_time_ == 0) return layout_.value;
+  const double all = tokens * static_cast<double>(expert_parallel_);
+  const Bytes map(all * static_cast<double>(attributes.experts));
+  return collectives_.time(Collective::all_gather, group_of(expert_parallel_, expert_stride_), map) +
+         all * (map_time_ + map_expert_time_ * static_cast<double>(attributes.experts_per_rank));
 }
 
 LowLatencyWork CommunicationCost::low_latency_work(const Graph& graph, const Operator& op) const {

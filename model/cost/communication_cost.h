@@ -139,6 +139,8 @@ class CommunicationCost {
   double seconds_of(const Call& call) const;
   Call exchange_call(const Graph& graph, const Operator& op) const;
   AllToAllTime all_to_all_by_form(const Graph& graph, const Operator& op) const;
+  // Returns the seconds before a dispatch of so many tokens in which its kernels find out where these go.
+  double layout(const DispatchAttributes& attributes, double tokens) const;
   AllToAllTime exchange_by_collective(const Graph& graph, const Operator& op) const;
   const LowLatency& low_latency(OperatorKind kind) const;
   LowLatencyWork low_latency_work(const Graph& graph, const Operator& op) const;
@@ -155,6 +157,7 @@ class CommunicationCost {
   LowLatency low_latency_dispatch_, low_latency_combine_;
   bool once_per_rank_ = false;  // tokens of low-latency kernels
   Constant notify_, layout_, host_round_trip_;
+  double map_time_ = 0, map_expert_time_ = 0;  // of HybridEP
   Constant nic_rate_, nvlink_rate_, latency_;
   CollectiveCost collectives_;
   std::map<std::pair<std::int64_t, std::int64_t>, CollectiveGroup> placed_groups_;  // by ranks and stride

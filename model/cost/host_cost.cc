@@ -62,11 +62,12 @@ Result<HostCost> HostCost::make(const Profile& profile, const ClusterShape& clus
   cost.captured_ = plan.stack.graphs;
   cost.counted_at_ = counted_at(reader, plan);
   cost.graphs_ = cost.graphs_ || cost.captures("full_iteration");
-  if (cost.graphs_) cost.synchronizations_moe_ = cost.synchronizations_clamp_ = cost.synchronizations_slot_ = 0;
+  if (cost.graphs_) cost.synchronizations_clamp_ = cost.synchronizations_slot_ = 0;
   if (!waits_for_messages(plan)) cost.synchronizations_slot_ = 0;
   // Experts that are padded have the same rows whatever the routing.
   const bool padded = plan.routing.pad_to_capacity.value_or(false);
-  if (padded) cost.synchronizations_moe_ = 0;
+  if (cost.graphs_ || padded) cost.synchronizations_moe_ = 0;
+  if (cost.synchronizations_moe_ == 0 || plan.parallelism.expert == 1) cost.synchronizations_permute_ = 0;
   if (!padded && !fuses_permutation(plan)) cost.expert_tensor_ = static_cast<double>(plan.parallelism.expert_tensor);
   if (reader.error()) return tl::unexpected(*reader.error());
   cost.link_ = cluster.device.host_bandwidth.value() * cost.link_efficiency_.value;
@@ -110,6 +111,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
   graphs_ = read("host.graphs").value > 0;
   fills_ = read("host.fills").value;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
+  synchronizations_permute_ = read(fmt::format("host.synchronizations.{}.at_permute", plan.stack.dispatcher)).value;
   synchronizations_clamp_ = read("host.synchronizations.clamp").value;
   synchronizations_slot_ = read("host.synchronizations.slot").value;
   for (const Constant& one : {launch_, forward_, backward_, forward_layer_, backward_layer_, synchronization_})
@@ -149,6 +151,7 @@ HostCalls HostCost::calls(const Graph& graph, const Operator& op, double launche
   if (op.kind == OperatorKind::grouped_matmul)
     calls.experts = share * static_cast<double>(gemm_shape(graph, op, 1).groups);
   if (op.kind == OperatorKind::clamp) calls.drains = share * synchronizations_clamp_;
+  if (op.kind == OperatorKind::permute) calls.drains = share * synchronizations_permute_;
   return calls;
 }
 

@@ -26,7 +26,7 @@ struct HostCalls {
   double views = 0;             // pieces of tensors that are split and joined in another order
   double experts = 0;           // of grouped GEMMs
   double synchronizations = 0;  // waits for what a router chose, after which the host is no longer ahead of it
-  double drains = 0;            // waits for all that was issued before
+  double drains = 0;            // waits for all that was issued before, ahead of the operator
 
   HostCalls& add(const HostCalls& other);
 };
@@ -89,7 +89,8 @@ class HostCost {
   struct {
     double wait = 0, request_wait = 0, host = 0, request_host = 0, factor = 1;
   } serving_;
-  double fills_ = 0, synchronizations_moe_ = 0, synchronizations_clamp_ = 0, synchronizations_slot_ = 0;
+  double fills_ = 0, synchronizations_moe_ = 0, synchronizations_permute_ = 0, synchronizations_clamp_ = 0,
+         synchronizations_slot_ = 0;
   double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
   bool issues_ = false, graphs_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts

@@ -89,11 +89,19 @@ Bytes merged_bytes(const Graph& graph, const Operator& op) {
   return passes * (ranks - 1) * gradients;
 }
 
+// Returns whether experts have equal rows, because a collective sends them padded to a capacity.
+bool even_rows(const Graph& graph) {
+  const auto permutation = std::ranges::find(graph.operators, OperatorKind::permute, &Operator::kind);
+  if (permutation == graph.operators.end()) return false;
+  const auto& sent = std::get<DispatchAttributes>(permutation->attributes);
+  return is_collective(sent.dispatcher) && !sent.counts_rows;
+}
+
 // Returns by what part of their mean the rows of a group are more or fewer, taken as evenly drawn: tokens that choose
-// experts by themselves are spread like a Poisson distribution, of deviation sqrt(m), and an even one of half-width w
-// has the deviation w / sqrt(3).
-double row_spread(const Operator& op, double m) {
-  return op.kind == OperatorKind::grouped_matmul ? std::min(1.0, std::sqrt(3 / m)) : 0;
+// experts by themselves, at random too, are spread like a Poisson distribution, of deviation sqrt(m), and an even one
+// of half-width w has the deviation w / sqrt(3).
+double row_spread(const Graph& graph, const Operator& op, double m) {
+  return op.kind == OperatorKind::grouped_matmul && !even_rows(graph) ? std::min(1.0, std::sqrt(3 / m)) : 0;
 }
 
 // Returns the rows, in the order of experts, that an operator of training gathers or sums, if it does.
@@ -118,18 +126,15 @@ SoftwareKernels software_kernels(const Plan& plan) {
   const auto fuses = [&](std::string_view name) {
     return std::ranges::find(plan.stack.fused, name) != plan.stack.fused.end();
   };
-  return {plan.stack.dispatcher, fuses("router"), fuses("permute"), fuses_experts(plan)};
+  return {plan.stack.dispatcher, fuses("router"), fuses("permute"), fuses_experts(plan), plan.loss.kernel};
 }
 
 // Every expert's capacity is a multiple of what its GEMMs take.
 double KernelCost::padded_elements(const Graph& graph, const Operator& op) const {
   const Tensor* rows = padding_.value > 0 ? ordered_rows(graph, op) : nullptr;
   if (rows == nullptr) return 0;
-  const auto first = [&](OperatorKind kind) { return std::ranges::find(graph.operators, kind, &Operator::kind); };
-  const auto& sent = std::get<DispatchAttributes>(first(OperatorKind::permute)->attributes);
-  const bool to_capacity = is_collective(sent.dispatcher) && !sent.counts_rows;
-  const bool quantized = is_quantized(graph.tensor(first(OperatorKind::grouped_matmul)->reads[0]).type);
-  return quantized && !to_capacity ? rows->elements() : 0;
+  const auto gemm = std::ranges::find(graph.operators, OperatorKind::grouped_matmul, &Operator::kind);
+  return is_quantized(graph.tensor(gemm->reads[0]).type) && !even_rows(graph) ? rows->elements() : 0;
 }
 
 std::array<Share, 3> KernelCost::search(const Graph& graph, const Operator& op, double row_scale,
@@ -375,8 +380,15 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   const bool per_expert = op.phase == Phase::W;
   const double launches = per_expert ? shape.groups : 1;
   const bool grouped = op.kind == OperatorKind::grouped_matmul && !per_expert;
-  const GemmWork work{shape.groups / launches,       shape.m, shape.n, shape.k, operand_bytes(graph, op, shape),
-                      output_bytes(graph, op, apart)};
+  const double spread = graph.inference ? 0 : row_spread(graph, op, per_expert ? shape.k : shape.m);
+  const GemmWork work{shape.groups / launches,
+                      shape.m,
+                      shape.n,
+                      shape.k,
+                      operand_bytes(graph, op, shape),
+                      output_bytes(graph, op, apart),
+                      per_expert ? 0 : spread,
+                      per_expert ? spread : 0};
   const auto sms = static_cast<double>(conditions.sms);
   const double tiles = gemm_tiles(form, work), count = launches * (grouped ? kind.grouped_slowdown : 1);
   const GemmSeconds core = gemm_core(form, work, sms);
@@ -422,7 +434,7 @@ KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const 
                       shape.k,
                       operand_bytes(graph, op, shape),
                       bytes_per_element(graph.tensor(op.writes[0]).type),
-                      row_spread(op, shape.m)};
+                      row_spread(graph, op, shape.m)};
   const double share = static_cast<double>(conditions.sms) / static_cast<double>(device_sms_);
   const SmallGemmSeconds core = small_gemm_core(form, work, share);
   KernelTime result;

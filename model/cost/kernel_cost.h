@@ -36,8 +36,9 @@ struct Plan;
 struct SoftwareKernels {
   std::string dispatcher;
   bool fused_router = false, fused_permute = false, fused_experts = false;
+  std::string loss;
 };
-// Reads stack.dispatcher and stack.fused of a plan that was checked.
+// Reads stack.dispatcher, stack.fused and loss.kernel of a plan that was checked.
 SoftwareKernels software_kernels(const Plan& plan);
 
 class KernelCost {

@@ -117,7 +117,7 @@ class Issue {
 
   double end_of_transfer(std::size_t segment, double begin) {
     for (const HostCalls& calls : *issued_[segment].operators) {
-      wait(calls, begin);
+      wait(calls);
       now_ += host_.one_by_one(calls);
       if (calls.launches > 0) begin = std::max(begin, now_);
     }
@@ -135,6 +135,7 @@ class Issue {
     for (std::size_t k = 0; k < operators.size(); ++k) {
       const HostCalls& calls = (*issued_[segment].operators)[k];
       const double needs = host_.one_by_one(calls), takes = stretch * seconds[k];
+      if (calls.drains > 0) wait_until(at, calls);
       if (calls.launches > 0) {
         const double launches = std::max(1.0, calls.launches);
         at = std::max(std::max(at, now_ + needs / launches) + takes, now_ + needs + takes / launches);
@@ -143,15 +144,13 @@ class Issue {
       }
       now_ += needs;
       if (graph.operators[operators[k]].kind == model::OperatorKind::router) chosen_ = at;
-      wait(calls, at);
+      wait(calls);
     }
     return at;
   }
 
-  // What a router chose is there once its kernels have ended, or from before where it is not computed again. All that
-  // was issued on the stream ends `at`.
-  void wait(const HostCalls& calls, double at) {
-    if (calls.drains > 0) return wait_until(at, calls);
+  // What a router chose is there once its kernels have ended, or from before where it is not computed again.
+  void wait(const HostCalls& calls) {
     if (calls.synchronizations > 0 && chosen_) wait_until(*chosen_, calls);
   }
 

@@ -200,8 +200,13 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       const auto found = own(what);
       return found || !is_memory_class(kind) ? found : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
     };
+    // No dispatcher has the name of a loss.
+    const auto variant = [&](std::string_view what) {
+      const auto by_dispatcher = own(fmt::format("{}.{}", software.dispatcher, what));
+      return by_dispatcher ? by_dispatcher : own(fmt::format("{}.{}", software.loss, what));
+    };
     fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
-    if (const auto passes = own(fmt::format("{}.passes", software.dispatcher))) fusion_[i].passes = *passes;
+    if (const auto passes = variant("passes")) fusion_[i].passes = *passes;
     // Of fused experts one kernel sums the gradients of biases.
     if (software.fused_experts && static_cast<OperatorKind>(i) == OperatorKind::add_expert_bias_grad) fusion_[i] = {};
     fusion_[i].factor_passes = own("scaled.passes");
@@ -209,8 +214,8 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
     const bool routes = kind == OperatorClass::router;
     if (const auto fused = own("fused.launches"); fused && (routes ? software.fused_router : software.fused_permute)) {
       fusion_[i].launches = fused;
-    } else if (const auto by_dispatcher = own(fmt::format("{}.launches", software.dispatcher))) {
-      fusion_[i].launches = by_dispatcher;
+    } else if (const auto stated = variant("launches")) {
+      fusion_[i].launches = stated;
     } else {
       fusion_[i].sigmoid = own("sigmoid.launches");
       fusion_[i].grouped = own("group_limited.launches");

@@ -7,6 +7,7 @@ namespace plumbline::model {
 namespace {
 
 constexpr double block_rows = 128;  // query rows of a block of an attention kernel
+constexpr double rounding = 1e-12;  // of a mean number of tiles
 
 double in_blocks(double value, double block) { return std::ceil(value / block) * block; }
 
@@ -22,7 +23,7 @@ double four_norm(double a, double b) {
 double waves_of(const GemmConstants& c, const GemmWork& work, double sms) {
   const double tiles = gemm_tiles(c, work);
   if (tiles == 0) return 0;
-  const double waves = tiles / sms, whole = std::ceil(waves);
+  const double waves = tiles / sms, whole = std::ceil(waves * (1 - rounding));
   return std::max(1.0, whole - (1 - c.wave_share) * (whole - waves));
 }
 
@@ -36,15 +37,22 @@ double sum_of_ceil(double a) {
 
 double GemmWork::bytes() const { return groups * ((m + n) * k * operand_bytes + m * n * output_bytes); }
 
+// Rows are whole, so that tiles of one row are never rounded up.
+double padded_rows(double rows, double spread, double tile) {
+  const double low = rows * (1 - spread) / tile, high = rows * (1 + spread) / tile;
+  if (high <= low || tile == 1) return in_blocks(rows, tile);
+  return tile * (sum_of_ceil(high) - sum_of_ceil(low)) / (high - low);
+}
+
 double gemm_tiles(const GemmConstants& c, const GemmWork& work) {
-  return work.groups * std::ceil(work.m / c.tile_m) * std::ceil(work.n / c.tile_n);
+  return work.groups * padded_rows(work.m, work.row_spread, c.tile_m) / c.tile_m * std::ceil(work.n / c.tile_n);
 }
 
 GemmSeconds gemm_core(const GemmConstants& c, const GemmWork& work, double sms) {
   const double waves = waves_of(c, work, sms);
   GemmSeconds seconds;
   seconds.waves = waves * c.wave_overhead;
-  seconds.tiles = waves * in_blocks(work.k, c.k_block) * c.k_time;
+  seconds.tiles = waves * padded_rows(work.k, work.inner_spread, c.k_block) * c.k_time;
   const double compute = seconds.waves + seconds.tiles;
   double core = compute;
   if (c.memory_bandwidth > 0) {
@@ -59,13 +67,8 @@ double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, d
   return gemm_core(constants, work, sms).total();
 }
 
-double small_gemm_padded_rows(double m, double spread, double tile) {
-  const double low = m * (1 - spread) / tile, high = m * (1 + spread) / tile;
-  return tile * (high > low ? (sum_of_ceil(high) - sum_of_ceil(low)) / (high - low) : std::ceil(high));
-}
-
 SmallGemmSeconds small_gemm_core(const SmallGemmConstants& c, const GemmWork& work, double share) {
-  const double padded = small_gemm_padded_rows(work.m, work.row_spread, c.tile);
+  const double padded = padded_rows(work.m, work.row_spread, c.tile);
   SmallGemmSeconds seconds{.inner = work.k * c.k_time,
                            .tiles = 2 * work.groups * padded * work.n * work.k / (c.rate * share)};
   const double compute = seconds.inner + seconds.tiles, memory = work.bytes() / c.bandwidth;

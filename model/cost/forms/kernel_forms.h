@@ -22,7 +22,8 @@ struct GemmConstants {
 struct GemmWork {
   double groups = 1, m = 0, n = 0, k = 0;
   double operand_bytes = 2, output_bytes = 2;  // per element; operands: the mean over both where they differ
-  double row_spread = 0;  // by what part of m a group's rows are more or fewer, drawn evenly; only small_gemm_core()
+  // By what part of m, or of k, it is more or less in a group, drawn evenly.
+  double row_spread = 0, inner_spread = 0;
 
   double bytes() const;  // of the operands and results of all groups
 };
@@ -36,11 +37,15 @@ struct GemmSeconds {
   double total() const { return waves + tiles + memory + droop; }
 };
 
-// Returns groups * ceil(m / tile_m) * ceil(n / tile_n).
+// Returns `rows` in whole tiles: on average over groups whose rows are spread evenly over rows (1 - spread) to
+// rows (1 + spread).
+double padded_rows(double rows, double spread, double tile);
+
+// Returns groups * padded_rows(m) / tile_m * ceil(n / tile_n), of rows without a spread groups * ceil(m / tile_m) * ...
 double gemm_tiles(const GemmConstants& constants, const GemmWork& work);
 
 // Returns, on n SMs,
-//   tiles = groups * ceil(m / tile_m) * ceil(n / tile_n),  w = tiles / n,
+//   tiles = gemm_tiles(),  w = tiles / n,
 //   C = max(1, w + wave_share * (ceil(w) - w)) * (k * k_time + wave_overhead)        k in whole blocks
 //   B = groups * ((m + n) * k * operand_bytes + m * n * output_bytes) / memory_bandwidth
 //   F = (C^4 + B^4)^(1/4),  seconds = F * (1 + droop * F / (F + droop_time)).
@@ -58,10 +63,6 @@ struct SmallGemmConstants {
   double rate = 0;       // FLOP/s of all SMs, over rows in whole tiles
   double tile = 64;      // rows of a tile, the least that tensor cores of Hopper multiply
 };
-
-// Returns the rows in whole tiles: on average over groups whose rows are spread evenly over m (1 - spread) to
-// m (1 + spread).
-double small_gemm_padded_rows(double m, double spread, double tile);
 
 // The seconds of a launch without its start, by cause.
 struct SmallGemmSeconds {

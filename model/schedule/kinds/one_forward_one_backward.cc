@@ -11,6 +11,15 @@ class OneForwardOneBackward final : public SingleChunkKind {
  public:
   std::string_view name() const override { return "1f1b"; }
 
+  // Software sends a result and receives what the next op needs in one batch, for which it waits: Megatron-Core's
+  // send_forward_recv_backward (megatron/core/pipeline_parallel/schedules.py), PyTorch's Schedule1F1B
+  // (torch/distributed/pipelining/schedules.py, _batch_p2p).
+  Schedule outline(const ScheduleShape& shape) const override {
+    Schedule schedule = single_chunk_outline(name(), shape);
+    schedule.point_to_point = PointToPoint::batched;
+    return schedule;
+  }
+
   Schedule build(const ScheduleShape& shape) const override {
     Schedule schedule = outline(shape);
     for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {

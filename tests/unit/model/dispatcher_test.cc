@@ -102,6 +102,30 @@ TEST(Dispatcher, GraphsAreSoundInEveryFormat) {
       }
 }
 
+// Before a dispatch of HybridEP each of 64 ranks looks through the 4096 tokens of all for those of its 4 experts.
+TEST(Dispatcher, HybridEpMapsTheTokensOfItsGroup) {
+  const ClusterShape cluster =
+      tests::load_cluster(shipped("topologies/h800-rail-fat-tree.toml"), shipped("topologies/devices"), {.gpus = 2048})
+          .value();
+  const auto prepares = [&](Dispatcher dispatcher, double token_ns, double expert_ns) {
+    std::vector<Parameter> constants = profile("h800").parameters();
+    constants.push_back({.name = "exchange.hybridep.map_time", .value = token_ns, .unit = "ns"});
+    constants.push_back({.name = "exchange.hybridep.map_expert_time", .value = expert_ns, .unit = "ns"});
+    const Graph graph = layer(rank(dispatcher));
+    return CommunicationCost::make(Profile("mapping", "", constants), cluster, {{7.5, 4}, 64}, {.dispatcher = dispatcher})
+        .value()
+        .all_to_all(graph, find(graph, "dispatch"))
+        .prepare;
+  };
+  const double some = prepares(Dispatcher::hybridep, 0.5, 0.1), tokens = 4096.0 * 64;
+  const double gather =
+      cost(Dispatcher::hybridep).collectives().time(Collective::all_gather, {64, 8}, Bytes(tokens * 256));
+  EXPECT_GT(some, gather);
+  EXPECT_NEAR(prepares(Dispatcher::hybridep, 1.5, 0.1) - some, tokens * 1e-9, 1e-12);
+  EXPECT_NEAR(prepares(Dispatcher::hybridep, 0.5, 0.3) - some, tokens * 4 * 0.2e-9, 1e-12);
+  EXPECT_EQ(prepares(Dispatcher::deepep, 1.5, 0.1), prepares(Dispatcher::deepep, 0.5, 0.1));
+}
+
 // 64 ranks on 8 nodes of an H800: an all-to-all of 4096 * 8 rows, a second one for the weights, and counts before it.
 TEST(Dispatcher, AllToAllCostsWhatNcclTakes) {
   const Graph graph = layer(rank(Dispatcher::alltoall));

@@ -168,6 +168,27 @@ TEST(HostCost, TheHostWaitsForTheCountsOfExperts) {
   EXPECT_THAT(waits_at(), testing::IsEmpty());
 }
 
+// What has arrived is counted before it is permuted, in addition to the wait for the router's choice.
+TEST(HostCost, TheHostMayWaitForWhatADispatchBrings) {
+  const Profile profile = host_profile({{"synchronizations.moe", 1}, {"synchronizations.hybridep.at_permute", 2}});
+  const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  Plan plan;
+  const auto waits = [&](const std::string& name) {
+    return HostCost::make(profile, two_nodes(100), plan).value().calls(block, tests::find(block, name), 1, 1).drains;
+  };
+  plan.parallelism.expert = 8;
+  plan.stack.dispatcher = "deepep";
+  EXPECT_EQ(waits("permute"), 0);
+  plan.stack.dispatcher = "hybridep";
+  EXPECT_EQ(waits("permute"), 2);
+  EXPECT_EQ(waits("dispatch"), 0);
+  plan.parallelism.expert = 1;
+  EXPECT_EQ(waits("permute"), 0);
+  plan.parallelism.expert = 8;
+  plan.stack.graphs = {"full_iteration"};
+  EXPECT_EQ(waits("permute"), 0);
+}
+
 TEST(HostCost, ADispatchOfAnySoftwareMayWait) {
   const Profile profile = host_profile({{"synchronizations.moe", 1}, {"synchronizations.at_dispatch", 1}});
   const Graph block = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));

@@ -98,12 +98,13 @@ TEST_F(KernelTimes, FewTilesLeaveSmsIdle) {
 }
 
 TEST_F(KernelTimes, GroupsShareWavesForwardAndNotInTheWeightGradient) {
-  // Four experts of 8192 rows: 4 * 64 * 32 = 8192 tiles in 63 waves of 132.
-  EXPECT_NEAR(microseconds("experts_gate_up", Phase::F, 132), 5 + 63 * (2 + 7168 * 0.003) + written(8192, 2) + 1, 1e-6);
+  // Four experts of 8192 rows, half a tile more on average since their rows differ: 4 * 64.5 * 32 = 8256 tiles in 63
+  // waves of 132.
+  EXPECT_NEAR(microseconds("experts_gate_up", Phase::F, 132), 5 + 63 * (2 + 7168 * 0.003) + written(8256, 2) + 1, 1e-6);
   // Gradients of 7168 x 4096: 56 * 32 = 1792 tiles, 14 waves for each of the four experts, a launch each. FP32
   // is read and written.
   EXPECT_NEAR(microseconds("experts_gate_up_wgrad", Phase::W, 132),
-              4 * 5 + 4 * 14 * (4 + 8192 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
+              4 * 5 + 4 * 14 * (4 + 8256 * 0.004) + 4 * written(1792, 8) + 4, 1e-6);
 }
 
 TEST_F(KernelTimes, AGemmWithACoRunner) {
@@ -210,7 +211,7 @@ TEST_F(KernelTimes, LongGemmsDroopAndGroupedOnesAreSlower) {
   EXPECT_NEAR(microseconds(cost, "q_a", Phase::F), 5 + drooped(3 * (2 + 7168 * 0.003)) + 1, 1e-6);
   EXPECT_NEAR(microseconds(cost, "experts_gate_up", Phase::F), 5 + 1.5 * drooped(63 * (2 + 7168 * 0.003)) + 1, 1e-6);
   // A weight gradient is a kernel of its own for each expert.
-  EXPECT_NEAR(microseconds(cost, "experts_gate_up_wgrad", Phase::W), 4 * (5 + drooped(14 * (4 + 8192 * 0.004)) + 1),
+  EXPECT_NEAR(microseconds(cost, "experts_gate_up_wgrad", Phase::W), 4 * (5 + drooped(14 * (4 + 8256 * 0.004)) + 1),
               1e-6);
 }
 

@@ -22,6 +22,16 @@ TEST(GemmForm, RoundsTilesWavesAndTheInnerDimension) {
   EXPECT_EQ(gemm_core_seconds(waves, work, 100), seconds.total());
 }
 
+// Of 1,920 to 2,176 rows half the groups have 16 tiles of 128, half of them 17; of 896 to 1,152 columns of the inner
+// dimension the blocks of 64 are half a block more than their mean.
+TEST(GemmForm, GroupsOfDifferentRowsFillHalfATileMore) {
+  EXPECT_NEAR(gemm_tiles(waves, {.groups = 2, .m = 2048, .n = 256, .row_spread = 0.0625}), 2 * 16.5, 1e-9);
+  EXPECT_EQ(gemm_tiles(waves, {.groups = 2, .m = 2048, .n = 256}), 2 * 16);
+  const GemmWork work{.m = 128, .n = 256, .k = 1024, .inner_spread = 0.125};
+  EXPECT_NEAR(gemm_core(waves, work, 1).tiles, (1024 + 32) * 3e-9, 1e-15);
+  EXPECT_EQ(gemm_tiles(waves, {.m = 0, .n = 256, .row_spread = 1}), 0);
+}
+
 TEST(GemmForm, TheShareOfWavesInterpolatesTheLastOne) {
   const GemmWork work{.groups = 2, .m = 1000, .n = 2100, .k = 1024};
   const double wave = 2e-6 + 1024 * 3e-9;
@@ -86,16 +96,16 @@ TEST(SmallGemmForm, HasARidge) {
 }
 
 TEST(SmallGemmForm, RowsFillTilesOf64) {
-  EXPECT_EQ(small_gemm_padded_rows(1, 0, 64), 64);
-  EXPECT_EQ(small_gemm_padded_rows(64, 0, 64), 64);
-  EXPECT_EQ(small_gemm_padded_rows(65, 0, 64), 128);
+  EXPECT_EQ(padded_rows(1, 0, 64), 64);
+  EXPECT_EQ(padded_rows(64, 0, 64), 64);
+  EXPECT_EQ(padded_rows(65, 0, 64), 128);
   // Of 45 to 83 rows half the groups have a tile, half of them two.
-  EXPECT_NEAR(small_gemm_padded_rows(64, 0.3, 64), 96, 1e-9);
-  EXPECT_NEAR(small_gemm_padded_rows(32, 0.3, 64), 64, 1e-9);
-  EXPECT_EQ(small_gemm_padded_rows(3, 0, 1), 3);  // of a CPU
+  EXPECT_NEAR(padded_rows(64, 0.3, 64), 96, 1e-9);
+  EXPECT_NEAR(padded_rows(32, 0.3, 64), 64, 1e-9);
+  EXPECT_EQ(padded_rows(3, 0, 1), 3);  // of a CPU
   double before = 0;
   for (double m = 1; m < 1000; m *= 1.07) {
-    const double padded = small_gemm_padded_rows(m, std::min(1.0, std::sqrt(3 / m)), 64);
+    const double padded = padded_rows(m, std::min(1.0, std::sqrt(3 / m)), 64);
     EXPECT_GE(padded, std::max(before, m));
     before = padded;
   }

@@ -190,15 +190,15 @@ TEST(MemoryTimeline, MicroBatchesInFlight) {
 }
 
 TEST(MemoryTimeline, NamesThePeak) {
-  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator, while the activation of the F
-  // before is still being sent (100: eager). A later F starts with 3 * 1100 and needs 1400.
+  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator; the activation of the F before
+  // has been sent. A later F starts with 3 * 1100 and needs 1400.
   const StepProgram program = tiny_program("1f1b", 4, 8);
   const std::vector<SlotMemory> slots = slot_memories(program);
   const MemoryTimeline rank = memory_timeline(program, slots, 0);
   const MemoryMoment& fullest = rank.ops[rank.fullest];
   EXPECT_EQ(fullest.activations, Bytes(4400));
   EXPECT_EQ(fullest.temporary, Bytes(800));
-  EXPECT_EQ(fullest.communication, Bytes(100));
+  EXPECT_EQ(fullest.communication, Bytes(0));
   EXPECT_EQ(describe(program, slots, 0, fullest), "first of tiny in B of micro-batch 0");
   // One for each op, and one for the end of the step.
   ASSERT_EQ(rank.ops.size(), program.schedule.ranks[0].size() + 1);
@@ -302,18 +302,18 @@ TEST(Memory, AddsUpAndComparesWithTheDevice) {
   const Memory result = memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7700));
   ASSERT_EQ(result.ranks.size(), 4u);
   const RankMemory& first = result.ranks[0];
-  // 600 + 600 + (100 + 400) + 4 * 1100 + 800 + 100, and two gradient buckets, which are no larger than the gradients.
-  EXPECT_EQ(first.peak_bytes, 7000 + 600);
+  // 600 + 600 + (100 + 400) + 4 * 1100 + 800, and two gradient buckets, which are no larger than the gradients.
+  EXPECT_EQ(first.peak_bytes, 6900 + 600);
   EXPECT_EQ(first.activations_bytes, 4400);
-  EXPECT_EQ(first.buffers_bytes(), 800 + 100 + 600);
+  EXPECT_EQ(first.buffers_bytes(), 800 + 600);
   EXPECT_EQ(first.largest, "activations, 0.0 GB");
   EXPECT_EQ(first.peak_operator, "first of tiny in B of micro-batch 0");
-  EXPECT_EQ(result.peak_bytes, 7600);
+  EXPECT_EQ(result.peak_bytes, 7500);
   EXPECT_EQ(fullest_rank(result)->rank, 0);
   EXPECT_EQ(first.unused_low_bytes, 0);
   EXPECT_EQ(first.allocated_bytes + first.library_bytes, first.peak_bytes);
   EXPECT_TRUE(result.fits);
-  EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7599)).fits);
+  EXPECT_FALSE(memory(tiny.plan, tiny.layout, tiny_program("1f1b", 4, 8), device_of(7499)).fits);
 }
 
 // Allocators fill both devices, so that what the ranks need at least decides.
@@ -339,15 +339,15 @@ TEST(Memory, ReservesAreTheDevices) {
   Device device = device_of(1e6);
   device.reserve = {Bytes(1000), Bytes(10), Bytes(50), Bytes(70), 0.5};
   const StepProgram program = tiny_program("1f1b", 4, 8);
-  // A context and a workspace for each of two streams; half of the 5300 bytes that are allocated and freed.
+  // A context and a workspace for each of two streams; half of the 5200 bytes that are allocated and freed.
   const Memory result = memory(tiny.plan, tiny.layout, program, device);
-  EXPECT_EQ(result.ranks[0].reserve_bytes, 1000 + 2 * 10 + 0.5 * 5300);
-  // Connections of two groups (pipeline, gradients), two buckets, a transfer.
-  EXPECT_EQ(result.ranks[0].communication_bytes, 2 * 50 + 600 + 100);
+  EXPECT_EQ(result.ranks[0].reserve_bytes, 1000 + 2 * 10 + 0.5 * 5200);
+  // Connections of two groups (pipeline, gradients), two buckets.
+  EXPECT_EQ(result.ranks[0].communication_bytes, 2 * 50 + 600);
   // With experts on several ranks there are also a group for their gradients and the all-to-all.
   tiny.plan.parallelism.expert = 2;
   tiny.layout.experts_per_rank = 1;
-  EXPECT_EQ(memory(tiny.plan, tiny.layout, program, device).ranks[0].communication_bytes, 3 * 50 + 70 + 600 + 100);
+  EXPECT_EQ(memory(tiny.plan, tiny.layout, program, device).ranks[0].communication_bytes, 3 * 50 + 70 + 600);
 }
 
 RankHolding holding_of_a_rank() {
@@ -442,7 +442,7 @@ TEST(Memory, RankLevelsAddUpToThePeak) {
   // The op with the peak is the first B: its transfers (4400, one arrived, one leaving), then its five operators.
   ASSERT_EQ(levels.peak.size(), 1u + 5u);
   EXPECT_EQ(levels.peak[0].total_bytes, 2300 + 4400 + 200);
-  EXPECT_EQ(levels.peak[2].total_bytes, 2300 + 4400 - 1000 + 1300 + 100);
+  EXPECT_EQ(levels.peak[2].total_bytes, 2300 + 4400 - 1000 + 1300);
 }
 
 TEST(Memory, DualPipeHoldsEveryStageTwice) {

@@ -78,6 +78,19 @@ TEST(UnfusedKernels, AnOperatorsConstantsComeBeforeThoseOfItsClass) {
   EXPECT_EQ(time(both, layer, "split_qkv").seconds, 0);  // a view is no kernel
 }
 
+TEST(UnfusedKernels, ALossMovesWhatItsKernelDoes) {
+  LayerContext c = rank();
+  c.architecture.vocabulary = 128'000;
+  const Graph head = make_block(BlockKind::head, c);
+  const std::vector<Parameter> stated = {number("kernel.cross_entropy.passes", 15),
+                                         number("kernel.cross_entropy.fused_in_place.passes", 3),
+                                         number("kernel.cross_entropy.fused_in_place.launches", 4)};
+  const KernelCost native = cost(stated, {.loss = "fused"}), in_place = cost(stated, {.loss = "fused_in_place"});
+  EXPECT_NEAR(time(native, head, "cross_entropy").work, 5 * time(in_place, head, "cross_entropy").work, 1e-12);
+  EXPECT_EQ(in_place.launches(head, find(head, "cross_entropy")), 4);
+  EXPECT_EQ(native.launches(head, find(head, "cross_entropy")), 1);
+}
+
 TEST(UnfusedKernels, AShortKernelTakesTheShortestTimePerLaunch) {
   LayerContext few = rank();
   few.tokens = few.sequence_length = 16;

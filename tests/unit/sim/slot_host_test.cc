@@ -98,6 +98,16 @@ TEST(SlotHost, AWaitOfTheHostLeavesTheGpuIdle) {
   EXPECT_NEAR(waits.seconds(OpType::F) - usual.seconds(OpType::F), 4 * 2 * 500e-6, 1e-6);
 }
 
+TEST(SlotHost, TheHostWaitsForWhatADispatchBringsBeforeItGoesOn) {
+  const std::vector<std::string> software = {"stack.dispatcher=hybridep"};
+  const HostConstants once = {{"synchronization", 500}, {"synchronizations.moe", 1}};
+  HostConstants twice = once;
+  twice["synchronizations.hybridep.at_permute"] = 1;
+  const double more = Case(tests::deepseek_plan, twice, software).seconds(OpType::F) -
+                      Case(tests::deepseek_plan, once, software).seconds(OpType::F);
+  EXPECT_NEAR(more, 4 * 500e-6, 1e-5);
+}
+
 TEST(SlotHost, AfterAWaitTheHostIsNotAhead) {
   // The GPU is the slower one, so without waits the host costs nothing. After each it takes longer to issue the first
   // kernels than these take.
