@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "model/base/si_unit.h"
@@ -81,6 +83,36 @@ TEST(ExchangeSms, HybridEpIsThePublishedTableOverInfiniBand) {
     for (const Case& one : cases)
       EXPECT_NEAR(exchange_seconds(c, one.work, one.sms).seconds() / one.seconds, 1, 0.11) << one.id;
   }
+}
+
+// Over NVLink 5 a combine of short rows is bound by what a row costs the SMs besides its bytes: 512 columns reach a
+// third of the rate of 4,096.
+TEST(ExchangeSms, HybridEpIsThePublishedTableOverNvlink) {
+  int asked = 0;
+  for (const auto& [hardware, name, tokens, columns] :
+       {std::tuple("GB200 NVL (NVLink domain)", "gb200", 4096.0, 7168.0),
+        {"B300 x8 (NVLink), 512 columns", "b300", 8192.0, 512.0},
+        {"B300 x8 (NVLink), 4096 columns", "b300", 8192.0, 4096.0}}) {
+    const model::Profile constants = profile(shipped_profile(name));
+    for (const Row& row : rows_of("HybridEP", hardware, "kernel only"))
+      for (const auto& [direction, column] :
+           {std::pair("dispatch", "dispatch_bf16_gbps"), {"combine", "combine_gbps"}}) {
+        const std::string prefix = std::string("exchange.hybrid-ep.") + direction;
+        model::ExchangeConstants c;
+        c.start = constant(constants, prefix + ".start");
+        c.start_exponent = constant(constants, prefix + ".start_exponent");
+        c.nvlink_rate = constant(constants, prefix + ".nvlink_rate");
+        c.rank_rate = constant(constants, prefix + ".rank_rate");
+        c.row_time = constant(constants, prefix + ".row_time");
+        c.token_time = constant(constants, prefix + ".token_time");
+        const double ranks = number(row, "ranks"), reached = distinct(ranks, 8 * ranks);
+        const model::ExchangeWork work{tokens, 2 * columns, reached, 1, ranks, 1};
+        const double seconds = tokens * 2 * columns * reached / (number(row, column) * 1e9);
+        EXPECT_NEAR(exchange_seconds(c, work, number(row, "sms")).seconds() / seconds, 1, 0.08) << row.at("id");
+        ++asked;
+      }
+  }
+  EXPECT_EQ(asked, 24);
 }
 
 // On one node four SMs do not fill NVLink: the rows of which the rates of an SM are taken.
