@@ -77,10 +77,10 @@ std::string ranks_of_factor(std::string_view collective, double factor) {
   return fmt::format("{:.0f}", 1 / (1 - others));
 }
 
-// What a program prints before its rows: the GPUs of one communicator.
+// What a program prints before its rows: the GPUs of one communicator, or of several that ran at the same time.
 struct Heading {
   std::int64_t ranks = 0;
-  std::set<std::string, std::less<>> hosts;
+  std::set<std::string, std::less<>> hosts, groups;
   std::string device;
 
   // Returns the NVLink domains, in which a GB200 or GB300 NVL72 has 18 hosts: names of hosts do not show racks.
@@ -129,6 +129,7 @@ class Parser {
     Heading& heading = headings_.back();
     ++heading.ranks;
     heading.hosts.emplace(*(on + 1));
+    if (const auto of = std::ranges::find(words, "Group"); of < on) heading.groups.emplace(*(of + 1));
     const std::size_t bracket = text.find(']');
     const Words device = words_of(bracket == std::string_view::npos ? "" : text.substr(bracket + 1));
     if (heading.device.empty()) heading.device = fmt::format("{}", fmt::join(device, " "));
@@ -153,6 +154,10 @@ class Parser {
     if (headings_.size() > 1) return fail_with_jobs();
     if (headings_.empty() || headings_.back().device.empty())
       return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
+    if (const std::size_t groups = headings_.back().groups.size(); groups > 1)
+      return fail(fmt::format("{} ranks in {} groups: their communicators ran at the same time",
+                              headings_.back().ranks, groups),
+                  "measure one communicator, without NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK");
     has_rows_ = true;
     const std::int64_t bytes = *model::parse_number<std::int64_t>(words[0]);
     if (bytes == 0) return;
@@ -197,7 +202,7 @@ class Parser {
     if (bus && std::abs(*bus - *rate * factor) > digits * (1 + factor) / 2)
       return fail(fmt::format("{}: bus over algorithm bandwidth, {:.3f}, is that of {} ranks, the heading has {}",
                               variant, *bus / *rate, ranks_of_factor(collective, *bus / *rate), heading.ranks),
-                  "keep one 'Rank' line for each rank of the communicator (without NCCL_TESTS_SPLIT)");
+                  "keep one 'Rank' line for each rank of the communicator");
     const auto [before, fresh] =
         lines_.try_emplace({collective, variant, bytes, heading.ranks, format_of(words[2])}, line_);
     if (!fresh)
