@@ -26,8 +26,20 @@ bool remove_form(std::string_view& line, std::string_view form) {
   return has;
 }
 
+// Removes "Sat Jan 31 12:00:00 2026".
+bool remove_calendar_time(std::string_view& line) {
+  constexpr std::string_view days = "SunMonTueWedThuFriSat";
+  std::string_view rest = line;
+  if (rest.size() < 4 || rest[3] != ' ' || days.find(rest.substr(0, 3)) % 3 != 0) return false;
+  rest.remove_prefix(std::min<std::size_t>(rest.size(), 8));  // the month, too
+  if (!remove_form(rest, "00 00:00:00 0000") && !remove_form(rest, " 0 00:00:00 0000")) return false;
+  line = rest;
+  return true;
+}
+
 // Removes "2026-01-31 12:00:00,123 - root - INFO - ", "2026-01-31T12:00:00.123456789Z " or "12:00:00 ".
 bool remove_time(std::string_view& line) {
+  if (remove_calendar_time(line)) return true;
   const bool date = remove_form(line, "0000-00-00");
   if (date) line.remove_prefix(std::min(line.find_first_not_of("T "), line.size()));
   if (!remove_form(line, "00:00:00")) return date;
@@ -37,21 +49,24 @@ bool remove_time(std::string_view& line) {
   return true;
 }
 
-// Removes "[1,0]<stdout>:", "[INFO] " or "(Worker pid=7) ".
+// Removes "[1,0]<stdout>:", "<stdout>:", "[INFO] " or "(Worker pid=7) ".
 bool remove_brackets(std::string_view& line) {
-  if (!line.starts_with('[') && !line.starts_with("(")) return false;
-  const std::size_t end = line.find(line.front() == '[' ? "]" : ")");
-  if (end == std::string_view::npos ||
-      (line.front() == '(' && line.substr(0, end).find("pid=") == std::string_view::npos))
-    return false;
-  line.remove_prefix(end + 1);
+  const std::size_t before = line.size();
+  if (line.starts_with('[') || line.starts_with('(')) {
+    const std::size_t end = line.find(line.front() == '[' ? "]" : ")");
+    if (end == std::string_view::npos ||
+        (line.front() == '(' && line.substr(0, end).find("pid=") == std::string_view::npos))
+      return false;
+    line.remove_prefix(end + 1);
+  }
   for (const std::string_view stream : {"<stdout>", "<stderr>"})
     if (line.starts_with(stream)) line.remove_prefix(stream.size());
+  if (line.size() == before) return false;
   line.remove_prefix(line.starts_with(':') ? 1 : 0);
   return true;
 }
 
-// Removes "3: ", "node-1: " or "- root - INFO - ".
+// Removes "3: ", "node-1: ", "worker-0  | " or "- root - INFO - ".
 bool remove_name(std::string_view& line) {
   for (const std::string_view level : {" - INFO - ", " - WARNING - "})
     if (const std::size_t at = line.find(level); line.starts_with("- ") && at != std::string_view::npos) {
@@ -59,7 +74,13 @@ bool remove_name(std::string_view& line) {
       return true;
     }
   const std::size_t end = line.find_first_of(": \t");
-  if (end == std::string_view::npos || line[end] != ':' || end + 1 == line.size()) return false;
+  if (end == std::string_view::npos) return false;
+  if (const std::size_t bar = line.find_first_not_of(' ', end);
+      bar != std::string_view::npos && line[bar] == '|' && std::ranges::any_of(line.substr(0, end), model::is_digit)) {
+    line.remove_prefix(bar + 1);
+    return true;
+  }
+  if (line[end] != ':' || end + 1 == line.size()) return false;
   const bool of_name = std::ranges::any_of(line.substr(0, end), model::is_digit) &&
                        std::string_view(" \t#").find(line[end + 1]) != std::string_view::npos;
   if (of_name) line.remove_prefix(end + 1);
