@@ -17,6 +17,8 @@
 #include "cli/outputs.h"
 #include "model/base/text_file.h"
 #include "model/megatron/import.h"
+#include "model/profile/cluster.h"
+#include "topologies/topology.h"
 
 namespace plumbline::cli {
 namespace {
@@ -120,6 +122,22 @@ void complete(const ImportArguments& arguments, model::Plan& plan) {
   if (arguments.model.empty()) plan.model.config = fs::absolute(adjacent_config(arguments.out)).string();
 }
 
+// Takes the attention that Megatron runs on GPUs for which it has no fused kernel.
+void decide_attention(megatron::ImportedScript& imported) {
+  const auto topology = find_topology(imported.plan.cluster.topology, topologies::variation_of(imported.plan));
+  if (!topology || !lacks(topology->cluster.device, "cudnn") || !lacks(topology->cluster.device, "flash2")) return;
+  const auto decide = [](model::Plan& plan) {
+    const bool open = plan.attention.kernel == "fused";
+    if (open) plan.attention.kernel = "unfused";
+    return open;
+  };
+  if (decide(imported.plan))
+    imported.notes.insert(imported.notes.begin(), {0, fmt::format("{} runs neither FlashAttention nor cuDNN's "
+                                                                  "attention: attention.kernel = \"unfused\"",
+                                                                  topology->cluster.device.name)});
+  for (model::PlanAlternative& other : imported.alternatives) decide(other.plan);
+}
+
 void print_effects(const ImportArguments& arguments, megatron::ImportedScript imported) {
   complete(arguments, imported.plan);
   for (model::PlanAlternative& other : imported.alternatives) complete(arguments, other.plan);
@@ -138,6 +156,7 @@ model::Result<void> import_megatron(const ImportArguments& arguments) {
   auto imported = TRY(arguments.execute ? import_executed(arguments, text, options)
                                         : megatron::import_script(text, arguments.file, options));
   TRY(refuse_inputs(arguments.out, options.folder, imported.files));
+  decide_attention(imported);
   if (imported.config) {
     const std::string path = adjacent_config(arguments.out);
     TRY(write_adjacent_config(arguments.out, imported.config->json));
