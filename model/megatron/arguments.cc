@@ -109,6 +109,7 @@ constexpr Argument table[] = {
     {"--fp8-dot-product-attention", rule, "precision.attention", "mxfp8 by that recipe, else fp8"},
     {"--attention-backend", rule, "attention.kernel", "fused: cudnn; flash: flash2; unfused, local: unfused"},
     {"--use-flash-attn", rule, "attention.kernel", "flash2"},
+    {"--transformer-impl", rule, "attention.kernel", "local: unfused, where neither argument above is given"},
     {"--cross-entropy-loss-fusion", rule, "loss.kernel", "fused; of --cross-entropy-fusion-impl te fused_in_place"},
     {"--cross-entropy-fusion-impl", rule, "loss.kernel", "native or te"},
     {"--accumulate-allreduce-grads-in-fp32", rule, "precision.gradients", "fp32; what --bf16 does by itself"},
@@ -153,6 +154,7 @@ constexpr Argument table[] = {
     {"--moe-latent-size", not_modeled, "", "experts take the hidden size"},
     {"--moe-router-topk-limited-devices", not_modeled, "", "routing.max_nodes_per_token"},
     {"--yaml-cfg", not_modeled, "", "what the file sets is not read"},
+    {"--te-precision-config-file", not_modeled, "", "what the file sets is not read"},
     {"--tp-comm-overlap-cfg", not_modeled, "", "pieces are as many as tensor-parallel ranks"},
     {"--disable-tp-comm-overlap-ag", not_modeled, "", "gathers are overlapped"},
     {"--disable-tp-comm-overlap-rs", not_modeled, "", "sums are overlapped"},
@@ -179,6 +181,13 @@ constexpr Argument table[] = {
     {"--reuse-fp32-param", not_modeled, "", "parameters and their FP32 copies take memory each"},
     {"--use-ascend-mc2", not_modeled, "", "overlap.tensor"},
     {"--no-gradient-accumulation-fusion", not_modeled, "", "GEMMs add into the gradients"},
+    {"--reuse-grad-buf-for-mxfp8-param-ag", not_modeled, "", "parameters that are gathered have a buffer of their own"},
+    {"--empty-unused-memory-level", not_modeled, "", "the allocator keeps what it has"},
+    {"--fp16-lm-cross-entropy", not_modeled, "", "the loss works on FP32 logits"},
+    {"--pipeline-model-parallel-comm-backend", not_modeled, "", "transfers between stages are those of NCCL"},
+    {"--use-tp-pp-dp-mapping", not_modeled, "", "cluster.placement; stages lie apart"},
+    {"--reset-attention-mask", not_modeled, "", "batch.document_length; every sequence is one document"},
+    {"--moe-router-padding-for-fp8", not_modeled, "", "rows are padded by kernels of their own"},
     {"--deterministic-mode", not_modeled, "", "stack.name = \"megatron-core-deterministic\" has its fills and sorts"},
 };
 
@@ -209,8 +218,9 @@ constexpr ArgumentGroup argument_groups[] = {
     {not_modeled, "offload.activations", "--fine-grained-activation-offloading --offload-modules --swap-attention"},
     {not_modeled, "kernels are fused as the profile measured", R"(
 --mla-down-proj-fusion --no-masked-softmax-fusion --no-bias-swiglu-fusion --no-bias-gelu-fusion --no-rope-fusion
---no-persist-layer-norm
+--no-persist-layer-norm --no-bias-dropout-fusion
 )"},
+    {not_modeled, "host memory is pinned", "--no-pin-cpu-grads --no-pin-cpu-params"},
     {not_modeled, "one stack of layers", "--encoder-num-layers --decoder-num-layers"},
     {not_modeled, "every layer has attention", "--hybrid-override-pattern --hybrid-attention-ratio --is-hybrid-model"},
     {not_modeled, "every tensor-parallel rank keeps its own activations", R"(
@@ -239,20 +249,20 @@ constexpr ArgumentGroup argument_groups[] = {
 --lr-wsd-decay-style --manual-gc --manual-gc-eval --manual-gc-interval --merge-file --min-loss-scale --min-lr
 --mock-data --moe-aux-loss-coeff --moe-grouped-gemm --moe-input-jitter-eps --moe-per-layer-logging
 --moe-router-bias-update-rate --moe-router-dtype
---moe-router-load-balancing-type --moe-router-padding-for-fp8 --moe-router-pre-softmax --moe-z-loss-coeff --mscale
---mscale-all-dim --mtp-loss-scaling-factor --no-bias-dropout-fusion --no-check-for-nan-in-loss-and-grad
+--moe-router-load-balancing-type --moe-router-pre-softmax --moe-z-loss-coeff --mscale
+--mscale-all-dim --mtp-loss-scaling-factor --no-check-for-nan-in-loss-and-grad
 --no-create-attention-mask-in-dataloader --no-initialization --no-load-optim --no-load-rng --no-mmap-bin-files
 --no-position-embedding --no-save-optim --no-save-rng --norm-type --num-dataset-builder-threads --num-workers
 --one-logger-project --one-logger-run-name --openai-gelu --original-max-position-embeddings
 --override-opt_param-scheduler --override-opt-param-scheduler --per-split-data-args-path --profile --profile-ranks
---profile-step-end --profile-step-start --pytorch-profiler --rerun-mode --reset-attention-mask --reset-position-ids
+--profile-step-end --profile-step-start --pytorch-profiler --rerun-mode --reset-position-ids
 --rope-scaling-factor --rope-type --rotary-interleaved --rotary-scaling-factor
 --rotary-seq-len-interpolation-factor --save --save-interval --seed --short-seq-prob --skip-train --split
 --start-weight-decay --straggler-ctrlr-port --te-rng-tracker --tensorboard-dir --tensorboard-log-interval
 --tensorboard-queue-size --test-data-path --tiktoken-num-special-tokens --tiktoken-pattern --timing-log-level
---timing-log-option --tokenizer-model --train-data-path --transformer-impl --trust-remote-code 
+--timing-log-option --tokenizer-model --train-data-path --trust-remote-code
 --use-checkpoint-opt_param-scheduler --use-checkpoint-opt-param-scheduler --use-cpu-initialization --use-dist-ckpt
---use-mcore-models --use-persistent-ckpt-worker --use-pytorch-profiler --use-rope-scaling --use-tp-pp-dp-mapping
+--use-mcore-models --use-persistent-ckpt-worker --use-pytorch-profiler --use-rope-scaling
 --valid-data-path --vocab-extra-ids --vocab-file --wandb-entity --wandb-exp-name --wandb-project --wandb-save-dir
 --weight-decay --weight-decay-incr-style
 --async-strategy --calculate-per-token-loss --check-for-large-grads --check-for-nan-in-loss-and-grad
@@ -260,18 +270,18 @@ constexpr ArgumentGroup argument_groups[] = {
 --ckpt-step --cuda-graph-warmup-steps --data-parallel-random-init --ddp-average-in-collective
 --dist-ckpt-save-pre-mcore-014 --disable-mamba-mem-eff-path --error-injection-rate
 --error-injection-type --exit-signal --fp4-recipe --init-model-with-meta-device --iterations-to-skip --log-energy --master-addr --moe-token-drop-policy --moe-use-upcycling --moe-router-force-biased
---no-ckpt-fully-parallel-save --no-load-scheduler --no-persistent-ckpt-worker --no-pin-cpu-grads
---no-pin-cpu-params --no-use-tokenizer-model-from-checkpoint-args --non-persistent-ckpt-type
+--no-ckpt-fully-parallel-save --no-load-scheduler --no-persistent-ckpt-worker
+--no-use-tokenizer-model-from-checkpoint-args --non-persistent-ckpt-type
 --non-persistent-global-ckpt-dir --non-persistent-local-ckpt-algo --non-persistent-local-ckpt-dir
 --non-persistent-save-interval --null-tokenizer-eod-id --null-tokenizer-pad-id --num-distributed-optimizer-buckets
---one-logger-async --override-ckpt-scheduler --pipeline-model-parallel-comm-backend --record-memory-history
+--one-logger-async --override-ckpt-scheduler --record-memory-history
 --memory-snapshot-path --replication --replication-factor --replication-jump --result-rejected-tracker-filename
---reuse-grad-buf-for-mxfp8-param-ag --rotary-scaling --sft --sft-tokenizer-prompt-format
+--rotary-scaling --sft --sft-tokenizer-prompt-format
 --glu-linear-offset --enable-gpt-oss --deepspeed --deepspeed-activation-checkpointing --data-impl
---disable-bf16-reduced-precision-matmul --decoupled-lr --decoupled-min-lr --empty-unused-memory-level --log-batch-size-to-tensorboard
---lr-decay-tokens --lr-warmup-tokens --override-lr-scheduler --fp16-lm-cross-entropy --no-shared-storage
+--disable-bf16-reduced-precision-matmul --decoupled-lr --decoupled-min-lr --log-batch-size-to-tensorboard
+--lr-decay-tokens --lr-warmup-tokens --override-lr-scheduler --no-shared-storage
 --use-fused-rmsnorm --use-fused-swiglu --use-fused-rotary-pos-emb --dataset --load-safetensors --save-safetensors
---strict-fsdp-dtensor-load --te-precision-config-file --tokenizer-hf-include-special-tokens
+--strict-fsdp-dtensor-load --tokenizer-hf-include-special-tokens
 --tokenizer-hf-use-fast --tokenizer-metadata --tokenizer-prompt-format --tokenizer-special-tokens
 --tp-comm-bootstrap-backend --train-sync-interval --use-tokenizer-model-from-checkpoint-args
 )"},

@@ -1,10 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "model/megatron/arguments.h"
 #include "model/megatron/config.h"
+#include "model/megatron/detail/fields.h"
 
 namespace plumbline::model::megatron {
 namespace {
@@ -39,11 +47,7 @@ void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::str
   const bool mistral = type == "llama" && !json.contains("attention_bias");
   if (shape.softmax != "vanilla") notes.emplace_back("attention sinks are not priced");
   if (oss) json["sliding_window"] = nullptr;
-  if (!shape.window) return;
-  if (shape.window_full_every != (oss ? 2 : 0) || !(oss || qwen || mistral || type == "mixtral")) {
-    notes.push_back(fmt::format("{} has no such window: attention sees the whole sequence", type));
-    return;
-  }
+  if (!shape.window || shape.window_full_every != (oss ? 2 : 0) || !(oss || qwen || mistral || type == "mixtral")) return;
   json["sliding_window"] = *shape.window;
   if (mistral) json["model_type"] = "mistral";
   if (qwen) json["use_sliding_window"] = true;
@@ -145,8 +149,6 @@ Result<WrittenConfig> gated_dense(const ModelShape& shape) {
   OrderedJson json = common(shape, type);
   put_head_dim(shape, json);
   std::vector<std::string> notes;
-  if (shape.normalization != "RMSNorm")
-    notes.push_back(fmt::format("{} has RMSNorm, the script {}", type, shape.normalization));
   if (!shape.no_linear_bias) {
     json["attention_bias"] = true;
     json["mlp_bias"] = true;
@@ -159,12 +161,6 @@ Result<WrittenConfig> gated_dense(const ModelShape& shape) {
 Result<WrittenConfig> plain_dense(const ModelShape& shape) {
   const bool learned = shape.position == "learned_absolute";
   std::vector<std::string> notes;
-  if (shape.normalization != "LayerNorm")
-    notes.push_back(fmt::format("{} has LayerNorm, the script {}", learned ? "gpt2" : "gpt_neox", shape.normalization));
-  if (shape.grouped_query)
-    notes.push_back("the model type has no grouped queries: attention is priced with a key-value head for each head");
-  if (shape.no_linear_bias) notes.push_back("the model type has biases, the script switches them off");
-  if (shape.window) notes.push_back("the model type has no window: attention sees the whole sequence");
   if (!learned) {
     OrderedJson json = common(shape, "gpt_neox");
     for (const char* key : {"num_key_value_heads", "rms_norm_eps", "rope_theta"}) json.erase(key);
@@ -187,12 +183,69 @@ Result<WrittenConfig> plain_dense(const ModelShape& shape) {
   return finish(json, std::move(notes));
 }
 
-}  // namespace
-
-Result<WrittenConfig> config_of(const ModelShape& shape) {
+Result<WrittenConfig> nearest_type(const ModelShape& shape) {
   if (shape.latent) return latent_experts(shape);
   if (shape.experts) return shape.quick_geglu ? gated_experts_of_gpt_oss(shape) : plain_experts(shape);
   return shape.gated || shape.quick_geglu ? gated_dense(shape) : plain_dense(shape);
+}
+
+// Returns the shape with its defaults as values, and without values that mean nothing in it.
+ModelShape settled(ModelShape shape) {
+  const auto layers = parse_expert_layers(shape.expert_layers, shape.layers);
+  if (layers) shape.expert_layers = expert_layers_text(*layers, shape.layers);
+  shape.ffn_hidden_size = shape.ffn();
+  if (shape.experts) {
+    shape.expert_ffn = shape.expert_ffn.value_or(shape.ffn());
+    // Without a dense layer nothing has the other size.
+    if (layers && layers->dense_first == 0 && layers->frequency == 1) shape.ffn_hidden_size = shape.expert_ffn;
+  }
+  if (shape.latent) {
+    shape.kv_channels.reset();
+    shape.grouped_query = false;
+  } else if (shape.heads > 0) {
+    shape.kv_channels = shape.kv_channels.value_or(shape.hidden_size / shape.heads);
+  }
+  shape.query_groups = shape.key_value_heads();
+  shape.grouped_query = shape.query_groups != shape.heads;
+  if (shape.position != "rope") {
+    shape.rotary_base = ModelShape().rotary_base;
+    shape.rotary_percent = ModelShape().rotary_percent;
+  }
+  for (std::optional<std::int64_t>* count : {&shape.shared_expert_ffn, &shape.prediction_layers})
+    if (*count == 0) count->reset();
+  if (shape.expert_groups == 1) shape.expert_groups = shape.groups_per_token = std::nullopt;
+  if (shape.router_scaling == 1.0) shape.router_scaling.reset();
+  return shape;
+}
+
+// Notes what differs between the shape and the written model.
+void note_differences(const ModelShape& shape, WrittenConfig& written) {
+  // Noted in words, or not of the model.
+  constexpr std::string_view elsewhere[] = {"shape.gated", "shape.quick_geglu", "shape.softmax",
+                                            "shape.vocabulary_multiple"};
+  const auto read = shape_of(written.json, "", {});
+  if (!read) return;
+  std::map<std::string_view, std::string, std::less<>> has;
+  const ModelShape back = settled(*read), wanted = settled(shape);
+  visit_shape(back, [&has](std::string_view key, const auto& field) { has[key] = text_of_field(field); });
+  visit_shape(wanted, [&](std::string_view key, const auto& field) {
+    const std::string text = text_of_field(field), &other = has[key];
+    if (text.empty() || text == other || std::ranges::find(elsewhere, key) != std::end(elsewhere)) return;
+    const std::string_view argument = std::ranges::find(arguments(), key, &Argument::key)->name;
+    const std::string given = text == "true"    ? std::string(argument)
+                              : text == "false" ? fmt::format("no {}", argument)
+                                                : fmt::format("{} {}", argument, text);
+    const std::string_view instead = other.empty() || other == "false" ? "none" : other == "true" ? "it" : other;
+    written.notes.push_back(fmt::format("{}: {}, which is priced, has {}", given, written.model_type, instead));
+  });
+}
+
+}  // namespace
+
+Result<WrittenConfig> config_of(const ModelShape& shape) {
+  auto written = TRY(nearest_type(shape));
+  note_differences(shape, written);
+  return written;
 }
 
 }  // namespace plumbline::model::megatron

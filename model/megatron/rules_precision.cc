@@ -39,6 +39,7 @@ void read_format(const RuleReader& in, const std::string& argument, Precision& f
 
 void read_precision(const RuleReader& in) {
   auto& precision = in.plan.precision;
+  if (in.given.has("--bf16") && in.given.has("--fp16")) in.refuse("--fp16", "not together with --bf16");
   precision.gemm = compute_format(in.given);
   precision.dispatch = precision.combine = is_quantized(precision.gemm) ? Precision::bf16 : precision.gemm;
   // Under --fp16 gradients are in fp16 unless the flag is given; under --bf16 Megatron accumulates in fp32 by default.
@@ -53,6 +54,11 @@ void read_precision(const RuleReader& in) {
   if (in.given.has("--exp-avg-sq-dtype") && in.given.has("--exp-avg-dtype") && second != precision.optimizer_moments) {
     in.note("--exp-avg-sq-dtype", fmt::format("both moments are priced as {}", to_string(precision.optimizer_moments)));
   }
+  const bool smaller = precision.optimizer_moments != Precision::fp32 || precision.master_weights != Precision::fp32;
+  if (smaller && !in.given.has("--use-precision-aware-optimizer"))
+    in.refuse("--use-precision-aware-optimizer", "states of the optimizer that are not FP32 need it");
+  if (is_quantized(precision.gemm) && !in.given.has("--bf16") && !in.given.has("--fp16"))
+    in.notes.push_back({0, "--bf16 is not given: what is not quantized is priced in 16 bits"});
   const std::string recipe = in.given.value("--fp8-recipe").value_or("delayed");
   if (precision.gemm == Precision::fp8_tensor) {
     precision.scaling = recipe == "delayed" ? "delayed" : "current";
@@ -103,6 +109,10 @@ constexpr std::pair<std::string_view, std::string_view> backends[] = {
     {"auto", "fused"}, {"fused", "cudnn"}, {"flash", "flash2"}, {"unfused", "unfused"}, {"local", "unfused"}};
 
 void read_attention(const RuleReader& in) {
+  if (in.given.value("--transformer-impl") == "local") {
+    in.plan.attention.kernel = "unfused";
+    in.note("--transformer-impl", "local: kernels other than attention are priced as those of Transformer Engine");
+  }
   if (in.given.has("--use-flash-attn")) in.plan.attention.kernel = "flash2";
   const auto named = in.given.value("--attention-backend");
   if (!named) return;
@@ -162,6 +172,8 @@ void read_recompute(const RuleReader& in) {
       (granularity.empty() && (in.given.has("--recompute-method") || in.given.has("--checkpoint-activations")));
   if (full) {
     recompute.policy = "full";
+    if (granularity.empty() && in.given.has("--recompute-method"))
+      in.note("--recompute-method", "without a granularity all of a layer is recomputed, as in versions of 2021");
     if (in.given.value("--recompute-method") == "block")
       recompute.layers = integer(in.given.value("--recompute-num-layers").value_or("1"));
     else if (in.given.value("--recompute-num-layers").value_or("1") != "1")

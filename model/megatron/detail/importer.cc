@@ -258,6 +258,8 @@ void Importer::note_silence() {
          "parameters are gathered before the forward pass");
   silent(degrees.tensor > 1 && degrees.sequence && !plan.overlap.tensor, "--tp-comm-overlap",
          "GEMMs wait for tensor-parallel collectives");
+  silent(out_.shape.experts && *out_.shape.experts > degrees.expert, "--moe-grouped-gemm",
+         "a rank's experts run one after another; they are priced as one grouped GEMM");
   silent(out_.shape.experts && degrees.expert > 1 && plan.stack.dispatcher == "allgather",
          "--moe-token-dispatcher-type alltoall", "every rank gathers all tokens");
 }

@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kLargest = 1'000'000'000;  // limit of a dimension: products of two fit 64 bits
 constexpr std::string_view kComment = " plumbline: ", kNotSet = " is not set";
 
-// Vocabularies of known tokenizers.
+// Vocabularies of known tokenizers; the first is that of pretrain_gpt.py.
 constexpr std::pair<std::string_view, std::int64_t> tokenizers[] = {{"GPT2BPETokenizer", 50257},
                                                                     {"Llama2Tokenizer", 32000}};
 
@@ -42,11 +42,14 @@ void Importer::read_older_names() {
     if (null) ++*out_.shape.vocabulary;
     return;
   }
+  // pretrain_gpt.py has a tokenizer of its own (args_defaults of its call of pretrain).
+  const std::string_view of_program = launch_.text.ends_with("pretrain_gpt.py") ? tokenizers[0].first : "";
+  const std::string type = given_.value("--tokenizer-type").value_or(std::string(of_program));
   for (const auto& [name, size] : tokenizers) {
-    if (given_.value("--tokenizer-type") != name) continue;
+    if (type != name) continue;
     out_.shape.vocabulary = size;
-    out_.notes.push_back(
-        {given_.line("--tokenizer-type"), fmt::format("--tokenizer-type: vocabulary of {} assumed", size)});
+    out_.notes.push_back({given_.line("--tokenizer-type"),
+                          fmt::format("--tokenizer-type {}: vocabulary of {} assumed", name, size)});
   }
 }
 
