@@ -230,7 +230,8 @@ void note_differences(const ModelShape& shape, WrittenConfig& written) {
   visit_shape(back, [&has](std::string_view key, const auto& field) { has[key] = text_of_field(field); });
   visit_shape(wanted, [&](std::string_view key, const auto& field) {
     const std::string text = text_of_field(field), &other = has[key];
-    if (text.empty() || text == other || std::ranges::find(elsewhere, key) != std::end(elsewhere)) return;
+    const bool open = text.empty() || text == "0";
+    if (open || text == other || std::ranges::find(elsewhere, key) != std::end(elsewhere)) return;
     const std::string_view argument = std::ranges::find(arguments(), key, &Argument::key)->name;
     const std::string given = text == "true"    ? std::string(argument)
                               : text == "false" ? fmt::format("no {}", argument)

@@ -83,7 +83,47 @@ TEST(Megatron, EveryShippedModelComesBackAsItsConfig) {
       after.push_back(std::string(key) + testing::PrintToString(field));
     });
     EXPECT_EQ(before, after) << name;
+    EXPECT_THAT(config->notes, testing::Each(testing::Not(testing::HasSubstr("which is priced")))) << name;
   }
+}
+
+// Returns the notes of a script with these arguments, or the reason why it is refused.
+std::string notes_of(const std::string& arguments) {
+  const auto read = import_script(
+      "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 --num-attention-heads 8 "
+      "--seq-length 8 --micro-batch-size 1 " +
+          arguments + "\n",
+      "s.sh", {.config = "m.json"});
+  if (!read) return to_string(read.error());
+  std::string notes;
+  for (const Note& note : read->notes) notes += note.text + "\n";
+  return notes;
+}
+
+TEST(Megatron, WhatTheNearestTypeHasOtherwiseIsNoted) {
+  const std::string experts = notes_of("--bf16 --swiglu --num-experts 8 --moe-shared-expert-intermediate-size 1024 "
+                                       "--normalization RMSNorm --qk-layernorm");
+  EXPECT_THAT(experts, testing::HasSubstr("--qk-layernorm: qwen2_moe, which is priced, has none\n"));
+  EXPECT_THAT(experts, testing::HasSubstr("--position-embedding-type learned_absolute: qwen2_moe, which is priced, has "
+                                          "rope\n"));
+  EXPECT_THAT(experts, testing::HasSubstr("no --disable-bias-linear: qwen2_moe, which is priced, has it\n"));
+  EXPECT_THAT(experts, testing::HasSubstr("--moe-grouped-gemm is not given"));
+  const std::string plain = notes_of("--bf16 --group-query-attention --num-query-groups 2 --kv-channels 96");
+  EXPECT_THAT(plain, testing::HasSubstr("--num-query-groups 2: gpt2, which is priced, has 8\n"));
+  EXPECT_THAT(plain, testing::HasSubstr("--kv-channels 96: gpt2, which is priced, has 64\n"));
+  EXPECT_THAT(notes_of("--bf16"), testing::Not(testing::HasSubstr("which is priced")));
+}
+
+TEST(Megatron, ArgumentsThatDependOnOthers) {
+  EXPECT_THAT(notes_of("--bf16 --fp16"), testing::HasSubstr("--fp16: not together with --bf16"));
+  EXPECT_THAT(notes_of("--bf16 --exp-avg-dtype bf16"), testing::HasSubstr("--use-precision-aware-optimizer"));
+  EXPECT_THAT(notes_of("--fp8-format hybrid"), testing::HasSubstr("--bf16 is not given"));
+  EXPECT_THAT(notes_of("--bf16 --recompute-method uniform"), testing::HasSubstr("without a granularity"));
+  EXPECT_THAT(notes_of("--bf16 --transformer-impl local"), testing::HasSubstr("--transformer-impl: local"));
+  EXPECT_THAT(notes_of("--bf16 --reset-attention-mask"), testing::HasSubstr("not modelled; it can change the cost"));
+  // The vocabulary is that of the tokenizer of pretrain_gpt.py, unless another one is named.
+  EXPECT_THAT(notes_of("--bf16"), testing::HasSubstr("--tokenizer-type GPT2BPETokenizer: vocabulary of 50257 assumed"));
+  EXPECT_THAT(notes_of("--bf16 --tokenizer-type HuggingFaceTokenizer"), testing::HasSubstr("give it with --args"));
 }
 
 TEST(Megatron, OtherModelTypesAreRefused) {

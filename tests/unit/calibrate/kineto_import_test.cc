@@ -185,6 +185,19 @@ TEST(KinetoImport, NoOptionalArgumentRefusesTheFile) {
   EXPECT_EQ(grid_of("[3, 2, 1]"), 607);
 }
 
+// Writers divide by durations of zero, and names of files have brackets.
+TEST(KinetoImport, NumbersThatAreNoneAndBracketsInNamesRefuseNoKernels) {
+  const auto imported =
+      import_text(R"x({"traceEvents": [
+{"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 1, "dur": 0,
+ "args": {"stream": 7, "bytes": 200, "memory bandwidth (GB/s)": inf}},
+{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 1,
+ "args": {"stream": 7, "warps per SM": -Infinity, "est. achieved occupancy %": nan}}],
+"traceName": "fit-profiler-[Strategy]X]-ts.pt.trace.json"})x");
+  ASSERT_TRUE(imported) << model::to_string(imported.error());
+  EXPECT_EQ(imported->timeline.kernels.size(), 2U);
+}
+
 TEST(KinetoImport, DamagedEvidenceRefusesNoKernels) {
   const auto imported = import_text(
       KinetoTrace()

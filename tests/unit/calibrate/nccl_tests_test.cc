@@ -65,18 +65,42 @@ TEST(NcclTests, EachHeadingCountsItsOwnRanks) {
   EXPECT_EQ(parsed->values[2].shape, (Shape{{"bytes", 1048576}, {"ranks", 1}, {"nodes", 1}}));
 }
 
-// mpirun --tag-output, srun -l, pdsh, torchrun, a container's log, and colours.
+// mpirun --tag-output and --timestamp-output, srun -l, pdsh, torchrun, a container's log, and colours.
 TEST(NcclTests, WhatLaunchersPutBeforeLinesIsLeftOut) {
   const std::string plain = heading + table_rows + footer;
   const auto expected = parse_table(plain);
   for (const std::string prefix : {"[1,0]<stdout>:", " 0: ", "node-1: ", "[rank0]:", "2026-01-31T12:00:00.123456Z ",
-                                   "[2026-01-31 12:00:00,123] [INFO] ", "\x1b[32m"}) {
+                                   "[2026-01-31 12:00:00,123] [INFO] ", "\x1b[32m",
+                                   "Thu May  7 10:39:20 2020[1,1]<stdout>:", "Thu Dec 17 10:39:20 2026<stdout>:",
+                                   "worker-0  | "}) {
     std::string decorated;
     for (const std::string_view line : model::lines_of(plain)) decorated += prefix + std::string(line) + "\r\n";
     const auto parsed = parse_table(decorated);
     ASSERT_TRUE(parsed) << prefix << to_string(parsed.error());
     EXPECT_EQ(to_csv(*parsed), to_csv(*expected)) << prefix;
   }
+}
+
+// -S 1 of nccl-tests: a time before each row.
+TEST(NcclTests, RowsMayHaveATime) {
+  std::string timed;
+  for (const std::string_view line : model::lines_of(table_rows))
+    timed += "2025-10-14 12:34:56  " + std::string(line) + "\n";
+  const auto parsed = parse_table(heading + timed + footer), plain = parse_table(heading + table_rows + footer);
+  ASSERT_TRUE(parsed) << to_string(parsed.error());
+  EXPECT_EQ(to_csv(*parsed), to_csv(*plain));
+}
+
+// Two communicators of two ranks: an all-reduce shows it by its bandwidths, a broadcast does not.
+TEST(NcclTests, GroupsAreNoRanksOfOneCommunicator) {
+  std::string groups;
+  for (int rank = 0; rank < 4; ++rank)
+    groups += "#  Rank  " + std::to_string(rank) + " Group  " + std::to_string(rank % 2) + " Pid  7 on  host-" +
+              std::to_string(rank / 2) + " device  0 [0x1b] NVIDIA H20\n";
+  for (const std::string kind : {"sum -1", "none 0"})
+    EXPECT_EQ(error_of(groups + "1048576 262144 float " + kind + " 50.00 20.97 20.97 0\n"),
+              "all.txt:5: 4 ranks in 2 groups: their communicators ran at the same time (measure one communicator, "
+              "without NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK)");
 }
 
 TEST(NcclTests, JobsPrintedIntoOneAnotherAreRefused) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "tests/support/inputs.h"
@@ -76,6 +77,29 @@ TEST(NcclTopology, AMeshOfInfinityFabric) {
     EXPECT_EQ(topology.fabric.layers, 0) << name;
     EXPECT_EQ(topology.cluster.device.name, "mi300x") << name;
   }
+}
+
+// Dumps of virtual machines have PCI devices of their own, and older kernels print speeds otherwise.
+TEST(NcclTopology, GpusAreKnownByTheirPciDevices) {
+  const TemporaryDirectory folder;
+  const auto device = [&](const char* attributes, const char* pci) {
+    const std::string xml = dump(gpu("1", "", attributes, pci) + gpu("2", "", attributes, pci));
+    const auto imported = import_nccl_topology(folder.write("node.xml", xml).string());
+    const std::string toml = imported ? imported->toml : to_string(imported.error());
+    const std::size_t begin = toml.find("device = \"") + 10;
+    return toml.substr(begin, toml.find('"', begin) - begin);
+  };
+  EXPECT_EQ(device("sm=\"304\" gcn=\"gfx942\"", "0x74b9"), "mi325x");
+  EXPECT_EQ(device("sm=\"256\" gcn=\"950\"", "0x75b0"), "mi350x");
+  EXPECT_EQ(device("sm=\"256\" gcn=\"gfx950:sramecc+:xnack-\"", "0x75a3"), "mi355x");
+  EXPECT_EQ(device("sm=\"100\"", "0x2941"), "gb200");
+  EXPECT_EQ(device("sm=\"103\"", "0x31c2"), "gb300");
+  EXPECT_EQ(device("sm=\"70\"", "0x1db8"), "v100-sxm");
+  std::string older = dump(gpu("1", "") + gpu("2", ""));
+  const std::string_view printed = "32.0 GT/s PCIe";
+  for (std::size_t at = 0; (at = older.find(printed)) != std::string::npos;)
+    older.replace(at, printed.size(), "32 GT/s");
+  EXPECT_DOUBLE_EQ(loaded(older, 2).fabric.gpu_bandwidth, 64e9);
 }
 
 TEST(NcclTopology, AMeasuredProfileIsTheDefault) {
