@@ -47,7 +47,8 @@ void put_window(const ModelShape& shape, OrderedJson& json, std::vector<std::str
   const bool mistral = type == "llama" && !json.contains("attention_bias");
   if (shape.softmax != "vanilla") notes.emplace_back("attention sinks are not priced");
   if (oss) json["sliding_window"] = nullptr;
-  if (!shape.window || shape.window_full_every != (oss ? 2 : 0) || !(oss || qwen || mistral || type == "mixtral")) return;
+  const bool windowed = oss || qwen || mistral || type == "mixtral";
+  if (!shape.window || shape.window_full_every != (oss ? 2 : 0) || !windowed) return;
   json["sliding_window"] = *shape.window;
   if (mistral) json["model_type"] = "mistral";
   if (qwen) json["use_sliding_window"] = true;

@@ -48,12 +48,12 @@ void read_precision(const RuleReader& in) {
   read_format(in, "--main-grads-dtype", precision.gradients);
   if (in.given.has("--grad-reduce-in-bf16")) precision.gradients = Precision::bf16;
   read_format(in, "--main-params-dtype", precision.master_weights);
-  read_format(in, "--exp-avg-sq-dtype", precision.optimizer_moments);
-  const Precision second = precision.optimizer_moments;
-  read_format(in, "--exp-avg-dtype", precision.optimizer_moments);
-  if (in.given.has("--exp-avg-sq-dtype") && in.given.has("--exp-avg-dtype") && second != precision.optimizer_moments) {
+  Precision first = precision.optimizer_moments, second = precision.optimizer_moments;
+  read_format(in, "--exp-avg-dtype", first);
+  read_format(in, "--exp-avg-sq-dtype", second);
+  precision.optimizer_moments = in.given.has("--exp-avg-dtype") ? first : second;
+  if (first != second)
     in.note("--exp-avg-sq-dtype", fmt::format("both moments are priced as {}", to_string(precision.optimizer_moments)));
-  }
   const bool smaller = precision.optimizer_moments != Precision::fp32 || precision.master_weights != Precision::fp32;
   if (smaller && !in.given.has("--use-precision-aware-optimizer"))
     in.refuse("--use-precision-aware-optimizer", "states of the optimizer that are not FP32 need it");

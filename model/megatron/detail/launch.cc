@@ -161,6 +161,7 @@ bool is_training(const Command& command) { return find_program(command).has_valu
 Definitions slurm_definitions(std::string_view script, const Definitions& given) {
   Command header;
   for (const std::string_view line : lines_of(script)) {
+    if (!trimmed(line).empty() && !line.starts_with('#')) break;  // as sbatch does
     if (!line.starts_with("#SBATCH")) continue;
     std::string word;
     for (const char letter : std::string(line.substr(7)) + " ") {

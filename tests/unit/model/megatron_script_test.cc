@@ -275,6 +275,8 @@ TEST(MegatronScript, GpusOfTheLauncher) {
   EXPECT_EQ(gpus("#SBATCH --nodes=3\nsrun torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES"), 24);
   EXPECT_EQ(gpus("#SBATCH --nodes=16 --ntasks-per-node=8\nsrun python", {{"SLURM_NNODES", "4"}}), 32)
       << "what is given holds over the header";
+  EXPECT_EQ(gpus("#SBATCH --nodes=3\nX=1\n#SBATCH --ntasks-per-node=8\nsrun python"), std::nullopt)
+      << "sbatch reads no header behind a command";
   EXPECT_EQ(gpus("WORLD_SIZE=$((8*2))\npython"), 16);
   EXPECT_EQ(gpus("torchrun --nproc_per_node 8 --nnodes $NNODES"), std::nullopt);
 }
