@@ -9,15 +9,29 @@
 
 #include "model/architecture/config_reader.h"
 #include "model/architecture/families/families.h"
+#include "model/base/text.h"
 
 namespace plumbline::model {
 namespace {
 
+// Returns the type that is meant. Another number is another version, of which the layers may be others.
+std::string meant_type(const std::string& found, const std::vector<std::string>& names) {
+  const auto digits = [](std::string text) {
+    std::erase_if(text, [](char c) { return !is_digit(c); });
+    return text;
+  };
+  constexpr std::size_t short_name = 3;  // one letter more or less is another name
+  const std::string nearest = nearest_name(found, names);
+  return nearest.size() > short_name && digits(nearest) == digits(found) ? nearest : "";
+}
+
 void fail_unknown_type(ConfigReader& config, const std::string& found) {
   std::vector<std::string> names;
   for (const ModelType& type : model_types) names.emplace_back(type.name);
+  const std::string nearest = meant_type(found, names);
   config.fail("model_type", found.empty() ? "required key is missing" : fmt::format("unknown model type '{}'", found),
-              known_names(found, names));
+              fmt::format("{}known: {}", nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest),
+                          fmt::join(names, ", ")));
 }
 
 // Rejects an override that no key of the model type uses, because it would change nothing.

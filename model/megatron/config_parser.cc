@@ -14,8 +14,8 @@ namespace plumbline::model::megatron {
 namespace {
 
 // Model types that Megatron's arguments cannot describe.
-constexpr std::string_view unsayable[] = {"gemma2",      "gemma3",  "gemma3_text", "glm4_moe", "llama4",
-                                          "llama4_text", "minimax", "minimax_m2",  "mpt"};
+constexpr std::string_view unsayable[] = {"gemma2",      "gemma3",  "gemma3_text", "glm4_moe", "granite", "llama4",
+                                          "llama4_text", "minimax", "minimax_m2",  "mpt",      "olmo2"};
 
 void take_attention(const Architecture& model, ModelShape& shape) {
   const LatentAttention& latent = model.latent;

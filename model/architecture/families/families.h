@@ -61,7 +61,11 @@ void read_minimax(ConfigReader& config, Architecture& model);  // minimax.cc
 void read_minimax_m2(ConfigReader& config, Architecture& model);
 void read_gpt2(ConfigReader& config, Architecture& model);      // gpt2.cc: GPT-2 and GPT-3
 void read_gpt_neox(ConfigReader& config, Architecture& model);  // gpt_neox.cc
-void read_llama(ConfigReader& config, Architecture& model);     // llama.cc
+void read_granite(ConfigReader& config, Architecture& model);   // llama.cc
+void read_internlm2(ConfigReader& config, Architecture& model);
+void read_llama(ConfigReader& config, Architecture& model);
+void read_olmo2(ConfigReader& config, Architecture& model);
+void read_phi3(ConfigReader& config, Architecture& model);
 void read_mistral(ConfigReader& config, Architecture& model);   // mistral.cc
 void read_mixtral(ConfigReader& config, Architecture& model);
 void read_mpt(ConfigReader& config, Architecture& model);    // mpt.cc
@@ -84,6 +88,8 @@ inline constexpr std::array model_types = {
     ModelType{"gpt2", read_gpt2},
     ModelType{"gpt_neox", read_gpt_neox},
     ModelType{"gpt_oss", read_gpt_oss},
+    ModelType{"granite", read_granite},
+    ModelType{"internlm2", read_internlm2},
     ModelType{"kimi_k2", read_deepseek_v3},
     ModelType{"llama", read_llama},
     ModelType{"llama4", read_llama4},
@@ -93,6 +99,8 @@ inline constexpr std::array model_types = {
     ModelType{"mistral", read_mistral},
     ModelType{"mixtral", read_mixtral},
     ModelType{"mpt", read_mpt},
+    ModelType{"olmo2", read_olmo2},
+    ModelType{"phi3", read_phi3},
     ModelType{"qwen2", read_qwen2},
     ModelType{"qwen2_moe", read_qwen2_moe},
     ModelType{"qwen3", read_qwen3},

@@ -250,10 +250,13 @@ TEST_P(BadArchitecture, IsAnInputErrorAtItsPlace) {
 INSTANTIATE_TEST_SUITE_P(
     Files, BadArchitecture,
     testing::Values(
-        BadModel{"unknown_type", "{\n\"model_type\": \"deepseek_v33\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
+        BadModel{"unknown_type", "{\n\"model_type\": \"depseek_v3\"}", 2, "model_type", "did you mean 'deepseek_v3'"},
+        BadModel{"another_version", "{\n\"model_type\": \"deepseek_v32\"}", 2, "model_type",
+                 "'deepseek_v32' known: deepseek_v2"},
+        BadModel{"short_name", "{\n\"model_type\": \"opt\"}", 2, "model_type", "'opt' known: deepseek_v2"},
         BadModel{"unlike_any_type", "{\n\"model_type\": \"rwkv\"}", 2, "model_type",
                  "known: deepseek_v2, deepseek_v3, gemma2, gemma3, gemma3_text, glm4_moe, gpt2, gpt_neox, gpt_oss, "
-                 "kimi_k2, llama"},
+                 "granite, internlm2, kimi_k2, llama"},
         BadModel{"no_type", "{}", 0, "model_type", "required key is missing"},
         BadModel{"missing_dimension", llama("hidden_size"), 0, "hidden_size", "required dimension is missing"},
         BadModel{"misspelled_dimension", llama("hidden_size", "\"hiden_size\": 64"), 0, "hidden_size",
@@ -331,6 +334,31 @@ TEST(Architecture, AWrongKeyOfThePlanIsAnErrorAtItsPlaceThere) {
                                           shipped("examples/models/llama-3-8b.json"));
   ASSERT_FALSE(other);
   expect_error(other.error(), ErrorKind::input, "plan.toml", 3, "model.n_routed_experts", "has no such key");
+}
+
+// Without the key: the types differ in what holds.
+TEST(Architecture, EmbeddingsAreTiedAsTheTypeHasThem) {
+  EXPECT_TRUE(load_shipped("gemma-2-9b").tied_embedding);
+  const TemporaryDirectory folder;
+  EXPECT_FALSE(load_architecture(folder.write("config.json", llama()).string())->tied_embedding);
+}
+
+TEST(Architecture, TypesOfLlamasShape) {
+  const TemporaryDirectory folder;
+  const auto read = [&](const std::string& type) {
+    std::string text = llama("vocab_size", "\"vocab_size\": 1000,\n\"num_key_value_heads\": 2");
+    text.replace(text.find("llama"), 5, type);
+    return load_architecture(folder.write("config.json", text).string()).value();
+  };
+  const Architecture plain = read("llama");
+  for (const char* type : {"granite", "internlm2", "olmo2", "phi3"}) {
+    const Architecture model = read(type);
+    EXPECT_EQ(model.key_value_heads, 2) << type;
+    EXPECT_EQ(model.intermediate_size, plain.intermediate_size) << type;
+    EXPECT_EQ(model.head_dim, plain.head_dim) << type;
+    EXPECT_EQ(model.query_key_norm, std::string(type) == "olmo2") << type;
+    EXPECT_EQ(model.biases.query_key_value, std::string(type) == "internlm2") << type;
+  }
 }
 
 TEST(Architecture, KeysThatContradictTheFileAreInfeasible) {
