@@ -332,6 +332,8 @@ class Traces:
         whole = len(rows) == len(kernels) and math.isclose(found, seconds, rel_tol=1e-6, abs_tol=0.001 * len(rows))
         # One step and one GPU of several, which is noted.
         part = len(rows) < len(kernels) and ("--step N takes another" in notes or "--device takes another" in notes)
+        # Copies of a GPU without kernels are of no step.
+        part = part or f"kernels {sum(event['cat'] == 'kernel' for event in kernels)}, copies" in notes
         expect(whole or part, f"trace {number}: {len(kernels)} kernels of {seconds} us, {len(rows)} of {found} us: {notes}")
 
 
@@ -344,7 +346,7 @@ def main(plumbline, root, count="1000"):
         scripts.damage(random.Random(2), count // 3)
         traces = Traces(plumbline, Path(root), Path(folder))
         traces.check(random.Random(3), count)
-        expect(traces.imported > count / 4 and traces.compared > count / 40,
+        expect(traces.imported > count / 4 and traces.compared >= count // 40,
                f"{traces.imported} traces were imported, {traces.compared} compared")
 
 
