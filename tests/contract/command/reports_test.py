@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the command on what people reported in public, in words of our own: what fitted in memory and what did not.
+"""Runs the command on what people published, in words of our own: what fitted in memory, and what a profile shows.
 
 Usage: reports_test.py PLUMBLINE [plans]. With `plans` it searches plans, too, of which none may be recommended that
 hardly fits.
@@ -125,11 +125,22 @@ def check_plans(plumbline, folder):
             expect(plan["interval"]["fits_probability"] >= 0.95, f"{question}: {plan['interval']} is recommended")
 
 
+def check_profile(plumbline):
+    """DeepSeek's published profile (deepseek-ai/profile-data): each class once, and on both sides."""
+    done = run(plumbline, "compare", "deepseek-v3-2048xh800", "h800_dualpipe_chunk", "--json", "-")
+    classes = json.loads(done.stdout)["comparison"]["classes"]
+    names = [row["name"] for row in classes]
+    expect(len(names) > 10 and len(set(names)) == len(names), f"classes {names}")
+    for row in classes:
+        expect(row["predicted_s"] and row["measured_s"], f"one side alone has {row}")
+
+
 def main(plumbline, plans=""):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if plans:
             return check_plans(plumbline, folder)
+        check_profile(plumbline)
         check_scripts(plumbline, folder)
         alpaca = folder / "alpaca.toml"
         alpaca.write_text(ALPACA)
