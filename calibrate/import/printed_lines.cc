@@ -28,9 +28,9 @@ bool remove_form(std::string_view& line, std::string_view form) {
 
 // Removes "Sat Jan 31 12:00:00 2026".
 bool remove_calendar_time(std::string_view& line) {
-  constexpr std::string_view days = "SunMonTueWedThuFriSat";
+  constexpr std::string_view days = "Sun Mon Tue Wed Thu Fri Sat ";
   std::string_view rest = line;
-  if (rest.size() < 4 || rest[3] != ' ' || days.find(rest.substr(0, 3)) % 3 != 0) return false;
+  if (rest.size() < 4 || rest[3] != ' ' || days.find(rest.substr(0, 4)) == std::string_view::npos) return false;
   rest.remove_prefix(std::min<std::size_t>(rest.size(), 8));  // the month, too
   if (!remove_form(rest, "00 00:00:00 0000") && !remove_form(rest, " 0 00:00:00 0000")) return false;
   line = rest;
