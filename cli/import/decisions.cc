@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <optional>
+#include <functional>
+#include <map>
 
 #include "cli/inputs.h"
 #include "reports/text/table.h"
@@ -21,15 +23,13 @@ struct Estimate {
   bool fits = false;
 };
 
-// Returns the step in closed form; nothing where the plan cannot be laid out.
-std::optional<Estimate> estimate(InputsReader& reader, const model::Plan& plan) {
-  const auto inputs = reader.of_plan(plan);
-  if (!inputs) return std::nullopt;
-  const auto predicted = sim::Predictor(*inputs).closed_form(inputs->plan);
-  if (!predicted) return std::nullopt;
-  const auto& batch = inputs->plan.batch;
+// Returns the step in closed form, or why the plan cannot be laid out.
+model::Result<Estimate> estimate(InputsReader& reader, const model::Plan& plan) {
+  const auto inputs = TRY(reader.of_plan(plan));
+  const auto predicted = TRY(sim::Predictor(inputs).closed_form(inputs.plan));
+  const auto& batch = inputs.plan.batch;
   const double tokens = static_cast<double>(batch.global_batch_size) * static_cast<double>(batch.sequence_length);
-  return Estimate{predicted->step.time_s, predicted->step.time_s / tokens, predicted->fits};
+  return Estimate{predicted.step.time_s, predicted.step.time_s / tokens, predicted.fits};
 }
 
 // Returns "KEY = VALUE, ..." of what the alternative has otherwise.
@@ -62,9 +62,10 @@ void print_row(const Row& row) {
 }  // namespace
 
 void print_decisions(const Decisions& decisions) {
+  if (decisions.alternatives.empty()) return;
   InputsReader reader;
-  const auto now = decisions.alternatives.empty() ? std::nullopt : estimate(reader, decisions.plan);
-  if (!now) return;
+  const auto now = estimate(reader, decisions.plan);
+  if (!now) return fmt::print(stderr, "the plan is not predicted: {}\n", to_string(now.error()));
   std::vector<Row> rows;
   std::vector<std::string> small, alone;
   for (const model::PlanAlternative& alternative : decisions.alternatives) {

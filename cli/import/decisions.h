@@ -18,7 +18,7 @@ struct Decisions {
 };
 
 // Prints to stderr under a heading what each decision does to the step: the time per token of the alternative over that
-// of the plan, in closed form, the largest change first. Prints nothing where the plan itself is not predicted.
+// of the plan, in closed form, the largest change first; where the plan itself is not predicted, the reason.
 void print_decisions(const Decisions& decisions);
 
 }  // namespace plumbline::cli
