@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <optional>
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "cli/inputs.h"
 #include "reports/text/table.h"

@@ -1,5 +1,4 @@
-// Llama (arXiv 2302.13971, 2307.09288, 2407.21783), models that use its model_type, and those of its shape: Granite
-// (2405.04324), InternLM2 (2403.17297), OLMo 2 (2501.00656) and Phi-3 (2404.14219).
+// Llama (arXiv 2302.13971, 2307.09288, 2407.21783) and models that use its model_type.
 #include "model/architecture/families/families.h"
 
 namespace plumbline::model {
@@ -11,7 +10,8 @@ void read_llama(ConfigReader& config, Architecture& model) {
   model.biases.mlp = config.flag("mlp_bias", false);
 }
 
-// Its multipliers of embeddings, residuals and logits are parts of kernels that are there.
+// Of Llama's shape are Granite (arXiv 2405.04324), InternLM2 (2403.17297), OLMo 2 (2501.00656) and Phi-3 (2404.14219).
+// Granite's multipliers of embeddings, residuals and logits are parts of kernels that are there.
 void read_granite(ConfigReader& config, Architecture& model) { read_llama(config, model); }
 
 void read_internlm2(ConfigReader& config, Architecture& model) {
@@ -20,7 +20,8 @@ void read_internlm2(ConfigReader& config, Architecture& model) {
   model.biases.query_key_value = model.biases.attention_output = config.flag("bias", true);
 }
 
-// Its norms are behind attention and MLP, as many as others have before them; those of queries and keys span all heads.
+// OLMo 2's norms are behind attention and MLP, as many as others have before them; those of queries and keys span all
+// heads.
 void read_olmo2(ConfigReader& config, Architecture& model) {
   read_decoder(config, model, {.norm_epsilon = 1e-5});
   read_head_dim(config, model);
