@@ -16,8 +16,6 @@
 
 namespace plumbline::calibrate {
 
-// Some rows of a table, and the errors of a fit to them.
-
 // Adds the errors of the rows that `held` marks; `large` marks those that are as large as training has them.
 void add_errors(const Eigen::VectorXd& predicted, const Eigen::VectorXd& roofline, const Eigen::VectorXd& measured,
                 const std::vector<bool>& held, const std::vector<bool>& large, HeldOut& result);
