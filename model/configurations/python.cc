@@ -405,9 +405,12 @@ class PythonReader {
     flatten_fields(value, key, depth);
   }
 
+  // An object that holds itself is listed once.
   void flatten_fields(const PythonValue& value, const std::string& key, int depth) {
-    if (value.fields == nullptr) return;
+    if (value.fields == nullptr || std::ranges::find(listed_, value.fields) != listed_.end()) return;
+    listed_.push_back(value.fields);
     for (const auto& [name, one] : *value.fields) flatten(one, joined(key, name), depth + 1);
+    listed_.pop_back();
   }
 
   const Source& source_;
@@ -418,6 +421,7 @@ class PythonReader {
   Functions functions_, imported_functions_;  // those of the files' first level, by their statement
   Scope globals_, imported_globals_;
   std::deque<PythonFields> objects_;
+  std::vector<const PythonFields*> listed_;          // from the whole to what is being listed
   std::vector<std::pair<int, std::string>> unread_;  // lines and statements
   std::size_t pos_ = 0, end_ = 0, values_ = 0;
   int depth_ = 0;

@@ -237,7 +237,9 @@ void note_differences(const ModelShape& shape, WrittenConfig& written) {
     const std::string given = text == "true"    ? std::string(argument)
                               : text == "false" ? fmt::format("no {}", argument)
                                                 : fmt::format("{} {}", argument, text);
-    const std::string_view instead = other.empty() || other == "false" ? "none" : other == "true" ? "it" : other;
+    const std::string_view instead = other.empty() || other == "false" ? "none"
+                                     : other == "true"                 ? "it"
+                                                                       : std::string_view(other);
     written.notes.push_back(fmt::format("{}: {}, which is priced, has {}", given, written.model_type, instead));
   });
 }

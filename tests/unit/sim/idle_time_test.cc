@@ -35,11 +35,13 @@ TEST_F(Idle, EqualStagesOnlyFillAndDrain) {
 }
 
 // A transfer of h occurs 3 times forth and 3 times back in fill and drain; in between the first rank also waits for
-// gradients.
+// gradients, and for the batches of its messages.
 TEST_F(Idle, MessagesCountByWhatTheStepWouldBeWithoutThem) {
   const double hop = 0.1;
-  const model::ScheduleCosts costs = {.F = 1, .B = 2, .p2p = hop};
-  const double makespan = model::evaluate(kind_.build({.ranks = 4, .micro_batches = 8}), costs).value().makespan;
+  double makespan = 0;
+  model::run_table(
+      table_, hop, [&](std::size_t i) { return seconds_[table_.ops[i].slot_class]; },
+      [&](std::size_t, double, double end) { makespan = std::max(makespan, end); });
   const IdleTime idle = split_idle(table_, seconds_, hop, 0, makespan - 24);
   EXPECT_GE(idle.point_to_point, 6 * hop - 1e-12);
   EXPECT_NEAR(idle.fill_and_drain, 9, 1e-12);

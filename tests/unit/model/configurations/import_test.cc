@@ -242,9 +242,8 @@ TEST(Torchtitan, RegistriesMayNameAnObjectTwice) {
   const auto unread = of("    loader = config.dataloader\n    loader.workers = 2\n");
   EXPECT_EQ(unread.plan.batch.sequence_length, 4096);
   EXPECT_THAT(notes_of(unread), HasSubstr("'loader.workers = 2': unknown; it may change the cost"));
-  expect_refusal(import("torchtitan", "def f():\n    c = Trainer.Config()\n    c.x = c\n    c.y = c\n    return c\n",
-                        {"cluster.gpus=8"}),
-                 2, "nested more than 64 levels deep");
+  const auto in_itself = of("    config.x = config\n    config.y = config\n");
+  EXPECT_EQ(in_itself.plan.batch.sequence_length, 4096);
 }
 
 // What lies next to a registry is read with it; a name of its own hides no function of a file that it imports.
@@ -288,7 +287,6 @@ TEST(Torchtitan, ArgumentsHoldOverTheConfiguration) {
   EXPECT_EQ(changed.plan.stack.name, "pytorch-fsdp-eager");
   EXPECT_TRUE(changed.plan.parallelism.sequence);
   EXPECT_THAT(changed.toml, HasSubstr("micro_batch_size = 4  # --training.local-batch-size"));
-  EXPECT_THAT(texts_of(changed), testing::Contains("without --training.local-batch-size"));
   expect_refusal(with({"4"}), 0, "'4' is no --SECTION.KEY of the configuration");
   expect_refusal(with({"--config=llama3_8b"}), 0, "'--config' is no --SECTION.KEY of the configuration");
 }
@@ -354,8 +352,7 @@ TEST(Torchtitan, RegistriesAreRefusedWithTheirFunctions) {
   expect_refusal(import("torchtitan", copies + "]\n", {"cluster.gpus=8"}, "f"), 702, "more than 100000 values");
 }
 
-// Python's names share what they hold; here each has its own.
-TEST(Torchtitan, WhatIsSetByAnotherNameIsNoted) {
+TEST(Torchtitan, CommentsAndWhatMakesAnotherValueChangeNothing) {
   const auto of = [](const std::string& body) {
     return read(import("torchtitan",
                        "def one():\n    training = TrainingConfig(seq_len=4096)\n"
@@ -369,11 +366,10 @@ TEST(Torchtitan, WhatIsSetByAnotherNameIsNoted) {
   EXPECT_EQ(direct.plan.batch.sequence_length, 8192);
   EXPECT_EQ(direct.plan.stack.name, "torchtitan-compile");
   EXPECT_THAT(notes_of(direct), testing::Not(HasSubstr("unknown")));
-  for (const std::string text : {"training.seq_len = 8192", "else: config.training.seq_len = 8192"}) {
-    const auto other = of("    " + text + "\n");
-    EXPECT_EQ(other.plan.batch.sequence_length, 4096);
-    EXPECT_THAT(notes_of(other), HasSubstr("'" + text + "': unknown; it may change the cost"));
-  }
+  const std::string text = "else: config.training.seq_len = 8192";
+  const auto other = of("    " + text + "\n");
+  EXPECT_EQ(other.plan.batch.sequence_length, 4096);
+  EXPECT_THAT(notes_of(other), HasSubstr("'" + text + "': unknown; it may change the cost"));
   const auto used = of("    config.loss = made(config)\n    config.training.seq_len = 8192\n");
   EXPECT_EQ(used.plan.batch.sequence_length, 8192) << "what makes another value keeps none";
 }
