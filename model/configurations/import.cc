@@ -183,11 +183,8 @@ Result<void> take_arguments(const std::vector<std::string>& arguments, const std
                                    : "true";
     if (value == "None") value.clear();
     Entry entry{with_renames(key, renames), std::move(written), std::move(value)};
-    const auto present = std::ranges::find(configuration.entries, entry.key, &Entry::key);
-    if (present != configuration.entries.end())
-      *present = std::move(entry);
-    else
-      configuration.entries.push_back(std::move(entry));
+    std::erase_if(configuration.entries, [&entry](const Entry& one) { return one.key == entry.key; });
+    configuration.entries.push_back(std::move(entry));
   }
   return {};
 }

@@ -287,6 +287,13 @@ TEST(Torchtitan, ArgumentsHoldOverTheConfiguration) {
   EXPECT_EQ(changed.plan.stack.name, "pytorch-fsdp-eager");
   EXPECT_TRUE(changed.plan.parallelism.sequence);
   EXPECT_THAT(changed.toml, HasSubstr("micro_batch_size = 4  # --training.local-batch-size"));
+  const std::string two_names =
+      "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[training]\nbatch_size = 2\nlocal_batch_size = 1\n";
+  const auto over_both = read(import_configuration(
+      format_of("torchtitan"), two_names, "file",
+      {{"cluster.gpus=8"}, "", "plan.json", llama_3_8b, {"--training.local-batch-size=3", "--training.batch-size=4"}}));
+  EXPECT_EQ(over_both.plan.batch.micro_batch_size, 4);
+  EXPECT_THAT(notes_of(over_both), testing::Not(HasSubstr("not read")));
   expect_refusal(with({"4"}), 0, "'4' is no --SECTION.KEY of the configuration");
   expect_refusal(with({"--config=llama3_8b"}), 0, "'--config' is no --SECTION.KEY of the configuration");
 }
