@@ -82,7 +82,8 @@ std::string_view give_precision(Draft& draft, bool has_base, NemoArguments& out)
                          : bridge.empty()                  ? "trainer.precision"
                                                            : "mixed_precision";
   const std::string word = draft.text(key).value_or("");
-  const bool open = word.empty() && !draft.flag("precision.bf16") && !draft.flag("precision.fp16");
+  const bool stated = out.given.has("--bf16") || out.given.has("--fp16");  // also as fields of the model
+  const bool open = word.empty() && !stated && !draft.flag("precision.bf16") && !draft.flag("precision.fp16");
   if (open && !has_base) draft.note(Note::Kind::assumed, "", "assumed: bf16: the file states no precision");
   if (word.starts_with("16") || word.starts_with("fp16"))
     out.put("--fp16", key);

@@ -729,6 +729,10 @@ train:
   EXPECT_THAT(*imported.config_json, HasSubstr("\"num_hidden_layers\": 4"));
   EXPECT_THAT(notes_of(imported), HasSubstr("model.made_up_choice: unknown"));
   EXPECT_THAT(notes_of(imported), testing::Not(HasSubstr("made_up_switch")));
+  const auto half = read(import("nemo", "model:\n  _target_: Llama3ModelProvider8B\n  fp16: true\n  seq_length: 4096\n",
+                                {"cluster.gpus=8", "batch.micro_batch_size=1", "batch.global_batch_size=8"}));
+  EXPECT_EQ(half.plan.precision.gemm, Precision::fp16);
+  EXPECT_THAT(notes_of(half), testing::Not(HasSubstr("states no precision")));
   expect_refusal(import("nemo", "peft:\n  _target_: megatron.bridge.peft.lora.LoRA\n", {"cluster.gpus=8"}), 2,
                  "LoRA is not predicted");
 }
