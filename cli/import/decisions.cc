@@ -65,7 +65,11 @@ void print_decisions(const Decisions& decisions) {
   if (decisions.alternatives.empty()) return;
   InputsReader reader;
   const auto now = estimate(reader, decisions.plan);
-  if (!now) return fmt::print(stderr, "the plan is not predicted: {}\n", to_string(now.error()));
+  if (!now) {
+    model::Error error = now.error();
+    if (error.file == decisions.plan.file) error.file.clear();  // its lines are those of the plan, not of that file
+    return fmt::print(stderr, "the plan is not predicted: {}\n", to_string(error));
+  }
   std::vector<Row> rows;
   std::vector<std::string> small, alone;
   for (const model::PlanAlternative& alternative : decisions.alternatives) {
