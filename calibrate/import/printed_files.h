@@ -25,7 +25,7 @@ void visit_printed_lines(std::string_view text,
 // record per size, out of place and in place, with op = the collective, and shape bytes, ranks and nodes. Nodes are
 // NVLink domains: hosts, but on GB200 and GB300 72 GPUs. Text output of version 2.12 and later.
 
-// Parses the output, as launchers pass it on (calibrate/import/printed_lines.h). Ranks, hosts and device come from the
+// Parses the output, as launchers pass it on (visit_printed_lines()). Ranks, hosts and device come from the
 // "Rank" lines of the heading. The collective comes from the line "Collective test starting", which newer versions
 // print, else from the columns where they determine it. Sizes of 0 bytes are left out. Input errors name file and line:
 // no rank, no row, a row of other columns, a bandwidth that is not size over time, bus bandwidths of another number of
@@ -34,7 +34,7 @@ model::Result<Measurements> parse_nccl_tests(std::string_view text, const std::s
 
 // Training logs as measured steps (sim/analysis/measured_step.h): what Megatron-LM, Megatron-DeepSpeed,
 // Megatron-Bridge, NeMo, torchtitan and DeepSpeed print of each step, as launchers pass it on
-// (calibrate/import/printed_lines.h).
+// (visit_printed_lines()).
 
 // Returns whether the text has a line of a step.
 bool is_training_log(std::string_view text);

@@ -60,7 +60,7 @@ std::vector<Parameter*> constants_of(ParameterFile& file);
 
 enum class ParameterForm {
   constants,
-  profile,  // there may be tables [[fit]] of constants and correlation (model/base/constant_fit.h)
+  profile,  // there may be tables [[fit]] of constants and correlation (model/base/provenance.h)
   stack     // entries may have `rows`, a list of words, and there may be tables [[setting]] of key, value, kind, source
             // and needs and tables [[has]] of key, values, kind and source
 };

@@ -35,7 +35,7 @@ struct SlotMemory {
 // it to its last reader; a received message from the start of the slot. The same holds for tensors that I leaves for W.
 // Any other tensor lives from writer to last reader. One that no operator of the slot writes was received when the slot
 // began; one that the slot sends lives until the slot ends. A tensor on its way to the host lives until its copy, one
-// that comes back from its copy on. The slot's template limits these copies to two blocks' worth (slot_copies.h).
+// that comes back from its copy on. The slot's template limits these copies to two blocks' worth (slot_template.cc).
 SlotMemory slot_memory(const StepProgram& program, const SlotTemplate& slot, const std::vector<StageTensors>& kinds);
 
 // Returns the memory of every template of a program, in its order.

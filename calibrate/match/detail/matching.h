@@ -236,7 +236,7 @@ double evidence(const MatchItem& predicted, const MatchItem& measured);
 
 // What speaks for the match of a predicted and a measured kernel that compute.
 
-// The score of an alignment (detail/alignment.h) of two sequences, which must outlive it.
+// The score of an Alignment of two sequences, which must outlive it.
 class ComputeScore {
  public:
   ComputeScore(const std::vector<MatchItem>& predicted, const std::vector<MatchItem>& measured);

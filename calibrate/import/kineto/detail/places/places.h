@@ -35,7 +35,7 @@ using Places = std::vector<Place>;
 // preference: the innermost one around the launch on the launching thread; one of the GPU around the work's start on
 // its stream; the innermost one around the launch on another thread (autograd runs a backward on its own thread while
 // the annotated one waits). Occurrences of a part of a layer, attn(F), count layers; those of whole passes count
-// passes. Ranges that name a layer (layers.h) give it, around the launch, else on the stream.
+// passes. Ranges that name a layer (below) give it, around the launch, else on the stream.
 Places annotated_places(const Trace& trace, const std::vector<std::size_t>& work, const KernelClasses& classes);
 
 // Adds layers by calls of modules around the launch, where no annotation names a layer. Adds phases by autograd:
