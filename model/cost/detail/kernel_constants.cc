@@ -54,7 +54,9 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.router_backward_pair_ = routes("backward_pair_time");
   cost.router_gradient_bytes_ =
       reader.find(fmt::format("router.{}.gradient_bytes", software.dispatcher)).value_or(Constant{});
-  cost.map_time_ = reader.require("permute.map");
+  // The time before HybridEP's dispatch contains its map of rows.
+  const bool maps_before = software.dispatcher == "hybridep" && reader.find("exchange.hybridep.map_expert_time");
+  cost.map_time_ = maps_before ? Constant{} : reader.require("permute.map");
   const auto permutes = [&](std::string_view what) {
     return reader.find(fmt::format("permute.{}.{}", software.dispatcher, what)).value_or(Constant{});
   };

@@ -214,6 +214,16 @@ TEST(UnfusedKernels, RowsAreSearchedAmongTheExpertsOfTheRank) {
   }
 }
 
+TEST(UnfusedKernels, HybridEpsMapOfRowsIsBeforeItsDispatch) {
+  const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
+  const auto seconds = [&](const std::vector<Parameter>& more, const std::string& dispatcher) {
+    return time(cost(more, {.dispatcher = dispatcher}), layer, "permute").work;
+  };
+  const std::vector<Parameter> mapped = {number("exchange.hybridep.map_expert_time", 0.1, "ns")};
+  EXPECT_NEAR(seconds({}, "hybridep") - seconds(mapped, "hybridep"), 220e-6, 1e-12);  // permute.map of the H800
+  EXPECT_EQ(seconds({}, "deepep"), seconds(mapped, "deepep"));
+}
+
 TEST(UnfusedKernels, AGradientOfARouterInFp32MovesMoreBytes) {
   const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   const SoftwareKernels software{.dispatcher = "deepep"};
