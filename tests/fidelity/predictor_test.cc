@@ -187,6 +187,20 @@ TEST(Predictor, DistinguishesPaddedExperts) {
   EXPECT_EQ(steps.size(), 2U);
 }
 
+// A stack may state what the kernels of each loss move.
+TEST(Predictor, DistinguishesKernelsOfTheLoss) {
+  Inputs inputs = shallow(tests::llama_plan, 8);
+  std::vector<model::Parameter> constants = inputs.profile.parameters();
+  constants.push_back({.name = "kernel.cross_entropy.unfused.passes", .value = 9, .unit = "1"});
+  inputs.profile = model::Profile("with a loss", "", constants);
+  Predictor predictor(inputs);
+  for (const char* loss : {"fused", "unfused"}) {
+    inputs.plan.loss.kernel = loss;
+    const auto whole = simulate(inputs, Fidelity::closed_form, false).value();
+    EXPECT_EQ(predictor.closed_form(inputs.plan).value().step.time_s, whole.result.step.time_s) << loss;
+  }
+}
+
 // A device whose host_bandwidth is not stated has none.
 TEST(Predictor, RefusesOffloadedActivationsAfterPlansWithout) {
   Inputs inputs = shallow(tests::llama_plan, 8);
