@@ -89,10 +89,11 @@ Bytes merged_bytes(const Graph& graph, const Operator& op) {
   return passes * (ranks - 1) * gradients;
 }
 
-// Returns whether experts have equal rows, because a collective sends them padded to a capacity.
+// Returns whether experts have equal rows: those that a kernel alone is asked for, or because a collective sends them
+// padded to a capacity.
 bool even_rows(const Graph& graph) {
   const auto permutation = std::ranges::find(graph.operators, OperatorKind::permute, &Operator::kind);
-  if (permutation == graph.operators.end()) return false;
+  if (permutation == graph.operators.end()) return true;
   const auto& sent = std::get<DispatchAttributes>(permutation->attributes);
   return is_collective(sent.dispatcher) && !sent.counts_rows;
 }
