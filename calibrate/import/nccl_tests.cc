@@ -155,8 +155,8 @@ class Parser {
     if (headings_.empty() || headings_.back().device.empty())
       return fail("no line of the heading names ranks and devices", "keep the lines that begin with '#  Rank'");
     if (const std::size_t groups = headings_.back().groups.size(); groups > 1)
-      return fail(fmt::format("{} ranks in {} groups: their communicators ran at the same time",
-                              headings_.back().ranks, groups),
+      return fail(fmt::format("{} ranks in {} groups: their communicators ran at the same time", headings_.back().ranks,
+                              groups),
                   "measure one communicator, without NCCL_TESTS_SPLIT and NCCL_TESTS_SPLIT_MASK");
     has_rows_ = true;
     const std::int64_t bytes = *model::parse_number<std::int64_t>(words[0]);

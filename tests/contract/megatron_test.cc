@@ -101,8 +101,9 @@ std::string notes_of(const std::string& arguments) {
 }
 
 TEST(Megatron, WhatTheNearestTypeHasOtherwiseIsNoted) {
-  const std::string experts = notes_of("--bf16 --swiglu --num-experts 8 --moe-shared-expert-intermediate-size 1024 "
-                                       "--normalization RMSNorm --qk-layernorm");
+  const std::string experts = notes_of(
+      "--bf16 --swiglu --num-experts 8 --moe-shared-expert-intermediate-size 1024 "
+      "--normalization RMSNorm --qk-layernorm");
   EXPECT_THAT(experts, testing::HasSubstr("--qk-layernorm: qwen2_moe, which is priced, has none\n"));
   EXPECT_THAT(experts, testing::HasSubstr("--position-embedding-type learned_absolute: qwen2_moe, which is priced, has "
                                           "rope\n"));

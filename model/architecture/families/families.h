@@ -66,7 +66,7 @@ void read_internlm2(ConfigReader& config, Architecture& model);
 void read_llama(ConfigReader& config, Architecture& model);
 void read_olmo2(ConfigReader& config, Architecture& model);
 void read_phi3(ConfigReader& config, Architecture& model);
-void read_mistral(ConfigReader& config, Architecture& model);   // mistral.cc
+void read_mistral(ConfigReader& config, Architecture& model);  // mistral.cc
 void read_mixtral(ConfigReader& config, Architecture& model);
 void read_mpt(ConfigReader& config, Architecture& model);    // mpt.cc
 void read_qwen2(ConfigReader& config, Architecture& model);  // qwen.cc

@@ -48,8 +48,8 @@ void Importer::read_older_names() {
   for (const auto& [name, size] : tokenizers) {
     if (type != name) continue;
     out_.shape.vocabulary = size;
-    out_.notes.push_back({given_.line("--tokenizer-type"),
-                          fmt::format("--tokenizer-type {}: vocabulary of {} assumed", name, size)});
+    out_.notes.push_back(
+        {given_.line("--tokenizer-type"), fmt::format("--tokenizer-type {}: vocabulary of {} assumed", name, size)});
   }
 }
 

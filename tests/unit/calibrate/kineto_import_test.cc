@@ -187,8 +187,7 @@ TEST(KinetoImport, NoOptionalArgumentRefusesTheFile) {
 
 // Writers divide by durations of zero, and names of files have brackets.
 TEST(KinetoImport, NumbersThatAreNoneAndBracketsInNamesRefuseNoKernels) {
-  const auto imported =
-      import_text(R"x({"traceEvents": [
+  const auto imported = import_text(R"x({"traceEvents": [
 {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD", "pid": 0, "tid": 7, "ts": 1, "dur": 0,
  "args": {"stream": 7, "bytes": 200, "memory bandwidth (GB/s)": inf}},
 {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 5, "dur": 1,

@@ -69,10 +69,10 @@ TEST(NcclTests, EachHeadingCountsItsOwnRanks) {
 TEST(NcclTests, WhatLaunchersPutBeforeLinesIsLeftOut) {
   const std::string plain = heading + table_rows + footer;
   const auto expected = parse_table(plain);
-  for (const std::string prefix : {"[1,0]<stdout>:", " 0: ", "node-1: ", "[rank0]:", "2026-01-31T12:00:00.123456Z ",
-                                   "[2026-01-31 12:00:00,123] [INFO] ", "\x1b[32m",
-                                   "Thu May  7 10:39:20 2020[1,1]<stdout>:", "Thu Dec 17 10:39:20 2026<stdout>:",
-                                   "worker-0  | "}) {
+  for (const std::string prefix :
+       {"[1,0]<stdout>:", " 0: ", "node-1: ", "[rank0]:", "2026-01-31T12:00:00.123456Z ",
+        "[2026-01-31 12:00:00,123] [INFO] ", "\x1b[32m",
+        "Thu May  7 10:39:20 2020[1,1]<stdout>:", "Thu Dec 17 10:39:20 2026<stdout>:", "worker-0  | "}) {
     std::string decorated;
     for (const std::string_view line : model::lines_of(plain)) decorated += prefix + std::string(line) + "\r\n";
     const auto parsed = parse_table(decorated);

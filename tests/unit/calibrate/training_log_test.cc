@@ -137,9 +137,9 @@ TEST(TrainingLog, LinesOfSeveralProgramsAreOneLog) {
 }
 
 TEST(TrainingLog, LaunchersPrefixesChangeNothing) {
-  for (const std::string prefix : {"[1,0]<stdout>:", " 3: ", "[default3]:", "worker-1: ",
-                                   "(RayWorker pid=7, ip=10.0.0.1) ", "Thu May  7 10:39:20 2020[1,1]<stdout>:",
-                                   "trainer-1  | "}) {
+  for (const std::string prefix :
+       {"[1,0]<stdout>:", " 3: ", "[default3]:", "worker-1: ", "(RayWorker pid=7, ip=10.0.0.1) ",
+        "Thu May  7 10:39:20 2020[1,1]<stdout>:", "trainer-1  | "}) {
     std::string decorated = prefix;
     for (const char c : megatron_log()) decorated += c == '\n' ? "\n" + prefix : std::string(1, c);
     const auto read = read_log(decorated);

@@ -112,7 +112,8 @@ TEST(Dispatcher, HybridEpMapsTheTokensOfItsGroup) {
     constants.push_back({.name = "exchange.hybridep.map_time", .value = token_ns, .unit = "ns"});
     constants.push_back({.name = "exchange.hybridep.map_expert_time", .value = expert_ns, .unit = "ns"});
     const Graph graph = layer(rank(dispatcher));
-    return CommunicationCost::make(Profile("mapping", "", constants), cluster, {{7.5, 4}, 64}, {.dispatcher = dispatcher})
+    return CommunicationCost::make(Profile("mapping", "", constants), cluster, {{7.5, 4}, 64},
+                                   {.dispatcher = dispatcher})
         .value()
         .all_to_all(graph, find(graph, "dispatch"))
         .prepare;

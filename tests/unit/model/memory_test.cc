@@ -190,8 +190,8 @@ TEST(MemoryTimeline, MicroBatchesInFlight) {
 }
 
 TEST(MemoryTimeline, NamesThePeak) {
-  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator; the activation of the F before
-  // has been sent. A later F starts with 3 * 1100 and needs 1400.
+  // Rank 0 keeps 4 * 1100 when its first B begins, which needs 800 at its first operator; the activation of the F
+  // before has been sent. A later F starts with 3 * 1100 and needs 1400.
   const StepProgram program = tiny_program("1f1b", 4, 8);
   const std::vector<SlotMemory> slots = slot_memories(program);
   const MemoryTimeline rank = memory_timeline(program, slots, 0);
