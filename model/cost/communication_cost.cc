@@ -228,6 +228,19 @@ ExchangeWork CommunicationCost::work(double tokens, double token_bytes) const {
           .nodes = static_cast<double>(expert_parallel_) / static_cast<double>(ranks_per_node_)};
 }
 
+// HybridEP sends a probability in FP32 for every expert of the NVLink domain with a token, and sums as many on the way
+// back of a backward pass (deepseek-ai/DeepEP docs/Hybrid-EP_Implementation.md @0b18ed2a, prob_buffer;
+// csrc/hybrid_ep/backend, NUM_OF_EXPERTS_PER_RANK * NUM_OF_RANKS_PER_NODE of a forward dispatch and a backward
+// combine).
+double CommunicationCost::sent_bytes(const Operator& op) const {
+  const auto& attributes = std::get<DispatchAttributes>(op.attributes);
+  const bool weighs = op.kind == OperatorKind::dispatch || op.kind == OperatorKind::dispatch_grad;
+  const bool all = weighs && attributes.dispatcher == Dispatcher::hybridep;
+  constexpr double probability_bytes = 4;
+  const double experts = all ? static_cast<double>(attributes.experts_per_rank * ranks_per_node_) : 0;
+  return static_cast<double>(attributes.token_bytes) + probability_bytes * experts;
+}
+
 const CommunicationCost::Direction& CommunicationCost::direction(OperatorKind kind) const {
   switch (kind) {
     case OperatorKind::dispatch:
@@ -285,7 +298,7 @@ AllToAllTime CommunicationCost::all_to_all_by_form(const Graph& graph, const Ope
   if (is_collective(attributes.dispatcher)) return exchange_by_collective(graph, op);
   if (attributes.dispatcher == Dispatcher::low_latency) return exchange_at_low_latency(graph, op);
   AllToAllTime time;
-  const ExchangeWork sent = work(rows_of(graph, op), static_cast<double>(attributes.token_bytes));
+  const ExchangeWork sent = work(rows_of(graph, op), sent_bytes(op));
   const Direction& by = direction(op.kind);
   const double sms = needs_sms_ ? static_cast<double>(communication_sms_) : 0;
   const ExchangeSeconds alone = exchange_seconds(by.with(by.alone), sent, sms);
@@ -471,8 +484,7 @@ CommunicationCost::LinkSeconds CommunicationCost::all_to_all_at_best(const Graph
   }
   const Direction& by = direction(op.kind);
   const Constant& faster = by.alone.value > by.overlapped.value ? by.alone : by.overlapped;
-  const ExchangeSeconds best =
-      exchange_link_seconds(by.with(faster), work(rows_of(graph, op), static_cast<double>(attributes.token_bytes)));
+  const ExchangeSeconds best = exchange_link_seconds(by.with(faster), work(rows_of(graph, op), sent_bytes(op)));
   return {best.network, best.node};
 }
 

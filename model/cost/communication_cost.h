@@ -149,6 +149,8 @@ class CommunicationCost {
                                 double nvlink_scale);
   const Direction& direction(OperatorKind kind) const;
   ExchangeWork work(double tokens, double token_bytes) const;
+  // Returns the bytes of a token that DeepEP or HybridEP sends to a rank.
+  double sent_bytes(const Operator& op) const;
   std::int64_t saturation(const Group& group) const;
   CollectiveGroup group_of(std::int64_t ranks, std::int64_t stride) const;
 

@@ -17,7 +17,8 @@ namespace {
 using enum OperatorKind;
 
 // Bytes per token in addition to the payload, as DeepEP's kernels send them: 8 of source metadata; 4 + 4 per selected
-// expert with the routing; 4 per selected expert with the gradient of the weights.
+// expert with the routing; 4 per selected expert with the gradient of the weights. HybridEP's are those of an NVLink
+// domain (CommunicationCost).
 constexpr std::int64_t source_metadata_bytes = 8;
 constexpr std::int64_t routing_bytes_per_expert = 8;
 constexpr std::int64_t weight_gradient_bytes_per_expert = 4;
@@ -44,7 +45,7 @@ std::int64_t payload_bytes(const LayerContext& c, DataType type) {
 DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t extra_bytes) {
   const MixtureOfExperts& e = c.architecture.experts;
   const bool collective = is_collective(c.dispatcher);
-  const bool has_metadata = !collective && c.dispatcher != Dispatcher::low_latency;
+  const bool has_metadata = c.dispatcher == Dispatcher::deepep;
   return {e.routed_experts,
           c.experts_per_rank(),
           e.experts_per_token,
@@ -57,6 +58,7 @@ DispatchAttributes all_to_all(const LayerContext& c, DataType type, std::int64_t
 // Returns the bytes per token that a dispatch sends with the payload, or that its gradient sends back.
 std::int64_t routing_bytes(const LayerContext& c, bool forward) {
   const std::int64_t k = c.architecture.experts.experts_per_token;
+  if (c.dispatcher == Dispatcher::hybridep) return 0;
   if (c.dispatcher == Dispatcher::alltoall) return weight_gradient_bytes_per_expert;  // of a copy
   if (c.dispatcher == Dispatcher::allgather) return gathered_routing_bytes * c.architecture.experts.routed_experts;
   return (forward ? routing_bytes_per_expert : weight_gradient_bytes_per_expert) * k;

@@ -102,6 +102,19 @@ TEST(Dispatcher, GraphsAreSoundInEveryFormat) {
       }
 }
 
+// A dispatch of HybridEP brings a probability for each of the 32 experts of a node, and the backward pass their
+// gradients; a token goes to 7.5 ranks, of which one in eight is where it arrives on a node.
+TEST(Dispatcher, HybridEpSendsProbabilitiesOfAllExpertsOfANode) {
+  const Graph graph = layer(rank(Dispatcher::hybridep));
+  const CommunicationCost by = cost(Dispatcher::hybridep);
+  const auto bytes = [&](const char* name) { return by.all_to_all(graph, find(graph, name)).node_bytes; };
+  const double tokens = 4096 * 7.5 * 7 / 8, payload = 7168 * 2;
+  EXPECT_DOUBLE_EQ(bytes("dispatch"), tokens * (payload + 4 * 32));
+  EXPECT_DOUBLE_EQ(bytes("combine"), tokens * payload);
+  EXPECT_DOUBLE_EQ(bytes("combine_grad"), tokens * payload);
+  EXPECT_DOUBLE_EQ(bytes("dispatch_grad"), tokens * (payload + 4 * 32));
+}
+
 // Before a dispatch of HybridEP each of 64 ranks looks through the 4096 tokens of all for those of its 4 experts.
 TEST(Dispatcher, HybridEpMapsTheTokensOfItsGroup) {
   const ClusterShape cluster =
