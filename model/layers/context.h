@@ -22,6 +22,9 @@ struct OperandFormat {
     if (stored) return *stored;
     return quantized_weights ? activation_type(precision) : weight_type(precision);
   }
+  // Returns whether one kernel reads 16 bits once and writes them in blocks along either direction
+  // (NVIDIA/TransformerEngine @006b3360 transformer_engine/common, MXFP8's ScalingType::BIDIMENSIONAL).
+  bool casts_both_layouts() const { return precision == Precision::mxfp8; }
 };
 
 // A pass of inference over the requests of a rank. Blocks of such a pass have no phases I and W.

@@ -200,7 +200,8 @@ OutputGradient quantized_output_gradient(GraphBuilder& b, const Parts& p, Tensor
   const DataType type = activation_type(p.format.precision);
   std::vector<TensorId> layouts = {b.activation("d_" + p.name + suffix(type), b.shape(dy), type)};
   const bool gathers_both = p.gathers_gradient.ranks > 1 && scales_by_direction(p.format.precision);
-  const bool both = gathers_both || (p.format.delayed_scaling && p.gathers_gradient.ranks == 1);
+  const bool at_once = p.format.delayed_scaling || p.format.casts_both_layouts();
+  const bool both = gathers_both || (at_once && p.gathers_gradient.ranks == 1);
   if (both) layouts.push_back(b.activation("d_" + p.name + "_t", {b.shape(dy)[1], b.shape(dy)[0]}, type));
   b.emit(cast, "cast_d_" + p.name, {dy}, layouts, scaled_cast(p.format));
   return {layouts[0], both ? std::optional<TensorId>(layouts[1]) : std::nullopt};

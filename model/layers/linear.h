@@ -3,8 +3,8 @@
 // weights are stored in BF16 and cast where they are used, in both layouts. Casts to one scale per tensor, and to
 // NVFP4, whose scales have one over the tensor above them (arXiv 2509.25149), first find the largest entry. With
 // delayed scaling the one scale is known before (Transformer Engine, DelayedScaling), and one kernel writes a gradient
-// in both layouts. Weights that are cast once a step are constants of a micro-batch in both layouts
-// (model/program/stage_optimizer.h casts them). Weights of inference are stored in their format.
+// in both layouts, as it does in MXFP8. Weights that are cast once a step are constants of a micro-batch in both
+// layouts (model/program/stage_optimizer.h casts them). Weights of inference are stored in their format.
 #pragma once
 
 #include <string>

@@ -157,11 +157,11 @@ Received send_copies(GraphBuilder& b, const LayerContext& c, TensorId x, const R
   return r;
 }
 
-// Returns the format of an expert's rows. One scale per tensor is found over all rows of an expert, so that they are
-// cast when they are there; scales of a few neighbors are found as rows are copied.
+// Returns the format of an expert's rows: that of its operands where tokens arrive in it, else 16 bits, which are cast
+// when the rows are there.
 DataType expert_row_type(const LayerContext& c) {
-  const Precision precision = c.expert_operands().precision;
-  return activation_type(precision == Precision::fp8_tensor ? Precision::bf16 : precision);
+  const DataType operand = activation_type(c.expert_operands().precision);
+  return operand == activation_type(c.dispatch) ? operand : c.stream_type();
 }
 
 // Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
@@ -196,23 +196,36 @@ struct ExpertGemm {
   TensorId x, weight, y, offsets;
   std::int64_t in, out;
   Dimension rows;
+  bool casts_columns;                             // where the cast of x writes both layouts at once
   std::function<TensorId()> transposed_input;     // [in, N] for quantized weight gradients, emitted in phase W or I
   std::function<TensorId()> transposed_gradient;  // [out, N] where the gradient arrives quantized, emitted in phase W
+};
+
+struct Layouts {
+  TensorId rows;
+  std::optional<TensorId> columns;  // transposed, where the kernel that casts the rows writes them too
 };
 
 // Returns x in the format of the operands, cast if it has another: what belongs to so many experts. Where the scales
 // are there before, one kernel casts for all of them (NVIDIA/TransformerEngine
 // transformer_engine/pytorch/csrc/extensions/ cast.cpp @006b3360, multi_tensor_quantize_impl).
-TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
-                   const OperandFormat& format, std::int64_t experts) {
+Layouts quantized_layouts(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
+                          const OperandFormat& format, std::int64_t experts, bool columns) {
   const DataType type = activation_type(format.precision);
-  if (b.tensor(x).type == type) return x;
-  const TensorId result = b.activation(name + "_" + std::string(quantized_name(type)), b.shape(x), type);
+  if (b.tensor(x).type == type) return {x, {}};
+  const GraphBuilder::Shape shape = b.shape(x);
+  std::vector<TensorId> writes = {b.activation(name + "_" + std::string(quantized_name(type)), shape, type)};
+  if (columns) writes.push_back(b.activation(name + "_t", {shape[1], shape[0]}, type));
   const bool whole = format.precision == Precision::fp8_tensor || format.precision == Precision::nvfp4;
-  b.emit(cast, cast_name, {x}, {result},
+  b.emit(cast, cast_name, {x}, writes,
          CastAttributes{.finds_scale = whole && !format.delayed_scaling && !b.forward_only(),
                         .experts = format.delayed_scaling ? 1 : experts});
-  return result;
+  return {writes[0], columns ? std::optional<TensorId>(writes[1]) : std::nullopt};
+}
+
+TensorId quantized(GraphBuilder& b, const std::string& name, const std::string& cast_name, TensorId x,
+                   const OperandFormat& format, std::int64_t experts) {
+  return quantized_layouts(b, name, cast_name, x, format, experts, false).rows;
 }
 
 void plain_expert_gradients(GraphBuilder& b, const ExpertGemm& p, TensorId dy, TensorId dx, TensorId dw) {
@@ -230,7 +243,8 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, const OperandFormat&
   const TensorId dw = b.gradient_of_parameter(p.weight);
   if (!is_quantized(precision)) return plain_expert_gradients(b, p, dy, dx, dw);
   const DataType type = activation_type(precision);
-  const TensorId operand = quantized(b, "d_" + p.name, "cast_d_" + p.name, dy, format, experts);
+  const auto [operand, columns] =
+      quantized_layouts(b, "d_" + p.name, "cast_d_" + p.name, dy, format, experts, format.casts_both_layouts());
   TensorId weight = p.weight;
   if (b.tensor(weight).type != weight_type(Precision::fp8)) {
     const GraphBuilder::Shape shape = {b.shape(weight)[0], {p.in}, {p.out}};
@@ -245,7 +259,9 @@ void expert_gradients(GraphBuilder& b, const ExpertGemm& p, const OperandFormat&
   // A gradient received quantized is transposed once per token and gathered when the weight gradient needs it; one that
   // is cast here is transposed at once.
   TensorId dyt = 0;
-  if (operand == dy) {
+  if (columns) {
+    dyt = *columns;
+  } else if (operand == dy) {
     dyt = p.transposed_gradient();
   } else {
     dyt = b.activation("d_" + p.name + "_t", {{p.out}, p.rows}, type);
@@ -275,7 +291,12 @@ TensorId expert_gemm(GraphBuilder& b, const LayerContext& c, ExpertGemm p) {
   } else if (scaled) {
     factor = quantized(b, copy, "cast_" + copy, p.weight, format, c.experts_per_rank());
   }
-  if (scaled) operand = quantized(b, p.name + "_in", "cast_" + p.name, p.x, format, c.experts_per_rank());
+  if (scaled) {
+    const Layouts layouts = quantized_layouts(b, p.name + "_in", "cast_" + p.name, p.x, format, c.experts_per_rank(),
+                                              p.casts_columns && format.casts_both_layouts());
+    operand = layouts.rows;
+    if (layouts.columns) p.transposed_input = [id = *layouts.columns] { return id; };
+  }
   p.y = b.activation(p.name + "_out", {p.rows, {p.out}}, scaled ? DataType::bf16 : b.tensor(p.x).type);
   b.emit(grouped_matmul, p.name, {operand, factor, p.offsets}, {p.y}, MatmulAttributes{.transpose_b = true});
   // Of operands with one scale the quantized rows are kept, and transposed when they are needed.
@@ -348,7 +369,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     return id;
   };
   const TensorId gate_up =
-      expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, gathered, {}});
+      expert_gemm(b, c, {"experts_gate_up", rows.rows, 0, 0, rows.offsets, hidden, 2 * f, n, true, gathered, {}});
   const TensorId h = gated_activation(b, c, "experts_swiglu", gate_up, rows.weights);
   b.group(RecomputeGroup::moe);
   const auto transpose = [&b, h, type, n, f] {
@@ -356,15 +377,18 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
     b.emit(cast_transpose, "cast_transpose_experts_swiglu", {h}, {id});
     return id;
   };
-  // A kernel that holds the activation writes it in both layouts, of which the backward pass finds the second.
-  const std::optional<TensorId> written = c.fused_experts ? std::optional(transpose()) : std::nullopt;
+  // A kernel that holds the activation writes it in both layouts, of which the backward pass finds the second. An
+  // activation that is computed again is kept in neither.
+  const bool at_once = c.fused_experts || !c.recompute.contains(RecomputeGroup::swiglu);
+  const bool apart = c.fused_experts && !c.expert_operands().casts_both_layouts();
+  const std::optional<TensorId> written = apart ? std::optional(transpose()) : std::nullopt;
   const auto transposed = [h, scaled, written, transpose] {
     if (!scaled) return h;
     return written ? *written : transpose();
   };
   const TensorId y = add_expert_biases(
       b, c, rows,
-      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, transposed, gathered_gradient}));
+      expert_gemm(b, c, {"experts_down", h, 0, 0, rows.offsets, f, hidden, n, at_once, transposed, gathered_gradient}));
 
   const bool sums = !arrive_as_rows || b.tensor(y).type != activation_type(c.combine);
   const TensorId sum =

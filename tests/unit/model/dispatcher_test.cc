@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "model/cost/communication_cost.h"
+#include "model/cost/work.h"
 #include "model/layers/blocks.h"
 #include "model/plan/plan.h"
 #include "model/program/plan_context.h"
@@ -76,6 +77,28 @@ TEST(Dispatcher, MegatronKeepsTheRowsOfItsExperts) {
   EXPECT_TRUE(has(layer(rank(Dispatcher::deepep)), "gather_expert_rows"));
   EXPECT_FALSE(has(layer(rank(Dispatcher::alltoall)), "gather_expert_rows"));
   EXPECT_FALSE(has(layer(rank(Dispatcher::allgather)), "gather_expert_rows"));
+}
+
+// Rows are copied as they arrive. One kernel casts them to MXFP8 in both layouts, so that nothing is gathered again; to
+// NVFP4 it is one for each.
+TEST(Dispatcher, RowsThatArriveInSixteenBitsAreCast) {
+  LayerContext context = rank(Dispatcher::hybridep, Precision::mxfp8);
+  context.dispatch = Precision::bf16;
+  const Graph graph = layer(context);
+  EXPECT_EQ(check(graph), "");
+  EXPECT_EQ(graph.tensor(find(graph, "permute").writes[0]).type, DataType::bf16);
+  EXPECT_DOUBLE_EQ(bytes_moved(graph, find(graph, "cast_experts_gate_up"), 1).value(),
+                   4096 * 8 * 7168 * (2 + 2 * 1.03125));
+  for (const char* apart : {"gather_expert_rows", "cast_transpose_experts_swiglu", "cast_transpose_d_experts_down",
+                            "cast_transpose_d_shared_down"})
+    EXPECT_FALSE(has(graph, apart)) << apart;
+  context.recompute = {RecomputeGroup::swiglu};  // which keeps neither layout
+  EXPECT_EQ(check(layer(context)), "");
+  EXPECT_TRUE(has(layer(context), "cast_transpose_experts_swiglu"));
+  context = rank(Dispatcher::hybridep, Precision::nvfp4);
+  context.dispatch = Precision::bf16;
+  EXPECT_TRUE(has(layer(context), "gather_expert_rows"));
+  EXPECT_TRUE(has(layer(context), "cast_transpose_d_experts_down"));
 }
 
 TEST(Dispatcher, SharedExpertsOverlapWithDeepEpOnly) {
