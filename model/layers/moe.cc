@@ -165,7 +165,8 @@ DataType expert_row_type(const LayerContext& c) {
 }
 
 // Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
-// the received tokens, which are kept once. Megatron's other dispatchers keep the rows.
+// the received tokens, which are kept once. Megatron's other dispatchers keep the rows: HybridEP's next dispatch
+// overwrites what it received.
 Rows to_rows(GraphBuilder& b, const LayerContext& c, const Received& received) {
   b.section(Section::mlp);
   b.group(RecomputeGroup::moe);
@@ -344,7 +345,7 @@ TensorId experts(GraphBuilder& b, const LayerContext& c, const Received& own) {
   b.section(Section::mlp);
   const Rows rows =
       arrive_as_rows ? Rows{received.tokens, 0, received.weights, received.offsets} : to_rows(b, c, received);
-  const bool keeps_rows = is_collective(c.dispatcher) && !scaled;
+  const bool keeps_rows = c.dispatcher != Dispatcher::deepep && !scaled;
   const Dimension n = b.shape(rows.rows)[0];
 
   b.group(RecomputeGroup::moe);

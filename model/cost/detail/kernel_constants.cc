@@ -68,6 +68,9 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.search_time_ = permutes("search_time");
   cost.copy_search_time_ = permutes("copy_search_time");
   cost.read_memory_classes(reader);
+  if (permutes("at_copy_rate").value > 0)
+    cost.memory_[static_cast<std::size_t>(OperatorClass::permute)].bandwidth =
+        reader.require("memory.default.bandwidth");
   cost.read_fusion(reader, software);
   cost.read_free_shares(reader, device);
   if (reader.error()) return tl::unexpected(*reader.error());

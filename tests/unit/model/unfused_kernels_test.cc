@@ -214,6 +214,23 @@ TEST(UnfusedKernels, RowsAreSearchedAmongTheExpertsOfTheRank) {
   }
 }
 
+TEST(UnfusedKernels, APermutationMayRunAtTheRateOfCopies) {
+  LayerContext c = tests::deepseek_rank(Precision::bf16);
+  c.dispatcher = Dispatcher::hybridep;
+  const Graph layer = make_block(BlockKind::moe_layer, c);
+  const auto slower = [&](const std::string& name, Phase phase) {
+    const SoftwareKernels software{.dispatcher = "hybridep"};
+    const KernelCost copies = cost({number("permute.hybridep.at_copy_rate", 1)}, software);
+    return time(cost({}, software), layer, name, phase).work / time(copies, layer, name, phase).work;
+  };
+  const Profile base = profile("h800");
+  const auto rate = [&](const char* of) { return base.parameters()[*base.find(of)].value; };
+  ASSERT_GT(rate("memory.default.bandwidth"), rate("memory.permute.bandwidth"));
+  EXPECT_NEAR(slower("unpermute_grad", Phase::I), rate("memory.default.bandwidth") / rate("memory.permute.bandwidth"),
+              1e-9);
+  EXPECT_EQ(slower("unpermute", Phase::F), 1);  // a sum
+}
+
 TEST(UnfusedKernels, HybridEpsMapOfRowsIsBeforeItsDispatch) {
   const Graph layer = make_block(BlockKind::moe_layer, tests::deepseek_rank(Precision::bf16));
   const auto seconds = [&](const std::vector<Parameter>& more, const std::string& dispatcher) {
