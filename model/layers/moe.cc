@@ -158,10 +158,11 @@ Received send_copies(GraphBuilder& b, const LayerContext& c, TensorId x, const R
 }
 
 // Returns the format of an expert's rows: that of its operands where tokens arrive in it, else 16 bits, which are cast
-// when the rows are there.
+// when the rows are there. One scale per tensor is found over all rows of an expert, which come from several ranks.
 DataType expert_row_type(const LayerContext& c) {
-  const DataType operand = activation_type(c.expert_operands().precision);
-  return operand == activation_type(c.dispatch) ? operand : c.stream_type();
+  const Precision precision = c.expert_operands().precision;
+  const bool arrives = precision != Precision::fp8_tensor && activation_type(precision) == activation_type(c.dispatch);
+  return arrives ? activation_type(precision) : c.stream_type();
 }
 
 // Copies tokens to rows ordered by expert. After DeepEP the rows are dropped: the backward pass gathers them again from
