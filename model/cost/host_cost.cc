@@ -109,6 +109,7 @@ void HostCost::read_launches(ConstantReader& reader, const Plan& plan) {
               reader.find("serving.engine_factor").value_or(Constant{.value = 1}).value};
   graph_launch_ = timed("host.graph_launch");
   graphs_ = read("host.graphs").value > 0;
+  blocks_ = read("host.launch_blocking").value > 0;
   fills_ = read("host.fills").value;
   synchronizations_moe_ = read("host.synchronizations.moe").value;
   synchronizations_permute_ = read(fmt::format("host.synchronizations.{}.at_permute", plan.stack.dispatcher)).value;

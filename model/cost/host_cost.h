@@ -65,8 +65,12 @@ class HostCost {
   // Returns the same without graphs.
   double one_by_one(const HostCalls& calls) const;
   std::array<Share, 8> issue_shares(const HostCalls& calls) const;
+  // Returns whether the host waits for the end of each launch before it goes on (CUDA_LAUNCH_BLOCKING).
+  bool blocks() const { return blocks_; }
   // Returns the seconds from the end of what the host waited for until the host goes on.
-  double idle(const HostCalls& calls) const { return (calls.synchronizations + calls.drains) * synchronization_.value; }
+  double idle(const HostCalls& calls) const {
+    return (calls.synchronizations + calls.drains + (blocks_ ? calls.launches : 0)) * synchronization_.value;
+  }
   Share idle_share(const HostCalls& calls) const { return {synchronization_.index, idle(calls)}; }
   // Returns the CPU seconds of an optimizer step that the GPU waits for.
   double step() const { return step_.value; }
@@ -92,7 +96,7 @@ class HostCost {
   double fills_ = 0, synchronizations_moe_ = 0, synchronizations_permute_ = 0, synchronizations_clamp_ = 0,
          synchronizations_slot_ = 0;
   double expert_tensor_ = 0;  // ranks whose chunks of rows are sorted with the rank's own; 0: a kernel sorts them
-  bool issues_ = false, graphs_ = false;
+  bool issues_ = false, graphs_ = false, blocks_ = false;
   OperatorKind counted_at_ = OperatorKind::router;  // before it (dispatch) or after it the host waits for its counts
   std::vector<std::string> captured_;               // the scopes that are captured
   Constant link_efficiency_, memory_bandwidth_;

@@ -121,7 +121,9 @@ class Issue {
       now_ += host_.one_by_one(calls);
       if (calls.launches > 0) begin = std::max(begin, now_);
     }
-    return begin + alone(segment);
+    const double at = begin + alone(segment);
+    for (const HostCalls& calls : *issued_[segment].operators) block(at, calls);
+    return at;
   }
 
   // An operator of several kernels begins with the first that is issued, and ends no earlier than its last one.
@@ -135,14 +137,16 @@ class Issue {
     for (std::size_t k = 0; k < operators.size(); ++k) {
       const HostCalls& calls = (*issued_[segment].operators)[k];
       const double needs = host_.one_by_one(calls), takes = stretch * seconds[k];
-      if (calls.drains > 0) wait_until(at, calls);
+      if (calls.drains > 0 && !host_.blocks()) wait_until(at, calls);
       if (calls.launches > 0) {
-        const double launches = std::max(1.0, calls.launches);
+        // Without waits the host issues the second kernel while the first one runs.
+        const double launches = host_.blocks() ? 1 : std::max(1.0, calls.launches);
         at = std::max(std::max(at, now_ + needs / launches) + takes, now_ + needs + takes / launches);
       } else {
         at += takes;
       }
       now_ += needs;
+      block(at, calls);
       if (graph.operators[operators[k]].kind == model::OperatorKind::router) chosen_ = at;
       wait(calls);
     }
@@ -151,7 +155,12 @@ class Issue {
 
   // What a router chose is there once its kernels have ended, or from before where it is not computed again.
   void wait(const HostCalls& calls) {
-    if (calls.synchronizations > 0 && chosen_) wait_until(*chosen_, calls);
+    if (calls.synchronizations > 0 && chosen_ && !host_.blocks()) wait_until(*chosen_, calls);
+  }
+
+  // Where the host waits for each launch it waits for nothing else.
+  void block(double at, const HostCalls& calls) {
+    if (host_.blocks() && calls.launches > 0) wait_until(at, calls);
   }
 
   void wait_until(double at, const HostCalls& calls) {
@@ -243,7 +252,7 @@ SlotHost slot_host(const model::StepProgram& program, const model::SlotTemplate&
     if (segment.stream == Stream::compute) computing += times[i].compute[0];
   }
   const double all = std::accumulate(launches.begin(), launches.end(), 0.0), issuing = costs.host.issue(host.calls);
-  const bool waits = host.calls.synchronizations + host.calls.drains > 0;
+  const bool waits = costs.host.blocks() || host.calls.synchronizations + host.calls.drains > 0;
   if (all == 0 || (!waits && issuing <= computing)) return host;
   const Delay delay(slot, costs, times, std::move(launches));
   const TemplateRun alone = run_template(slot, times, costs.partition.device_sms);

@@ -98,6 +98,17 @@ TEST(SlotHost, AWaitOfTheHostLeavesTheGpuIdle) {
   EXPECT_NEAR(waits.seconds(OpType::F) - usual.seconds(OpType::F), 4 * 2 * 500e-6, 1e-6);
 }
 
+TEST(SlotHost, AHostThatWaitsForEachLaunchIsNeverAhead) {
+  // A dense slot is one chain of kernels, each of which waits for its launch and is then waited for.
+  const Case alone(tests::llama_plan, {});
+  const Case blocks(tests::llama_plan, {{"launch", 5}, {"synchronization", 20}, {"launch_blocking", 1}});
+  EXPECT_EQ(Case(tests::llama_plan, {{"launch", 5}, {"synchronization", 20}}).seconds(OpType::F),
+            alone.seconds(OpType::F));
+  const double launches = blocks.calls(OpType::F).launches;
+  EXPECT_GT(launches, 0);
+  EXPECT_NEAR(blocks.seconds(OpType::F) - alone.seconds(OpType::F), launches * 25e-6, 0.02 * launches * 25e-6);
+}
+
 TEST(SlotHost, TheHostWaitsForWhatADispatchBringsBeforeItGoesOn) {
   const std::vector<std::string> software = {"stack.dispatcher=hybridep"};
   const HostConstants once = {{"synchronization", 500}, {"synchronizations.moe", 1}};
