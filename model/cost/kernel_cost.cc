@@ -546,6 +546,14 @@ KernelTime KernelCost::memory_bound(const Graph& graph, const Operator& op, cons
   return with_gaps(scaled(result, 1), launches(graph, op));
 }
 
+double KernelCost::moving(Bytes bytes, const Conditions& conditions) const {
+  const Memory& memory = memory_[static_cast<std::size_t>(OperatorClass::elementwise)];
+  const double seconds = streaming(memory, bytes, occupancy(conditions)) / conditions.bandwidth;
+  KernelTime time;
+  time.shares[0] = {memory.bandwidth.index, std::max(seconds, shortest_kernel_.value)};
+  return with_gaps(scaled(time, 1), 1).seconds;
+}
+
 // A router is tens of tiny kernels. Those that a stack counts are short ones, and take more by the scores that they
 // read; the profile's constant is of another router, with its gaps and its scores.
 KernelTime KernelCost::router(const Graph& graph, const Operator& op, const Conditions& conditions) const {

@@ -52,6 +52,9 @@ class KernelCost {
   // Times of formulas are multiplied by the factors of their shapes, but for launch gaps.
   KernelTime time(const Graph& graph, const Operator& op, const Conditions& conditions) const;
 
+  // Returns the seconds of an element-wise kernel that moves so many bytes and belongs to no operator of a graph.
+  double moving(Bytes bytes, const Conditions& conditions) const;
+
   // Takes factors on the times of single shapes, or none; they must outlive the object. Bounds do not use them.
   void use(const ShapeFactors* factors) { factors_ = factors; }
 

@@ -19,15 +19,9 @@ bool uses(const model::SlotTemplate& slot, model::Stream stream) {
 }
 
 // Adds a kernel that moves so many bytes to a compute segment.
-void add_copy(double bytes, const CostModels& costs, SegmentTime& time) {
-  model::Graph graph;
-  const auto elements = static_cast<std::int64_t>(bytes / 4);  // in 16 bit, read and written
-  for (int i = 0; i < 2; ++i)
-    graph.tensors.push_back({.name = "copy", .shape = {{elements}}, .type = model::DataType::bf16});
-  const model::Operator copy{.kind = model::OperatorKind::concatenate, .name = "copy", .reads = {0}, .writes = {1}};
+void add_copy(model::Bytes bytes, const CostModels& costs, SegmentTime& time) {
   for (std::size_t state = 0; state < communication_states; ++state)
-    time.compute[state] +=
-        costs.kernels.time(graph, copy, costs.partition.overlapped(static_cast<model::CoRunner>(state))).seconds;
+    time.compute[state] += costs.kernels.moving(bytes, costs.partition.overlapped(static_cast<model::CoRunner>(state)));
 }
 
 }  // namespace
@@ -87,7 +81,7 @@ void TimedStages::add_copies(std::int32_t slot, bool forward, bool reduces, std:
     double bytes = 0;
     for (const model::UnitPiece& piece : units.units[u].pieces)
       bytes += piece.elements * model::bytes_per_element(piece.stored);
-    add_copy(passes * bytes, costs_, times[static_cast<std::size_t>(segment)]);
+    add_copy(model::Bytes(passes * bytes), costs_, times[static_cast<std::size_t>(segment)]);
   }
 }
 

@@ -540,6 +540,19 @@ TEST(UnfusedKernels, SwizzleTheScalesOfBlocks) {
   }
 }
 
+// What the software's operator moves is no property of copies that belong to no operator.
+TEST(UnfusedKernels, ACopyMovesItsOwnBytes) {
+  Graph graph;
+  for (int i = 0; i < 2; ++i)
+    graph.tensors.push_back({.name = "rows", .shape = {{1'000'000'000}}, .type = DataType::bf16});
+  const Operator op{.kind = OperatorKind::concatenate, .name = "join", .reads = {0}, .writes = {1}};
+  const Conditions alone{.sms = h800_device().sms};
+  const KernelCost usual = cost(), eager = cost({number("kernel.concatenate.passes", 2)});
+  const double once = usual.time(graph, op, alone).seconds;  // of 4 GB, read and written
+  EXPECT_GT(eager.time(graph, op, alone).seconds, 1.9 * once);
+  for (const KernelCost* each : {&usual, &eager}) EXPECT_DOUBLE_EQ(each->moving(Bytes(4e9), alone), once);
+}
+
 TEST(UnfusedKernels, OfExpertsLimitAndBias) {
   const std::vector<Parameter> eager = {number("kernel.experts_apart", 1),
                                         number("kernel.add_expert_bias.passes", 3),
