@@ -281,6 +281,10 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   costs.reduce_passes = optional("sharding.reduce_passes", 0);
   costs.fp32_reduce_passes = optional("sharding.fp32_reduce_passes", costs.reduce_passes);
   costs.accumulate_passes = optional("sharding.accumulate_passes", 0);
+  const auto& parallelism = inputs.plan.parallelism;
+  if (parallelism.sequence && !overlap.tensor && inputs.plan.batch.micro_batch_size > 1)
+    costs.sequences = {parallelism.tensor, optional("sequence.gather_passes", 0),
+                       optional("sequence.reduce_passes", 0)};
   if (partition.collective_sms > 0) {
     costs.collective_slowdown = optional("overlap.collective_slowdown", 1);
     costs.compute_slowdown = optional("overlap.compute_slowdown", 1);

@@ -38,6 +38,12 @@ struct CostModels {
   // The bytes that kernels of their own move, over those of the unit's parameters: after each gather, before each
   // reduction, and to add up the gradients of a micro-batch.
   double gather_passes = 0, reduce_passes = 0, fp32_reduce_passes = 0, accumulate_passes = 0;
+  // Where tensor ranks divide the tokens of several sequences and do not overlap: the bytes that kernels of their own
+  // move over those of all tokens, once they are gathered and before they are reduced.
+  struct {
+    std::int64_t ranks = 1;
+    double gathered = 0, reduced = 0;
+  } sequences;
 };
 
 // Returns the kinds of groups of dense collectives that the plan has, those of one rank left out. With its GPUs,

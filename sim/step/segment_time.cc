@@ -1,6 +1,7 @@
 #include "sim/step/segment_time.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace plumbline::sim {
 
@@ -112,9 +113,8 @@ SegmentTime transfer_segment(const model::Graph& graph, const model::Segment& se
 }
 
 SegmentTime collective_segment(const model::Graph& graph, const model::Segment& segment, const CostModels& costs) {
-  SegmentTime time = transfer_segment(graph, segment, [&](const model::Operator& op) {
-    return segment.share * costs.communication.collective(graph, op);
-  });
+  SegmentTime time = transfer_segment(
+      graph, segment, [&](const model::Operator& op) { return segment.share * collective_seconds(graph, op, costs); });
   const WireLoad load = wire_load(graph, segment.operators, costs);
   time.group = load.group;
   time.network_bytes = segment.share * load.network_bytes;
@@ -129,6 +129,19 @@ double operator_seconds(const model::Graph& graph, const model::Operator& op, mo
   if (stream == model::Stream::compute)
     return kernel_seconds(graph, op, costs.partition.overlapped(CoRunner::none), costs);
   return costs.kernels.time(graph, op, {.sms = costs.partition.device_sms}).seconds;
+}
+
+double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs) {
+  const double seconds = costs.communication.collective(graph, op);
+  const auto& group = std::get<model::CollectiveAttributes>(op.attributes);
+  if (group.ranks == 1 || group.ranks != costs.sequences.ranks || group.stride != 1) return seconds;
+  const bool gathers = op.kind == model::OperatorKind::all_gather;
+  if (!gathers && op.kind != model::OperatorKind::reduce_scatter) return seconds;
+  const model::Tensor& all = graph.tensor(gathers ? op.writes[0] : op.reads[0]);
+  const double passes = gathers ? costs.sequences.gathered : costs.sequences.reduced;
+  // Rows of experts have no sequences.
+  if (passes == 0 || all.shape[0].extent != model::Extent::tokens) return seconds;
+  return seconds + costs.kernels.moving(all.bytes() * passes, costs.partition.overlapped(CoRunner::none));
 }
 
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,

@@ -42,6 +42,10 @@ struct SegmentTime {  // seconds
 double operator_seconds(const model::Graph& graph, const model::Operator& op, model::Stream stream,
                         const CostModels& costs);
 
+// Returns the seconds of a dense collective of a slot, with those of a kernel that brings what it gathered, or what it
+// is to reduce, from the order of the ranks into that of the sequences, or back.
+double collective_seconds(const model::Graph& graph, const model::Operator& op, const CostModels& costs);
+
 // `clock` is that of the slot (sim/step/slot_power.h; model::Conditions::clock).
 SegmentTime segment_time(const model::Graph& graph, const model::Segment& segment, const CostModels& costs,
                          double clock = 1);

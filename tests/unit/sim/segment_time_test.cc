@@ -230,5 +230,36 @@ TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
   }
 }
 
+// A gather over tensor ranks, or a reduction, of all tokens of several sequences has a copy of them beside it: 4096
+// columns in 16 bits, read and written.
+TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
+  for (const int sequences : {1, 2}) {
+    Inputs inputs = tests::step_inputs(
+        tests::llama_plan, "h800",
+        {"parallelism.tensor=4", "parallelism.sequence=true", "batch.micro_batch_size=" + std::to_string(sequences)});
+    const model::StepProgram program = tests::program_of(inputs);
+    const CostModels plain = tests::costs_of(inputs);
+    std::vector<model::Parameter> constants = inputs.profile.parameters();
+    for (const char* name : {"sequence.gather_passes", "sequence.reduce_passes"})
+      constants.push_back({name, 2.0, "1", model::Evidence::assumed, "a test", std::nullopt});
+    inputs.profile = model::Profile(inputs.profile.name(), "", std::move(constants));
+    const CostModels copying = tests::costs_of(inputs);
+    const double copy = plain.kernels.moving(model::Bytes(2.0 * sequences * 8192 * 4096 * 2), {.sms = 132});
+    int moved = 0;
+    for (const Segment& segment : tests::middle_slot(program, OpType::B).segments) {
+      if (segment.stream != Stream::collective) continue;
+      const model::Graph& graph = program.blocks[segment.block];
+      const auto copies = std::ranges::count_if(segment.operators, [&](const std::uint16_t index) {
+        const model::OperatorKind kind = graph.operators[index].kind;
+        return kind == model::OperatorKind::all_gather || kind == model::OperatorKind::reduce_scatter;
+      });
+      const double more = segment_time(graph, segment, copying).transfer - segment_time(graph, segment, plain).transfer;
+      EXPECT_NEAR(more, sequences == 1 ? 0 : static_cast<double>(copies) * copy, rounding_of_times);
+      moved += static_cast<int>(copies);
+    }
+    EXPECT_GT(moved, 0);
+  }
+}
+
 }  // namespace
 }  // namespace plumbline::sim
