@@ -396,7 +396,12 @@ AllToAllTime CommunicationCost::exchange_by_collective(const Graph& graph, const
 }
 
 double CommunicationCost::p2p(Bytes bytes, int messages) const {
-  return latency_.value + messages * bytes.value() / std::min(p2p_rate().value, message_limit_);
+  return p2p_apart(bytes) + messages * message_part(bytes).value() / std::min(p2p_rate().value, message_limit_);
+}
+
+double CommunicationCost::p2p_apart(Bytes bytes) const {
+  if (message_parts_ == 1 || bytes.value() == 0) return latency_.value;
+  return latency_.value + collectives_.time(Collective::all_gather, group_of(message_parts_, 1), bytes);
 }
 
 CollectiveGroup CommunicationCost::group_of(std::int64_t ranks, std::int64_t stride) const {

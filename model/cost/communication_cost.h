@@ -76,6 +76,12 @@ class CommunicationCost {
 
   // Returns the seconds of one message between adjacent stages when `messages` of them share the link in one direction.
   double p2p(Bytes bytes, int messages) const;
+  // Returns those of them in which nothing is on the link between the stages.
+  double p2p_apart(Bytes bytes) const;
+  // Sets the tensor ranks that each send a part of such a message, and gather it where it arrives.
+  void divide_messages(std::int64_t ranks) { message_parts_ = ranks; }
+  // Returns what a rank sends of a message.
+  Bytes message_part(Bytes bytes) const { return bytes / static_cast<double>(message_parts_); }
   // Sets the B/s of the slowest link that messages between stages cross; the default is no limit.
   void limit_messages(double rate) { message_limit_ = rate; }
   const Constant& p2p_rate() const { return across_nodes_ ? nic_rate_ : nvlink_rate_; }
@@ -172,6 +178,7 @@ class CommunicationCost {
   bool needs_sms_ = true;
   bool across_nodes_ = true;
   double message_limit_ = std::numeric_limits<double>::infinity();
+  std::int64_t message_parts_ = 1;
   RoutingSpread spread_;
   const ShapeFactors* factors_ = nullptr;
 };

@@ -107,7 +107,7 @@ class RankLoader {
     const model::Bytes message = work_.timed->stage_library().p2p();
     const auto resource =
         static_cast<std::size_t>(communication.p2p_crosses_nodes() ? Resource::message_nic : Resource::message_nvlink);
-    load_.best[resource] += sends * message.value() / communication.p2p_rate().value;
+    load_.best[resource] += sends * communication.message_part(message).value() / communication.p2p_rate().value;
     load_.taken[resource] += sends * communication.p2p(message, 1);
   }
 

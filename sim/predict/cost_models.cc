@@ -285,6 +285,8 @@ model::Result<CostModels> cost_models(const Inputs& inputs, const model::Layout&
   if (parallelism.sequence && !overlap.tensor && inputs.plan.batch.micro_batch_size > 1)
     costs.sequences = {parallelism.tensor, optional("sequence.gather_passes", 0),
                        optional("sequence.reduce_passes", 0)};
+  if (!parallelism.sequence && optional("message.divided", 0) > 0)
+    costs.communication.divide_messages(parallelism.tensor);
   if (partition.collective_sms > 0) {
     costs.collective_slowdown = optional("overlap.collective_slowdown", 1);
     costs.compute_slowdown = optional("overlap.compute_slowdown", 1);

@@ -182,8 +182,8 @@ class Predictor::Parts {
     input.device_sms = work_.costs->partition.device_sms;
     input.collective_sms = work_.costs->partition.collective_sms;
     input.collective_slowdown = work_.costs->collective_slowdown;
-    input.p2p_latency = work_.costs->communication.p2p(model::Bytes(0), 1);
-    input.stage_message_bytes = program.stage_message.value();
+    input.p2p_latency = work_.costs->communication.p2p_apart(program.stage_message);
+    input.stage_message_bytes = work_.costs->communication.message_part(program.stage_message).value();
     input.p2p_rate = work_.costs->communication.p2p_rate().value;
     input.links = work_.costs->links.get();
     for (const CostModels::PlacedGroup& group : work_.costs->groups) input.groups.push_back(group.links);

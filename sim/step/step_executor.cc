@@ -59,8 +59,9 @@ class Executor final : public GpuListener, public Handler {
     for (auto& paths : paths_) paths.resize(program_.templates.size());
     for (std::size_t r = 0; r < ranks; ++r) rank_groups_.push_back(links_of_groups(input, r));
     if (input.record.on)
-      recorder_.emplace(program_, input.template_times, input.record, input.fleet,
-                        Recorder::Hardware{input.device_sms, input.collective_sms, input.links});
+      recorder_.emplace(
+          program_, input.template_times, input.record, input.fleet,
+          Recorder::Hardware{input.device_sms, input.collective_sms, input.links, input.stage_message_bytes});
   }
 
   model::Result<Execution> run() {

@@ -27,7 +27,7 @@ struct ExecutionInput {
       template_times;  // [template][segment], waits included; with a fleet there are none
   std::int64_t device_sms = 0;
   double p2p_latency = 0;                   // seconds
-  double stage_message_bytes = 0;           // of one message
+  double stage_message_bytes = 0;           // of what a rank sends of one message
   double p2p_rate = 0;                      // B/s of a message alone
   const StepLinks* links = nullptr;         // crossed by transfers and messages; may be null
   std::vector<GroupLinks> groups;           // crossed by dense collectives, by WireLoad::group; may be empty

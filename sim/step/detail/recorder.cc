@@ -315,7 +315,7 @@ void Recorder::message(const Messages::Arrival& arrival) {
     const Footprint& route = hardware_.links->message(static_cast<std::int32_t>(rank_of(arrival.sender)),
                                                       static_cast<std::int32_t>(rank_of(arrival.receiver)));
     const auto& links = hardware_.links->fabric().links();
-    const double bytes = program_.stage_message.value();
+    const double bytes = hardware_.message_bytes;
     const bool leaves = std::ranges::any_of(
         route, [&](const Crossing& one) { return links[one.link].kind == topologies::LinkKind::nic_up; });
     loads_.add(track, arrival.start, arrival.end,

@@ -118,6 +118,7 @@ class Recorder {
   struct Hardware {
     std::int64_t sms = 0, collective_sms = 0;  // of the device, held by a collective of data parallelism; 0: unknown
     const StepLinks* links = nullptr;          // may be null
+    double message_bytes = 0;                  // what a rank sends of a message between stages
   };
   // All arguments must outlive the recorder. Without a fleet ranks of the timeline are those of the pipeline, else the
   // recorded GPUs in ascending order.

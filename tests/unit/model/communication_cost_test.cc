@@ -325,6 +325,17 @@ TEST_F(AllToAlls, PointToPoint) {
   EXPECT_DOUBLE_EQ(cost().p2p(Bytes(58.72e6), 2), 4e-6 + 2 * 58.72e6 / 44e9);
 }
 
+TEST_F(AllToAlls, TensorRanksSendPartsOfAMessageAndGatherThem) {
+  CommunicationCost divided = cost();
+  divided.divide_messages(8);
+  const Bytes message(58.72e6);
+  EXPECT_DOUBLE_EQ(divided.message_part(message).value(), 7.34e6);
+  const double gather = divided.collectives().time(Collective::all_gather, {8, 8}, message);
+  EXPECT_GT(gather, 0);
+  EXPECT_DOUBLE_EQ(divided.p2p(message, 1), 4e-6 + 7.34e6 / 44e9 + gather);
+  EXPECT_DOUBLE_EQ(divided.p2p(message, 2) - divided.p2p(message, 1), 7.34e6 / 44e9);
+}
+
 TEST_F(AllToAlls, Collectives) {
   Graph graph;
   graph.tensors = {{.name = "whole", .shape = {{1 << 20}}, .type = DataType::fp32, .role = Role::gradient},
