@@ -230,7 +230,7 @@ TEST_F(WithDynamicPartition, GemmsTakeTheSmsThatAreFree) {
   }
 }
 
-// A gather over tensor ranks, or a reduction, of all tokens of several sequences has a copy of them beside it: 4096
+// A gather over tensor ranks, or a reduction, of all tokens of several sequences comes with a copy of them: 4096
 // columns in 16 bits, read and written.
 TEST(SequencesInOrder, AreCopiedAfterAGatherAndBeforeAReduction) {
   for (const int sequences : {1, 2}) {
