@@ -205,11 +205,8 @@ void KernelCost::read_fusion(ConstantReader& reader, const SoftwareKernels& soft
       const auto found = own(what);
       return found || !is_memory_class(kind) ? found : reader.find(fmt::format("kernel.{}.{}", to_string(kind), what));
     };
-    // No dispatcher has the name of a loss.
-    const auto variant = [&](std::string_view what) {
-      const auto by_dispatcher = own(fmt::format("{}.{}", software.dispatcher, what));
-      return by_dispatcher ? by_dispatcher : own(fmt::format("{}.{}", software.loss, what));
-    };
+    const std::string_view chosen = kind == OperatorClass::cross_entropy ? software.loss : software.dispatcher;
+    const auto variant = [&](std::string_view what) { return own(fmt::format("{}.{}", chosen, what)); };
     fusion_[i] = {constant("passes").value_or(Constant{-1, 1}), constant("launches")};
     if (const auto passes = variant("passes")) fusion_[i].passes = *passes;
     // Of fused experts one kernel sums the gradients of biases.

@@ -113,6 +113,8 @@ TEST(UnfusedKernels, RoutingLaunchesWhatItsSoftwareDoes) {
   EXPECT_EQ(launches("router_choice", {}), 40);  // of groups, for which nothing is stated
   EXPECT_EQ(launches("router_choice", {.fused_router = true}), 9);
   EXPECT_EQ(launches("router_choice", {.fused_permute = true}), 40);
+  EXPECT_EQ(launches("router_choice", {.loss = "fused"}), 40);  // a loss of that name fuses no router
+  EXPECT_EQ(launches("permute", {.dispatcher = "hybridep", .loss = "fused"}), 18);
   EXPECT_EQ(launches("permute", {.dispatcher = "hybridep"}), 18);
   EXPECT_EQ(launches("permute", {.dispatcher = "deepep"}), 47);
   EXPECT_EQ(launches("permute", {.dispatcher = "deepep", .fused_permute = true}), 5);
