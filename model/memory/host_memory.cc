@@ -41,4 +41,10 @@ double fullest_host(const Plan& plan, const Device& device, const std::vector<do
   return most;
 }
 
+double fits_on_host(double bytes, double capacity) {
+  constexpr double most_more = 0.5;
+  if (capacity == 0 || bytes == 0) return 1;
+  return std::clamp((capacity / bytes - 1) / most_more, 0.0, 1.0);
+}
+
 }  // namespace plumbline::model

@@ -19,4 +19,10 @@ std::vector<double> waiting_on_host(const Plan& plan, const StepProgram& program
 // not looked at.
 double fullest_host(const Plan& plan, const Device& device, const std::vector<double>& ranks);
 
+// Returns how probable it is that a host of this capacity holds the bytes; 1 where the capacity is not known (0).
+// Frameworks hold as much as the tensors and up to half more: pinned blocks are rounded up, and there are buffers of
+// copies. DeepSpeed's own estimate takes the half (additional_buffer_factor of estimate_zero2_model_states_mem_needs,
+// deepspeed/runtime/zero/stage_1_and_2.py).
+double fits_on_host(double bytes, double capacity);
+
 }  // namespace plumbline::model

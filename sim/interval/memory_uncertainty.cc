@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "model/memory/host_memory.h"
 #include "model/program/routing.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/peak.h"
@@ -43,16 +44,6 @@ Spread unused(const model::RankMemory& rank) {
 double bytes_of(const model::RankMemory& rank, PeakOf part) {
   if (part == PeakOf::device) return rank.peak_bytes;
   return part == PeakOf::reserved ? rank.segments_bytes : rank.allocated_bytes;
-}
-
-// Returns how probable it is that the hosts hold what is offloaded; 1 where their memory is not known.
-double fits_on_host(const model::Memory& memory) {
-  // Frameworks hold as much as the tensors and up to half more: pinned blocks are rounded up, and there are buffers of
-  // copies. DeepSpeed's own estimate takes the half (additional_buffer_factor of estimate_zero2_model_states_mem_needs,
-  // deepspeed/runtime/zero/stage_1_and_2.py).
-  constexpr double most_more = 0.5;
-  if (memory.host_capacity_bytes == 0 || memory.host_bytes == 0) return 1;
-  return std::clamp((memory.host_capacity_bytes / memory.host_bytes - 1) / most_more, 0.0, 1.0);
 }
 
 }  // namespace
@@ -106,7 +97,8 @@ void set_memory(const std::vector<PeakDraw>& draws, const std::optional<Left>& l
     }
   }
   interval.peak_bytes = quantiles_of(peaks, {});
-  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size()) * fits_on_host(memory);
+  interval.fits_probability = static_cast<double>(fitting) / static_cast<double>(peaks.size()) *
+                              model::fits_on_host(memory.host_bytes, memory.host_capacity_bytes);
 }
 
 }  // namespace plumbline::sim

@@ -24,10 +24,10 @@ struct Peak {
   double least_bytes = 0;  // when its allocator has returned all that it can
   double host_bytes = 0;   // of the host whose GPUs hold most there
 
-  bool fits_host(const model::Device& device) const {
-    return device.host_memory.value() == 0 || host_bytes <= device.host_memory.value();
+  bool fits(const model::Device& device) const {
+    const double host = device.host_memory.value();
+    return bytes <= device.memory.value() && (host == 0 || host_bytes <= host);
   }
-  bool fits(const model::Device& device) const { return bytes <= device.memory.value() && fits_host(device); }
 };
 
 struct Simulation {

@@ -39,7 +39,9 @@ struct Candidate {
   PlanEstimate estimate;  // with even expert rows
 };
 
-// The rule that removes plans whose offloaded bytes no host holds.
+// The rules that remove plans which hold too much at their fullest moment on the GPU, and of what is offloaded on the
+// hosts.
+inline constexpr const char* gpu_rule = "memory: the fullest rank exceeds the GPU";
 inline constexpr const char* host_rule = "memory: what is offloaded exceeds the memory of the hosts";
 
 // A rule that removed plans of the space.

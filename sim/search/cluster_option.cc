@@ -165,6 +165,7 @@ SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& s
   const std::size_t sure = plans.size();
   add(search.edge, most_at_edge);
   auto simulations = simulate_top_plans(option.inputs, plans);
+  const double least = option.inputs.plan.search.min_fit;
   std::vector<RankedPlan> fitting;
   SimulatedPlans found;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -177,15 +178,14 @@ SimulatedPlans simulate_found(const ClusterOption& option, const SearchResult& s
     Inputs own = option.inputs;
     own.plan = plans[i];
     if (memory.fits) add_fit(own, memory);
-    if (i < sure && (!memory.fits || *memory.fits_probability < option.inputs.plan.search.min_fit)) ++found.failing;
-    if (!memory.fits || model::fit_of(memory) == model::Fit::does_not_fit) continue;
+    if (i < sure && (!memory.fits || *memory.fits_probability < least)) ++found.failing;
+    if (!memory.fits || *memory.fits_probability < std::min(model::hardly_fits, least)) continue;
     const PlanCost cost = cost_of(option, simulation->result);
     add_plan({std::move(plans[i]), std::move(simulation->result), cost}, fitting);
   }
   sort_by_step(fitting);
   for (RankedPlan& plan : fitting)
-    (*plan.result.memory.fits_probability >= option.inputs.plan.search.min_fit ? found.plans : found.edge)
-        .push_back(std::move(plan));
+    (*plan.result.memory.fits_probability >= least ? found.plans : found.edge).push_back(std::move(plan));
   return found;
 }
 
@@ -230,6 +230,14 @@ PlanCost cost_of(const ClusterOption& option, const model::StepResult& result) {
   return cost;
 }
 
+void keep_edge(ClusterOption& option) {
+  sort_by_step(option.edge);
+  std::erase_if(option.edge, [&](const RankedPlan& plan) {
+    return !option.plans.empty() && plan.cost.step_s >= option.plans.front().cost.step_s;
+  });
+  keep(option.edge, most_at_edge);
+}
+
 Result<void> search_option(ClusterOption& option, const SearchOptions& options) {
   std::optional<Error> refusal;
   // The rows of experts and the libraries widen what is left of peaks, so that plans that the search takes for sure may
@@ -258,16 +266,12 @@ Result<void> search_option(ClusterOption& option, const SearchOptions& options) 
     if (!complete || enough) break;
   }
   keep(option.plans, options.top);
-  const auto slower = [&](const RankedPlan& plan) {
-    return !option.plans.empty() && plan.cost.step_s >= option.plans.front().cost.step_s;
-  };
-  std::erase_if(option.edge, slower);
-  keep(option.edge, most_at_edge);
+  keep_edge(option);
   for (std::vector<RankedPlan>* const plans : {&option.plans, &option.edge}) {
     TRY(draw_plans(option, options, *plans));
     sort_by_step(*plans);
   }
-  std::erase_if(option.edge, slower);
+  keep_edge(option);
   if (option.plans.empty())
     option.error = refusal;
   else

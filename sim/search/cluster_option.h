@@ -57,10 +57,14 @@ model::Result<ClusterOption> load_option(const Recipe& recipe, const ClusterChoi
 // fails. Returns input errors.
 model::Result<void> search_option(ClusterOption& option, const SearchOptions& options);
 
+// Keeps of the plans at the edge the few fastest that are faster than the first plan.
+void keep_edge(ClusterOption& option);
+
 // Searches the option (search_option()). Where no plan fits with search.min_fit, the plan is given the remedies of
 // search.remedies, each on top of those before, until one does; by default it offloads the optimizer, then the
-// activations too, and a fine-tuning gets gradients and moments in BF16. What no host holds is taken back. A note of
-// the option has what was changed; where nothing helps, it stays as asked. Returns input errors.
+// activations too, and a fine-tuning gets gradients and moments in BF16. Where hosts do not hold what is offloaded, the
+// remedies are also tried with less there, again with each further word. Notes of the option have what was changed;
+// where nothing helps, it stays as asked. Returns input errors.
 model::Result<void> search_with_remedies(ClusterOption& option, const SearchOptions& options);
 
 // Returns days, GPU-hours and USD of a run with this step on the cluster, in the middle of its interval, if it has one.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "model/memory/host_memory.h"
+#include "model/memory/memory.h"
+
 namespace plumbline::sim {
 
 BranchPlans::BranchPlans(SearchWorker& worker, const OpenBranch& open, const Recomputation& recompute)
@@ -90,8 +93,8 @@ model::Result<std::optional<Peak>> BranchPlans::in_memory(const Item& item, Foun
     return std::nullopt;
   }
   const model::Device& device = scope_.inputs.cluster.device;
-  if (peak->second->fits(device)) return *peak->second;
-  const bool host = !peak->second->fits_host(device);
+  if (peak->second->fits(device) && scope_.may_fit(*peak->second)) return *peak->second;
+  const bool host = model::fits_on_host(peak->second->host_bytes, device.host_memory.value()) < model::hardly_fits;
   found.statistics.remove(
       host ? Rule::host : Rule::memory, 1,
       host ? peak->second->host_bytes : peak->second->bytes, [&]() -> const auto& { return plan_; });

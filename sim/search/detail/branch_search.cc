@@ -4,9 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "model/memory/host_memory.h"
+#include "model/memory/memory.h"
 #include "model/plan/layout.h"
 #include "model/program/routing.h"
-#include "sim/interval/hypercube.h"
 #include "sim/network/contention.h"
 #include "sim/predict/memos.h"
 #include "sim/search/detail/branch_bounds.h"
@@ -33,12 +34,17 @@ Inputs without_wiring(Inputs inputs) {
   return inputs;
 }
 
-double sure_bytes_of(const Inputs& inputs) {
-  const double capacity = inputs.cluster.device.memory.value(), least = inputs.plan.search.min_fit;
-  if (!inputs.memory_left || least <= 0) return capacity;
+// Returns how probable it is that a peak fits in a share of the GPU and on its host, by what is left between predicted
+// and measured peaks.
+double fit_probability(const Inputs& inputs, const Peak& peak, double share) {
+  const model::Device& device = inputs.cluster.device;
+  const double host = model::fits_on_host(peak.host_bytes, device.host_memory.value());
+  const double room = std::log(share * device.memory.value() / peak.least_bytes);
+  if (!inputs.memory_left) return room >= 0 ? host : 0;
   const Left& left = *inputs.memory_left;
-  return std::min(capacity,
-                  capacity / std::exp(left.location + normal_quantile(least) * std::hypot(left.common, left.own)));
+  const double deviation = std::hypot(left.common, left.own), more = room - left.location;
+  if (deviation == 0) return more >= 0 ? host : 0;
+  return host * std::erfc(-more / (deviation * std::sqrt(2.0))) / 2;
 }
 
 }  // namespace
@@ -48,8 +54,16 @@ SearchScope::SearchScope(const Inputs& given, const SearchOptions& wanted)
       free(without_wiring(inputs)),
       options(wanted),
       space(inputs, wanted.breadth),
-      outlines(inputs.tables),
-      sure_bytes(sure_bytes_of(inputs) * wanted.sure_share) {}
+      outlines(inputs.tables) {}
+
+bool SearchScope::fits_surely(const Peak& peak) const {
+  const double least = inputs.plan.search.min_fit;
+  return least <= 0 || fit_probability(inputs, peak, options.sure_share) >= least;
+}
+
+bool SearchScope::may_fit(const Peak& peak) const {
+  return fit_probability(inputs, peak, 1) >= std::min(model::hardly_fits, inputs.plan.search.min_fit);
+}
 
 SearchWorker::SearchWorker(SearchScope& scope) : scope_(scope), predictor_(scope.inputs), floor_(scope.inputs) {}
 

@@ -23,15 +23,14 @@ struct SearchScope {
   SearchOptions options;
   Space space;
   ScheduleOutlines outlines;
-  // The most bytes that a plan may need at least so that it fits with search.min_fit, whatever is left between
-  // predicted and measured peaks. The draws of the plans that are kept decide exactly.
-  double sure_bytes = 0;
-
   SearchScope(const Inputs& given, const SearchOptions& options);
   bool stopped() const { return options.stopped && options.stopped(); }
   // Returns whether bounds on time cut plans. Their proofs do not cover copies of activations to the host and back.
   bool bounded() const { return !options.exhaustive && inputs.plan.offload.activations == 0; }
-  bool fits_surely(const Peak& peak) const { return peak.least_bytes <= sure_bytes; }
+  // Return whether a peak fits with search.min_fit, and whether it may fit at all (model::hardly_fits), on the GPU and
+  // on the host together. The draws of the plans that are kept decide exactly.
+  bool fits_surely(const Peak& peak) const;
+  bool may_fit(const Peak& peak) const;
 };
 
 // Plans of a branch with one pipeline, ZeRO stage and split, whose training states fit in memory.

@@ -13,7 +13,7 @@ constexpr std::array<const char*, rules> names = {
     "memory: parameters, gradients and optimizer states alone exceed the GPU",
     "time: blocks with these degrees, spread evenly over all ranks, already take longer than the plans kept",
     "time: the schedule with these blocks takes longer than the plans kept, by a lower bound",
-    "memory: the fullest rank exceeds the GPU",
+    gpu_rule,
     host_rule,
     "time: the busiest rank's slots or collectives take longer than the plans kept",
     "refused"};

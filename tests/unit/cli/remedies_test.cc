@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/plan/plan_verb.h"
 #include "sim/search/cluster_option.h"
@@ -15,13 +17,11 @@ using testing::Not;
 
 // Trains 8 G parameters on H100 of 80 GB: parameters in BF16, gradients, master weights and moments in FP32 take 144
 // GB, without what the optimizer holds 48 GB.
-sim::ClusterOption searched(const std::string& offer, const std::string& remedies, double host_bytes = 2e12,
-                            const std::string& tokens = "") {
+sim::ClusterOption searched_with(const std::string& offer, std::vector<std::string> overrides, double host_bytes) {
   SearchRequest request;
   request.plan.plan = "llama-3-8b";
   request.offers = {offer};
-  if (!remedies.empty()) request.plan.overrides = {"search.remedies=" + remedies};
-  if (!tokens.empty()) request.plan.overrides.push_back("run.tokens=" + tokens);
+  request.plan.overrides = std::move(overrides);
   sim::ClusterOption option = load_options(request, find_recipe(request).value(), Purpose::training).value().front();
   option.inputs.cluster.device.host_memory = model::Bytes(host_bytes);
   sim::SearchOptions options;
@@ -29,6 +29,14 @@ sim::ClusterOption searched(const std::string& offer, const std::string& remedie
   options.breadth = sim::Breadth::quick;
   EXPECT_TRUE(sim::search_with_remedies(option, options));
   return option;
+}
+
+sim::ClusterOption searched(const std::string& offer, const std::string& remedies, double host_bytes = 2e12,
+                            const std::string& tokens = "") {
+  std::vector<std::string> overrides;
+  if (!remedies.empty()) overrides.push_back("search.remedies=" + remedies);
+  if (!tokens.empty()) overrides.push_back("run.tokens=" + tokens);
+  return searched_with(offer, std::move(overrides), host_bytes);
 }
 
 TEST(Remedies, AreTriedWhereNothingFits) {
@@ -45,6 +53,32 @@ TEST(Remedies, AreTakenBackWhereTheHostsCannotHoldThem) {
   EXPECT_TRUE(option.plans.empty());
   EXPECT_THAT(option.notes, Contains("the hosts do not hold what offload.optimizer=true puts there"));
   EXPECT_THAT(option.notes, Not(Contains(HasSubstr("no plan fits"))));
+}
+
+// With moments in BF16 the host holds 96 GB, which it does; the GPU alone would still hold 112.
+TEST(Remedies, ThatHostsRefusedAreTriedAgainWithNarrowerStates) {
+  const sim::ClusterOption option = searched("h100-dgx:1", R"(["offload_optimizer", "bf16_moments"])", 160e9);
+  ASSERT_FALSE(option.plans.empty());
+  EXPECT_TRUE(option.plans.front().plan.offload.optimizer);
+  EXPECT_EQ(option.plans.front().plan.precision.optimizer_moments, model::Precision::bf16);
+  EXPECT_THAT(option.notes, Contains("no plan fits in memory without offload.optimizer=true, "
+                                     "precision.optimizer_moments=bf16"));
+}
+
+// A host of a capacity holds 128.5 GB with (capacity / 128.5 GB - 1) / 0.5.
+TEST(Remedies, APlanIsAsSureAsGpuAndHostTogether) {
+  const std::vector<std::string> offloaded = {"offload.optimizer=true", "search.remedies=none"};
+  const sim::ClusterOption edge = searched_with("h100-dgx:1", offloaded, 160e9);
+  EXPECT_TRUE(edge.search.best.empty());
+  EXPECT_TRUE(edge.plans.empty());
+  ASSERT_FALSE(edge.edge.empty());
+  EXPECT_NEAR(edge.edge.front().result.memory.fits_probability.value(), 0.49, 0.01);
+  const sim::ClusterOption sure = searched_with("h100-dgx:1", offloaded, 200e9);
+  EXPECT_FALSE(sure.plans.empty());
+  const sim::ClusterOption none = searched_with("h100-dgx:1", offloaded, 130e9);  // holds it with 2 %
+  EXPECT_TRUE(none.plans.empty());
+  EXPECT_TRUE(none.search.edge.empty());
+  EXPECT_THAT(none.search.removed, Contains(testing::Field(&sim::Removed::rule, sim::host_rule)));
 }
 
 TEST(Remedies, OfAFineTuningEndWithStatesInBf16) {
