@@ -59,6 +59,7 @@ model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const mod
 model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
                                                        const std::optional<sim::IntervalOptions>& interval) {
   auto result = TRY(sim::predict_serving(inputs));
+  sim::add_fit(inputs, result, interval.value_or(sim::IntervalOptions{.draws = sim::serving_draws}));
   if (!interval) return result;
   result.interval = TRY(sim::serving_interval_of(inputs, result, *interval));
   result.assumed = TRY(sim::assumed_of_deployment(inputs, result.concurrency));

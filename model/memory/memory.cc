@@ -182,8 +182,9 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
   return levels;
 }
 
-Fit fit_of(const Memory& memory) {
-  const double probability = memory.fits_probability.value_or(memory.fits ? 1 : 0);
+Fit fit_of(const Memory& memory) { return fit_of(memory.fits_probability.value_or(memory.fits ? 1 : 0)); }
+
+Fit fit_of(double probability) {
   if (probability >= surely_fits) return Fit::fits;
   return probability < hardly_fits ? Fit::does_not_fit : Fit::at_the_edge;
 }

@@ -29,6 +29,7 @@ const RankMemory* fullest_rank(const Memory& memory);
 // needs, not what a measurement gives.
 enum class Fit { fits, at_the_edge, does_not_fit };
 inline constexpr double surely_fits = 0.95, hardly_fits = 0.05;
+Fit fit_of(double probability);
 // Returns the verdict of the memory's probability; where none was drawn, that of its peak.
 Fit fit_of(const Memory& memory);
 std::string_view to_string(Fit fit);  // "fits" | "at the edge" | "does not fit"

@@ -84,6 +84,9 @@ struct ServingResult {
   std::vector<Parameter> constants;  // that the answer rests on
   std::vector<std::string> notes;    // sentences: what is a bound, what the engine leaves out
   std::vector<AssumedKey> assumed;   // those that the plan leaves open and that move the time per output token
+  // That an instance starts and holds a request at the mean context, which is when the engine runs; further requests
+  // wait. Nothing: not drawn.
+  std::optional<double> fits_probability;
 };
 
 }  // namespace plumbline::model

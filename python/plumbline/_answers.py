@@ -260,6 +260,9 @@ class ServingResult(LinesAnswer, PlanResult):
     output_tokens_per_s_per_gpu: float = key("serving.output_tokens_per_s_per_gpu")
     usd_per_million_output_tokens: Optional[float] = key("serving.usd_per_million_output_tokens")
     bound_by: str = key("serving.bound_by")
+    memory: Dict[str, Any] = key("memory")
+    fits_probability: Optional[float] = key(
+        "memory.fits_probability", "How probable it is that an instance starts and holds a request.")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(self.serving)]
@@ -269,7 +272,8 @@ class ServingResult(LinesAnswer, PlanResult):
                 ("TTFT, unloaded", number(self.ttft_unloaded_s, "ms", 1e3)),
                 ("output tokens/s per GPU", number(self.output_tokens_per_s_per_gpu)),
                 ("USD per million output tokens", number(self.usd_per_million_output_tokens)),
-                ("bound by", self.bound_by)]
+                ("bound by", self.bound_by),
+                ("memory", f"{self.memory['verdict']} with {number(self.fits_probability, '%', 100)}")]
 
 
 class PlanAnswer(Answer):

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "model/memory/memory.h"
 #include "reports/generation_report.h"
 #include "reports/json/document.h"
 #include "reports/json/json.h"
@@ -34,10 +35,10 @@ Json pool_of(const model::ServingPool& pool) {
 }
 
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
-Json memory_of_serving(const std::vector<model::ServingPool>& pools) {
+Json memory_of_serving(const model::ServingResult& result) {
   Json stages = Json::array();
   double peak = 0, capacity = 0;
-  for (const model::ServingPool& pool : pools) {
+  for (const model::ServingPool& pool : result.pools) {
     const double bytes = pool.weights_bytes + pool.activations_bytes + pool.reserve_bytes + pool.kv_bytes;
     if (bytes > peak) peak = bytes, capacity = pool.capacity_bytes;
     stages.push_back({{"stage", stages.size()},
@@ -50,7 +51,14 @@ Json memory_of_serving(const std::vector<model::ServingPool>& pools) {
                       {"kv_bytes", pool.kv_bytes},
                       {"peak_bytes", bytes}});
   }
-  return {{"peak_bytes", peak}, {"capacity_bytes", capacity}, {"fits", peak <= capacity}, {"stages", stages}};
+  const bool fits = peak <= capacity;
+  const model::Fit fit = model::fit_of(result.fits_probability.value_or(fits ? 1 : 0));
+  return {{"peak_bytes", peak},
+          {"capacity_bytes", capacity},
+          {"fits", fits},
+          {"stages", stages},
+          {"fits_probability", json_of<Json>(result.fits_probability)},
+          {"verdict", model::to_string(fit)}};
 }
 
 Json serving_of(const model::ServingResult& result) {
@@ -70,7 +78,7 @@ Json serving_of(const model::ServingResult& result) {
 std::string serving_json(const ServingReport& report) {
   const sim::Inputs& inputs = report.inputs;
   return document("serve", Json{{"serving", serving_of(report.result)},
-                                {"memory", memory_of_serving(report.result.pools)},
+                                {"memory", memory_of_serving(report.result)},
                                 {"provenance", list_of<Json>(report.result.constants,
                                                              [](const model::Parameter& constant) {
                                                                return constant_json<Json>(constant, std::nullopt);

@@ -37,6 +37,11 @@ struct DrawnInterval {
 model::Result<DrawnInterval> draw_interval(const Inputs& inputs, const model::StepResult& result,
                                            IntervalOptions options = {});
 
+// Sets the probability that a deployment runs: its pools hold weights, activations, libraries and a request's keys and
+// values in the share of the memory that the engine takes, by what is not known of memory (uncertainty.h). Peaks of
+// engines that serve were not measured, so nothing is left between predicted and measured ones.
+void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalOptions& options = {});
+
 // Returns the interval of a deployment that serves, at the requests in flight of its result: constants and shapes, the
 // load of experts, what is left of the engine, the price. Errors: those of ServingPredictor::predict().
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,

@@ -11,6 +11,7 @@
 #include "sim/interval/interval.h"
 #include "sim/predict/memos.h"
 #include "sim/serving/pass_costs.h"
+#include "sim/serving/pool_model.h"
 #include "sim/serving/serving.h"
 #include "sim/tasks/indices.h"
 #include "sim/tasks/tasks.h"
@@ -130,7 +131,29 @@ std::optional<model::Quantiles> dollars(const Inputs& inputs, const std::vector<
   return model::quantiles_of(std::move(costs));
 }
 
+// Returns what the GPUs of a pool hold while it serves one request, as the memory of a rank.
+model::RankMemory held_for_a_request(const model::ServingPool& pool, double context) {
+  const double requests = pool.kv_capacity_tokens / (context * static_cast<double>(pool.attention_data));
+  model::RankMemory rank;
+  rank.parameters_bytes = pool.weights_bytes;
+  rank.activations_bytes = pool.activations_bytes;
+  rank.library_bytes = pool.reserve_bytes;
+  rank.allocated_bytes = pool.weights_bytes + pool.activations_bytes + pool.kv_bytes / requests;
+  return rank;
+}
+
 }  // namespace
+
+void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalOptions& options) {
+  Inputs own = inputs;
+  own.memory_left.reset();
+  model::Memory memory;
+  memory.capacity_bytes = inputs.plan.inference.memory_share * inputs.cluster.device.memory.value();
+  for (const model::ServingPool& pool : result.pools)
+    memory.ranks.push_back(held_for_a_request(pool, mean_request(inputs.plan).context));
+  add_fit(own, memory, options);
+  result.fits_probability = memory.fits_probability;
+}
 
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
                                                           const IntervalOptions& options) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 
+#include "model/memory/memory.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
@@ -105,13 +107,20 @@ TitledTable parts_table(const ServingPool& pool) {
   return table;
 }
 
+std::string fit_sentence(const ServingResult& result) {
+  if (!result.fits_probability) return "";
+  const std::string_view fit = model::to_string(model::fit_of(*result.fits_probability));
+  return fmt::format("An instance that serves at least a request {}, with {}. ",
+                     fit == "at the edge" ? "is at the edge" : fit, percent(*result.fits_probability));
+}
+
 TitledTable memory_table(const ServingResult& result) {
   TitledTable table{"Memory of the fullest GPU (GB = 1e9 bytes)",
                     "pool | >weights | >activations | >reserve | >KV cache | >capacity | >KV tokens",
                     {},
-                    fmt::format("A token takes {} bytes of keys and values on the GPUs of an instance. KV tokens are "
+                    fmt::format("{}A token takes {} bytes of keys and values on the GPUs of an instance. KV tokens are "
                                 "those for which an instance has space.",
-                                grouped(result.kv_bytes_per_token))};
+                                fit_sentence(result), grouped(result.kv_bytes_per_token))};
   for (const ServingPool& pool : result.pools)
     table.rows.push_back({pool.name, gigabytes(pool.weights_bytes), gigabytes(pool.activations_bytes),
                           gigabytes(pool.reserve_bytes), gigabytes(pool.kv_bytes), gigabytes(pool.capacity_bytes),

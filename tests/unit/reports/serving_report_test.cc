@@ -149,6 +149,18 @@ TEST(ServingReport, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["plan"]["inference"]["engine"], "an-engine");
 }
 
+TEST(ServingReport, HasTheVerdictOfItsProbability) {
+  Example example;
+  const auto memory = [&] { return nlohmann::json::parse(serving_json(example.report()))["memory"]; };
+  EXPECT_TRUE(memory()["fits_probability"].is_null());
+  EXPECT_EQ(memory()["verdict"], "fits");
+  EXPECT_THAT(serving_text(example.report(), {}), Not(HasSubstr("An instance that serves")));
+  example.result.fits_probability = 0.9;
+  EXPECT_EQ(memory()["fits_probability"], 0.9);
+  EXPECT_EQ(memory()["verdict"], "at the edge");
+  EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("at least a request is at the edge, with 90.0 %"));
+}
+
 TEST(ServingReport, CsvIsTheFrontier) {
   const std::string csv = serving_csv(Example().report());
   EXPECT_THAT(csv, HasSubstr("\n12672,88,0.05,20,1.2,1440,0.3858,true\n"));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/interval/interval.h"
+#include "sim/serving/pool_model.h"
 #include "sim/serving/serving.h"
 #include "tests/support/step_inputs.h"
 
@@ -29,6 +30,29 @@ model::ServingInterval interval(const Inputs& inputs, const IntervalOptions& opt
   const auto found = serving_interval_of(inputs, *result, options);
   EXPECT_TRUE(found) << to_string(found.error());
   return *found;
+}
+
+// 60 GB of weights, 4 of libraries, and a tenth of 10 GB for a request. One standard deviation of the libraries is half
+// as much again: with two GB to spare they fit in all cases below it.
+TEST(ServingFit, IsThatOfARequestInTheShareOfTheEngine) {
+  Inputs inputs = serving_inputs("generic");
+  const double context = mean_request(inputs.plan).context;
+  model::ServingPool pool;
+  pool.weights_bytes = 60e9;
+  pool.reserve_bytes = 4e9;
+  pool.kv_bytes = 10e9;
+  pool.kv_capacity_tokens = 10 * context;
+  model::ServingResult result;
+  result.pools = {pool};
+  const auto fits = [&](double usable) {
+    inputs.cluster.device.memory = model::Bytes(usable / inputs.plan.inference.memory_share);
+    add_fit(inputs, result);
+    return result.fits_probability.value();
+  };
+  EXPECT_NEAR(fits(67e9), 0.8413, 0.02);
+  EXPECT_NEAR(fits(65e9), 0.5, 0.02);
+  EXPECT_EQ(fits(90e9), 1);
+  EXPECT_EQ(fits(60e9), 0);
 }
 
 double share_of(const model::ServingInterval& interval, const std::string& source) {
