@@ -99,7 +99,13 @@ export const kinds = [
   {
     name: "serve",
     command: "serve llama-3-70b-8xh100",
-    shows: ({ serving }) => [duration(serving.tpot_s), duration(serving.ttft_unloaded_s), `$${serving.usd_per_million_output_tokens.toFixed(3)}`, serving.bound_by],
+    shows: ({ serving }) => [
+      duration(serving.tpot_s),
+      duration(serving.ttft_unloaded_s),
+      `$${serving.usd_per_million_output_tokens.toFixed(3)}`,
+      serving.bound_by,
+      "An instance that serves at least a request fits with",
+    ],
   },
   {
     name: "chunk",

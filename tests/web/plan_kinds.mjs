@@ -53,6 +53,7 @@ export const planKinds = [
       "at most $18 k",
       ...sites.filter((site) => site.plans.length > 0).flatMap(offerTexts),
       ...question.assumptions,
+      ...sites.flatMap(({ assumed }) => assumed ?? []).flatMap((row) => [row.name, row.other, `--set ${row.set}`]),
       ...flips.filter((flip) => flip.factor !== null).map((flip) => `×${flip.factor.toFixed(2)}`),
       chance(sites[0].campaign.probability_budget),
     ],

@@ -9,6 +9,7 @@ import { overturn } from "../plan/overturn";
 import { risk } from "../plan/risk";
 import { chance, daysUnit, endsIn, givenIn, rangeAround, rangeIn, secondsUnit, usdUnit, valueIn } from "../plan/ranges";
 import { answer, degreeWords, memoryWords, planWords, questionWords, theBest } from "../plan/words";
+import { assumedSection } from "../parts/basis";
 import { type Figure, figures } from "../parts/figures";
 import { answer as answerParagraph, fold, notice, section } from "../parts/section";
 import { speedOf } from "../parts/speed";
@@ -100,6 +101,7 @@ export const plan: View = {
     const sections = [
       section(offers.length > 1 ? "Offers" : "The offer", lead, offerTable(json, offers)),
       planSection(first),
+      assumedSection(first.json.assumed),
       overturn(json),
       risk(offers, first),
       evidence(offers, first),

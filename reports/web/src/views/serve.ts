@@ -6,6 +6,7 @@ import { bars } from "../parts/bars";
 import { assumedSection, basis } from "../parts/basis";
 import { chart, type Series } from "../parts/chart";
 import { figures } from "../parts/figures";
+import { fitWords } from "../parts/fit";
 import { answer, section } from "../parts/section";
 import { table } from "../parts/table";
 import { sourcesTable } from "../parts/uncertainty";
@@ -90,6 +91,11 @@ function memoryBars(memory: Json): HTMLElement {
   return bars(rows, { lines: [{ name: "capacity", value: memory.capacity_bytes }], format: gigabytes });
 }
 
+const fitLead = (memory: Json): string | null => {
+  const words = fitWords(memory);
+  return words && `An instance that serves at least a request ${words}.`;
+};
+
 function more(serving: Json): HTMLElement {
   const rows: [string, string][] = [
     ["Output tokens/s of all GPUs", grouped(serving.output_tokens_per_s)],
@@ -122,7 +128,7 @@ export const serve: View = {
   },
   render(result, root, page) {
     const { serving, memory, ...json } = result.json;
-    root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", null, memoryBars(memory)), section("More figures", null, more(serving)));
+    root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", fitLead(memory), memoryBars(memory)), section("More figures", null, more(serving)));
     if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
     if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
     const open = assumedSection(json.assumed);
