@@ -43,6 +43,9 @@ std::vector<std::size_t> shown_points(const sim::SweepResult& result) {
   return points;
 }
 
+constexpr const char* components = "components";
+
+// A column; those after `components` divide that step, the others are of the middle.
 struct Metric {
   std::string title;
   std::function<std::optional<std::string>(std::size_t point)> text;  // of a simulated point
@@ -54,27 +57,31 @@ std::vector<Metric> metrics(const sim::SweepResult& result) {
     return value ? std::optional(duration(*value)) : std::nullopt;
   };
   const auto middle = [&points](std::size_t i) { return middle_step(*points[i]); };
-  return {
-      {sim::has_intervals(result) ? "step" : "components", [=](std::size_t i) { return duration(middle(i).time_s); }},
-      {"eight of ten cases",
-       [&](std::size_t i) {
-         return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
-       }},
-      {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
-      {"of pairs",
-       [&](std::size_t i) {
-         const auto share = sim::exposed_share(points[i]);
-         return share ? std::optional(percent(*share)) : std::nullopt;
-       }},
-      {"GEMM",
-       [&](std::size_t i) {
-         const auto slowdown = result.gemm_slowdowns[i];
-         return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
-       }},
-      result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
-                         : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
-      {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }},
-      {"memory", [&](std::size_t i) { return gigabytes(points[i]->memory.peak_bytes) + " GB"; }}};
+  const bool intervals = sim::has_intervals(result);
+  return {{intervals ? "step" : components, [=](std::size_t i) { return duration(middle(i).time_s); }},
+          {"eight of ten cases",
+           [&](std::size_t i) {
+             return points[i]->interval ? std::optional(seconds_span(points[i]->interval->time_s)) : std::nullopt;
+           }},
+          result.same_tokens ? Metric{"MFU", [=](std::size_t i) { return percent(middle(i).mfu); }}
+                             : Metric{"tokens/s", [=](std::size_t i) { return grouped(middle(i).tokens_per_s); }},
+          {"memory", [&](std::size_t i) { return gigabytes(points[i]->memory.peak_bytes) + " GB"; }},
+          {components,
+           [&, intervals](std::size_t i) {
+             return intervals ? std::optional(duration(points[i]->step.time_s)) : std::nullopt;
+           }},
+          {"exposed", [&, seconds](std::size_t i) { return seconds(sim::exposed_seconds(points[i]->step)); }},
+          {"of pairs",
+           [&](std::size_t i) {
+             const auto share = sim::exposed_share(points[i]);
+             return share ? std::optional(percent(*share)) : std::nullopt;
+           }},
+          {"GEMM",
+           [&](std::size_t i) {
+             const auto slowdown = result.gemm_slowdowns[i];
+             return slowdown ? std::optional("x" + fixed(*slowdown, 3)) : std::nullopt;
+           }},
+          {"bubble", [&, seconds](std::size_t i) { return seconds(points[i]->step.bubble_s); }}};
 }
 
 std::string remark(const sim::SweepResult& result, std::size_t point) {
@@ -184,8 +191,9 @@ std::string findings(const sim::SweepResult& result) {
   if (!result.best) return text + paragraph("No point is feasible.");
   text += paragraph(fmt::format("Best: {}, a step of {}.", place(result, *result.best),
                                 duration(middle_step(*result.points[*result.best]).time_s)));
-  if (!sim::has_intervals(result))
-    text += paragraph("Steps are what their components add up to; --interval shows them as clusters run them.");
+  text += paragraph(sim::has_intervals(result)
+                        ? "Steps are as clusters run them; what follows \"components\" divides what these add up to."
+                        : "Steps are what their components add up to; --interval shows them as clusters run them.");
   if (!result.same_tokens)
     text += paragraph("The points train on different numbers of tokens per step; the best has the most tokens/s.");
   if (!result.grid.numeric_axis()) return text;
