@@ -112,7 +112,8 @@ Result<std::vector<CampaignPhase>> phases_of(const Inputs& inputs, double compon
   return phases;
 }
 
-// Returns the costs of the campaign at its mean goodput, by the one formula of a run's cost.
+// Returns the costs of the campaign in the middle of its days, by the one formula of a run's cost; where the middle
+// never ends, at the mean goodput.
 std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepResult& step,
                                       const CampaignAnswer& answer) {
   if (answer.result.finished <= 0) return std::nullopt;
@@ -124,10 +125,12 @@ std::optional<model::RunCost> cost_of(const Inputs& inputs, const model::StepRes
   }
   plan.run.tokens = tokens;
   plan.run.goodput = std::string("campaign");
-  const double mean_step_s = ideal_seconds(answer.input.phases) / (tokens / tokens_per_step(plan));
+  const double ideal_s = ideal_seconds(answer.input.phases), middle_s = answer.days.p50 * hours_per_day * 3600;
+  const bool ends = std::isfinite(middle_s);
   auto run = model::run_cost(
-      plan, mean_step_s, inputs.cluster, step.step.gpu_power_w,
-      model::CampaignGoodput{answer.result.mean_goodput, fmt::format("mean of {} campaigns", answer.input.seeds)});
+      plan, ideal_s / (tokens / tokens_per_step(plan)), inputs.cluster, step.step.gpu_power_w,
+      model::CampaignGoodput{ends ? ideal_s / middle_s : answer.result.mean_goodput,
+                             fmt::format("{} of {} campaigns", ends ? "middle" : "mean", answer.input.seeds)});
   run->steps = steps;
   return run;
 }
@@ -338,6 +341,10 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
     if (step.interval && step.interval->days && step.interval->cost_usd)
       for (const auto part : quantile_parts)
         answer.usd_factor.*part *= (*step.interval->cost_usd).*part / ((*step.interval->days).*part * daily);
+    if (const double usd = answer.usd()->p50; std::isfinite(usd)) {
+      *answer.run->total_cost_usd += usd - *answer.run->cost_usd;
+      answer.run->cost_usd = usd;
+    }
   }
   if (answer.result.finished > 0) TRY(add_variations(options, answer));
   if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer).run());

@@ -47,7 +47,7 @@ struct CampaignAnswer {
   // Of a step over that middle; days contain it, days_of_seed do not. All ones: it was not asked for.
   model::Quantiles step_factor = {1, 1, 1};
   model::Quantiles days;
-  std::optional<model::RunCost> run;  // at the mean goodput; nothing where it never finishes
+  std::optional<model::RunCost> run;  // in the middle, as `days` and usd(); nothing where it never finishes
   std::vector<CampaignPoint> intervals, spares;
   std::optional<FinishBy> finish;
 

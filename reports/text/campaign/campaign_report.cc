@@ -223,16 +223,12 @@ std::string phases_sentence(const CampaignReport& report) {
   return text + ".";
 }
 
-std::string run_sentence(const CampaignReport& report) {
+// Returns the middle with the phases that the plan states; empty without any.
+std::string stated_sentence(const CampaignReport& report) {
   const auto& run = report.answer.run;
-  if (!run) return "";
-  std::string text = fmt::format("At the middle step and a goodput of {}: {} days, {} GPU-hours",
-                                 fixed(run->goodput, 3), fixed(run->days, 1), grouped(run->gpu_hours));
-  if (run->cost_usd) text += fmt::format(", ${}", grouped(*run->cost_usd));
-  text += ".";
-  if (run->phases.size() < 2) return text;
-  text += fmt::format(" With the phases that are stated: {} GPU-hours", grouped(run->total_gpu_hours));
-  return text + (run->total_cost_usd ? fmt::format(", ${}.", grouped(*run->total_cost_usd)) : std::string("."));
+  if (!run || run->phases.size() < 2) return "";
+  return fmt::format("With the phases that are stated, in the middle: {} GPU-hours{}.", grouped(run->total_gpu_hours),
+                     run->total_cost_usd ? fmt::format(", ${}", grouped(*run->total_cost_usd)) : "");
 }
 
 void append_if(std::vector<std::string>& sentences, std::string sentence) {
@@ -275,7 +271,7 @@ std::vector<std::string> campaign_sentences(const CampaignReport& report) {
                               input.elastic ? "; then fewer replicas train" : ""),
                   interval_text(input.restart_s)));
   append_if(sentences, phases_sentence(report));
-  append_if(sentences, run_sentence(report));
+  append_if(sentences, stated_sentence(report));
   if (report.step.interval)
     sentences.push_back(
         fmt::format("The ranges are those of {} campaigns and of the step ({} in eight of ten cases). {}", input.seeds,

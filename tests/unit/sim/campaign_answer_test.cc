@@ -61,8 +61,10 @@ TEST(CampaignAnswer, AddsWhatFailuresCost) {
   EXPECT_GT(answer.days.p10, ideal_days);
   EXPECT_EQ(answer.days, answer.result.days);  // no interval of the step was given
   ASSERT_TRUE(answer.run);
-  EXPECT_DOUBLE_EQ(answer.run->days, ideal_days / answer.result.mean_goodput);
-  EXPECT_DOUBLE_EQ(*answer.run->cost_usd, answer.run->days * 24 * 64 * 2);
+  EXPECT_NEAR(answer.run->days, answer.days.p50, 1e-9);
+  EXPECT_NEAR(answer.run->goodput, ideal_days / answer.days.p50, 1e-9);
+  EXPECT_EQ(*answer.run->cost_usd, answer.usd()->p50);
+  EXPECT_NEAR(*answer.run->cost_usd, answer.days.p50 * 24 * 64 * 2, 1e-6);
   ASSERT_EQ(answer.intervals.size(), 5u);
   for (const CampaignPoint& point : answer.intervals) EXPECT_LE(point.goodput, answer.intervals[1].goodput * 1.005);
   EXPECT_EQ(answer.spares.size(), 2u);
