@@ -182,7 +182,7 @@ RankLevels rank_levels(const Memory& memory, const StepProgram& program, const s
   return levels;
 }
 
-Fit fit_of(const Memory& memory) { return fit_of(memory.fits_probability.value_or(memory.fits ? 1 : 0)); }
+Fit fit_of(const Memory& memory) { return fit_of(memory.fit_probability()); }
 
 Fit fit_of(double probability) {
   if (probability >= surely_fits) return Fit::fits;

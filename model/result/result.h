@@ -90,6 +90,7 @@ struct Memory {
   std::vector<RankMemory> ranks;
   bool measured = false;                           // ranks have a peak only: the most bytes in use on a device
   double host_bytes = 0, host_capacity_bytes = 0;  // of the host whose GPUs hold most there; capacity 0: unknown
+  double fit_probability() const { return fits_probability.value_or(fits ? 1 : 0); }
   bool host_fits() const { return host_capacity_bytes == 0 || host_bytes <= host_capacity_bytes; }
 };
 

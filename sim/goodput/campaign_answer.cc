@@ -188,8 +188,13 @@ Result<void> add_variations(const CampaignOptions& options, CampaignAnswer& answ
 class GpuSearch {
  public:
   GpuSearch(const Inputs& inputs, const CampaignOptions& options, const PredictStep& predict,
-            const InputsOnGpus& on_gpus, const CampaignAnswer& own)
-      : inputs_(inputs), options_(options), predict_(predict), on_gpus_(on_gpus), own_(own) {}
+            const InputsOnGpus& on_gpus, const CampaignAnswer& own, double own_fit)
+      : inputs_(inputs),
+        options_(options),
+        predict_(predict),
+        on_gpus_(on_gpus),
+        own_(own),
+        least_fit_(std::min(own_fit, model::surely_fits)) {}
 
   // Goes down where the plan itself ends in time, else up, where it looks at near sizes first, since the network of a
   // large one takes long to simulate, and no further than days fall. A size that is refused is left out and decides
@@ -274,8 +279,11 @@ class GpuSearch {
     if (!inputs) return refuse(inputs.error());
     const auto step = predict_(*inputs);
     if (!step) return refuse(step.error());
-    if (model::fit_of(step->memory) == model::Fit::does_not_fit)
-      return CampaignOnGpus{.gpus = gpus, .reason = "it does not fit in memory"};
+    if (const double fit = step->memory.fit_probability(); fit < least_fit_)
+      return CampaignOnGpus{.gpus = gpus,
+                            .reason = model::fit_of(fit) == model::Fit::does_not_fit
+                                          ? std::string("it does not fit in memory")
+                                          : fmt::format("at the edge: fits with {:.0f} %", std::floor(fit * 100))};
     CampaignInput input = *inputs->campaign;
     const auto phases = phases_of(*inputs, step->step.time_s, own_.longer, predict_);
     if (!phases) return refuse(phases.error());
@@ -299,6 +307,7 @@ class GpuSearch {
   const PredictStep& predict_;
   const InputsOnGpus& on_gpus_;
   const CampaignAnswer& own_;
+  double least_fit_;  // of other sizes: those of a plan at the edge may be there, too
 };
 
 }  // namespace
@@ -347,7 +356,8 @@ Result<CampaignAnswer> campaign_answer(const Inputs& inputs, const model::StepRe
     }
   }
   if (answer.result.finished > 0) TRY(add_variations(options, answer));
-  if (options.finish_days) answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer).run());
+  if (options.finish_days)
+    answer.finish = TRY(GpuSearch(inputs, options, predict, on_gpus, answer, step.memory.fit_probability()).run());
   return answer;
 }
 

@@ -36,7 +36,8 @@ struct CampaignOnGpus {
 struct FinishBy {
   double days = 0;                    // from the start to the deadline
   std::vector<CampaignOnGpus> tried;  // by GPUs, the plan's own among them; of refused ones those that may be fewer
-  std::optional<std::int64_t> gpus;   // the fewest that end in time in nine of ten cases
+  // The fewest that end in time in nine of ten cases and surely fit in memory, or as surely as the plan itself.
+  std::optional<std::int64_t> gpus;
 };
 
 struct CampaignAnswer {

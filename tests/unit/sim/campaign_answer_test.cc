@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "sim/campaign/closed_form.h"
@@ -42,7 +43,8 @@ model::Result<model::StepResult> step_on_gpus(const Inputs& inputs) {
 }
 
 model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOptions& options,
-                                        const PredictStep& predict = step_on_gpus) {
+                                        const PredictStep& predict = step_on_gpus,
+                                        std::optional<double> own_fit = std::nullopt) {
   const auto on_gpus = [&](std::int64_t gpus) -> model::Result<Inputs> {
     Inputs scaled = inputs;
     scaled.plan.cluster.gpus = gpus;
@@ -51,7 +53,9 @@ model::Result<CampaignAnswer> answer_of(const Inputs& inputs, const CampaignOpti
     scaled.campaign = std::make_shared<const CampaignInput>(campaign);
     return scaled;
   };
-  return campaign_answer(inputs, *step_on_gpus(inputs), options, predict, on_gpus);
+  model::StepResult own = *step_on_gpus(inputs);
+  own.memory.fits_probability = own_fit;
+  return campaign_answer(inputs, own, options, predict, on_gpus);
 }
 
 TEST(CampaignAnswer, AddsWhatFailuresCost) {
@@ -188,6 +192,24 @@ TEST(CampaignAnswer, FindsTheFewestGpusInTime) {
   const FinishBy never = finish_by(1, {});
   EXPECT_FALSE(never.gpus);
   EXPECT_EQ(gpus_of(never, false), (std::vector<std::int64_t>{64, 128}));
+}
+
+// 16 would end in time. Of a plan that is at the edge itself they would be the answer.
+TEST(CampaignAnswer, FewerGpusFitAsSurelyAsThePlan) {
+  const auto step_of = [](const Inputs& inputs) {
+    auto step = step_on_gpus(inputs);
+    step->memory.fits_probability = inputs.plan.cluster.gpus < 32 ? 0.909 : 0.97;
+    return step;
+  };
+  const FinishBy finish = finish_by(40, {}, {}, step_of);
+  EXPECT_EQ(finish.gpus, 32);
+  const auto at_edge = std::ranges::find(finish.tried, 16, &CampaignOnGpus::gpus);
+  ASSERT_NE(at_edge, finish.tried.end());
+  EXPECT_EQ(at_edge->reason, "at the edge: fits with 90 %");
+  EXPECT_FALSE(at_edge->refused);
+
+  const Inputs inputs = failing_inputs({}, 20 * tests::day_s);
+  EXPECT_EQ(answer_of(inputs, {.seeds = 20, .finish_days = 40}, step_of, 0.9)->finish->gpus, 16);
 }
 
 TEST(CampaignAnswer, WhatCannotBePredictedIsNotLookedAt) {
