@@ -94,7 +94,8 @@ std::string campaign_json(const CampaignReport& report) {
                                            return joined<Json>({constant_json<Json>(parameter),
                                                                 FIELDS(parameter, relative_uncertainty, low, high)});
                                          })},
-           {"plan", Json::parse(plan_json(report.plan))}});
+           {"plan", Json::parse(plan_json(report.plan))},
+           {"fit", Json::parse(fit_json(report.step.memory))}});
 }
 
 }  // namespace plumbline::reports

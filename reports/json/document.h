@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <initializer_list>
 #include <map>
 #include <optional>
@@ -14,6 +16,7 @@
 #include "model/base/for_each.h"
 #include "model/base/provenance.h"
 #include "model/base/version.h"
+#include "model/memory/memory.h"
 #include "model/result/prediction_interval.h"
 #include "reports/csv/csv_table.h"
 
@@ -68,6 +71,15 @@ template <class Json>
 Json quantiles_or_nulls(const std::optional<model::Quantiles>& quantiles) {
   if (!quantiles) return {{"p10", nullptr}, {"p50", nullptr}, {"p90", nullptr}};
   return {{"p10", quantiles->p10}, {"p50", quantiles->p50}, {"p90", quantiles->p90}};
+}
+
+// Returns whether something fits in memory, and what is free of it at least.
+template <class Json>
+Json fit_object(const std::optional<double>& probability, model::Fit fit, double free_bytes) {
+  constexpr std::array<const char*, 3> verdicts = {"fits", "edge", "no"};
+  return {{"verdict", verdicts[static_cast<std::size_t>(fit)]},
+          {"probability", json_of<Json>(probability)},
+          {"free_bytes", free_bytes}};
 }
 
 // Returns what a constant is and where it comes from.

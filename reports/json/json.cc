@@ -232,6 +232,14 @@ Json memory_of(const model::Memory& memory) {
         {"host_capacity_bytes", memory.host_capacity_bytes > 0 ? Json(memory.host_capacity_bytes) : Json(nullptr)}}});
 }
 
+// Of a step that was measured there is no verdict.
+Json fit_of_memory(const model::Memory& memory) {
+  const model::RankMemory* fullest = model::fullest_rank(memory);
+  if (fullest == nullptr || memory.measured) return nullptr;
+  return fit_object<Json>(memory.fits_probability, model::fit_of(memory),
+                          memory.capacity_bytes - fullest->least_bytes());
+}
+
 Json level_of(const model::MemoryLevel& level) {
   return FIELDS(level, op, what, activations_bytes, temporary_bytes, communication_bytes, total_bytes);
 }
@@ -319,6 +327,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan) {
   Json json = result_of(result, plan);
   json["measured"] = measured_of(result);
   json["assumed"] = assumed_of(result.assumed);
+  json["fit"] = fit_of_memory(result.memory);
   return document("simulate", json);
 }
 
@@ -338,6 +347,8 @@ std::string middle_json(const model::StepResult& result) { return text_of_json(m
 
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of_json(assumed_of(assumed)); }
 
+std::string fit_json(const model::Memory& memory) { return text_of_json(fit_of_memory(memory)); }
+
 std::string interval_json(const std::optional<model::PredictionInterval>& interval) {
   return text_of_json(interval_of(interval));
 }
@@ -350,6 +361,7 @@ std::string memory_to_json(const model::Memory& memory, const model::Plan& plan,
   json["memory"]["constants"] =
       list_of<Json>(details.constants, [](const model::Parameter& constant) { return constant_json<Json>(constant); });
   json["plan"] = plan_of(plan);
+  json["fit"] = fit_of_memory(memory);
   return document("memory", json);
 }
 

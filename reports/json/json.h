@@ -21,11 +21,12 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan);
 // An executed step has two more keys: `training`, and `timeline` with the spans of the step.
 std::string to_json(const model::StepResult& result, const model::Plan& plan, const TrainingReport& training,
                     const model::Timeline& timeline);
-// Return `plan`, `step`, `middle`, `interval` and `assumed` alone, for outputs that embed them.
+// Return `plan`, `step`, `middle`, `interval`, `fit` and `assumed` alone, for outputs that embed them.
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string middle_json(const model::StepResult& result);
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
+std::string fit_json(const model::Memory& memory);
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed);
 
 // Returns how uneven the experts of a plan are.

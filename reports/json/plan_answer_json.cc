@@ -46,7 +46,8 @@ Json row_of(const sim::PlanAnswer& answer, const sim::RankedPlan& row, const std
           {"middle", Json::parse(middle_json(row.result))},
           {"interval", Json::parse(interval_json(row.result.interval))},
           {"reason", text_or_null<Json>(reason)},
-          {"plan", Json::parse(plan_json(row.plan))}};
+          {"plan", Json::parse(plan_json(row.plan))},
+          {"fit", Json::parse(fit_json(row.result.memory))}};
 }
 
 Json removed_of(const sim::SearchResult& search) {

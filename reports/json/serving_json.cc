@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "model/memory/memory.h"
@@ -34,6 +35,18 @@ Json pool_of(const model::ServingPool& pool) {
                          })}}});
 }
 
+// A deployment that was predicted has space for its weights and a request.
+model::Fit fit_of_serving(const model::ServingResult& result) {
+  return model::fit_of(result.fits_probability.value_or(1));
+}
+
+// What is free is the space for keys and values.
+Json fit_object_of_serving(const model::ServingResult& result) {
+  if (result.pools.empty()) return nullptr;
+  const double free = std::ranges::min(result.pools, {}, &model::ServingPool::kv_bytes).kv_bytes;
+  return fit_object<Json>(result.fits_probability, fit_of_serving(result), free);
+}
+
 // The pools take the place of the stages of a training. A serving GPU holds no gradients and no optimizer states.
 Json memory_of_serving(const model::ServingResult& result) {
   Json stages = Json::array();
@@ -51,14 +64,12 @@ Json memory_of_serving(const model::ServingResult& result) {
                       {"kv_bytes", pool.kv_bytes},
                       {"peak_bytes", bytes}});
   }
-  const bool fits = peak <= capacity;
-  const model::Fit fit = model::fit_of(result.fits_probability.value_or(fits ? 1 : 0));
   return {{"peak_bytes", peak},
           {"capacity_bytes", capacity},
-          {"fits", fits},
+          {"fits", peak <= capacity},
           {"stages", stages},
           {"fits_probability", json_of<Json>(result.fits_probability)},
-          {"verdict", model::to_string(fit)}};
+          {"verdict", model::to_string(fit_of_serving(result))}};
 }
 
 Json serving_of(const model::ServingResult& result) {
@@ -88,7 +99,8 @@ std::string serving_json(const ServingReport& report) {
                                   {"stack", text_or_null<Json>(inputs.profile.stack())},
                                   {"device", inputs.cluster.device.name}}},
                                 {"plan", Json::parse(plan_json(inputs.plan))},
-                                {"assumed", Json::parse(assumed_json(report.result.assumed))}});
+                                {"assumed", Json::parse(assumed_json(report.result.assumed))},
+                                {"fit", fit_object_of_serving(report.result)}});
 }
 
 namespace {

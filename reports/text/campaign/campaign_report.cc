@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/base/text.h"
+#include "model/memory/memory.h"
 #include "model/result/middle.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/step/sections.h"
@@ -286,6 +287,9 @@ std::string campaign_text(const CampaignReport& report, Style style) {
       bold(fmt::format("{} on {}", model_name(report.plan), hardware(report.plan, report.step.device)), style);
   out += fmt::format("\n{}\nstep {}, {}\n", parallelism(report.plan), duration(model::middle_step(report.step).time_s),
                      constants_words(report.step));
+  if (const model::Memory& memory = report.step.memory; model::fit_of(memory) != model::Fit::fits)
+    out += wrapped(fmt::format("memory {}: it fits with {}; `memory` lists what would make it fit",
+                               model::to_string(model::fit_of(memory)), percent(memory.fit_probability())));
   if (const std::string never = never_sentence(report); !never.empty()) out += "\n" + paragraph(never);
   for (const TitledTable& table : campaign_tables(report)) out += section(table, style);
   out += heading("What it rests on", style);

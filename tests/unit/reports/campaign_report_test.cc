@@ -70,6 +70,14 @@ TEST(CampaignReport, TextHasAllTables) {
   EXPECT_THAT(text, Not(HasSubstr("never")));
 }
 
+TEST(CampaignReport, APlanAtTheEdgeOfMemoryIsNamed) {
+  Example example;
+  EXPECT_THAT(campaign_text(example.report(), {}), Not(HasSubstr("memory at the edge")));
+  example.step.memory.fits_probability = 0.762;
+  EXPECT_THAT(campaign_text(example.report(), {}), HasSubstr("\nmemory at the edge: it fits with 76.2 %; "));
+  EXPECT_EQ(nlohmann::json::parse(campaign_json(example.report()))["fit"]["verdict"], "edge");
+}
+
 TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   Example example;
   sim::FinishBy& finish = *example.answer.finish;

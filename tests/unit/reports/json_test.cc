@@ -33,10 +33,23 @@ class ResultJson : public testing::Test {
   OrderedJson json = OrderedJson::parse(to_json(support::example_result(), support::example_plan()));
 };
 
+TEST(ResultFit, IsTheVerdictWithWhatIsFree) {
+  model::StepResult result = support::example_result();
+  result.memory.fits_probability = 0.5;
+  const auto fit = [&] { return OrderedJson::parse(to_json(result, support::example_plan()))["fit"]; };
+  EXPECT_EQ(fit()["verdict"], "edge");
+  EXPECT_EQ(fit()["probability"], 0.5);
+  EXPECT_EQ(fit()["free_bytes"], 84.94e9 - 58e9);  // capacity less the highest peak
+  result.memory.fits_probability = 0.01;
+  EXPECT_EQ(fit()["verdict"], "no");
+  result.memory.measured = true;
+  EXPECT_TRUE(fit().is_null());
+}
+
 TEST_F(ResultJson, HasTheContractsKeysInOrder) {
   EXPECT_EQ(keys_of(json),
             (std::vector<std::string>{"plumbline", "step", "interval", "middle", "power_span_s", "bound", "cluster",
-                                      "run", "memory", "provenance", "basis", "plan", "measured", "assumed"}));
+                                      "run", "memory", "provenance", "basis", "plan", "measured", "assumed", "fit"}));
   EXPECT_EQ(json["plumbline"]["version"], model::version);
   EXPECT_EQ(json["plumbline"]["schema"], model::schema);
   expect_begins_with(json["step"], {"time_s", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",

@@ -158,6 +158,8 @@ TEST(ServingReport, HasTheVerdictOfItsProbability) {
   example.result.fits_probability = 0.9;
   EXPECT_EQ(memory()["fits_probability"], 0.9);
   EXPECT_EQ(memory()["verdict"], "at the edge");
+  EXPECT_EQ(nlohmann::json::parse(serving_json(example.report()))["fit"],
+            (nlohmann::json{{"verdict", "edge"}, {"probability", 0.9}, {"free_bytes", 30.85e9}}));
   EXPECT_THAT(serving_text(example.report(), {}), HasSubstr("at least a request is at the edge, with 90.0 %"));
 }
 
