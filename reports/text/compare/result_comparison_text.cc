@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/memory/memory.h"
 #include "model/result/middle.h"
 #include "model/result/prediction_error.h"
 #include "reports/text/compare/result_comparison.h"
@@ -268,6 +269,12 @@ void add_memory_errors(const model::ResultComparison& comparison, Table& table) 
   table.add(std::move(row));
 }
 
+std::string feasible_text(const model::ComparisonSubject& subject) {
+  if (!subject.result) return "no";
+  const model::Fit fit = model::fit_of(subject.result->memory);
+  return fit == model::Fit::fits ? "yes" : std::string(model::to_string(fit));
+}
+
 std::string side_by_side(const model::ResultComparison& comparison) {
   std::vector<Column> columns = {{""}};
   for (std::size_t i = 0; i < comparison.subjects.size(); ++i) columns.push_back({subject_letter(i), Align::right});
@@ -278,8 +285,7 @@ std::string side_by_side(const model::ResultComparison& comparison) {
   for (std::size_t i = 1; i < rows.size(); ++i) add_quantity(comparison, rows[i], table);
   add_memory_errors(comparison, table);
   std::vector<std::string> verdict = {"feasible"};
-  for (const model::ComparisonSubject& subject : comparison.subjects)
-    verdict.push_back(!subject.result ? "no" : subject.reason().empty() ? "yes" : "does not fit");
+  for (const model::ComparisonSubject& subject : comparison.subjects) verdict.push_back(feasible_text(subject));
   table.add(std::move(verdict));
   return table.to_string();
 }

@@ -56,6 +56,14 @@ TEST(ComparePlans, TextGivesReasonsAndWhatIsInfeasible) {
   EXPECT_THAT(text, HasSubstr("|+++++++++"));
 }
 
+TEST(ComparePlans, APlanAtTheEdgeOfMemoryIsNamed) {
+  model::ComparisonSubject edge = subject("two", 9);
+  edge.result->memory.fits_probability = 0.6;
+  const auto compared = model::compare_results({subject("one", 9), std::move(edge), impossible("three")},
+                                               model::Against::first, model::WaterfallDetail::categories);
+  EXPECT_THAT(result_comparison_text(compared, false), testing::ContainsRegex("feasible +yes +at the edge +no"));
+}
+
 TEST(ComparePlans, JsonHoldsSubjectsAndWaterfalls) {
   const auto json = nlohmann::json::parse(result_comparison_json(comparison(model::Against::first)));
   EXPECT_TRUE(json["subjects"][1]["step"].is_null());
