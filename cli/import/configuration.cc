@@ -16,6 +16,8 @@
 #include "model/base/text.h"
 #include "model/base/text_file.h"
 #include "model/configurations/import.h"
+#include "model/memory/memory.h"
+#include "sim/interval/interval.h"
 #include "sim/predict/predictor.h"
 
 namespace plumbline::cli {
@@ -108,7 +110,9 @@ model::Result<void> import_hf(const ImportArguments& arguments) {
   const auto architecture = TRY(model::load_architecture(path));
   const auto fits = [](const model::Plan& plan) -> model::Result<bool> {
     const auto inputs = TRY(InputsReader().of_plan(plan));
-    return TRY(sim::Predictor(inputs).memory(inputs.plan)).fits;
+    model::Memory memory = TRY(sim::Predictor(inputs).memory(inputs.plan));
+    sim::add_fit(inputs, memory);
+    return model::fit_of(memory) == model::Fit::fits;
   };
   const auto imported = TRY(configurations::starting_plan(fs::absolute(path, ignored).lexically_normal().string(), path,
                                                           architecture, overrides_of(arguments), fits));
