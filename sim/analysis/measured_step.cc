@@ -25,7 +25,7 @@ using model::RateConvention;
 using model::StepTimes;
 
 constexpr std::size_t most_causes = 3;
-constexpr double least_effect = 0.005;  // of the step: smaller causes explain nothing
+constexpr double least_effect = 0.005;  // of the step: smaller causes explain nothing, smaller errors need none
 // nvidia-smi counts memory that no program gets, so that its figure may exceed the usable capacity.
 constexpr double counted_memory = 1.05;
 
@@ -203,7 +203,8 @@ model::Result<model::MeasuredStep> measured_step(const Inputs& inputs, const mod
   }
   measured.share_below = predicted.share_below(measured.time_s);
   measured.verdict = measured_verdict(measured.time_s, predicted, result.bound_s);
-  if (measured.verdict != model::MeasuredVerdict::impossible) {
+  const bool explained = distance(measured.time_s, predicted.p50) >= least_effect;
+  if (explained && measured.verdict != model::MeasuredVerdict::impossible) {
     Causes causes(predicted, measured.time_s);
     for (const model::IntervalPart& part : result.interval->parts) causes.add_part(part);
     TRY(add_otherwise(inputs, causes));
