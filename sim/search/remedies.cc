@@ -88,12 +88,9 @@ class RemedySearch {
     for (std::size_t count = 1; count <= remedies_.size(); ++count)
       for (const Set set : sets(count)) {
         if (!tried_.insert(set).second || is_refused(set)) continue;
-        ClusterOption found = option_;
-        found.error.reset();
-        TRY(model::change_plan(settings(set), found.inputs.plan));
-        TRY(search_option(found, options_));
-        if (!found.plans.empty()) add_notes(all(count), set, found.notes);
-        if (!found.plans.empty() || !found.search.complete) return found;
+        ClusterOption found = TRY(with(set));
+        if (!found.plans.empty()) return with_fewest(all(count), set, std::move(found));
+        if (!found.search.complete) return found;
         note_hosts(set, found);
       }
     return std::nullopt;
@@ -112,6 +109,28 @@ class RemedySearch {
 
   static Set bit(std::size_t i) { return Set{1} << i; }
   static Set all(std::size_t count) { return bit(count) - 1; }
+
+  model::Result<ClusterOption> with(Set set) const {
+    ClusterOption found = option_;
+    found.error.reset();
+    TRY(model::change_plan(settings(set), found.inputs.plan));
+    TRY(search_option(found, options_));
+    return found;
+  }
+
+  // Leaves out of a set that helps what need not be offloaded with the others, and adds the notes.
+  model::Result<std::optional<ClusterOption>> with_fewest(Set looked_at, Set set, ClusterOption found) {
+    for (std::size_t i = 0; i < remedies_.size() && found.search.complete; ++i) {
+      const Set fewer = set & ~(bit(i) & on_host_);
+      if (fewer == set || !tried_.insert(fewer).second) continue;
+      ClusterOption other = TRY(with(fewer));
+      if (other.plans.empty()) continue;
+      found = std::move(other);
+      set = fewer;
+    }
+    add_notes(looked_at, set, found.notes);
+    return found;
+  }
 
   std::vector<std::string> settings(Set set) const {
     std::vector<std::string> found;

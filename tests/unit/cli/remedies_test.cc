@@ -17,13 +17,15 @@ using testing::Not;
 
 // Trains 8 G parameters on H100 of 80 GB: parameters in BF16, gradients, master weights and moments in FP32 take 144
 // GB, without what the optimizer holds 48 GB.
-sim::ClusterOption searched_with(const std::string& offer, std::vector<std::string> overrides, double host_bytes) {
+sim::ClusterOption searched_with(const std::string& offer, std::vector<std::string> overrides, double host_bytes,
+                                 double gpu_bytes = 0) {
   SearchRequest request;
   request.plan.plan = "llama-3-8b";
   request.offers = {offer};
   request.plan.overrides = std::move(overrides);
   sim::ClusterOption option = load_options(request, find_recipe(request).value(), Purpose::training).value().front();
   option.inputs.cluster.device.host_memory = model::Bytes(host_bytes);
+  if (gpu_bytes > 0) option.inputs.cluster.device.memory = model::Bytes(gpu_bytes);
   sim::SearchOptions options;
   options.top = 1;
   options.breadth = sim::Breadth::quick;
@@ -63,6 +65,19 @@ TEST(Remedies, ThatHostsRefusedAreTriedAgainWithNarrowerStates) {
   EXPECT_EQ(option.plans.front().plan.precision.optimizer_moments, model::Precision::bf16);
   EXPECT_THAT(option.notes, Contains("no plan fits in memory without offload.optimizer=true, "
                                      "precision.optimizer_moments=bf16"));
+}
+
+// Without what the optimizer holds 48 GB stay of states, with gradients in BF16 32: activations may stay, too.
+TEST(Remedies, OffloadNothingThatLaterOnesMakeNeedless) {
+  const sim::ClusterOption option = searched_with(
+      "h100-dgx:1", {R"(search.remedies=["offload_optimizer", "offload_activations", "bf16_gradients"])"}, 2e12, 50e9);
+  ASSERT_FALSE(option.plans.empty());
+  const model::Plan& plan = option.plans.front().plan;
+  EXPECT_TRUE(plan.offload.optimizer);
+  EXPECT_EQ(plan.offload.activations, 0);
+  EXPECT_EQ(plan.precision.gradients, model::Precision::bf16);
+  EXPECT_THAT(option.notes, Contains("no plan fits in memory without offload.optimizer=true, "
+                                     "precision.gradients=bf16"));
 }
 
 // A host of a capacity holds 128.5 GB with (capacity / 128.5 GB - 1) / 0.5.
