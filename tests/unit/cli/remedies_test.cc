@@ -87,7 +87,8 @@ TEST(Remedies, APlanIsAsSureAsGpuAndHostTogether) {
   EXPECT_TRUE(edge.search.best.empty());
   EXPECT_TRUE(edge.plans.empty());
   ASSERT_FALSE(edge.edge.empty());
-  EXPECT_NEAR(edge.edge.front().result.memory.fits_probability.value(), 0.49, 0.01);
+  EXPECT_LE(edge.edge.front().result.memory.fits_probability.value(), 0.491);  // the GPU has the rest
+  EXPECT_GE(edge.edge.front().result.memory.fits_probability.value(), 0.45);
   const sim::ClusterOption sure = searched_with("h100-dgx:1", offloaded, 200e9);
   EXPECT_FALSE(sure.plans.empty());
   const sim::ClusterOption none = searched_with("h100-dgx:1", offloaded, 130e9);  // holds it with 2 %
