@@ -67,6 +67,7 @@ std::map<std::string, std::string> operator_classes(const sim::Inputs& inputs) {
 Result<Prediction> predict(const model::Plan& plan, const SubjectRequest& request, Shared& shared) {
   const auto inputs = TRY(shared.reader.of_plan(plan, request.profile, shared.changes));
   auto simulation = TRY(simulated(inputs, request, shared));
+  sim::add_fit(inputs, simulation.result.memory);
   if (request.intervals) simulation.result.interval = TRY(sim::interval_of(inputs, simulation.result));
   Prediction prediction{inputs.plan, std::move(simulation), {}, {}};
   if (!request.timelines) return prediction;

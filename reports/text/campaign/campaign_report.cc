@@ -165,10 +165,13 @@ std::string finish_sentence(const CampaignReport& report) {
   const std::string by = report.start ? "by " + model::date_text(*report.start + static_cast<std::int64_t>(finish.days))
                                       : fmt::format("within {} days", fixed(finish.days, 1));
   const auto is_answer = [&](const sim::CampaignOnGpus& tried) { return tried.gpus == finish.gpus; };
+  const bool too_little = std::ranges::any_of(
+      finish.tried, [](const sim::CampaignOnGpus& tried) { return !tried.refused && !tried.reason.empty(); });
   if (const auto found = std::ranges::find_if(finish.tried, is_answer); found != finish.tried.end())
     return fmt::format(
-        "{} GPUs end {} in nine of ten cases ({}); fewer of those over which the batch divides do not{}.",
-        grouped(found->gpus), by, deadline_words(*found), refused_words(finish));
+        "{} GPUs end {} in nine of ten cases ({}); fewer of those over which the batch divides do not{}{}.",
+        grouped(found->gpus), by, deadline_words(*found), too_little ? ", or may not fit in memory" : "",
+        refused_words(finish));
   std::vector<sim::CampaignOnGpus> ran = finish.tried;
   std::erase_if(ran, [](const sim::CampaignOnGpus& tried) { return !tried.reason.empty(); });
   const auto p90 = [](const sim::CampaignOnGpus& tried) { return tried.days.p90; };

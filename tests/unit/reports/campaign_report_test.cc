@@ -91,6 +91,9 @@ TEST(CampaignReport, SaysWhatTheDeadlineHoldsWithAndWhatWasNotLookedAt) {
   EXPECT_THAT(words(), HasSubstr("64 GPUs end by 2026-12-13 in nine of ten cases (the deadline holds with 97.0 %, p90 "
                                  "11.0 days); fewer of those over which the batch divides do not; 1 could not be "
                                  "predicted and was not looked at (48 GPUs: no)."));
+  finish.tried.front().reason = "at the edge: fits with 76 %";
+  EXPECT_THAT(words(), HasSubstr("fewer of those over which the batch divides do not, or may not fit in memory; 1 "));
+  finish.tried.front().reason.clear();
   finish.gpus.reset();
   finish.tried.back() = {.gpus = 96, .refused = true, .reason = "too many"};
   EXPECT_THAT(words(),
