@@ -125,8 +125,8 @@ std::string fewest_words(const sim::ClusterOption& option) {
   if (!option.campaign || !option.campaign->finish) return "";
   const sim::FinishBy& finish = *option.campaign->finish;
   const std::string by = fmt::format("within {} days in nine of ten cases", number(finish.days));
-  return finish.gpus ? fmt::format("Fewest GPUs with these degrees that end {}: {}", by, grouped(*finish.gpus))
-                     : "No number of GPUs that was tried ends " + by;
+  return finish.gpus ? fmt::format("Fewest GPUs with these degrees that fit and end {}: {}", by, grouped(*finish.gpus))
+                     : "No number of GPUs that was tried fits and ends " + by;
 }
 
 std::string failures_words(const sim::ClusterOption& option, const sim::Limits& limits) {

@@ -167,14 +167,15 @@ TEST(PlanAnswer, RecommendsTheWinnerWithTheNextBestAndWhatOverturnsIt) {
                                  {BreakEvenQuantity::nic_bandwidth, 0.5, 0, std::nullopt},
                                  {BreakEvenQuantity::price, std::nullopt, 0, std::nullopt}}});
   const std::string plan = reports::plan_words(answer.best(0));
-  EXPECT_THAT(reports::recommendation(answer),
-              ElementsAre(testing::StartsWith("Recommended is far, 2,048 GPUs with " + plan +
-                                              ": 40.00 days (35.20-45.60), 5.000 M USD (4.400-5.700 M) by its steps "
-                                              "alone, fits in memory with > 99 %, the best with "),
-                          testing::MatchesRegex("Next is near, 2,048 GPUs: 25.0 % longer, 20.0 % cheaper, the best "
-                                                "with . %[.]"),
-                          "The smallest change that overturns this: NIC bandwidth x0.50, then near, 2,048 GPUs.",
-                          "Fewest GPUs with these degrees that end within 60.00 days in nine of ten cases: 1,024."));
+  EXPECT_THAT(
+      reports::recommendation(answer),
+      ElementsAre(testing::StartsWith("Recommended is far, 2,048 GPUs with " + plan +
+                                      ": 40.00 days (35.20-45.60), 5.000 M USD (4.400-5.700 M) by its steps "
+                                      "alone, fits in memory with > 99 %, the best with "),
+                  testing::MatchesRegex("Next is near, 2,048 GPUs: 25.0 % longer, 20.0 % cheaper, the best "
+                                        "with . %[.]"),
+                  "The smallest change that overturns this: NIC bandwidth x0.50, then near, 2,048 GPUs.",
+                  "Fewest GPUs with these degrees that fit and end within 60.00 days in nine of ten cases: 1,024."));
   const json object = json::parse(reports::plan_json(answer));
   EXPECT_EQ(object["recommendation"]["rank"], 1);
   EXPECT_EQ(object["recommendation"]["within_limits"], true);
