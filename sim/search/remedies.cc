@@ -198,10 +198,10 @@ class RemedySearch {
 model::Result<void> search_with_remedies(ClusterOption& option, const SearchOptions& options) {
   TRY(search_option(option, options));
   if (!in_vain(option)) return {};
-  RemedySearch remedies(option, options);
-  auto found = TRY(remedies.run());
+  RemedySearch tries(option, options);
+  auto found = TRY(tries.run());
   if (!found) {
-    std::ranges::move(remedies.notes(), std::back_inserter(option.notes));
+    std::ranges::move(tries.notes(), std::back_inserter(option.notes));
   } else if (!found->plans.empty()) {
     found->edge.insert(found->edge.begin(), option.edge.begin(), option.edge.end());
     keep_edge(*found);
