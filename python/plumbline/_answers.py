@@ -127,6 +127,15 @@ class MemoryAnswer(PlanResult):
     fits_probability: Optional[float] = key(
         "memory.fits_probability", "How probable it is that the plan fits as clusters run it; None where it was measured.")
 
+    def _needs(self) -> str:
+        """The peak and the capacity. Allocators fill a device, so that of a full one the least is what tells."""
+        rank = self.memory.get("fullest_rank")
+        fullest = next((stage for stage in self.memory["stages"] if stage["stage"] == rank), {})
+        least, peak = fullest.get("low_bytes") or self.peak_bytes, self.peak_bytes
+        full = least < peak and peak > 0.999 * self.capacity_bytes
+        needed = f"at least {number(least, 'GB', 1e-9)}" if full else number(peak, "GB", 1e-9)
+        return f"{needed} of {number(self.capacity_bytes, 'GB', 1e-9)}"
+
     def _verdict(self) -> str:
         verdict = self.memory.get("verdict")
         return f", {verdict}" + ("" if self.fits_probability is None else f" with {number(self.fits_probability, '%', 100)}"
@@ -192,8 +201,7 @@ class Result(LinesAnswer, MemoryAnswer):
                  ("MFU", number(shown["mfu"], "%", 100)),
                  ("from components", number(self.time_s, "s")),
                  ("lower bound", number(self.bound_s, "s")),
-                 ("peak memory", f"{number(self.peak_bytes, 'GB', 1e-9)} of "
-                  f"{number(self.memory['capacity_bytes'], 'GB', 1e-9)}{self._verdict()}")]
+                 ("peak memory", self._needs() + self._verdict())]
         if self.run:
             lines.append(("training", f"{number(shown['days'], 'days')}, {number(shown['cost_usd'], 'USD')}"))
         if self.measured:
@@ -228,8 +236,7 @@ class MemoryResult(MemoryAnswer):
         return [flat(stage) for stage in self.memory["stages"]]
 
     def __repr__(self) -> str:
-        return (f"peak memory {number(self.peak_bytes, 'GB', 1e-9)} of {number(self.capacity_bytes, 'GB', 1e-9)}"
-                + self._verdict())
+        return f"peak memory {self._needs()}{self._verdict()}"
 
     def _repr_html_(self) -> str:
         parts = ("parameters", "gradients", "optimizer", "activations", "buffers", "peak")

@@ -2,6 +2,7 @@
 
 import pickle
 import unittest
+from json import dumps
 
 import plumbline
 
@@ -42,6 +43,15 @@ class Answers(unittest.TestCase):
         self.assertAlmostEqual(sum(self.result.breakdown_s.values()), self.result.time_s)
         self.assertEqual(self.serving.tpot_s, self.serving.to_dict()["serving"]["tpot_s"])
         self.assertIsNone(plumbline.simulate(PLAN, fidelity="closed-form", interval=False).interval)
+
+    def test_of_a_full_device_the_least_is_shown(self):
+        answer = self.memory.to_dict()
+        memory = answer["memory"]
+        fullest = next(stage for stage in memory["stages"] if stage["stage"] == memory["fullest_rank"])
+        memory.update(peak_bytes=80e9, capacity_bytes=80e9, fits_probability=0.7, verdict="at the edge")
+        fullest.update(low_bytes=75e9, peak_bytes=80e9)
+        full = type(self.memory)(dumps(answer))
+        self.assertEqual(repr(full), "peak memory at least 75 GB of 80 GB, at the edge with 70 %")
 
     def test_what_is_changed_in_a_dict_stays_there(self):
         self.result.to_dict()["step"]["time_s"] = 0
