@@ -234,7 +234,7 @@ double KernelCost::shape_factor(const Graph& graph, const Operator& op) const {
       const GemmShape shape = gemm_shape(graph, op, 1);
       const bool weight_gradient = op.phase == Phase::W;
       const bool grouped = op.kind == OperatorKind::grouped_matmul && !weight_gradient;
-      const bool small = graph.inference && shape.m <= small_gemm_rows;
+      const bool small = graph.inference && shape.m <= small_kind(graph, op).most_rows;
       const CostFamily family = small     ? grouped ? CostFamily::small_grouped_gemm : CostFamily::small_gemm
                                 : grouped ? CostFamily::grouped_gemm
                                           : CostFamily::gemm;
@@ -418,12 +418,20 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
   return with_gaps(result, launches * (apart ? 2 : 1) + swizzles);
 }
 
+const KernelCost::SmallGemmKind& KernelCost::small_kind(const Graph& graph, const Operator& op) const {
+  const GemmKind& kind = gemm_kind(graph, op);
+  if (op.kind != OperatorKind::grouped_matmul) return kind.small;
+  const bool triton = triton_experts_ && kind.triton_small;
+  if (triton &&
+      std::ranges::none_of(graph.operators, [](const Operator& other) { return other.kind == OperatorKind::dispatch; }))
+    return *kind.triton_small;
+  return kind.grouped_small;
+}
+
 // A clock slows what the SMs bound and not the memory.
 KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                                   const GemmShape& shape) const {
-  const GemmKind& both = gemm_kind(graph, op);
-  const bool grouped = op.kind == OperatorKind::grouped_matmul;
-  const SmallGemmKind& kind = grouped ? both.grouped_small : both.small;
+  const SmallGemmKind& kind = small_kind(graph, op);
   const double clock = sustained_clock_ * conditions.clock;
   SmallGemmConstants form = kind.form;
   form.bandwidth *= conditions.bandwidth;
@@ -440,7 +448,8 @@ KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const 
   const SmallGemmSeconds core = small_gemm_core(form, work, share);
   KernelTime result;
   result.shares = {Share{kind.start.index, form.start}, Share{kind.k_time.index, core.inner},
-                   Share{kind.rate.index, core.tiles}, Share{kind.bandwidth.index, core.memory}};
+                   Share{kind.rate.index, core.tiles}, Share{kind.bandwidth.index, core.memory},
+                   Share{kind.row_time.index, core.rows}};
   const double again = rounds(conditions.sms, 1, occupancy(conditions), 1);
   const double slowdown = moves_data(conditions.co_runner) && conditions.bandwidth == 1 ? gemm_slowdown_ : 1;
   return with_gaps(scaled(result, again * slowdown), 1);
@@ -451,12 +460,13 @@ KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const 
 // either.
 KernelTime KernelCost::inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
-  if (shape.m <= small_gemm_rows) return small_gemm(graph, op, conditions, shape);
+  const double most_rows = small_kind(graph, op).most_rows;
+  if (shape.m <= most_rows) return small_gemm(graph, op, conditions, shape);
   const KernelTime large = tiled_gemm(graph, op, conditions, shape);
   const double floor =
       gemm_at_best(graph, op, shape) * static_cast<double>(device_sms_) / static_cast<double>(conditions.sms);
-  const double share = small_gemm_rows / shape.m;
-  shape.m = small_gemm_rows;
+  const double share = most_rows / shape.m;
+  shape.m = most_rows;
   const double small_limit = small_gemm(graph, op, conditions, shape).seconds;
   const double large_limit = tiled_gemm(graph, op, conditions, shape).seconds;
   const double fading = std::pow(std::min(1.0, small_limit / large_limit), share);

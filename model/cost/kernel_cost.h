@@ -85,8 +85,9 @@ class KernelCost {
 
  private:
   struct SmallGemmKind {
-    SmallGemmConstants form;  // of the constants below
-    Constant start, bandwidth, k_time, rate;
+    SmallGemmConstants form;  // of the constants below and those without seconds of their own
+    Constant start, bandwidth, k_time, rate, row_time;
+    double most_rows = small_gemm_rows;  // of a group, up to which the form holds
   };
   struct GemmKind {      // GEMMs of one format, of weight gradients or not
     GemmConstants form;  // of the constants below and those without seconds of their own
@@ -94,6 +95,7 @@ class KernelCost {
     Constant operand_time;        // per element of operands whose layout is changed first
     double grouped_slowdown = 1;  // of a kernel that runs the GEMMs of several experts
     SmallGemmKind small, grouped_small;
+    std::optional<SmallGemmKind> triton_small;  // of experts in Triton kernels
   };
   struct AttentionKind {
     AttentionConstants form;  // on the SMs that the rate is stated for
@@ -129,6 +131,8 @@ class KernelCost {
   KernelTime gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
   KernelTime tiled_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                         const GemmShape& shape) const;
+  // Returns the kernel for few rows: of experts that of the engine, which has another one where a dispatch brings rows.
+  const SmallGemmKind& small_kind(const Graph& graph, const Operator& op) const;
   KernelTime small_gemm(const Graph& graph, const Operator& op, const Conditions& conditions,
                         const GemmShape& shape) const;
   KernelTime inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const;
@@ -183,6 +187,7 @@ class KernelCost {
   bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
   bool experts_apart_ = false;         // whether experts are launched one by one
+  bool triton_experts_ = false;        // whether an engine computes experts in Triton kernels
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

@@ -25,6 +25,7 @@ constexpr double of_memory = 0.25, of_links = 0.15, of_attention = 0.35, of_bf16
 constexpr ScaleRule scale_rules[] = {
     {"gemm.*.k_time", Figure::peak, of_bf16},
     {"gemm.*small_m_rate", Figure::peak, 1},
+    {"gemm.*small_m_row_time", Figure::memory, of_memory},
     {"gemm.*bandwidth", Figure::memory, of_memory},
     {"attention.*kv_bandwidth", Figure::memory, of_memory},
     {"attention.reference_sms", Figure::sms, 0},

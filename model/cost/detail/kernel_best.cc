@@ -14,8 +14,7 @@ double KernelCost::gemm_at_best(const Graph& graph, const Operator& op, const Ge
   const double tile_seconds = shape.k * form.k_time * slower / sustained_clock_;
   const double seconds = tiles * tile_seconds / static_cast<double>(device_sms_);
   if (!graph.inference) return seconds;
-  const GemmKind& kind = gemm_kind(graph, op);
-  const double rate = (op.kind == OperatorKind::grouped_matmul ? kind.grouped_small : kind.small).form.rate;
+  const double rate = small_kind(graph, op).form.rate;
   return std::min(seconds, 2 * shape.groups * shape.m * shape.n * shape.k * slower / (rate * sustained_clock_));
 }
 

@@ -70,7 +70,8 @@ double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, d
 SmallGemmSeconds small_gemm_core(const SmallGemmConstants& c, const GemmWork& work, double share) {
   const double padded = padded_rows(work.m, work.row_spread, c.tile);
   SmallGemmSeconds seconds{.inner = work.k * c.k_time,
-                           .tiles = 2 * work.groups * padded * work.n * work.k / (c.rate * share)};
+                           .tiles = 2 * work.groups * padded * work.n * (work.k + c.tile_depth) / (c.rate * share),
+                           .rows = work.groups * work.m * (work.k + work.n) * c.row_time};
   const double compute = seconds.inner + seconds.tiles, memory = work.bytes() / c.bandwidth;
   seconds.memory = std::cbrt(compute * compute * compute + memory * memory * memory) - compute;
   return seconds;

@@ -53,15 +53,18 @@ double gemm_tiles(const GemmConstants& constants, const GemmWork& work);
 GemmSeconds gemm_core(const GemmConstants& constants, const GemmWork& work, double sms);
 double gemm_core_seconds(const GemmConstants& constants, const GemmWork& work, double sms);
 
-// GEMMs of at most small_gemm_rows rows a group: kernels with tiles of few rows that divide the inner dimension.
+// GEMMs of at most small_gemm_rows rows a group, and of more where a grouped kernel was measured with them: kernels
+// with tiles of few rows that divide the inner dimension.
 inline constexpr double small_gemm_rows = 512;
 
 struct SmallGemmConstants {
-  double start = 0;      // s, start and end of a kernel; the caller adds it once a launch
-  double bandwidth = 0;  // B/s of operands and results
-  double k_time = 0;     // s per element of the inner dimension, which no division of it among SMs avoids
-  double rate = 0;       // FLOP/s of all SMs, over rows in whole tiles
-  double tile = 64;      // rows of a tile, the least that tensor cores of Hopper multiply
+  double start = 0;       // s, start and end of a kernel; the caller adds it once a launch
+  double bandwidth = 0;   // B/s of operands and results
+  double k_time = 0;      // s per element of the inner dimension, which no division of it among SMs avoids
+  double rate = 0;        // FLOP/s of all SMs, over rows in whole tiles
+  double tile = 64;       // rows of a tile, the least that tensor cores of Hopper multiply
+  double tile_depth = 0;  // elements of the inner dimension whose products take as long as a tile's start and end
+  double row_time = 0;    // s per element of the rows that enter and leave, beside the tiles
 };
 
 // The seconds of a launch without its start, by cause.
@@ -69,13 +72,14 @@ struct SmallGemmSeconds {
   double inner = 0;   // k_time
   double tiles = 0;   // rate
   double memory = 0;  // how much longer the operands and results make it
-  double total() const { return inner + tiles + memory; }
+  double rows = 0;    // row_time
+  double total() const { return inner + tiles + memory + rows; }
 };
 
 // Returns, on a share of the SMs,
-//   C = k * k_time + 2 * groups * padded_rows * n * k / (rate * share)
+//   C = k * k_time + 2 * groups * padded_rows * n * (k + tile_depth) / (rate * share)
 //   B = bytes / bandwidth       as of gemm_core()
-//   seconds = (C^3 + B^3)^(1/3).
+//   seconds = (C^3 + B^3)^(1/3) + groups * m * (k + n) * row_time.
 SmallGemmSeconds small_gemm_core(const SmallGemmConstants& constants, const GemmWork& work, double share);
 
 struct AttentionConstants {

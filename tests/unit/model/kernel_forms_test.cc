@@ -111,8 +111,23 @@ TEST(SmallGemmForm, RowsFillTilesOf64) {
   }
 }
 
+// Products of an inner dimension of 1,024 take twice as long where the start and end of a tile take as long as 1,024
+// elements more; 3 groups of 64 rows of 1,024 elements in and 512 out take 1 ps each, however many SMs there are.
+TEST(SmallGemmForm, TilesStartAndRowsEnter) {
+  const GemmWork work{.groups = 3, .m = 64, .n = 512, .k = 1024};
+  SmallGemmConstants c{.bandwidth = 1e21, .rate = 100e12};
+  const double products = 2.0 * 3 * 64 * 512 * 1024 / 100e12, rows = 3.0 * 64 * 1536 * 1e-12;
+  EXPECT_NEAR(small_gemm_core(c, work, 1).total(), products, 1e-15);
+  c.tile_depth = 1024;
+  EXPECT_NEAR(small_gemm_core(c, work, 1).total(), 2 * products, 1e-15);
+  c.row_time = 1e-12;
+  EXPECT_NEAR(small_gemm_core(c, work, 1).rows, rows, 1e-18);
+  EXPECT_NEAR(small_gemm_core(c, work, 0.5).total(), 4 * products + rows, 1e-15);
+}
+
 TEST(SmallGemmForm, NeverFallsWithASize) {
-  const SmallGemmConstants c{.bandwidth = 2.8e12, .k_time = 0.7e-9, .rate = 900e12};
+  const SmallGemmConstants c{
+      .bandwidth = 2.8e12, .k_time = 0.7e-9, .rate = 900e12, .tile_depth = 500, .row_time = 1e-12};
   const GemmWork work{.groups = 2, .m = 60, .n = 4096, .k = 4096};
   const double before = small_gemm_core(c, work, 1).total();
   for (double GemmWork::*size : {&GemmWork::groups, &GemmWork::m, &GemmWork::n, &GemmWork::k}) {
