@@ -421,10 +421,9 @@ KernelTime KernelCost::tiled_gemm(const Graph& graph, const Operator& op, const 
 const KernelCost::SmallGemmKind& KernelCost::small_kind(const Graph& graph, const Operator& op) const {
   const GemmKind& kind = gemm_kind(graph, op);
   if (op.kind != OperatorKind::grouped_matmul) return kind.small;
-  const bool triton = triton_experts_ && kind.triton_small;
-  if (triton &&
-      std::ranges::none_of(graph.operators, [](const Operator& other) { return other.kind == OperatorKind::dispatch; }))
-    return *kind.triton_small;
+  const auto dispatches = [](const Operator& other) { return other.kind == OperatorKind::dispatch; };
+  if (indexed_experts_ && kind.indexed_small && std::ranges::none_of(graph.operators, dispatches))
+    return *kind.indexed_small;
   return kind.grouped_small;
 }
 

@@ -95,7 +95,7 @@ class KernelCost {
     Constant operand_time;        // per element of operands whose layout is changed first
     double grouped_slowdown = 1;  // of a kernel that runs the GEMMs of several experts
     SmallGemmKind small, grouped_small;
-    std::optional<SmallGemmKind> triton_small;  // of experts in Triton kernels
+    std::optional<SmallGemmKind> indexed_small;  // of experts that read tokens through an index
   };
   struct AttentionKind {
     AttentionConstants form;  // on the SMs that the rate is stated for
@@ -187,7 +187,7 @@ class KernelCost {
   bool pads_vocabulary_ = false;       // so that rows of logits are aligned
   std::vector<Fusion> fusion_;         // by OperatorKind
   bool experts_apart_ = false;         // whether experts are launched one by one
-  bool triton_experts_ = false;        // whether an engine computes experts in Triton kernels
+  bool indexed_experts_ = false;       // whether an engine has experts that read tokens through an index
   double weight_swizzles_ = 0, activation_swizzles_ = 0;
   std::int64_t device_sms_ = 0;
   double tf32_slowdown_ = 1;  // BF16 over TF32 peak of the datasheet; TF32 has no waves of its own

@@ -67,7 +67,7 @@ Result<KernelCost> KernelCost::make(const Profile& profile, const Device& device
   cost.search_start_ = permutes("search_start");
   cost.search_time_ = permutes("search_time");
   cost.copy_search_time_ = permutes("copy_search_time");
-  cost.triton_experts_ = reader.find("serving.triton_experts").value_or(Constant{}).value > 0;
+  cost.indexed_experts_ = reader.find("serving.indexed_experts").value_or(Constant{}).value > 0;
   cost.read_memory_classes(reader);
   if (permutes("at_copy_rate").value > 0)
     cost.memory_[static_cast<std::size_t>(OperatorClass::permute)].bandwidth =
@@ -115,7 +115,7 @@ KernelCost::GemmKind KernelCost::read_gemm(ConstantReader& reader, std::string_v
 
 // A profile without constants for few rows takes the ramp and rate of its large GEMMs, and the bandwidth of
 // memory-bound kernels; without ones for groups, those of single GEMMs. The divided inner dimensions of many groups
-// follow one another, so that groups have no k_time. Triton kernels start as others do.
+// follow one another, so that groups have no k_time.
 void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name, GemmKind& kind) const {
   const auto own = [&](std::string_view what, const Constant& otherwise) {
     return reader.find(fmt::format("gemm.{}.{}", name, what)).value_or(otherwise);
@@ -125,10 +125,10 @@ void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name,
                             const Constant& rate) -> SmallGemmKind {
     return {{start.value, bandwidth.value, k_time.value, rate.value, tile}, start, bandwidth, k_time, rate, {}};
   };
-  const auto grouped = [&](std::string_view prefix) {
+  const auto grouped = [&](std::string_view prefix, const SmallGemmKind& otherwise) {
     const auto part = [&](std::string_view what) { return fmt::format("{}small_m_{}", prefix, what); };
-    SmallGemmKind groups = small(own(part("start"), kind.small.start), own(part("bandwidth"), kind.small.bandwidth), {},
-                                 own(part("rate"), kind.small.rate));
+    SmallGemmKind groups = small(own(part("start"), otherwise.start), own(part("bandwidth"), otherwise.bandwidth), {},
+                                 own(part("rate"), otherwise.rate));
     groups.row_time = own(part("row_time"), {});
     groups.form.row_time = groups.row_time.value;
     groups.form.tile_depth = own(part("tile_depth"), {}).value;
@@ -139,8 +139,8 @@ void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name,
   kind.small =
       small(own("small_m_start", kind.ramp), own("small_m_bandwidth", reader.require("memory.default.bandwidth")),
             own("small_m_k_time", {}), own("small_m_rate", {kind.k_time.index, rate}));
-  kind.grouped_small = grouped("grouped_");
-  if (own("triton_small_m_rate", {}).index >= 0) kind.triton_small = grouped("triton_");
+  kind.grouped_small = grouped("grouped_", kind.small);
+  if (own("indexed_small_m_rate", {}).index >= 0) kind.indexed_small = grouped("indexed_", kind.grouped_small);
 }
 
 // Every profile has the times of BF16, FP32 and FP8 in both directions. The other formats run as FP8 where it has none

@@ -541,8 +541,8 @@ TEST_F(KernelTimes, OnlyExpertsWithRowsAreRead) {
 }
 
 // 2,048 rows of one expert, by constants that hold up to 4,096: the products at 800 TFLOP/s over up to a tile of 64
-// rows more, and 2 ps for each element of the rows. Triton kernels at half the rate, without the rows, compute them
-// where an engine has such kernels and no dispatch brings the rows.
+// rows more, and 2 ps for each element of the rows. Kernels with an index have half the rate and no time of rows; an
+// engine that has them takes them where no dispatch brings the rows.
 TEST_F(KernelTimes, ExpertsRunInTheKernelOfTheEngine) {
   Graph graph = layer_;
   graph.inference = true;
@@ -551,10 +551,12 @@ TEST_F(KernelTimes, ExpertsRunInTheKernelOfTheEngine) {
   for (const TensorId id : {op.reads[0], op.writes[0]}) graph.tensors[id].shape[0].size = 2048;
   const auto k = static_cast<double>(graph.tensor(op.reads[0]).shape[1].size);
   const auto n = static_cast<double>(graph.tensor(op.writes[0]).shape[1].size);
-  std::vector<Parameter> constants = {
-      number("gemm.fp8.grouped_small_m_row_time", 2, "ps"),   number("gemm.fp8.grouped_small_m_rows", 4096, "1"),
-      number("gemm.fp8.triton_small_m_start", 5, "us"),       number("gemm.fp8.triton_small_m_bandwidth", 1e6, "TB/s"),
-      number("gemm.fp8.triton_small_m_rate", 400, "TFLOP/s"), number("gemm.fp8.triton_small_m_rows", 4096, "1")};
+  std::vector<Parameter> constants = {number("gemm.fp8.grouped_small_m_row_time", 2, "ps"),
+                                      number("gemm.fp8.grouped_small_m_rows", 4096, "1"),
+                                      number("gemm.fp8.indexed_small_m_start", 5, "us"),
+                                      number("gemm.fp8.indexed_small_m_bandwidth", 1e6, "TB/s"),
+                                      number("gemm.fp8.indexed_small_m_rate", 400, "TFLOP/s"),
+                                      number("gemm.fp8.indexed_small_m_rows", 4096, "1")};
   const double fixed = 6e-6;  // the start and the gap
   const auto seconds = [&] {
     const KernelCost cost = make({{"gemm.fp8.grouped_small_m_start", 5},
@@ -568,7 +570,7 @@ TEST_F(KernelTimes, ExpertsRunInTheKernelOfTheEngine) {
   const double own = seconds(), rows = 2048 * (k + n) * 2e-12, products = 2 * 2048 * n * k / 800e12;
   EXPECT_GE(own, (products + rows) * (1 - 1e-9));
   EXPECT_LE(own, products * 2112 / 2048 + rows + 1e-8);
-  constants.push_back(number("serving.triton_experts", 1, "1"));
+  constants.push_back(number("serving.indexed_experts", 1, "1"));
   EXPECT_EQ(seconds(), own);  // a dispatch brings the rows
   std::erase_if(graph.operators, [](const Operator& other) { return other.kind == OperatorKind::dispatch; });
   EXPECT_NEAR(seconds(), 2 * (own - rows), 1e-8);
