@@ -3,10 +3,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <ranges>
 #include <set>
+#include <string_view>
 
 #include "calibrate/components/load.h"
 #include "calibrate/fit/detail/log_fit.h"
@@ -304,10 +307,11 @@ model::Result<std::vector<Row>> rows_of_step(const Draft& draft,
   return draft.wrong("step.software", fmt::format("{} has no such {} row", draft.cited(step.fit), step.format));
 }
 
-// Sets those of the constants that are named, in the fit's order. Rows of an engine hold the gaps between its launches;
-// others are what a profiler states of the kernel alone.
+// Sets those of the constants that are named, in the fit's order, but for terms that the rows do not show. Rows of an
+// engine hold the gaps between its launches; others are what a profiler states of the kernel alone.
 void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix, bool holds_gaps,
-               const std::vector<bool>& sets) {
+               std::vector<bool> sets, const std::string& cited) {
+  constexpr double least_depth = 1, least_row_time = 1e-15;
   const RecipeStep& step = draft.step();
   std::set<std::string> softwares;
   for (std::size_t i = 0; i < fit.held_out.size(); ++i) {
@@ -319,14 +323,18 @@ void set_small(Draft& draft, const SmallGemmFit& fit, const std::string& prefix,
         fmt::format("{} of {}: rows of the fit with M of 64 and 128 are off by {:.1f} % (median of {})", table.family,
                     table.table, 100 * quantile(fit.fitted_errors[i], 0.5), fit.fitted_errors[i].size()));
   }
-  const std::string how =
-      fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "), draft.cited(step.fit),
-                  softwares.size() > 1 ? ", at the mean of their levels" : "");
+  const std::string how = fmt::format("fitted to two thirds of the rows of {} ({}){}", fmt::join(softwares, ", "),
+                                      cited, softwares.size() > 1 ? ", at the mean of their levels" : "");
   const double gap = holds_gaps ? draft.si("kernel.launch_gap").value_or(0) : 0;
   const Draft::Fitted all[] = {{"start", std::max(0.0, fit.constants.start - gap), "us", 0},
                                {"bandwidth", fit.constants.bandwidth, "TB/s", 0},
                                {"rate", fit.constants.rate, "TFLOP/s", 0},
-                               {"k_time", fit.constants.k_time, "ns", 0}};
+                               prefix.empty() ? Draft::Fitted{"k_time", fit.constants.k_time, "ns", 0}
+                                              : Draft::Fitted{"tile_depth", fit.constants.tile_depth, "1", 0},
+                               {"row_time", fit.constants.row_time, "ps", 0}};
+  if (!prefix.empty() && fit.constants.tile_depth < least_depth) sets[3] = false;
+  if (fit.constants.row_time < least_row_time) sets.resize(std::min<std::size_t>(sets.size(), 4));
+  sets.resize(fit.deviations.size(), false);
   std::vector<Draft::Fitted> constants;
   std::vector<std::vector<double>> correlation;
   for (std::size_t i = 0; i < fit.deviations.size(); ++i) {
@@ -349,7 +357,7 @@ model::Result<void> fit_small_gemm_step(Draft& draft) {
   const auto rows = TRY(rows_of_step(draft, load_gemm_rows));
   const SmallGemmFit fit = fit_small_gemms(rows, draft.machine());
   const bool quantizes = step.quantizes && step.format != "bf16";
-  set_small(draft, fit, "", step.quantizes, {!quantizes, true, true, true});
+  set_small(draft, fit, "", step.quantizes, {!quantizes, true, true, true}, draft.cited(step.fit));
   if (!quantizes) return {};
   const auto start = draft.si("gemm.bf16.small_m_start");
   if (!start) return draft.wrong("step.kind", "gemm.bf16.small_m_start is not fitted yet", "fit bf16 before");
@@ -362,14 +370,47 @@ model::Result<void> fit_small_gemm_step(Draft& draft) {
 
 model::Result<void> fit_small_grouped_step(Draft& draft) {
   const auto rows = TRY(rows_of_step(draft, load_grouped_gemm_rows));
-  set_small(draft, fit_small_grouped_gemms(rows, draft.machine()), "grouped_", false, {true, true, true});
+  set_small(draft, fit_small_grouped_gemms(rows, draft.machine()), "grouped_", false, {true, true, true, true},
+            draft.cited("decode_grouped"));
   return {};
 }
 
-// The start of a block of experts is of its software.
+// The start of a block of experts is of its software. Rows of prompts alone do not show how fast weights are read: that
+// is known of few rows.
 model::Result<void> fit_small_experts_step(Draft& draft) {
-  const auto rows = TRY(rows_of_step(draft, load_expert_rows));
-  set_small(draft, fit_small_experts(rows, draft.machine()), "grouped_", true, {false, true, true});
+  const RecipeStep& step = draft.step();
+  std::vector<ExpertRow> rows;
+  std::vector<std::string> cited;
+  bool few = false;
+  for (const char* const table : {"decode_experts", "experts"}) {
+    if (!std::filesystem::exists(draft.table(table))) continue;
+    const auto all = TRY(load_expert_rows(draft.table(table)));
+    const auto own = rows_of(all, step.software, step.format);
+    const std::size_t before = rows.size();
+    std::ranges::copy_if(own, std::back_inserter(rows), [&](const ExpertRow& row) {
+      return row.distribution == "balanced" && (step.kernel.empty() || row.kernel == step.kernel);
+    });
+    if (rows.size() == before) continue;
+    cited.push_back(draft.cited(table));
+    few = few || std::string_view(table) == "decode_experts";
+  }
+  if (rows.empty())
+    return draft.wrong("step.software", fmt::format("no table has such a balanced {} row of experts", step.format));
+  const std::string known = fmt::format("gemm.{}.grouped_small_m_bandwidth", step.kind);
+  const auto kernels = draft.si("memory.default.bandwidth"), bandwidth = draft.si(known);
+  if (!kernels || (!few && !bandwidth))
+    return draft.wrong("step.kind", fmt::format("{} is not known yet", kernels ? known : "memory.default.bandwidth"));
+  const SmallGemmFit fit =
+      fit_small_experts(rows, draft.machine(), *kernels, few ? std::optional<double>() : bandwidth);
+  const std::string prefix = step.constant.empty() ? "grouped_" : step.constant + "_";
+  const std::string tables = fmt::format("{}", fmt::join(cited, ", "));
+  set_small(draft, fit, prefix, true, {false, few, true, true, true}, tables);
+  model::Parameter most{.name = fmt::format("gemm.{}.{}small_m_rows", step.kind, prefix),
+                        .value = fit.most_rows,
+                        .unit = "1",
+                        .kind = Evidence::published};
+  most.source = "the most rows of an expert in " + tables;
+  draft.set(std::move(most));
   return {};
 }
 

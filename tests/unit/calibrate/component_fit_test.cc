@@ -117,6 +117,9 @@ TEST(ComponentFit, GemmsOfFewRowsGiveBackTheirConstants) {
 TEST(ComponentFit, GroupsAndExpertsOfFewRowsGiveBackTheirConstants) {
   model::SmallGemmConstants known = few_rows;
   known.k_time = 0;
+  known.tile_depth = 400;
+  model::SmallGemmConstants of_experts = known;
+  of_experts.row_time = 2e-12;
   std::vector<GroupedGemmRow> groups;
   std::vector<ExpertRow> experts;
   for (const std::int64_t count : {1, 4, 16, 64})
@@ -129,16 +132,25 @@ TEST(ComponentFit, GroupsAndExpertsOfFewRowsGiveBackTheirConstants) {
         // One of 64 experts for each of count * m tokens of `64 / count` ranks, the same rows for each expert.
         model::GemmWork even = down, up{.groups = real(count), .m = real(m), .n = 2 * real(ffn), .k = 4096};
         even.row_spread = 0;
-        const double activations = real(count * m) * (2 * 4096 + 3 * real(ffn)) * 2 / 1e12;
-        experts.push_back(
-            {"a", "kernel", "bf16", "balanced", 64 * m, 4096, ffn, 1, 64, 64 / count,
-             20e-6 + small_gemm_core(known, up, 1).total() + small_gemm_core(known, even, 1).total() + activations});
+        // Kernels beside the GEMMs gather, activate and sum the rows in BF16, at 1 TB/s.
+        const double activations = real(count * m) * (6 * 4096 + 6 * real(ffn)) / 1e12;
+        experts.push_back({"a", "kernel", "bf16", "balanced", 64 * m, 4096, ffn, 1, 64, 64 / count,
+                           20e-6 + small_gemm_core(of_experts, up, 1).total() +
+                               small_gemm_core(of_experts, even, 1).total() + activations});
       }
-  for (const SmallGemmFit& fit : {fit_small_grouped_gemms(groups, machine()), fit_small_experts(experts, machine())}) {
+  const SmallGemmFit block = fit_small_experts(experts, machine(), 1e12);
+  for (const SmallGemmFit& fit : {fit_small_grouped_gemms(groups, machine()), block}) {
     EXPECT_NEAR(fit.constants.bandwidth / 2.5e12, 1, 0.03);
     EXPECT_NEAR(fit.constants.rate / 700e12, 1, 0.03);
+    EXPECT_NEAR(fit.constants.tile_depth / 400, 1, 0.1);
     EXPECT_EQ(fit.constants.k_time, 0);
+    EXPECT_EQ(fit.most_rows, 384);
   }
+  EXPECT_NEAR(block.constants.row_time / 2e-12, 1, 0.1);
+  // A bandwidth that is known stays, and the rest comes out as before.
+  const SmallGemmFit known_bandwidth = fit_small_experts(experts, machine(), 1e12, 2.5e12);
+  EXPECT_NEAR(known_bandwidth.constants.bandwidth / 2.5e12, 1, 0.01);
+  EXPECT_NEAR(known_bandwidth.constants.rate / 700e12, 1, 0.03);
 }
 
 TEST(ComponentFit, AttentionGivesBackItsConstants) {

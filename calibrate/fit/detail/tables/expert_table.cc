@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "calibrate/fit/detail/log_fit.h"
@@ -135,44 +136,58 @@ constexpr double small_width = 0.1;  // of the loss
 struct SmallRow {
   std::string software, shape;
   std::vector<GemmWork> gemms;
-  double activation_bytes = 0, seconds = 0;
+  double activation_seconds = 0, entry_bytes = 0;  // of experts: of the kernels beside the GEMMs; of all ranks' copies
+  double seconds = 0;
 };
 
+// Single GEMMs have k_time in place of tile_depth, and the last two are of experts.
 enum SmallNumber : Index {
   small_start_at,
   small_bandwidth_at,
   small_rate_at,
-  small_inner_at
-};  // activation bandwidth in place of inner
+  small_depth_at,
+  small_rows_at,
+  small_entry_at
+};
+
+enum class SmallTable : std::uint8_t { single, grouped, experts };
 
 class SmallForm {
  public:
-  SmallForm(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format, bool single)
+  // `bandwidth`: of operands and results, where it is known.
+  SmallForm(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format, SmallTable table,
+            std::optional<double> bandwidth)
       : rows_(&rows),
         peak_(datasheet_peak(machine.device, format)),
         bandwidth_(machine.device.memory_bandwidth.value()),
-        single_(single) {}
+        table_(table),
+        known_(bandwidth) {}
 
   model::SmallGemmConstants constants(const VectorXd& x) const {
-    return {x[small_start_at], below(bandwidth_, x[small_bandwidth_at]), single_ ? x[small_inner_at] : 0,
-            below(peak_, x[small_rate_at])};
+    model::SmallGemmConstants c{.start = x[small_start_at],
+                                .bandwidth = known_.value_or(below(bandwidth_, x[small_bandwidth_at])),
+                                .rate = below(peak_, x[small_rate_at])};
+    (table_ == SmallTable::single ? c.k_time : c.tile_depth) = x[small_depth_at];
+    if (table_ == SmallTable::experts) c.row_time = x[small_rows_at];
+    return c;
   }
 
   VectorXd operator()(const VectorXd& x) const {
     const model::SmallGemmConstants c = constants(x);
     return vector_of(*rows_, [&](const SmallRow& row) {
-      double seconds = c.start;
+      double seconds = c.start + row.activation_seconds;
       for (const GemmWork& work : row.gemms) seconds += small_gemm_core(c, work, 1).total();
-      if (row.activation_bytes > 0) seconds += row.activation_bytes / x[small_inner_at];
+      if (table_ == SmallTable::experts) seconds += row.entry_bytes / x[small_entry_at];
       return seconds;
     });
   }
 
   VectorXd start() const {
-    constexpr double launch = 4e-6, share = 0.8, inner = 4e-10;
-    VectorXd x(has_activations() || single_ ? small_inner_at + 1 : small_inner_at);
-    x.head(small_inner_at) << launch, share, share;
-    if (x.size() > small_inner_at) x[small_inner_at] = single_ ? inner : share * bandwidth_;
+    constexpr double launch = 4e-6, share = 0.8, inner = 4e-10, depth = 200, row = 1e-12;
+    VectorXd x(table_ == SmallTable::experts ? small_entry_at + 1 : small_rows_at);
+    x.head(small_depth_at) << launch, share, share;
+    x[small_depth_at] = table_ == SmallTable::single ? inner : depth;
+    if (table_ == SmallTable::experts) x.tail(2) << row, bandwidth_;
     return x;
   }
 
@@ -186,11 +201,10 @@ class SmallForm {
   }
 
  private:
-  bool has_activations() const { return rows_->front().activation_bytes > 0; }
-
   const std::vector<SmallRow>* rows_;
   double peak_, bandwidth_;
-  bool single_;
+  SmallTable table_;
+  std::optional<double> known_;
 };
 
 using SoftwareLevels = std::map<std::string, double>;  // median of measured / fitted, by software
@@ -214,8 +228,12 @@ void take_levels(const SoftwareLevels& levels, double bandwidth, double peak, Sm
     most = std::max(most, std::log(level));
   }
   const double mean = std::exp(sum / static_cast<double>(levels.size()));
-  fit.constants = {fit.constants.start * mean, std::min(bandwidth, fit.constants.bandwidth / mean),
-                   fit.constants.k_time * mean, std::min(peak, fit.constants.rate / mean)};
+  model::SmallGemmConstants& c = fit.constants;
+  c.start *= mean;
+  c.bandwidth = std::min(bandwidth, c.bandwidth / mean);
+  c.k_time *= mean;
+  c.rate = std::min(peak, c.rate / mean);
+  c.row_time *= mean;
   for (double& deviation : fit.deviations) deviation = std::max(deviation, (most - least) / 2);
 }
 
@@ -243,24 +261,25 @@ void take_errors(const std::vector<SmallRow>& rows, const VectorXd& fitted, cons
 }
 
 SmallGemmFit fit_small(const std::vector<SmallRow>& rows, const FitMachine& machine, const std::string& format,
-                       const char* family, bool single) {
+                       const char* family, SmallTable table, std::optional<double> bandwidth = std::nullopt) {
   const std::vector<bool> held = marked(rows, [](const SmallRow& row) { return is_held_out(row.shape); });
   const auto training = selected(rows, held, false);
-  const SmallForm form(training, machine, format, single);
+  const SmallForm form(training, machine, format, table, bandwidth);
   const VectorXd seconds = seconds_of(training);
   const LogFit solution = log_fit(form, seconds, form.start(), {.width = small_width});
   SmallGemmFit fit{.constants = form.constants(solution.values)};
-  std::vector<Index> numbers = {small_start_at, small_bandwidth_at, small_rate_at};
-  if (single) numbers.push_back(small_inner_at);
+  std::vector<Index> numbers = {small_start_at, small_bandwidth_at, small_rate_at, small_depth_at};
+  if (table == SmallTable::experts) numbers.push_back(small_rows_at);
   for (const Index number : numbers) {
     const bool bounded = number == small_bandwidth_at || number == small_rate_at;
     fit.deviations.push_back(solution.uncertainty[number] * (bounded ? share_below(solution.values[number]) : 1));
   }
   fit.correlation = correlation_of(solution, numbers);
   const SoftwareLevels levels = levels_of(training, form(solution.values));
-  const SmallForm all(rows, machine, format, single);
+  const SmallForm all(rows, machine, format, table, bandwidth);
   take_errors(rows, all(solution.values), all.roofline(), levels, {.family = family, .table = format}, fit);
   take_levels(levels, machine.device.memory_bandwidth.value(), datasheet_peak(machine.device, format), fit);
+  for (const SmallRow& row : rows) fit.most_rows = std::max(fit.most_rows, std::floor(row.gemms.front().m));
   return fit;
 }
 
@@ -285,8 +304,9 @@ SmallGemmFit fit_small_gemms(const std::vector<GemmRow>& table, const FitMachine
                     {small_work(row.format, 1, static_cast<double>(row.m), static_cast<double>(row.n),
                                 static_cast<double>(row.k))},
                     0,
+                    0,
                     row.seconds});
-  return fit_small(rows, machine, table.front().format, "decode gemm", true);
+  return fit_small(rows, machine, table.front().format, "decode gemm", SmallTable::single);
 }
 
 SmallGemmFit fit_small_grouped_gemms(const std::vector<GroupedGemmRow>& table, const FitMachine& machine) {
@@ -297,29 +317,36 @@ SmallGemmFit fit_small_grouped_gemms(const std::vector<GroupedGemmRow>& table, c
                     {small_work(row.format, static_cast<double>(row.groups), static_cast<double>(row.m),
                                 static_cast<double>(row.n), static_cast<double>(row.k), row.row_spread)},
                     0,
+                    0,
                     row.seconds});
-  return fit_small(rows, machine, table.front().format, "decode experts", false);
+  return fit_small(rows, machine, table.front().format, "decode experts", SmallTable::grouped);
 }
 
-// Balanced rows: each expert has as many as the others, or some have one and the rest none.
-SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& table, const FitMachine& machine) {
-  constexpr double activation = 2;
+// Balanced rows: each expert has as many as the others, or some have one and the rest none. Beside the GEMMs rows are
+// gathered, activated, cast where operands are quantized, and summed: each reads and writes them once.
+SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& table, const FitMachine& machine, double kernel_bandwidth,
+                               std::optional<double> bandwidth) {
+  constexpr double stream = 2;  // bytes of an element
+  const double operand = operand_bytes(table.front().format);
+  const double cast = table.front().format == "bf16" ? 0 : stream + operand;
   std::vector<SmallRow> rows;
   for (const ExpertRow& row : table) {
     if (row.distribution != "balanced") continue;
     const auto hidden = static_cast<double>(row.hidden), ffn = static_cast<double>(row.ffn);
     const auto ranks = static_cast<double>(row.expert_parallel);
-    const double on_rank = std::max(1.0, static_cast<double>(row.tokens * row.top_k) / ranks);
+    const auto copies = static_cast<double>(row.tokens * row.top_k);
+    const double on_rank = std::max(1.0, copies / ranks);
     const double hit = std::min(static_cast<double>(row.experts) / ranks, on_rank), m = on_rank / hit;
-    if (m > model::small_gemm_rows) continue;
+    const double activations = hidden * (2 * operand + stream) + ffn * (3 * stream + cast);
     rows.push_back(
         {fmt::format("{} {}", row.software, row.kernel),
          fmt::format("{}-{}-{}-{}-{}-{}", row.hidden, row.ffn, row.top_k, row.experts, row.tokens, row.expert_parallel),
          {small_work(row.format, hit, m, 2 * ffn, hidden), small_work(row.format, hit, m, hidden, ffn)},
-         on_rank * (2 * hidden + 3 * ffn) * activation,
+         on_rank * activations / kernel_bandwidth,
+         copies * hidden * stream,
          row.seconds});
   }
-  return fit_small(rows, machine, table.front().format, "decode experts", false);
+  return fit_small(rows, machine, table.front().format, "decode experts", SmallTable::experts, bandwidth);
 }
 
 }  // namespace plumbline::calibrate
