@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/routing/served_load.h"
+
 namespace plumbline::model {
 
 // Every rank sends each of its tokens to distinct_ranks_per_token ranks. With as many senders as receivers, each rank
@@ -24,9 +26,11 @@ std::int64_t LayerContext::expert_rows() const {
 
 double LayerContext::experts_hit() const {
   const MixtureOfExperts& e = architecture.experts;
+  const auto group = static_cast<double>(choosing_tokens());
+  if (inference.expert_skew > 0)
+    return experts_with_rows(e, redundant_experts, inference.expert_skew, group) / static_cast<double>(expert_parallel);
   const auto all = static_cast<double>(e.routed_experts + redundant_experts);
-  const std::int64_t group = shares_tokens() ? tokens : stream_tokens() * expert_parallel * expert_tensor;
-  const double missed = std::pow(1 - static_cast<double>(e.experts_per_token) / all, static_cast<double>(group));
+  const double missed = std::pow(1 - static_cast<double>(e.experts_per_token) / all, group);
   return static_cast<double>(experts_per_rank()) * (1 - missed);
 }
 

@@ -40,6 +40,7 @@ struct InferencePass {
   // an all-reduce replaces dispatch and combine. Else each rank's tokens are its own.
   bool shared_tokens = false;
   bool weights_only = false;    // GEMMs of quantized weights read activations in 16 bits
+  double expert_skew = 0;       // deviation over the mean of the load of one expert
   std::int64_t cache_rows = 0;  // of a request in its caches; 0: those of the tokens that are seen after the pass
 
   explicit operator bool() const { return kind != Kind::none; }
@@ -128,8 +129,13 @@ struct LayerContext {
   std::int64_t copied_rows() const;  // expected (token, expert) rows of a rank's own tokens
   std::int64_t expert_rows() const;  // expected (token, expert) rows of a rank's experts
   LayerContext undivided() const;    // the same with undivided parameters
+  // Returns the tokens of a pass of inference that choose among the experts of the group.
+  std::int64_t choosing_tokens() const {
+    return shares_tokens() ? tokens : stream_tokens() * expert_parallel * expert_tensor;
+  }
   // Returns how many of a rank's experts have rows in a pass of inference, expected for tokens that choose
-  // independently: E (1 - (1 - k / n)^T) of E experts on the rank and n on all, for the T tokens of the group.
+  // independently: without a skew E (1 - (1 - k / n)^T) of E experts on the rank and n on all, for the T tokens of the
+  // group.
   double experts_hit() const;
 };
 
@@ -149,7 +155,8 @@ void visit_context(const LayerContext& context, Visitor&& visit) {
        distinct_ranks_per_token, dispatcher, dispatch_overlap, kept_rows, even_rows, redundant_experts, document_tokens,
        recompute.size());
   each(inference.kind, inference.requests, inference.new_tokens, inference.cached_tokens, inference.cache,
-       inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.cache_rows);
+       inference.masked_experts, inference.shared_tokens, inference.weights_only, inference.expert_skew,
+       inference.cache_rows);
   for (const RecomputeGroup group : recompute) visit(group);
 }
 

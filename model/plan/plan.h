@@ -230,7 +230,7 @@ struct Plan {
     Precision weights = Precision::fp8;
     std::int64_t attention_data = 1;
     std::int64_t redundant_experts = 0;
-    double expert_imbalance = 1;
+    std::optional<double> expert_imbalance, expert_skew;
     bool two_micro_batches = false;
     std::int64_t chunked_prefill_tokens = 8192;
     std::int64_t speculative_tokens = 0;

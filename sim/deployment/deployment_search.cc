@@ -85,8 +85,7 @@ class DeploymentSearch {
                    const SearchOptions& options)
       : inputs_(inputs), predictor_(predictor), goal_(goal), options_(options), base_(inputs.plan) {
     base_.search = {};
-    // An interval is narrower where the plan states the load of experts.
-    std::erase_if(base_.places, [](const auto& place) { return place.first != "inference.expert_imbalance"; });
+    base_.places.clear();
     base_.batch = {};
     base_.inference.given = true;
     const bool fixed = goal.objective == Objective::latency || asked(inputs.plan, "inference.concurrency");

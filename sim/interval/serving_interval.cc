@@ -5,6 +5,7 @@
 
 #include "model/economics/ownership.h"
 #include "model/profile/device_profile.h"
+#include "model/routing/served_load.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/spread.h"
 #include "sim/interval/hypercube.h"
@@ -19,22 +20,14 @@
 namespace plumbline::sim {
 namespace {
 
-// The rows of the fullest rank's experts over the mean: 1.15 to 1.3 where every expert has one copy, less where copies
-// of the popular ones balance them (assumed, from the loads of public serving benchmarks; docs/serving.md).
-constexpr Spread single_copies{1.15, 1.22, 1.3}, with_copies{1.0, 1.08, 1.2};
-
-// An imbalance that the plan states is known.
+// A load that the plan states is known.
 void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
-  const model::Plan& plan = inputs.plan;
-  const auto degree = [&](const model::PoolKeys& pool) { return pool.expert.value_or(plan.parallelism.expert); };
-  const bool apart =
-      std::max({plan.parallelism.expert, degree(plan.inference.prefill), degree(plan.inference.decode)}) > 1;
-  if (inputs.architecture.experts.routed_experts == 0 || !apart || plan.places.contains("inference.expert_imbalance"))
-    return;
-  const bool copies = plan.inference.redundant_experts + plan.inference.decode.redundant_experts.value_or(0) > 0;
+  const auto& keys = inputs.plan.inference;
+  if (inputs.architecture.experts.routed_experts == 0 || keys.expert_imbalance || keys.expert_skew) return;
+  const model::ServedSkew skew = model::served_skew(inputs.architecture.experts);
   found.push_back({"load of experts that serve", "expert load",
-                   [spread = copies ? with_copies : single_copies](double z, InputChange& change) {
-                     change.imbalance = std::max(1.0, linear(spread, z));
+                   [spread = Spread{skew.low, skew.middle, skew.high}](double z, InputChange& change) {
+                     change.imbalance = std::max(0.0, linear(spread, z));
                    }});
 }
 
@@ -63,7 +56,7 @@ class ChangedServing {
     Inputs changed = inputs_;
     changed.profile = changed_profile(inputs_.profile, change);
     changed.shapes = &change.shapes;
-    if (change.imbalance) changed.plan.inference.expert_imbalance = *change.imbalance;
+    if (change.imbalance) changed.plan.inference.expert_skew = *change.imbalance;
     const Rates rates = rates_of(TRY(ServingPredictor(changed).predict(changed.plan)));
     const double factor = change.step_factor;
     return Rates{rates.tpot_s * factor, rates.ttft_s * factor, rates.tokens_per_s_per_gpu / factor};

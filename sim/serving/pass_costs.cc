@@ -210,6 +210,7 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.redundant_experts = instance.redundant_experts;
   c.shares_embedding = instance.pipeline == 1;
   c.inference = {shape.kind, shape.requests, shape.new_tokens, shape.cached_tokens, inference.kv_cache};
+  c.inference.expert_skew = skew(plan);
   c.inference.weights_only = weights_only(inference.weights);
   if (inputs_.architecture.experts.routed_experts == 0) return c;
   const bool reduces = inference.dispatch == all_reduce_dispatch;
@@ -225,6 +226,24 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   if (reduces || instance.expert == 1) c.dispatcher = model::Dispatcher::allgather;
   c.inference.masked_experts = low_latency;
   return c;
+}
+
+double PassCosts::skew(const model::Plan& plan) const {
+  const auto& inference = plan.inference;
+  if (inference.expert_skew) return *inference.expert_skew;
+  return inference.expert_imbalance ? 0 : model::served_skew(inputs_.architecture.experts).middle;
+}
+
+double PassCosts::imbalance(const model::Plan& plan, const model::LayerContext& pass) const {
+  if (plan.inference.expert_imbalance) return *plan.inference.expert_imbalance;
+  if (inputs_.architecture.experts.routed_experts == 0 || pass.expert_parallel == 1) return 1;
+  PlanKey key;
+  key.add(pass.expert_parallel, pass.redundant_experts, pass.inference.expert_skew);
+  const auto ranks = expert_ranks_.find(key.bytes(), [&] {
+    return std::make_shared<const model::ServedRanks>(inputs_.architecture.experts, pass.expert_parallel,
+                                                      pass.redundant_experts, pass.inference.expert_skew);
+  });
+  return ranks->fullest(static_cast<double>(pass.choosing_tokens()));
 }
 
 BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double imbalance,
@@ -286,7 +305,7 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
     PassGraphs own;
     PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
     return std::make_shared<const BlockCost>(
-        cost(*graphs.find(graph, degrees, kind), shape, plan.inference.expert_imbalance, transfers));
+        cost(*graphs.find(graph, degrees, kind), shape, imbalance(plan, degrees), transfers));
   });
 }
 

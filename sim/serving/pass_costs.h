@@ -17,6 +17,7 @@
 #include "model/profile/device_profile.h"
 #include "model/program/routing.h"
 #include "model/result/serving_result.h"
+#include "model/routing/served_load.h"
 #include "sim/predict/inputs.h"
 
 namespace plumbline::sim {
@@ -124,6 +125,9 @@ class PassCosts {
             const model::HostCost& host)
       : inputs_(inputs), profile_(std::move(profile)), kernels_(kernels), host_(host) {}
 
+  // Returns the deviation over the mean of the load of one expert, and the rows of a pass's fullest rank over the mean.
+  double skew(const model::Plan& plan) const;
+  double imbalance(const model::Plan& plan, const model::LayerContext& pass) const;
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
   BlockCost cost(const PassGraph& block, const PassShape& shape, double imbalance,
@@ -136,6 +140,7 @@ class PassCosts {
   bool mixes_prompts_ = true;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
+  mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;
 };
 
 }  // namespace plumbline::sim

@@ -45,6 +45,7 @@ constexpr NumberRange number_ranges[] = {
     {"campaign."},
     {"inference.prefix_hit_rate", 0, true, 1, false, "the last token of a prompt is always computed"},
     {"inference.expert_imbalance", 1, true, no_limit, true, "1: every rank has the same rows"},
+    {"inference.expert_skew", 0, true, 10, true, "0: every expert is as popular"},
     {"inference.acceptance", 0, false, 1, true, "a share, such as 0.9"},
     {"inference.memory_share", 0, false, 1, true, "a share, such as 0.9"},
     {"run.goodput", 0, false, 1, true, "1: no second is lost"},

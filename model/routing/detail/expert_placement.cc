@@ -72,7 +72,7 @@ ExpertPlacement contiguous_experts(std::int64_t experts, std::int64_t ranks) {
 
 ExpertPlacement balanced_experts(const std::vector<double>& load, std::int64_t ranks, std::int64_t redundant,
                                  std::int64_t groups) {
-  if (ranks % groups != 0) groups = 1;
+  if (ranks % groups != 0 || redundant % groups != 0) groups = 1;
   const std::size_t count = load.size() / static_cast<std::size_t>(groups);
   const auto of_group = [groups](std::int64_t whole) { return static_cast<std::size_t>(whole / groups); };
   const auto slots = (static_cast<std::int64_t>(load.size()) + redundant) / ranks;
@@ -80,6 +80,8 @@ ExpertPlacement balanced_experts(const std::vector<double>& load, std::int64_t r
                          std::vector<std::int32_t>(load.size(), 1)};
   for (std::size_t g = 0; g < static_cast<std::size_t>(groups); ++g)
     pack_group(load, g * count, count, of_group(redundant), g * of_group(ranks), of_group(ranks), packed);
+  // Without copies ranks have as many experts each only where those divide.
+  if (static_cast<std::int64_t>(load.size()) % ranks != 0) return packed;
   ExpertPlacement own = own_copies(load, ranks, redundant);
   return fullest(packed, load) <= fullest(own, load) ? packed : own;
 }

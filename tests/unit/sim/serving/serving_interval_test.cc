@@ -86,15 +86,16 @@ TEST(ServingInterval, AnEngineWithoutANameIsTheMostUncertain) {
   EXPECT_EQ(share_of(interval(serving_inputs("generic"), {.without = {"engine"}}), "engine"), 0);
 }
 
-TEST(ServingInterval, BalancedExpertsAreUncertainUnlessStated) {
-  const auto mixtral = [](const std::string& imbalance) {
-    std::vector<std::string> overrides = {"model.config=models/mixtral-8x7b.json", "parallelism.expert=8",
+TEST(ServingInterval, TheLoadOfExpertsIsUncertainUnlessStated) {
+  const auto qwen = [](const std::string& stated) {
+    std::vector<std::string> overrides = {"model.config=models/qwen3-30b-a3b.json", "parallelism.expert=8",
                                           "inference.attention_data=8"};
-    if (!imbalance.empty()) overrides.push_back("inference.expert_imbalance=" + imbalance);
+    if (!stated.empty()) overrides.push_back("inference." + stated);
     return interval(serving_inputs("vllm", overrides));
   };
-  EXPECT_GT(share_of(mixtral(""), "expert load"), 0);
-  EXPECT_EQ(share_of(mixtral("1.2"), "expert load"), 0);
+  EXPECT_GT(share_of(qwen(""), "expert load"), 0);
+  EXPECT_EQ(share_of(qwen("expert_imbalance=1.2"), "expert load"), 0);
+  EXPECT_EQ(share_of(qwen("expert_skew=0.5"), "expert load"), 0);
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include "model/routing/served_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+
+#include "model/base/random.h"
+#include "model/routing/rank_rows.h"
+
+namespace plumbline::model {
+
+namespace {
+
+constexpr std::uint64_t served_seed = 20250606;
+constexpr std::size_t served_layers = 16;
+
+void share_out(std::vector<double>& load) {
+  const double sum = std::accumulate(load.begin(), load.end(), 0.0);
+  for (double& value : load) value /= sum;
+}
+
+// Returns the shares of experts, of which a token chooses each at most once. The normal numbers that they are made of
+// have exactly the mean 0 and the deviation 1, so that few experts have their skew, too.
+std::vector<double> served_shares(const MixtureOfExperts& experts, double skew, std::uint64_t layer) {
+  Random random(mixed(served_seed + layer));
+  std::vector<double> load(static_cast<std::size_t>(experts.routed_experts));
+  for (double& value : load) value = random.normal();
+  const auto count = static_cast<double>(load.size());
+  const double mean = std::accumulate(load.begin(), load.end(), 0.0) / count;
+  double squares = 0;
+  for (const double value : load) squares += (value - mean) * (value - mean);
+  const double scale = squares > 0 ? std::sqrt(std::log1p(skew * skew) * count / squares) : 0;
+  for (double& value : load) value = std::exp(scale * (value - mean));
+  share_out(load);
+  for (double& value : load) value = std::min(value, 1 / static_cast<double>(experts.experts_per_token));
+  share_out(load);
+  return load;
+}
+
+}  // namespace
+
+ServedSkew served_skew(const MixtureOfExperts& experts) {
+  constexpr double mixture = 0.24, one_data_set = 1.36;
+  if (experts.score == ScoreFunction::sigmoid) return {mixture, std::sqrt(mixture * one_data_set), one_data_set};
+  const double usual = auxiliary_variation(experts.routed_experts);
+  return {usual / 2, usual, 2 * usual};
+}
+
+double experts_with_rows(const MixtureOfExperts& experts, std::int64_t redundant, double skew, double tokens) {
+  const auto chosen = static_cast<double>(experts.experts_per_token);
+  std::vector<double> load = served_shares(experts, skew, 0);  // of one copy
+  std::vector<double> copies(load.size(), 1);
+  for (std::int64_t i = 0; i < redundant; ++i) {
+    const auto heaviest = static_cast<std::size_t>(std::ranges::max_element(load) - load.begin());
+    load[heaviest] *= copies[heaviest] / (copies[heaviest] + 1);
+    ++copies[heaviest];
+  }
+  double hit = 0;
+  for (std::size_t e = 0; e < load.size(); ++e)
+    hit += copies[e] * (1 - std::pow(1 - std::min(1.0, chosen * load[e]), tokens));
+  return hit;
+}
+
+ServedRanks::ServedRanks(const MixtureOfExperts& experts, std::int64_t ranks, std::int64_t redundant, double skew)
+    : choices_(static_cast<double>(experts.experts_per_token)) {
+  for (std::uint64_t layer = 0; layer < served_layers; ++layer) {
+    std::vector<double> load = served_shares(experts, skew, layer);
+    ExpertPlacement placement = redundant > 0 ? balanced_experts(load, ranks, redundant, experts.groups)
+                                              : contiguous_experts(experts.routed_experts, ranks);
+    layers_.push_back({std::move(load), std::move(placement)});
+  }
+}
+
+double ServedRanks::fullest(double tokens) const {
+  double sum = 0;
+  std::vector<double> load, ranks;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    const Layer& of = layers_[layer];
+    Random random(mixed(served_seed + served_layers + layer));
+    load = of.load;
+    for (double& value : load) {
+      const double p = std::min(1.0, choices_ * value);
+      value = std::max(0.0, value + std::sqrt(p * (1 - p) / tokens) / choices_ * nearly_normal(random.next()));
+    }
+    of.placement.rank_loads(load, ranks);
+    const double mean = std::accumulate(ranks.begin(), ranks.end(), 0.0) / static_cast<double>(ranks.size());
+    sum += std::ranges::max(ranks) / mean;
+  }
+  return sum / static_cast<double>(layers_.size());
+}
+
+}  // namespace plumbline::model
