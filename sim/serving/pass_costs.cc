@@ -266,9 +266,12 @@ BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double
     BoundSeconds& part = cost.seconds[static_cast<std::size_t>(parts.part(graph, op))];
     if (type == OperatorClass::exchange) {
       const model::AllToAllTime sent = communication.all_to_all(graph, op);
-      const double transfer = imbalance * (shape.communicates ? sent.overlapped : sent.alone);
+      // The fullest rank has more bytes on its links; kernels start and signal as long as with the mean.
+      const model::CommunicationCost::LinkSeconds links = communication.all_to_all_at_best(graph, op);
+      const double transfer =
+          (shape.communicates ? sent.overlapped : sent.alone) + (imbalance - 1) * std::max(links.network, links.node);
       part.add(ServingBound::latency, sent.prepare + sent.notify);
-      part.add(link_bound(communication.all_to_all_at_best(graph, op), transfer), transfer);
+      part.add(link_bound(links, transfer), transfer);
       constants.push_back(sent.share.index);
     } else if (type == OperatorClass::collective) {
       const double seconds = communication.collective(graph, op);
