@@ -125,22 +125,29 @@ void KernelCost::read_small_gemms(ConstantReader& reader, std::string_view name,
                             const Constant& rate) -> SmallGemmKind {
     return {{start.value, bandwidth.value, k_time.value, rate.value, tile}, start, bandwidth, k_time, rate, {}};
   };
-  const auto grouped = [&](std::string_view prefix, const SmallGemmKind& otherwise) {
-    const auto part = [&](std::string_view what) { return fmt::format("{}small_m_{}", prefix, what); };
-    SmallGemmKind groups = small(own(part("start"), otherwise.start), own(part("bandwidth"), otherwise.bandwidth), {},
-                                 own(part("rate"), otherwise.rate));
-    groups.row_time = own(part("row_time"), {});
+  struct GroupedNames {
+    std::string_view start, bandwidth, rate, row_time, tile_depth, rows;
+  };
+  const auto grouped = [&](const GroupedNames& names, const SmallGemmKind& otherwise) {
+    SmallGemmKind groups = small(own(names.start, otherwise.start), own(names.bandwidth, otherwise.bandwidth), {},
+                                 own(names.rate, otherwise.rate));
+    groups.row_time = own(names.row_time, {});
     groups.form.row_time = groups.row_time.value;
-    groups.form.tile_depth = own(part("tile_depth"), {}).value;
-    groups.most_rows = own(part("rows"), {-1, small_gemm_rows}).value;
+    groups.form.tile_depth = own(names.tile_depth, {}).value;
+    groups.most_rows = own(names.rows, {-1, small_gemm_rows}).value;
     return groups;
   };
   const double rate = 2 * kind.form.tile_m * kind.form.tile_n * static_cast<double>(device_sms_) / kind.k_time.value;
   kind.small =
       small(own("small_m_start", kind.ramp), own("small_m_bandwidth", reader.require("memory.default.bandwidth")),
             own("small_m_k_time", {}), own("small_m_rate", {kind.k_time.index, rate}));
-  kind.grouped_small = grouped("grouped_", kind.small);
-  if (own("indexed_small_m_rate", {}).index >= 0) kind.indexed_small = grouped("indexed_", kind.grouped_small);
+  kind.grouped_small = grouped({"grouped_small_m_start", "grouped_small_m_bandwidth", "grouped_small_m_rate",
+                                "grouped_small_m_row_time", "grouped_small_m_tile_depth", "grouped_small_m_rows"},
+                               kind.small);
+  if (own("indexed_small_m_rate", {}).index < 0) return;
+  kind.indexed_small = grouped({"indexed_small_m_start", "indexed_small_m_bandwidth", "indexed_small_m_rate",
+                                "indexed_small_m_row_time", "indexed_small_m_tile_depth", "indexed_small_m_rows"},
+                               kind.grouped_small);
 }
 
 // Every profile has the times of BF16, FP32 and FP8 in both directions. The other formats run as FP8 where it has none
