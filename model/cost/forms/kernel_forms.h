@@ -64,7 +64,7 @@ struct SmallGemmConstants {
   double rate = 0;        // FLOP/s of all SMs, over rows in whole tiles
   double tile = 64;       // rows of a tile, the least that tensor cores of Hopper multiply
   double tile_depth = 0;  // elements of the inner dimension whose products take as long as a tile's start and end
-  double row_time = 0;    // s per element of the rows that enter and leave, beside the tiles
+  double row_time = 0;    // s per element of the rows that enter and leave, next to the tiles
 };
 
 // The seconds of a launch without its start, by cause.

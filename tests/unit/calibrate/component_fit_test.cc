@@ -132,7 +132,7 @@ TEST(ComponentFit, GroupsAndExpertsOfFewRowsGiveBackTheirConstants) {
           groups.push_back(
               {"a", "bf16", 0.3, count, m, hidden, ffn, known.start + small_gemm_core(known, down, 1).total()});
           // One of 64 experts for each of count * m tokens of `64 / count` ranks, the same rows for each expert.
-          // Kernels beside the GEMMs gather, activate and sum the rows in BF16 at 1 TB/s; all ranks' rows enter at 5.
+          // Kernels next to the GEMMs gather, activate and sum the rows in BF16 at 1 TB/s; all ranks' rows enter at 5.
           model::GemmWork even = down, up{.groups = real(count), .m = real(m), .n = 2 * real(ffn), .k = real(hidden)};
           even.row_spread = 0;
           const double activations = real(count * m) * 6 * real(hidden + ffn) / 1e12;

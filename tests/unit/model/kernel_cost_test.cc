@@ -540,7 +540,7 @@ TEST_F(KernelTimes, OnlyExpertsWithRowsAreRead) {
   EXPECT_EQ(hit(0), hit(static_cast<double>(graph.tensor(op.reads[1]).shape[0].size)));
 }
 
-// 2,048 rows of one expert, by constants that hold up to 4,096: the products at 800 TFLOP/s over up to a tile of 64
+// 2,048 rows of one expert, by constants that hold up to 4,096: its products at 800 TFLOP/s over up to a tile of 64
 // rows more, and 2 ps for each element of the rows. Kernels with an index have half the rate and no time of rows; an
 // engine that has them takes them where no dispatch brings the rows.
 TEST_F(KernelTimes, ExpertsRunInTheKernelOfTheEngine) {

@@ -136,7 +136,7 @@ constexpr double small_width = 0.1;  // of the loss
 struct SmallRow {
   std::string software, shape;
   std::vector<GemmWork> gemms;
-  double activation_seconds = 0, entry_bytes = 0;  // of experts: of the kernels beside the GEMMs; of all ranks' copies
+  double activation_seconds = 0, entry_bytes = 0;  // of experts: of the kernels next to the GEMMs; of all ranks' copies
   double seconds = 0;
 };
 
@@ -322,7 +322,7 @@ SmallGemmFit fit_small_grouped_gemms(const std::vector<GroupedGemmRow>& table, c
   return fit_small(rows, machine, table.front().format, "decode experts", SmallTable::grouped);
 }
 
-// Balanced rows: each expert has as many as the others, or some have one and the rest none. Beside the GEMMs rows are
+// Balanced rows: each expert has as many as the others, or some have one and the rest none. Next to the GEMMs rows are
 // gathered, activated, cast where operands are quantized, and summed: each reads and writes them once.
 SmallGemmFit fit_small_experts(const std::vector<ExpertRow>& table, const FitMachine& machine, double kernel_bandwidth,
                                std::optional<double> bandwidth) {

@@ -78,7 +78,7 @@ double operand_bytes(const std::string& format);
 double datasheet_peak(const model::Device& device, const std::string& format);
 
 // Fits GEMMs of few rows, single and grouped ones and the experts of a layer, to small_gemm_core() of
-// model/cost/forms/kernel_forms.h: t = launches + sum over the GEMMs, for experts + the bytes of the kernels beside
+// model/cost/forms/kernel_forms.h: t = launches + sum over the GEMMs, for experts + the bytes of the kernels next to
 // them / kernel_bandwidth + bytes of the copies of all ranks / entry_bandwidth. All softwares of a format are fitted
 // together; the constants are then moved to the geometric mean of the softwares' levels (the median of measured /
 // fitted), and half the spread of these is an uncertainty.
