@@ -455,8 +455,8 @@ KernelTime KernelCost::small_gemm(const Graph& graph, const Operator& op, const 
 }
 
 // Beyond the rows that kernels for few rows were measured with, the time is that of large GEMMs, times a factor by
-// which both agree at the limit and which fades with more rows. It never falls with more rows, nor below the rate of
-// either.
+// which both agree at the limit and which fades with more rows; a kernel that is slower with the rows of prompts stays
+// so. It never falls with more rows, nor below the rate of either.
 KernelTime KernelCost::inference_gemm(const Graph& graph, const Operator& op, const Conditions& conditions) const {
   GemmShape shape = gemm_shape(graph, op, conditions.row_scale);
   const double most_rows = small_kind(graph, op).most_rows;
@@ -468,7 +468,9 @@ KernelTime KernelCost::inference_gemm(const Graph& graph, const Operator& op, co
   shape.m = most_rows;
   const double small_limit = small_gemm(graph, op, conditions, shape).seconds;
   const double large_limit = tiled_gemm(graph, op, conditions, shape).seconds;
-  const double fading = std::pow(std::min(1.0, small_limit / large_limit), share);
+  const double ratio = small_limit / large_limit;
+  const bool stays = ratio > 1 && most_rows > small_gemm_rows;
+  const double fading = stays ? ratio : std::pow(std::min(1.0, ratio), share);
   const double factor = std::max({fading, small_limit / large.seconds, floor / large.seconds});
   KernelTime result = scaled(large, factor);
   result.gaps *= factor;
