@@ -31,4 +31,44 @@ std::optional<RunCost> middle_run(const StepResult& result) {
   return run;
 }
 
+namespace {
+
+double middle_over(const std::optional<Quantiles>& quantiles, const std::optional<double>& value) {
+  return quantiles && value && *value > 0 ? quantiles->p50 / *value : 1;
+}
+
+}  // namespace
+
+ServingFactors middle_factors(const ServingResult& result) {
+  if (!result.interval) return {};
+  const ServingInterval& interval = *result.interval;
+  return {middle_over(interval.tpot_s, result.tpot_s), middle_over(interval.ttft_unloaded_s, result.ttft_unloaded_s),
+          middle_over(interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu),
+          middle_over(interval.usd_per_million_output_tokens, result.usd_per_million_output_tokens)};
+}
+
+ServingResult middle_serving(ServingResult result, const ServingFactors& factors) {
+  result.tpot_s *= factors.tpot;
+  result.itl_worst_s *= factors.tpot;
+  result.ttft_unloaded_s *= factors.ttft;
+  for (double* const rate : {&result.output_tokens_per_s, &result.output_tokens_per_s_per_gpu,
+                             &result.output_tokens_per_s_per_node, &result.input_tokens_per_s_per_gpu})
+    *rate *= factors.rate;
+  for (auto* const usd : {&result.usd_per_million_output_tokens, &result.usd_per_million_input_tokens,
+                          &result.usd_per_million_tokens_all_in})
+    if (*usd) **usd *= factors.usd;
+  for (auto* const gpus : {&result.demand_gpus, &result.demand_prefill_gpus, &result.demand_decode_gpus})
+    if (*gpus) **gpus /= factors.rate;
+  for (ServingPoint& point : result.frontier) point = middle_point(point, factors);
+  return result;
+}
+
+ServingPoint middle_point(ServingPoint point, const ServingFactors& factors) {
+  point.tpot_s *= factors.tpot;
+  point.ttft_unloaded_s *= factors.ttft;
+  point.output_tokens_per_s_per_gpu *= factors.rate;
+  if (point.usd_per_million_output_tokens) *point.usd_per_million_output_tokens *= factors.usd;
+  return point;
+}
+
 }  // namespace plumbline::model

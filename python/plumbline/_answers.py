@@ -270,15 +270,18 @@ class ServingResult(LinesAnswer, PlanResult):
     memory: Dict[str, Any] = key("memory")
     fits_probability: Optional[float] = key(
         "memory.fits_probability", "How probable it is that an instance starts and holds a request.")
+    middle: Optional[Dict[str, Any]] = key(
+        "serving.middle", "Times, rates and prices in the middle of the interval; None where none was asked for.")
 
     def _rows(self) -> List[Dict[str, Any]]:
         return [flat(self.serving)]
 
     def _lines(self) -> List[Tuple[str, str]]:
-        return [("TPOT", number(self.tpot_s, "ms", 1e3)),
-                ("TTFT, unloaded", number(self.ttft_unloaded_s, "ms", 1e3)),
-                ("output tokens/s per GPU", number(self.output_tokens_per_s_per_gpu)),
-                ("USD per million output tokens", number(self.usd_per_million_output_tokens)),
+        shown = self.middle or self.serving
+        return [("TPOT", number(shown["tpot_s"], "ms", 1e3)),
+                ("TTFT, unloaded", number(shown["ttft_unloaded_s"], "ms", 1e3)),
+                ("output tokens/s per GPU", number(shown["output_tokens_per_s_per_gpu"])),
+                ("USD per million output tokens", number(shown["usd_per_million_output_tokens"])),
                 ("bound by", self.bound_by),
                 ("memory", f"{self.memory['verdict']} with {number(self.fits_probability, '%', 100)}")]
 

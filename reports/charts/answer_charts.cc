@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/result/middle.h"
 #include "reports/charts/bar_chart.h"
 #include "reports/charts/chart_frame.h"
 #include "reports/charts/line_chart.h"
@@ -236,7 +237,7 @@ std::vector<LineChart::Series> frontier_series(const std::vector<model::ServingP
 }  // namespace
 
 std::string serving_svg(const ServingReport& report) {
-  const model::ServingResult& result = report.result;
+  const model::ServingResult result = model::middle_serving(report.result);
   const std::vector<std::string> head = serving_head(report);
   LineChart chart;
   chart.title = head.front();

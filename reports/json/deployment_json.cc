@@ -26,6 +26,7 @@ Json deployment_of(const sim::RankedDeployment& row) {
   visit_serving(result, [&](const char* key, const auto& value, const char*) { serving[key] = json_of<Json>(value); });
   serving["bound_by"] = model::to_string(result.bound_by);
   serving["interval"] = serving_quantiles(result.interval);
+  serving["middle"] = Json::parse(serving_middle_json(result));
   return {{"value", row.value},
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},

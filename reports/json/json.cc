@@ -345,6 +345,15 @@ std::string step_json(const model::StepTimes& step) { return text_of_json(step_o
 
 std::string middle_json(const model::StepResult& result) { return text_of_json(middle_of(result)); }
 
+std::string serving_middle_json(const model::ServingResult& result) {
+  if (!result.interval) return text_of_json(Json(nullptr));
+  const model::ServingResult middle = model::middle_serving(result);
+  return text_of_json(FIELDS(middle, tpot_s, ttft_unloaded_s, itl_worst_s, output_tokens_per_s,
+                             output_tokens_per_s_per_gpu, output_tokens_per_s_per_node, input_tokens_per_s_per_gpu,
+                             usd_per_million_output_tokens, usd_per_million_input_tokens, usd_per_million_tokens_all_in,
+                             demand_gpus));
+}
+
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed) { return text_of_json(assumed_of(assumed)); }
 
 std::string fit_json(const model::Memory& memory) { return text_of_json(fit_of_memory(memory)); }

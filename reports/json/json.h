@@ -11,6 +11,7 @@
 #include "model/memory/memory_change.h"
 #include "model/plan/plan.h"
 #include "model/result/result.h"
+#include "model/result/serving_result.h"
 #include "model/result/timeline.h"
 #include "model/routing/statistics.h"
 #include "reports/training_report.h"
@@ -25,6 +26,7 @@ std::string to_json(const model::StepResult& result, const model::Plan& plan, co
 std::string plan_json(const model::Plan& plan);
 std::string step_json(const model::StepTimes& step);
 std::string middle_json(const model::StepResult& result);
+std::string serving_middle_json(const model::ServingResult& result);  // null without an interval
 std::string interval_json(const std::optional<model::PredictionInterval>& interval);
 std::string fit_json(const model::Memory& memory);
 std::string assumed_json(const std::vector<model::AssumedKey>& assumed);

@@ -81,6 +81,7 @@ Json serving_of(const model::ServingResult& result) {
   json["frontier"] = LISTED(result.frontier, concurrency, batch_per_gpu, tpot_s, ttft_unloaded_s,
                             output_tokens_per_s_per_gpu, usd_per_million_output_tokens, within_limits, dominated);
   json["notes"] = result.notes;
+  json["middle"] = Json::parse(serving_middle_json(result));
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/result/middle.h"
 #include "reports/charts/line_chart.h"
 #include "reports/text/plan/plan_report.h"
 #include "reports/text/table.h"
@@ -41,10 +42,15 @@ std::string question_words(const sim::DeploymentAnswer& answer) {
   return words + ".";
 }
 
+// Returns the middle of the best deployment's interval over its components, which holds for all on that cluster.
+model::ServingFactors factors_on(const sim::DeploymentOption& option) {
+  return model::middle_factors(option.search.best.front().result);
+}
+
 std::vector<std::string> deployment_cells(const sim::RankedDeployment& row, const sim::RankedDeployment& best,
-                                          const sim::DeploymentAnswer& answer) {
+                                          const sim::DeploymentAnswer& answer, const model::ServingFactors& factors) {
   const auto& keys = row.plan.inference;
-  const model::ServingResult& result = row.result;
+  const model::ServingResult result = model::middle_serving(row.result, factors);
   const bool apart = keys.disaggregated;
   const auto instance = [&](model::PoolKind kind) { return sim::degree_words(model::instance_of(row.plan, kind)); };
   const double over = answer.objective == sim::Objective::latency ? row.value / best.value : best.value / row.value;
@@ -84,8 +90,9 @@ std::string clusters_table(const sim::DeploymentAnswer& answer, Style style) {
       joined(columns_of("> | cluster | profile | >GPUs"), columns_of(std::string(deployment_columns).substr(4))));
   for (std::size_t i = 0; i < answer.order.size(); ++i) {
     const sim::ClusterOption& on = answer.options[answer.order[i]].on;
-    table.add(joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), grouped(on.gpus)},
-                     deployment_cells(answer.best(i), answer.best(0), answer)));
+    table.add(
+        joined({fmt::format("{}", i + 1), on.cluster, on.inputs.profile.name(), grouped(on.gpus)},
+               deployment_cells(answer.best(i), answer.best(0), answer, factors_on(answer.options[answer.order[i]]))));
   }
   return heading("Clusters, each with its best deployment", style) + table.to_string();
 }
@@ -95,7 +102,7 @@ std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) 
   Table table(columns_of(deployment_columns));
   for (std::size_t i = 0; i < option.search.best.size(); ++i)
     table.add(joined({fmt::format("{}", i + 1)},
-                     deployment_cells(option.search.best[i], option.search.best.front(), answer)));
+                     deployment_cells(option.search.best[i], option.search.best.front(), answer, factors_on(option))));
   return heading("Deployments on " + option_name(option.on), style) + table.to_string() + "\n" +
          paragraph(
              "TP tensor, PP pipeline, DP attention data, EP expert degree (+: redundant experts) of an instance, TBO: "
@@ -111,9 +118,10 @@ std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
   const std::size_t shown = std::min(most, frontier.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const sim::DeploymentPoint& one = frontier[shown == 1 ? 0 : i * (frontier.size() - 1) / (shown - 1)];
-    table.add({number(1 / one.point.tpot_s), number(one.point.output_tokens_per_s_per_gpu), duration(one.point.tpot_s),
-               duration(one.point.ttft_unloaded_s), grouped(one.point.concurrency), sim::deployment_words(one.plan),
-               one.point.within_limits ? "" : "over the limit"});
+    const model::ServingPoint point = model::middle_point(one.point, factors_on(answer.first()));
+    table.add({number(1 / point.tpot_s), number(point.output_tokens_per_s_per_gpu), duration(point.tpot_s),
+               duration(point.ttft_unloaded_s), grouped(point.concurrency), sim::deployment_words(one.plan),
+               point.within_limits ? "" : "over the limit"});
   }
   return heading("Interactivity against throughput on " + option_name(answer.first().on), style) + table.to_string();
 }
@@ -199,11 +207,14 @@ std::string deployment_svg(const sim::DeploymentAnswer& answer) {
   for (const std::size_t place : answer.order) {
     const sim::DeploymentOption& option = answer.options[place];
     auto& series = panel.series.emplace_back(LineChart::Series{option_name(option.on), {}});
-    for (auto one = option.search.frontier.rbegin(); one != option.search.frontier.rend(); ++one)
-      series.points.push_back({1 / one->point.tpot_s, one->point.output_tokens_per_s_per_gpu});
+    const model::ServingFactors factors = factors_on(option);
+    for (auto one = option.search.frontier.rbegin(); one != option.search.frontier.rend(); ++one) {
+      const model::ServingPoint point = model::middle_point(one->point, factors);
+      series.points.push_back({1 / point.tpot_s, point.output_tokens_per_s_per_gpu});
+    }
     const sim::RankedDeployment& best = option.search.best.front();
-    chart.marks.push_back(
-        {1 / best.result.tpot_s, best.result.output_tokens_per_s_per_gpu, sim::deployment_words(best.plan)});
+    const model::ServingResult result = model::middle_serving(best.result, factors);
+    chart.marks.push_back({1 / result.tpot_s, result.output_tokens_per_s_per_gpu, sim::deployment_words(best.plan)});
   }
   return line_chart_svg(chart);
 }

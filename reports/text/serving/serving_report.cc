@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "model/memory/memory.h"
+#include "model/result/middle.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
 #include "reports/text/table.h"
@@ -66,6 +67,7 @@ std::optional<double> value_of_key(const ServingResult& result, std::string_view
   return found;
 }
 
+// `result` is that of the middle.
 TitledTable answer_table(const ServingResult& result) {
   const model::ServingInterval interval = result.interval.value_or(model::ServingInterval());
   Answer answer(result.interval.has_value());
@@ -141,8 +143,7 @@ std::string degrees(const ServingPool& pool) {
   return text.empty() ? "one GPU" : text;
 }
 
-std::string demand_sentence(const ServingReport& report) {
-  const ServingResult& result = report.result;
+std::string demand_sentence(const ServingReport& report, const ServingResult& result) {
   if (!result.demand_gpus) return "";
   std::string text = fmt::format("{} output tokens a day take {} GPUs",
                                  scaled(report.inputs.plan.inference.demand_output_tokens_per_day.value_or(0)),
@@ -156,11 +157,11 @@ std::string demand_sentence(const ServingReport& report) {
   return text + ".";
 }
 
-TitledTable pools_table(const ServingReport& report) {
+TitledTable pools_table(const ServingReport& report, const ServingResult& middle) {
   TitledTable table{"Pools",
                     "pool | >GPUs | >instances | degrees of an instance | >batch/GPU | bound by",
                     {},
-                    demand_sentence(report)};
+                    demand_sentence(report, middle)};
   for (const ServingPool& pool : report.result.pools)
     table.rows.push_back({pool.name, grouped(pool.gpus), grouped(pool.instances), degrees(pool),
                           number(pool.batch_per_gpu), std::string(model::to_string(pool.bound_by))});
@@ -185,10 +186,11 @@ TitledTable frontier_table(const ServingResult& result) {
   return table;
 }
 
-TitledTable published_table(const ServingReport& report) {
+// `result` is that of the middle.
+TitledTable published_table(const ServingReport& report, const ServingResult& result) {
   TitledTable table{"Against published figures", "quantity | >predicted | >published | unit | >ratio | source", {}, ""};
   for (const calibrate::ExampleFigure& figure : report.published) {
-    const std::optional<double> value = value_of_key(report.result, figure.quantity);
+    const std::optional<double> value = value_of_key(result, figure.quantity);
     if (!value) continue;
     const double predicted = *value * figure.scale;
     table.rows.push_back({figure.name, number(predicted), number(figure.value), figure.unit,
@@ -210,9 +212,10 @@ TitledTable sources_table(const ServingResult& result) {
 }  // namespace
 
 std::vector<TitledTable> serving_tables(const ServingReport& report) {
-  std::vector<TitledTable> tables = {answer_table(report.result), pools_table(report)};
+  const ServingResult middle = model::middle_serving(report.result);
+  std::vector<TitledTable> tables = {answer_table(middle), pools_table(report, middle)};
   for (const ServingPool& pool : report.result.pools) tables.push_back(parts_table(pool));
-  tables.insert(tables.end(), {memory_table(report.result), frontier_table(report.result), published_table(report),
+  tables.insert(tables.end(), {memory_table(report.result), frontier_table(middle), published_table(report, middle),
                                sources_table(report.result)});
   std::erase_if(tables, [](const TitledTable& table) { return table.rows.empty(); });
   return tables;
@@ -254,7 +257,11 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   sentences.insert(sentences.end(), result.notes.begin(), result.notes.end());
   if (!result.constants.empty())
     sentences.push_back(fmt::format("Constants of the answer: {}.", evidence_counts(result.constants)));
-  if (result.interval) sentences.emplace_back("Eight of ten cases lie between p10 and p90.");
+  if (result.interval)
+    sentences.push_back(fmt::format(
+        "Eight of ten cases lie between p10 and p90, and half of them are faster than the answer and its frontier. "
+        "Steps are what their components add up to, by which the time per output token is {}.",
+        duration(result.tpot_s)));
   return sentences;
 }
 

@@ -127,6 +127,29 @@ TEST(ServingReport, IntervalsHaveTheirEndsAndSources) {
   EXPECT_THAT(text, testing::ContainsRegex("engine +70.0 %"));
 }
 
+// Times a tenth longer in the middle, a twelfth fewer tokens, a fifth more dollars.
+TEST(ServingReport, TheAnswerIsTheMiddleOfItsInterval) {
+  Example example = with_interval();
+  example.result.interval->tpot_s = {0.052, 0.055, 0.0625};
+  example.result.interval->output_tokens_per_s_per_gpu = {1200, 1320, 1400};
+  example.result.interval->usd_per_million_output_tokens = {0.4, 0.46296, 0.5};
+  const std::string text = serving_text(example.report(), {});
+  EXPECT_THAT(text, testing::ContainsRegex("output token +55.00 ms +52.00 ms +62.50 ms"));
+  EXPECT_THAT(text, testing::ContainsRegex("tokens/s of a GPU +1320 +1200 +1400"));
+  EXPECT_THAT(text, testing::ContainsRegex("output tokens/s of all GPUs +232,320"));  // 253440 / 12 * 11
+  EXPECT_THAT(text, testing::ContainsRegex("per million output tokens +.0.463"));
+  EXPECT_THAT(text, testing::ContainsRegex("12,672 +88.00 +55.00 ms +18.18 +1320 +.0.463"));  // in the frontier
+  EXPECT_THAT(text, HasSubstr("1,980 GPUs"));                                                 // 1814.9 / 11 * 12
+  EXPECT_THAT(text, HasSubstr("0.71"));                                                       // 1320 / 1850
+  EXPECT_THAT(text, HasSubstr("A step of decode: 92.50 ms"));
+  const auto serving = nlohmann::json::parse(serving_json(example.report()))["serving"];
+  EXPECT_EQ(serving["tpot_s"], 0.05);
+  EXPECT_DOUBLE_EQ(serving["middle"]["tpot_s"], 0.055);
+  EXPECT_DOUBLE_EQ(serving["middle"]["output_tokens_per_s"], 232320);
+  EXPECT_EQ(serving["middle"]["usd_per_million_input_tokens"], nullptr);
+  EXPECT_EQ(nlohmann::json::parse(serving_json(Example().report()))["serving"]["middle"], nullptr);
+}
+
 TEST(ServingReport, JsonHasTheKeysOfTheContract) {
   const auto json = nlohmann::json::parse(serving_json(with_interval().report()));
   for (const char* key : {"plumbline", "serving", "memory", "provenance", "plan"})

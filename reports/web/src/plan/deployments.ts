@@ -40,7 +40,7 @@ const quantities: Quantity[] = [
 ];
 
 const rangeOfSite = (site: Site, key: string): Range | null =>
-  site.plan ? rangeAround(site.plan.serving.interval, key, site.plan.serving[key]) : null;
+  site.plan ? rangeAround(site.plan.serving.interval, key, (site.plan.serving.middle ?? site.plan.serving)[key]) : null;
 
 export const sitesOf = (json: Json): Site[] => json.sites.map((site: Json) => siteOf(site, json.sites));
 

@@ -17,6 +17,16 @@ const perMillion = (value: number | null | undefined): string => (value === null
 const boundColors: Record<string, string> = { weights: "c1", kv: "c3", compute: "c4", links: "c5", latency: "c7", host: "c2" };
 const eightOfTen = (quantiles: Json, format: (value: number) => string): string | null => (quantiles?.p10 ? `${span(quantiles, format)} in eight of ten cases` : null);
 
+/** The deployment and its frontier in the middle of the interval, where there is one. */
+function inTheMiddle(serving: Json): Json {
+  const { middle } = serving;
+  if (!middle) return serving;
+  const over = (key: string): number => (serving[key] > 0 ? middle[key] / serving[key] : 1);
+  const keys = ["tpot_s", "ttft_unloaded_s", "output_tokens_per_s_per_gpu", "usd_per_million_output_tokens"];
+  const scaledPoint = (point: Json): Json => ({ ...point, ...Object.fromEntries(keys.filter((key) => point[key] !== null).map((key) => [key, point[key] * over(key)])) });
+  return { ...serving, ...middle, frontier: serving.frontier.map(scaledPoint) };
+}
+
 function head(serving: Json): HTMLElement[] {
   const interval = serving.interval ?? {};
   return [
@@ -127,7 +137,8 @@ export const serve: View = {
     return line(hardware(plan, on.device), `${grouped(plan.inference?.input_tokens)} input and ${grouped(plan.inference?.output_tokens)} output tokens`, on.stack && `engine ${on.stack}`, `profile ${on.profile}`);
   },
   render(result, root, page) {
-    const { serving, memory, ...json } = result.json;
+    const { memory, ...json } = result.json;
+    const serving = inTheMiddle(json.serving);
     root.append(...head(serving), frontier(serving, page), ...serving.pools.map(poolSection), section("Memory", fitLead(memory), memoryBars(memory)), section("More figures", null, more(serving)));
     if (serving.interval?.parts?.length) root.append(section("How sure is this?", "Where the width of the intervals comes from.", sourcesTable(serving.interval.parts)));
     if (serving.notes?.length) root.append(section("What it leaves out", null, ...serving.notes.map((note: string) => h("p", {}, name(note)))));
