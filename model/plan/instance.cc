@@ -74,6 +74,11 @@ Instance instance_of(const Plan& plan, PoolKind pool) {
           keys.two_micro_batches.value_or(inference.two_micro_batches)};
 }
 
+std::string dispatch_of(const Plan& plan, const Instance& instance) {
+  if (plan.inference.dispatch != "auto") return plan.inference.dispatch;
+  return std::string(instance.attention_data == 1 ? all_reduce_dispatch : "deepep-2025-06");
+}
+
 std::string degree_key(const Plan& plan, PoolKind pool, std::string_view name) {
   const PoolKeys* keys = keys_of(plan, pool);
   if (keys != nullptr && states(*keys, name)) return fmt::format("inference.{}.{}", to_string(pool), name);

@@ -35,6 +35,18 @@ Instance instance_of(const Plan& plan, PoolKind pool);
 // layers. Infeasible errors have the key that states the degree and the nearest degrees that work.
 Result<Instance> make_instance(const Plan& plan, const Architecture& architecture, PoolKind pool);
 
+// How experts' results reach their tokens where inference.dispatch is "all-reduce": every rank has the same tokens or
+// gathers them, and what the experts of each add is summed.
+inline constexpr std::string_view all_reduce_dispatch = "all-reduce";
+
+// Returns inference.dispatch of an instance. With "auto" experts that lie on tensor ranks without attention data
+// parallelism are summed by the all-reduce that dense layers have too, as engines do it: vllm-project/vllm
+// vllm/model_executor/layers/fused_moe/config.py (use_all2all_kernels asks for dp_size > 1), sgl-project/sglang
+// python/sglang/srt/server_args.py (moe_a2a_backend is "none"), NVIDIA/TensorRT-LLM tensorrt_llm/_torch/modules/
+// fused_moe/communication/communication_factory.py (no communication without enable_attention_dp). Groups with requests
+// of their own send tokens by DeepEP's kernels of June 2025.
+std::string dispatch_of(const Plan& plan, const Instance& instance);
+
 // Returns the key that gives a degree of the pool: "inference.decode.tensor" where that table has it, else
 // "parallelism.tensor" or "inference.attention_data".
 std::string degree_key(const Plan& plan, PoolKind pool, std::string_view name);

@@ -235,7 +235,7 @@ struct Plan {
     std::int64_t chunked_prefill_tokens = 8192;
     std::int64_t speculative_tokens = 0;
     double acceptance = 0.85;
-    std::string dispatch = "deepep-2025-06";
+    std::string dispatch = "auto";  // See dispatch_of(), model/plan/instance.h.
     double memory_share = 0.9;
     bool disaggregated = false;
     PoolKeys prefill, decode;

@@ -95,8 +95,6 @@ class PartFinder {
   bool attended_ = false;
 };
 
-constexpr std::string_view all_reduce_dispatch = "all-reduce";
-
 // Returns the format in which tokens are sent to experts: FP8 where weights are quantized.
 model::Precision dispatch_format(const model::Plan& plan) {
   return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
@@ -113,7 +111,8 @@ std::vector<std::int32_t> without_repeats(std::vector<std::int32_t> constants) {
 
 void add_instance(const model::Plan& plan, const model::Instance& instance, PlanKey& key) {
   key.add(instance.tensor, instance.expert, instance.expert_tensor(), instance.redundant_experts,
-          plan.inference.dispatch, plan.inference.weights, plan.routing.max_nodes_per_token, plan.stack.dispatcher);
+          model::dispatch_of(plan, instance), plan.inference.weights, plan.routing.max_nodes_per_token,
+          plan.stack.dispatcher);
 }
 
 }  // namespace
@@ -178,7 +177,8 @@ model::RoutingSpread PassCosts::spread(const model::Plan& plan, const model::Ins
 
 model::Result<PassCosts::Communication> PassCosts::communication(const model::Plan& plan,
                                                                  const model::Instance& instance, bool decodes) const {
-  const bool low_latency = decodes && instance.expert > 1 && plan.inference.dispatch != all_reduce_dispatch;
+  const std::string dispatch = model::dispatch_of(plan, instance);
+  const bool low_latency = decodes && instance.expert > 1 && dispatch != model::all_reduce_dispatch;
   PlanKey key;
   add_instance(plan, instance, key);
   key.add(low_latency, plan.overlap.communication_sms, plan.overlap.communication_kernels);
@@ -190,7 +190,7 @@ model::Result<PassCosts::Communication> PassCosts::communication(const model::Pl
         profile_->profile, inputs_.cluster,
         {spread(plan, instance), instance.expert, instance.expert_tensor(), sent, returned},
         {plan.overlap.communication_kernels, plan.overlap.communication_sms, model::dispatcher_of(plan),
-         low_latency ? plan.inference.dispatch : ""}));
+         low_latency ? dispatch : ""}));
     costs.use(inputs_.shapes);
     return std::make_shared<const model::CommunicationCost>(std::move(costs));
   });
@@ -213,7 +213,7 @@ model::LayerContext PassCosts::context(const model::Plan& plan, const model::Ins
   c.inference.expert_skew = skew(plan);
   c.inference.weights_only = weights_only(inference.weights);
   if (inputs_.architecture.experts.routed_experts == 0) return c;
-  const bool reduces = inference.dispatch == all_reduce_dispatch;
+  const bool reduces = model::dispatch_of(plan, instance) == model::all_reduce_dispatch;
   c.expert_parallel = instance.expert;
   c.expert_tensor = instance.expert_tensor();
   c.groups_per_token = model::groups_per_token(plan, inputs_.architecture.experts);

@@ -22,6 +22,18 @@ using tests::deepseek_decode_unit;
 using tests::llama_node;
 using tests::serving_inputs;
 
+const std::string deepseek_v2_node = R"(
+[model]
+config = "models/deepseek-v2.json"
+[cluster]
+topology = "h800-rail-fat-tree"
+gpus = 8
+[parallelism]
+expert = 8
+[inference]
+concurrency = 0
+)";
+
 ServingResult served(const std::string& text, const std::string& profile,
                      const std::vector<std::string>& overrides = {}) {
   const Inputs inputs = serving_inputs(text, profile, overrides);
@@ -252,22 +264,26 @@ TEST(Serving, SpeculationMakesMoreTokensOfAStep) {
   EXPECT_GT(two.decode_step_s, one.decode_step_s);
 }
 
+// Without attention data parallelism all ranks have the same tokens: engines send none of them, and sum what experts
+// add.
+TEST(Serving, ExpertsOnTensorRanksAreSummedByAnAllReduce) {
+  const auto with = [](const std::string& degree, const std::string& dispatch) {
+    return served(deepseek_v2_node, "h800", {degree, "inference.concurrency=64", "inference.dispatch=" + dispatch});
+  };
+  const std::string tensor = "parallelism.tensor=8", data = "inference.attention_data=8";
+  std::vector<std::string> parts;
+  for (const auto& part : with(tensor, "auto").pools.at(0).parts) parts.push_back(part.name);
+  EXPECT_THAT(parts, testing::Contains("all-reduce"));
+  EXPECT_EQ(with(tensor, "auto").tpot_s, with(tensor, "all-reduce").tpot_s);
+  EXPECT_NE(with(tensor, "auto").tpot_s, with(tensor, "deepep-2025-06").tpot_s);
+  EXPECT_EQ(with(data, "auto").tpot_s, with(data, "deepep-2025-06").tpot_s);
+}
+
 // A latent is one for all heads, so that tensor ranks each hold all of it, while groups with requests of their own
 // divide it (DeepSeek-V2, section 2.1).
 TEST(Serving, GroupsWithRequestsOfTheirOwnDivideALatentCache) {
-  const std::string text = R"(
-[model]
-config = "models/deepseek-v2.json"
-[cluster]
-topology = "h800-rail-fat-tree"
-gpus = 8
-[parallelism]
-expert = 8
-[inference]
-concurrency = 0
-)";
-  const ServingResult replicated = served(text, "h800", {"parallelism.tensor=8"});
-  const ServingResult divided = served(text, "h800", {"inference.attention_data=8"});
+  const ServingResult replicated = served(deepseek_v2_node, "h800", {"parallelism.tensor=8"});
+  const ServingResult divided = served(deepseek_v2_node, "h800", {"inference.attention_data=8"});
   EXPECT_GT(divided.most_concurrency, 4 * replicated.most_concurrency);
   EXPECT_GT(divided.output_tokens_per_s, 2 * replicated.output_tokens_per_s);
 }
