@@ -95,6 +95,11 @@ class PartFinder {
   bool attended_ = false;
 };
 
+// Returns whether an operator casts what attention or an activation has written for the GEMM that leaves its region.
+bool casts_before_exit(const model::Operator& op) {
+  return op.kind == model::OperatorKind::cast && (op.name == "cast_o" || op.name.ends_with("down"));
+}
+
 // Returns the format in which tokens are sent to experts: FP8 where weights are quantized.
 model::Precision dispatch_format(const model::Plan& plan) {
   return model::is_quantized(plan.inference.weights) ? model::Precision::fp8 : model::Precision::bf16;
@@ -148,6 +153,7 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   costs->kernels_.use(inputs.shapes);
   model::ConstantReader reader(costs->profile_->profile);
   if (const auto mixes = reader.find("serving.mixed_chunks")) costs->mixes_prompts_ = mixes->value > 0;
+  if (const auto casts = reader.find("serving.static_casts")) costs->static_casts_ = casts->value > 0;
   return std::shared_ptr<const PassCosts>(std::move(costs));
 }
 
@@ -246,8 +252,9 @@ double PassCosts::imbalance(const model::Plan& plan, const model::LayerContext& 
   return ranks->fullest(static_cast<double>(pass.choosing_tokens()));
 }
 
-BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double imbalance,
+BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, model::Precision weights, double imbalance,
                           const model::CommunicationCost& communication) const {
+  const bool writes_operands = static_casts_ && weights == model::Precision::fp8_tensor;
   const model::Graph& graph = block.graph;
   const model::Device& device = inputs_.cluster.device;
   model::Conditions conditions{.sms = device.sms, .row_scale = imbalance};
@@ -261,6 +268,7 @@ BlockCost PassCosts::cost(const PassGraph& block, const PassShape& shape, double
   std::vector<std::int32_t> constants;
   model::HostCalls calls;
   for (const model::Operator& op : graph.operators) {
+    if (writes_operands && casts_before_exit(op)) continue;
     calls.add(host_.calls(graph, op, kernels_.launches(graph, op), 1));
     const OperatorClass type = model::operator_class(graph, op);
     BoundSeconds& part = cost.seconds[static_cast<std::size_t>(parts.part(graph, op))];
@@ -308,7 +316,7 @@ std::shared_ptr<const BlockCost> PassCosts::block(const model::Plan& plan, const
     PassGraphs own;
     PassGraphs& graphs = inputs_.passes ? *inputs_.passes : own;
     return std::make_shared<const BlockCost>(
-        cost(*graphs.find(graph, degrees, kind), shape, imbalance(plan, degrees), transfers));
+        cost(*graphs.find(graph, degrees, kind), shape, plan.inference.weights, imbalance(plan, degrees), transfers));
   });
 }
 

@@ -130,14 +130,14 @@ class PassCosts {
   double imbalance(const model::Plan& plan, const model::LayerContext& pass) const;
   model::RoutingSpread spread(const model::Plan& plan, const model::Instance& instance) const;
   model::LayerContext context(const model::Plan& plan, const model::Instance& instance, const PassShape& shape) const;
-  BlockCost cost(const PassGraph& block, const PassShape& shape, double imbalance,
+  BlockCost cost(const PassGraph& block, const PassShape& shape, model::Precision weights, double imbalance,
                  const model::CommunicationCost& communication) const;
 
   const Inputs& inputs_;
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
   model::HostCost host_;
-  bool mixes_prompts_ = true;
+  bool mixes_prompts_ = true, static_casts_ = false;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
   mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;

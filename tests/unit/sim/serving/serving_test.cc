@@ -248,6 +248,26 @@ TEST(Serving, EnginesSlowEachStageByTheirFactor) {
   EXPECT_NEAR(rate(1) / rate(1.1), 1.1, 0.01);
 }
 
+// TensorRT-LLM's attention and SwiGLU write FP8 of a static scale: two casts of a layer, of the hidden and of the MLP's
+// columns, have no kernel. Those of blocks of 128 entries have.
+TEST(Serving, EnginesThatKnowScalesCastWhereTheyWrite) {
+  const auto cost = [](const char* weights, double casts) {
+    Inputs inputs = serving_inputs(llama_node, "h100", {std::string("inference.weights=").append(weights)});
+    auto constants = inputs.profile.parameters();
+    constants.push_back({"serving.static_casts", casts, "1", model::Evidence::assumed, "this test"});
+    constants.push_back({"host.launch", 1e-5, "s", model::Evidence::assumed, "this test"});
+    inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
+    inputs.routing = std::make_shared<RoutingMemo>();
+    const auto costs = PassCosts::make(inputs).value();
+    const auto instance = model::make_instance(inputs.plan, inputs.architecture, model::PoolKind::both).value();
+    const auto transfers = costs->communication(inputs.plan, instance, true).value();
+    return *costs->block(inputs.plan, instance, *transfers, {.requests = 64}, model::BlockKind::dense_layer);
+  };
+  EXPECT_NEAR(cost("fp8_tensor", 0).launches - cost("fp8_tensor", 1).launches, 2e-5, 1e-12);
+  EXPECT_LT(cost("fp8_tensor", 1).sum().sum(), cost("fp8_tensor", 0).sum().sum());
+  EXPECT_EQ(cost("fp8", 1).sum().sum(), cost("fp8", 0).sum().sum());
+}
+
 // A faster memory, a faster network or more of both never make a step slower.
 TEST(Serving, FasterHardwareIsNeverSlower) {
   const Inputs base = serving_inputs(deepseek_decode_unit, "h800");
