@@ -59,6 +59,8 @@ class HostCost {
   HostCalls layer_calls(bool forward) const;
   // Returns what a slot asks of it besides its operators and layers.
   HostCalls slot_calls() const { return {.synchronizations = synchronizations_slot_}; }
+  // Returns whether slots are launched as CUDA graphs.
+  bool graphs() const { return graphs_; }
   // Returns the CPU seconds in which a slot, or the end of a step, is issued by one thread, and the constants behind
   // them. Where slots are launched as CUDA graphs, that is one launch for all of it.
   double issue(const HostCalls& calls) const { return graphs_ ? graph_launch_.value : one_by_one(calls); }

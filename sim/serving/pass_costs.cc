@@ -1,6 +1,8 @@
 #include "sim/serving/pass_costs.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -154,7 +156,32 @@ model::Result<std::shared_ptr<const PassCosts>> PassCosts::make(const Inputs& in
   model::ConstantReader reader(costs->profile_->profile);
   if (const auto mixes = reader.find("serving.mixed_chunks")) costs->mixes_prompts_ = mixes->value > 0;
   if (const auto casts = reader.find("serving.static_casts")) costs->static_casts_ = casts->value > 0;
+  const auto graphs = [&](const std::string& name) { return reader.find("serving.graphs." + name); };
+  const auto unbounded = model::Constant{.value = std::numeric_limits<double>::infinity()};
+  costs->graphs_ = {.step = std::llround(graphs("step").value_or(model::Constant{}).value),
+                    .wide_from = graphs("wide_from").value_or(unbounded).value,
+                    .most = graphs("most").value_or(unbounded).value,
+                    .wide_step = std::llround(graphs("wide_step").value_or(model::Constant{.value = 1}).value)};
   return std::shared_ptr<const PassCosts>(std::move(costs));
+}
+
+bool PassCosts::replays(double requests) const { return host_.graphs() && requests <= graphs_.most; }
+
+// Batches of 1, 2 and 4 are captured, then multiples of a step.
+std::optional<CapturedBatch> PassCosts::captured(double requests) const {
+  if (graphs_.step == 0 || !replays(requests)) return std::nullopt;
+  constexpr std::int64_t doubled = 4;
+  CapturedBatch batch{0, 1};
+  while (static_cast<double>(batch.rows) < requests) {
+    batch.below = batch.rows;
+    if (batch.rows < doubled)
+      batch.rows *= 2;
+    else if (static_cast<double>(batch.rows) < graphs_.wide_from)
+      batch.rows = (batch.rows / graphs_.step + 1) * graphs_.step;
+    else
+      batch.rows += graphs_.wide_step;
+  }
+  return batch;
 }
 
 double PassCosts::message_seconds(const model::CommunicationCost& transfers, double tokens) const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ struct PassShape {
   model::InferencePass::Kind kind = model::InferencePass::Kind::decode;
   std::int64_t requests = 1, new_tokens = 1;
   double cached_tokens = 0;   // of each request before the pass
+  std::int64_t padding = 0;   // of the requests, those that nobody made
   bool communicates = false;  // transfers of another micro-batch run during its kernels, and kernels during its own
 };
 
@@ -91,6 +93,11 @@ class PassGraphs {
   model::Memo<std::string, std::shared_ptr<const PassGraph>> graphs_;
 };
 
+// The batch for which a CUDA graph was captured that a decode step replays, and the next smaller one (0: none).
+struct CapturedBatch {
+  std::int64_t below = 0, rows = 0;
+};
+
 // The costs under one profile. Blocks are kept by what they depend on; safe for several threads.
 class PassCosts {
  public:
@@ -111,6 +118,11 @@ class PassCosts {
   // Returns the seconds that an engine adds to a step of `requests` requests whose kernels take `device` seconds, and
   // to one whose kernels the host launches one by one in `launches` seconds; 0: as a graph, where the engine has them.
   double engine_seconds(double device, double launches, double requests) const;
+
+  // Returns whether the engine replays a decode step of that many requests of a rank as a CUDA graph.
+  bool replays(double requests) const;
+  // Returns the graph that such a step is padded to; none where its rows are those of its requests.
+  std::optional<CapturedBatch> captured(double requests) const;
 
   // Returns whether the engine computes prompts in the steps of requests that decode.
   bool mixes_prompts() const { return mixes_prompts_; }
@@ -137,6 +149,11 @@ class PassCosts {
   std::shared_ptr<const model::DeviceProfile> profile_;
   model::KernelCost kernels_;
   model::HostCost host_;
+  struct {
+    std::int64_t step = 0;  // 0: every batch is captured
+    double wide_from = 0, most = 0;
+    std::int64_t wide_step = 0;
+  } graphs_;
   bool mixes_prompts_ = true, static_casts_ = false;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;

@@ -163,9 +163,13 @@ void PoolModel::find_stages(const model::Architecture& architecture) {
   }
 }
 
-PassShape PoolModel::decode_shape(std::int64_t requests) const {
-  return {
-      .requests = requests, .new_tokens = 1 + plan_.inference.speculative_tokens, .cached_tokens = request_.context};
+// Rows that pad a batch have no keys and values.
+PassShape PoolModel::decode_shape(std::int64_t requests, std::int64_t rows) const {
+  const double cached = rows == 0 ? 1 : static_cast<double>(requests) / static_cast<double>(rows);
+  return {.requests = rows == 0 ? requests : rows,
+          .new_tokens = 1 + plan_.inference.speculative_tokens,
+          .cached_tokens = request_.context * cached,
+          .padding = rows == 0 ? 0 : rows - requests};
 }
 
 // A prompt is computed in equal chunks; the tokens before one are those of the mean chunk.
@@ -219,8 +223,9 @@ PassTime PoolModel::pass(const PassShape& shape) const {
     longest += sent;
   }
   // Lengths of prompts differ from pass to pass, so that no graph of them is kept.
-  const double launches = shape.kind == Kind::prefill ? launch_seconds(shape) : 0;
-  const auto requests = static_cast<double>(shape.requests);
+  const bool replayed = shape.kind == Kind::decode && costs_.replays(static_cast<double>(shape.requests));
+  const auto requests = static_cast<double>(shape.requests - shape.padding);
+  const double launches = replayed ? 0 : launch_seconds(shape);
   const double host = costs_.engine_seconds(time.seconds, launches, requests);
   time[PassPart::host].seconds.add(ServingBound::host, host);
   time.seconds += host;
@@ -238,8 +243,9 @@ double PoolModel::launch_seconds(const PassShape& shape) const {
   return longest;
 }
 
-std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests) const {
-  return steps_.find(requests, [&] { return std::make_shared<const PassTime>(pass(decode_shape(requests))); });
+std::shared_ptr<const PassTime> PoolModel::at(std::int64_t requests, std::int64_t rows) const {
+  return steps_.find({requests, rows},
+                     [&] { return std::make_shared<const PassTime>(pass(decode_shape(requests, rows))); });
 }
 
 PoolModel::Between PoolModel::between(double requests) {
@@ -248,6 +254,13 @@ PoolModel::Between PoolModel::between(double requests) {
   const double below = std::floor(requests / spacing) * spacing;
   const double share = (requests - below) / spacing;
   return {std::llround(below), std::llround(share > 0 ? below + spacing : below), share};
+}
+
+PoolModel::Between PoolModel::in_decode(double requests) const {
+  const auto batch = costs_.captured(requests);
+  if (!batch) return between(requests);
+  const auto below = static_cast<double>(batch->below), rows = static_cast<double>(batch->rows);
+  return {batch->below, batch->rows, (requests - below) / (rows - below), batch->rows};
 }
 
 double PoolModel::requests_per_rank() const { return most_requests(memory_.space, memory_.bytes_per_request); }
@@ -292,8 +305,8 @@ double PoolModel::groups(double batch) const {
 
 double PoolModel::step_seconds(double batch) const {
   const double groups = this->groups(batch);
-  const Between b = between(std::max(1.0, batch / groups));
-  const auto below = at(b.below), above = at(b.above);
+  const Between b = in_decode(std::max(1.0, batch / groups));
+  const auto below = at(b.below, b.rows), above = at(b.above, b.rows);
   const auto mean = [&](double PassTime::*value) {
     return (*below).*value + b.share * ((*above).*value - (*below).*value);
   };
@@ -302,9 +315,9 @@ double PoolModel::step_seconds(double batch) const {
 
 PassTime PoolModel::step(double batch) const {
   const double groups = this->groups(batch);
-  const Between b = between(std::max(1.0, batch / groups));
-  PassTime time = *at(b.below) * (1 - b.share);
-  time += *at(b.above) * b.share;
+  const Between b = in_decode(std::max(1.0, batch / groups));
+  PassTime time = *at(b.below, b.rows) * (1 - b.share);
+  time += *at(b.above, b.rows) * b.share;
   const double waits = groups * time.longest - time.seconds;
   if (waits > 0) {
     time[PassPart::pipeline].seconds.add(ServingBound::latency, waits);
@@ -317,7 +330,7 @@ std::vector<std::int32_t> PoolModel::constants(double batch) const {
   std::set<std::int32_t> all;
   const PassShape shape = kind_ == model::PoolKind::prefill
                               ? prompt_shape(1)
-                              : decode_shape(between(std::max(1.0, batch / groups(batch))).below);
+                              : decode_shape(in_decode(std::max(1.0, batch / groups(batch))).above);
   for (const Stage& stage : stages_)
     for (const auto& [kind, count] : stage.blocks) {
       const auto cost = block(shape, kind);

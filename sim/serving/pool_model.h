@@ -68,8 +68,9 @@ struct PrefillPass {
   double launches = 0;  // seconds of the host to launch the kernels of such a pass one by one
 };
 
-// It has times by the requests of a rank, which is a group of `tensor` GPUs of each stage. Times between whole numbers
-// are interpolated, above 8 between four numbers in each octave. Safe for several threads.
+// It has times by the requests of a rank, which is a group of `tensor` GPUs of each stage. Decode steps are padded to
+// the batches whose CUDA graphs the engine has; times between these, or else between whole numbers, above 8 between
+// four numbers in each octave, are interpolated. Safe for several threads.
 class PoolModel {
  public:
   // Errors: degrees that do not divide, weights that do not fit, no space for one request, constants that the profile
@@ -117,13 +118,14 @@ class PoolModel {
   model::Error no_space_for_weights(const Inputs& inputs) const;
   model::Error no_space_for_request(const Inputs& inputs) const;
   void find_prefill();
-  PassShape decode_shape(std::int64_t requests) const;
+  // With as many rows as requests, or with those of a captured batch.
+  PassShape decode_shape(std::int64_t requests, std::int64_t rows = 0) const;
   PassShape prompt_shape(std::int64_t requests) const;
   std::shared_ptr<const BlockCost> block(const PassShape& shape, model::BlockKind kind) const;
   PassTime layer(const PassShape& shape, model::BlockKind kind) const;
   PassTime pass(const PassShape& shape) const;
   double launch_seconds(const PassShape& shape) const;
-  std::shared_ptr<const PassTime> at(std::int64_t requests) const;
+  std::shared_ptr<const PassTime> at(std::int64_t requests, std::int64_t rows) const;
   struct Linear {  // seconds of a pass besides attention over keys and values: a rank's own, and of shared experts
     double own = 0, experts = 0;
   };
@@ -131,9 +133,11 @@ class PoolModel {
   double linear_seconds(double tokens, double tokens_of_experts) const;
   struct Between {
     std::int64_t below, above;
-    double share;  // of `above`
+    double share;           // of `above`
+    std::int64_t rows = 0;  // of both, where a decode step is padded
   };
   static Between between(double requests);
+  Between in_decode(double requests) const;
   double groups(double batch) const;
 
   const PassCosts& costs_;
@@ -151,7 +155,7 @@ class PoolModel {
   double prompt_seconds_ = 0;
   PoolMemory memory_;
   double rest_of_prompt_ = 0;  // seconds of a pass of one prompt besides linear(): attention, a cached prefix
-  mutable model::Memo<std::int64_t, std::shared_ptr<const PassTime>> steps_;
+  mutable model::Memo<std::pair<std::int64_t, std::int64_t>, std::shared_ptr<const PassTime>> steps_;
   mutable model::Memo<std::int64_t, Linear> linear_;  // by tokens
 };
 

@@ -248,6 +248,55 @@ TEST(Serving, EnginesSlowEachStageByTheirFactor) {
   EXPECT_NEAR(rate(1) / rate(1.1), 1.1, 0.01);
 }
 
+// An engine that launches a kernel in 100 us, and captures batches as vLLM does.
+Inputs graph_inputs(double graphs, const std::vector<std::string>& overrides = {}) {
+  Inputs inputs = serving_inputs(llama_node, "h100", overrides);
+  auto constants = inputs.profile.parameters();
+  for (const auto& [name, value] :
+       {std::pair("host.graphs", graphs), std::pair("serving.graphs.step", 8.0),
+        std::pair("serving.graphs.wide_from", 256.0), std::pair("serving.graphs.wide_step", 16.0),
+        std::pair("serving.graphs.most", 512.0)})
+    constants.push_back({name, value, "1", model::Evidence::assumed, "this test"});
+  constants.push_back({"host.launch", 1e-4, "s", model::Evidence::assumed, "this test"});
+  inputs.profile = model::Profile("with graphs", "", std::move(constants), inputs.profile.devices());
+  inputs.routing = std::make_shared<RoutingMemo>();
+  return inputs;
+}
+
+TEST(Serving, BatchesArePaddedToThoseThatAreCaptured) {
+  const Inputs inputs = graph_inputs(1);
+  const auto costs = PassCosts::make(inputs).value();
+  const auto rows = [&](double requests) { return costs->captured(requests)->rows; };
+  EXPECT_EQ(rows(1), 1);
+  EXPECT_EQ(rows(3), 4);
+  EXPECT_EQ(rows(5), 8);
+  EXPECT_EQ(rows(61), 64);
+  EXPECT_EQ(rows(256), 256);
+  EXPECT_EQ(rows(257), 272);
+  EXPECT_EQ(rows(512), 512);
+  EXPECT_FALSE(costs->captured(513));
+  const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+  const PassTime one_more = pool->step(65), full = pool->step(72), before = pool->step(64);
+  const auto sums = static_cast<std::size_t>(PassPart::collectives);
+  EXPECT_DOUBLE_EQ(one_more.by[sums].seconds.sum(), full.by[sums].seconds.sum()) << "of 72 rows both";
+  EXPECT_GT(one_more.by[sums].seconds.sum(), before.by[sums].seconds.sum());
+  // Attention reads the keys and values of 65 requests.
+  EXPECT_GT(full.core_attention, one_more.core_attention);
+  EXPECT_NEAR(one_more.core_attention, before.core_attention, 0.05 * before.core_attention);
+}
+
+// At least ten kernels of a layer, of which there are 80: the host takes 80 ms and more.
+TEST(Serving, WithoutGraphsTheHostLaunchesEachKernelOfADecodeStep) {
+  const auto step = [](double graphs) {
+    const Inputs inputs = graph_inputs(graphs, {"inference.concurrency=4"});
+    return ServingPredictor(inputs).predict(inputs.plan).value();
+  };
+  const ServingResult with = step(1), without = step(0);
+  EXPECT_LT(with.decode_step_s, 0.02);
+  EXPECT_GT(without.decode_step_s, 80 * 10 * 1e-4);
+  EXPECT_EQ(without.bound_by, model::ServingBound::host);
+}
+
 // TensorRT-LLM's attention and SwiGLU write FP8 of a static scale: two casts of a layer, of the hidden and of the MLP's
 // columns, have no kernel. Those of blocks of 128 entries have.
 TEST(Serving, EnginesThatKnowScalesCastWhereTheyWrite) {
