@@ -139,6 +139,7 @@ void visit_serving_quantiles(const model::ServingInterval& interval, Visitor&& v
   visit("ttft_unloaded_s", interval.ttft_unloaded_s, "s");
   visit("output_tokens_per_s_per_gpu", interval.output_tokens_per_s_per_gpu, "tokens/s");
   visit("usd_per_million_output_tokens", interval.usd_per_million_output_tokens, "USD");
+  visit("ttft_s", interval.ttft_s, "s");
 }
 
 }  // namespace plumbline::reports

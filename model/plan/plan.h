@@ -241,6 +241,8 @@ struct Plan {
     PoolKeys prefill, decode;
     std::optional<double> max_ttft_s, max_tpot_s;
     std::optional<double> demand_output_tokens_per_day;
+    std::string arrivals = "steady";
+    std::optional<std::int64_t> requests;
 
     bool operator==(const Inference&) const = default;
   } inference;

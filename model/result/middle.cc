@@ -43,6 +43,7 @@ ServingFactors middle_factors(const ServingResult& result) {
   if (!result.interval) return {};
   const ServingInterval& interval = *result.interval;
   return {middle_over(interval.tpot_s, result.tpot_s), middle_over(interval.ttft_unloaded_s, result.ttft_unloaded_s),
+          middle_over(interval.ttft_s, result.ttft_s),
           middle_over(interval.output_tokens_per_s_per_gpu, result.output_tokens_per_s_per_gpu),
           middle_over(interval.usd_per_million_output_tokens, result.usd_per_million_output_tokens)};
 }
@@ -50,7 +51,8 @@ ServingFactors middle_factors(const ServingResult& result) {
 ServingResult middle_serving(ServingResult result, const ServingFactors& factors) {
   result.tpot_s *= factors.tpot;
   result.itl_worst_s *= factors.tpot;
-  result.ttft_unloaded_s *= factors.ttft;
+  result.ttft_unloaded_s *= factors.ttft_unloaded;
+  result.ttft_s *= factors.ttft;
   for (double* const rate : {&result.output_tokens_per_s, &result.output_tokens_per_s_per_gpu,
                              &result.output_tokens_per_s_per_node, &result.input_tokens_per_s_per_gpu})
     *rate *= factors.rate;
@@ -65,7 +67,8 @@ ServingResult middle_serving(ServingResult result, const ServingFactors& factors
 
 ServingPoint middle_point(ServingPoint point, const ServingFactors& factors) {
   point.tpot_s *= factors.tpot;
-  point.ttft_unloaded_s *= factors.ttft;
+  point.ttft_unloaded_s *= factors.ttft_unloaded;
+  point.ttft_s *= factors.ttft;
   point.output_tokens_per_s_per_gpu *= factors.rate;
   if (point.usd_per_million_output_tokens) *point.usd_per_million_output_tokens *= factors.usd;
   return point;

@@ -20,7 +20,7 @@ std::optional<RunCost> middle_run(const StepResult& result);
 
 // The middle of a deployment's interval over what its components add up to; 1 without an interval.
 struct ServingFactors {
-  double tpot = 1, ttft = 1, rate = 1, usd = 1;
+  double tpot = 1, ttft_unloaded = 1, ttft = 1, rate = 1, usd = 1;
 };
 ServingFactors middle_factors(const ServingResult& result);
 // Return a result and a point of a frontier with the times, rates and prices of the middle. Their pools, decode_step_s

@@ -50,10 +50,11 @@ struct ServingPoint {
   std::optional<double> usd_per_million_output_tokens;
   bool within_limits = true;
   bool dominated = false;  // another point has no longer TPOT and no fewer tokens/s, and one of them better
+  double ttft_s = 0;       // at that load
 };
 
 struct ServingInterval {
-  std::optional<Quantiles> tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu, usd_per_million_output_tokens;
+  std::optional<Quantiles> tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu, usd_per_million_output_tokens, ttft_s;
   std::vector<IntervalPart> parts;  // shares of the variance of TPOT
 };
 
@@ -62,6 +63,7 @@ struct ServingResult {
   double batch_per_gpu = 0;    // requests that decode, per GPU that decodes
   double tpot_s = 0;           // prefill of other requests in the same steps included
   double ttft_unloaded_s = 0;  // of a request that waits for nothing: a lower bound
+  double ttft_s = 0;           // in the mean of the requests in flight: a queue, and the pass of the prompt
   double itl_worst_s = 0;      // the longest step: with a whole chunk of a prompt
   double output_tokens_per_s = 0, output_tokens_per_s_per_gpu = 0;  // over all GPUs of the deployment
   double input_tokens_per_s_per_gpu = 0;                            // hits of the prefix cache included

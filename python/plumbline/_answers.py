@@ -263,6 +263,7 @@ class ServingResult(LinesAnswer, PlanResult):
 
     serving: Dict[str, Any] = key("serving")
     tpot_s: float = key("serving.tpot_s")
+    ttft_s: float = key("serving.ttft_s", "At that load, with its wait.")
     ttft_unloaded_s: float = key("serving.ttft_unloaded_s")
     output_tokens_per_s_per_gpu: float = key("serving.output_tokens_per_s_per_gpu")
     usd_per_million_output_tokens: Optional[float] = key("serving.usd_per_million_output_tokens")
@@ -279,6 +280,7 @@ class ServingResult(LinesAnswer, PlanResult):
     def _lines(self) -> List[Tuple[str, str]]:
         shown = self.middle or self.serving
         return [("TPOT", number(shown["tpot_s"], "ms", 1e3)),
+                ("TTFT", number(shown["ttft_s"], "ms", 1e3)),
                 ("TTFT, unloaded", number(shown["ttft_unloaded_s"], "ms", 1e3)),
                 ("output tokens/s per GPU", number(shown["output_tokens_per_s_per_gpu"])),
                 ("USD per million output tokens", number(shown["usd_per_million_output_tokens"])),

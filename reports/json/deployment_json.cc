@@ -27,6 +27,7 @@ Json deployment_of(const sim::RankedDeployment& row) {
   serving["bound_by"] = model::to_string(result.bound_by);
   serving["interval"] = serving_quantiles(result.interval);
   serving["middle"] = Json::parse(serving_middle_json(result));
+  serving["ttft_s"] = result.ttft_s;
   return {{"value", row.value},
           {"within_limits", row.within},
           {"deployment", sim::deployment_words(row.plan)},
@@ -46,7 +47,7 @@ Json option_of(const sim::DeploymentOption& option) {
           {"plans", list_of<Json>(option.search.best, deployment_of)},
           {"frontier", list_of<Json>(option.search.frontier, [&](const sim::DeploymentPoint& one) {
              return joined<Json>({FIELDS(one.point, concurrency, tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu,
-                                         usd_per_million_output_tokens, within_limits),
+                                         usd_per_million_output_tokens, within_limits, ttft_s),
                                   {{"deployment", sim::deployment_words(one.plan)}}});
            })}};
 }

@@ -78,10 +78,12 @@ Json serving_of(const model::ServingResult& result) {
   json["bound_by"] = model::to_string(result.bound_by);
   json["interval"] = interval_of_serving(result.interval);
   json["pools"] = list_of<Json>(result.pools, pool_of);
-  json["frontier"] = LISTED(result.frontier, concurrency, batch_per_gpu, tpot_s, ttft_unloaded_s,
-                            output_tokens_per_s_per_gpu, usd_per_million_output_tokens, within_limits, dominated);
+  json["frontier"] =
+      LISTED(result.frontier, concurrency, batch_per_gpu, tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu,
+             usd_per_million_output_tokens, within_limits, dominated, ttft_s);
   json["notes"] = result.notes;
   json["middle"] = Json::parse(serving_middle_json(result));
+  json["ttft_s"] = result.ttft_s;
   return json;
 }
 

@@ -114,7 +114,7 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
       &DeploymentSearchResult::shortest_tpot, [](const auto& result) { return result.tpot_s; },
       [](const auto& keys) { return keys.max_tpot_s; }, "TPOT", "inference.max_tpot_s");
   closest(
-      &DeploymentSearchResult::shortest_ttft, [](const auto& result) { return result.ttft_unloaded_s; },
+      &DeploymentSearchResult::shortest_ttft, [](const auto& result) { return result.ttft_s; },
       [](const auto& keys) { return keys.max_ttft_s; }, "TTFT", "inference.max_ttft_s");
   if (!answer.order.empty()) {
     const RankedDeployment& best = answer.best(0);

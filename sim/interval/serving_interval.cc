@@ -33,11 +33,11 @@ void add_expert_load(const Inputs& inputs, std::vector<Uncertainty>& found) {
 
 // What an interval is of.
 struct Rates {
-  double tpot_s = 0, ttft_s = 0, tokens_per_s_per_gpu = 0;
+  double tpot_s = 0, ttft_unloaded_s = 0, ttft_s = 0, tokens_per_s_per_gpu = 0;
 };
 
 Rates rates_of(const model::ServingResult& result) {
-  return {result.tpot_s, result.ttft_unloaded_s, result.output_tokens_per_s_per_gpu};
+  return {result.tpot_s, result.ttft_unloaded_s, result.ttft_s, result.output_tokens_per_s_per_gpu};
 }
 
 // A deployment under changes. It is predicted at a fixed number of requests, without limits that would change it.
@@ -59,7 +59,8 @@ class ChangedServing {
     if (change.imbalance) changed.plan.inference.expert_skew = *change.imbalance;
     const Rates rates = rates_of(TRY(ServingPredictor(changed).predict(changed.plan)));
     const double factor = change.step_factor;
-    return Rates{rates.tpot_s * factor, rates.ttft_s * factor, rates.tokens_per_s_per_gpu / factor};
+    return Rates{rates.tpot_s * factor, rates.ttft_unloaded_s * factor, rates.ttft_s * factor,
+                 rates.tokens_per_s_per_gpu / factor};
   }
 
   // Returns the same for each change, from several threads.
@@ -178,7 +179,8 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   drawn.draws.time_ratio = found.tpot_ratio;
   model::ServingInterval& interval = found.interval;
   interval.tpot_s = relative(draws, now, answer, &Rates::tpot_s);
-  interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_s);
+  interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_unloaded_s);
+  interval.ttft_s = relative(draws, now, answer, &Rates::ttft_s);
   interval.output_tokens_per_s_per_gpu = relative(draws, now, answer, &Rates::tokens_per_s_per_gpu);
   interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result.usd_per_million_output_tokens, options);
   if (!options.parts) return found;

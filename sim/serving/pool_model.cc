@@ -358,6 +358,14 @@ void PoolModel::find_prefill() {
   const double share = 1 / static_cast<double>(instance_.attention_data);
   const double lone = (linear_seconds(tokens, share * tokens) + rest_of_prompt_) / kernels;
   prompt_seconds_ = lone * (alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest);
+  lone_ = {alone.seconds, alone.longest, lone * alone.longest};
+}
+
+double PoolModel::prompt_pass_seconds(double prompts) const {
+  if (prompts <= 1) return lone_.alone + std::max(0.0, prompts) * (lone_.longest - lone_.alone);
+  const double most = prompts_of_pass();
+  if (most <= 1) return lone_.longest;
+  return lone_.longest + (std::min(prompts, most) - 1) / (most - 1) * (prefill_.time.longest - lone_.longest);
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -46,19 +47,13 @@ std::optional<double> usd(const std::optional<double>& price, double gpus, doubl
   return usd_per_million(*price * gpus, tokens_per_s);
 }
 
-// Returns the share of the GPUs' time that decodes; without disaggregation prefill has the rest.
-double decode_share(const Deployment& deployment, const ServingState& state) {
-  return 1 - deployment.prefill_share(state.batch) / state.tpot;
-}
-
 double decode_gpus(const Deployment& deployment, const ServingState& state) {
-  return static_cast<double>(deployment.decode().gpus()) * decode_share(deployment, state);
+  return static_cast<double>(deployment.decode().gpus()) * deployment.decode_share(state);
 }
 
-bool within_limits(const model::Plan& plan, const Deployment& deployment, const ServingState& state) {
+bool within_limits(const model::Plan& plan, const ServingState& state) {
   const auto& s = plan.inference;
-  return state.tpot <= s.max_tpot_s.value_or(state.tpot) &&
-         deployment.ttft() <= s.max_ttft_s.value_or(deployment.ttft());
+  return state.tpot <= s.max_tpot_s.value_or(state.tpot) && state.ttft <= s.max_ttft_s.value_or(state.ttft);
 }
 
 double output_rate(const Deployment& deployment, const ServingState& state) {
@@ -76,11 +71,12 @@ model::ServingPoint point_of(const model::Plan& plan, const std::optional<double
   point.concurrency = concurrency;
   point.batch_per_gpu = batch_per_gpu(deployment, state);
   point.tpot_s = state.tpot;
-  point.ttft_unloaded_s = deployment.ttft();
+  point.ttft_unloaded_s = deployment.ttft_unloaded();
+  point.ttft_s = state.ttft;
   const double rate = output_rate(deployment, state);
   point.output_tokens_per_s_per_gpu = rate / static_cast<double>(deployment.gpus());
   point.usd_per_million_output_tokens = usd(price, decode_gpus(deployment, state), rate);
-  point.within_limits = within_limits(plan, deployment, state);
+  point.within_limits = within_limits(plan, state);
   return point;
 }
 
@@ -165,7 +161,7 @@ ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
   BoundSeconds all = decode.step(state.batch / deployment.decode().ranks()).bounds();
   if (!deployment.disaggregated()) {
     const PassTime& prefill = decode.prefill().time;
-    const double share = deployment.prefill_share(state.batch) * decode.tokens_per_step();
+    const double share = (1 - deployment.decode_share(state)) * state.tpot * decode.tokens_per_step();
     all += prefill.bounds() * (share / prefill.seconds);
   }
   return all.largest();
@@ -241,6 +237,10 @@ std::pair<std::int64_t, std::int64_t> matched(std::int64_t gpus, const PoolModel
 model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan& plan) {
   const std::int64_t gpus = plan.cluster.gpus;
   const auto& s = plan.inference;
+  if (s.requests && s.arrivals != "waves")
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "inference.requests",
+                                            "a steady state has no last request",
+                                            "set inference.arrivals = \"waves\", or leave inference.requests out"));
   if (!s.disaggregated) {
     const auto pool = TRY(this->pool(plan, PoolKind::both));
     const std::int64_t instances = TRY(instances_of(plan, PoolKind::both, gpus, pool->instance()));
@@ -279,15 +279,17 @@ model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& pl
         fmt::format("one request alone has {} of {:.4g} ms, the limit is {:.4g} ms", what, found * 1e3, limit * 1e3),
         fmt::format("allow {:.4g} s, or {}", found, remedy)));
   };
-  if (s.max_ttft_s && deployment.ttft() > *s.max_ttft_s)
-    return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft(), "a time to its first token",
+  if (s.max_ttft_s && deployment.ttft_unloaded() > *s.max_ttft_s)
+    return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft_unloaded(), "a time to its first token",
                  "divide prefill over more tensor ranks, or shorten the prompt");
-  if (!s.max_tpot_s) return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
-  const auto within = deployment.concurrency_within(*s.max_tpot_s);
-  if (!within)
-    return unmet("inference.max_tpot_s", *s.max_tpot_s, deployment.tpot(1), "a time per output token",
+  constexpr double any = std::numeric_limits<double>::infinity();
+  const bool limited = s.max_ttft_s || s.max_tpot_s;
+  if (!limited) return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
+  const auto within = deployment.concurrency_within({s.max_ttft_s.value_or(any), s.max_tpot_s.value_or(any)});
+  if (!within && s.max_tpot_s && deployment.times(1).tpot > *s.max_tpot_s)
+    return unmet("inference.max_tpot_s", *s.max_tpot_s, deployment.times(1).tpot, "a time per output token",
                  "divide the weights over more tensor ranks, store them in fewer bits, or speculate tokens");
-  return s.concurrency > 0 ? static_cast<double>(s.concurrency) : *within;
+  return s.concurrency > 0 ? static_cast<double>(s.concurrency) : within.value_or(1);
 }
 
 void ServingPredictor::Memos::add_money(const model::Plan& plan, const Deployment& deployment,
@@ -331,7 +333,11 @@ void ServingPredictor::Memos::add_constants(const Deployment& deployment, const 
 void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deployment& deployment,
                                         const ServingState& state, model::ServingResult& result) const {
   const auto& s = plan.inference;
-  result.notes.emplace_back("The time to the first token is that of a request which waits for nothing: a lower bound.");
+  result.notes.push_back(
+      fmt::format("To its first token a request takes {:.4g} ms alone and {:.4g} ms in the mean of {}.",
+                  deployment.ttft_unloaded() * 1e3, state.ttft * 1e3,
+                  s.arrivals == "waves" ? "a wave of requests that start together"
+                                        : "requests that arrive at random as others end"));
   if (state.concurrency > deployment.most_concurrency())
     result.notes.push_back(fmt::format("Of {:.6g} requests in flight some wait: there is space for {:.6g}.",
                                        state.concurrency, deployment.most_concurrency()));
@@ -344,11 +350,14 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (s.speculative_tokens > 0 && inputs.architecture.multi_token_prediction_layers == 0)
     result.notes.push_back(fmt::format(
         "{} has no prediction module: the draft of speculated tokens takes no time here.", inputs.architecture.name));
-  if (s.max_tpot_s && state.tpot > *s.max_tpot_s)
-    result.notes.push_back(
-        fmt::format("The time per output token is above the limit of {:.4g} ms, which at most {:.6g} "
-                    "requests in flight meet.",
-                    *s.max_tpot_s * 1e3, *deployment.concurrency_within(*s.max_tpot_s)));
+  const auto over = [&](const char* what, double limit, double any_ttft, double any_tpot) {
+    const auto most = deployment.concurrency_within({any_ttft, any_tpot});
+    result.notes.push_back(fmt::format("The time {} is above the limit of {:.4g} ms, which {} meet.", what, limit * 1e3,
+                                       most ? fmt::format("at most {:.6g} requests in flight", *most) : "none"));
+  };
+  constexpr double any = std::numeric_limits<double>::infinity();
+  if (s.max_tpot_s && state.tpot > *s.max_tpot_s) over("per output token", *s.max_tpot_s, any, *s.max_tpot_s);
+  if (s.max_ttft_s && state.ttft > *s.max_ttft_s) over("to the first token", *s.max_ttft_s, *s.max_ttft_s, any);
 }
 
 ServingPredictor::ServingPredictor(const Inputs& inputs) : memos_(std::make_unique<Memos>(inputs)) {}
@@ -365,7 +374,8 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
   result.concurrency = concurrency;
   result.batch_per_gpu = batch_per_gpu(deployment, state);
   result.tpot_s = state.tpot;
-  result.ttft_unloaded_s = deployment.ttft();
+  result.ttft_unloaded_s = deployment.ttft_unloaded();
+  result.ttft_s = state.ttft;
   result.itl_worst_s = deployment.worst_step(state.batch);
   result.output_tokens_per_s = output_rate(deployment, state);
   result.output_tokens_per_s_per_gpu = result.output_tokens_per_s / gpus;

@@ -1,5 +1,5 @@
-// Predicts what serving a model costs in its steady state. It is a planner: there are no queues and no arrivals, so
-// that the time to the first token is that of a request which waits for nothing. Formulas: docs/serving.md.
+// Predicts what serving a model costs in its steady state, or in waves of requests that start together. It is a
+// planner: queues are those of the mean load, without bursts. Formulas: docs/serving.md.
 #pragma once
 
 #include <cstdint>

@@ -51,6 +51,14 @@ inline double launch_wait(double passes, double launches, double step, double pr
   return std::max(0.0, std::min(1.0, passes) * (launches - step) - prefill);
 }
 
+// Returns the mean wait of prompts that arrive at random for passes of `most` of them each, besides the rest of the
+// pass that runs, where passes take `seconds` and `use` of their places are taken (H. Sakasegawa, An approximation
+// formula L_q = alpha rho^beta / (1 - rho), 1977, for passes of one length; with places for one prompt the whole wait
+// is that of an M/D/1 queue).
+inline double backlog_seconds(double seconds, double use, double most) {
+  return seconds / 2 * std::pow(use, std::sqrt(2 * (most + 1))) / (most * (1 - use));
+}
+
 // Returns the requests that decode, of `concurrency` in flight that first wait for their prefill.
 inline double active_batch(double concurrency, double output_tokens, double tpot, double ttft) {
   return concurrency * output_tokens * tpot / (ttft + output_tokens * tpot);

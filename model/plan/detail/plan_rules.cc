@@ -124,6 +124,7 @@ std::vector<std::string> plan_words(std::string_view key) {
       {"campaign.checkpoint", {"synchronous", "asynchronous", "neighbour"}},
       {"campaign.checkpoint_storage", {"parallel", "ssd"}},
       {"inference.kv_cache", {"fp32", "bf16", "fp16", "fp8", "int6", "nvfp4"}},
+      {"inference.arrivals", {"steady", "waves"}},
       {"run.goodput", {"campaign"}},
       {"run.ownership", {"rent", "purchase"}}};
   const auto found = words.find(key);

@@ -61,7 +61,7 @@ std::vector<std::string> deployment_cells(const sim::RankedDeployment& row, cons
           grouped(result.concurrency),
           number(result.batch_per_gpu),
           duration(result.tpot_s),
-          duration(result.ttft_unloaded_s),
+          duration(result.ttft_s),
           number(result.output_tokens_per_s_per_gpu),
           result.usd_per_million_tokens_all_in ? number(*result.usd_per_million_tokens_all_in) : "-",
           std::string(model::to_string(result.bound_by)),
@@ -106,8 +106,8 @@ std::string deployments_table(const sim::DeploymentAnswer& answer, Style style) 
   return heading("Deployments on " + option_name(option.on), style) + table.to_string() + "\n" +
          paragraph(
              "TP tensor, PP pipeline, DP attention data, EP expert degree (+: redundant experts) of an instance, TBO: "
-             "two overlapped micro-batches; chunk: tokens of a step with prompts; TTFT: of a request that waits for "
-             "nothing, a lower bound; USD/M out: of all GPUs over the output tokens.");
+             "two overlapped micro-batches; chunk: tokens of a step with prompts; TTFT: at that load; USD/M out: of "
+             "all GPUs over the output tokens.");
 }
 
 std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
@@ -120,7 +120,7 @@ std::string frontier_table(const sim::DeploymentAnswer& answer, Style style) {
     const sim::DeploymentPoint& one = frontier[shown == 1 ? 0 : i * (frontier.size() - 1) / (shown - 1)];
     const model::ServingPoint point = model::middle_point(one.point, factors_on(answer.first()));
     table.add({number(1 / point.tpot_s), number(point.output_tokens_per_s_per_gpu), duration(point.tpot_s),
-               duration(point.ttft_unloaded_s), grouped(point.concurrency), sim::deployment_words(one.plan),
+               duration(point.ttft_s), grouped(point.concurrency), sim::deployment_words(one.plan),
                point.within_limits ? "" : "over the limit"});
   }
   return heading("Interactivity against throughput on " + option_name(answer.first().on), style) + table.to_string();

@@ -73,8 +73,8 @@ TitledTable answer_table(const ServingResult& result) {
   Answer answer(result.interval.has_value());
   answer.add("TPOT, time per output token", result.tpot_s, duration, interval.tpot_s);
   answer.add("tokens/s of a user", 1 / result.tpot_s, number, inverse(interval.tpot_s));
-  answer.add("TTFT, to the first token, unloaded (at least)", result.ttft_unloaded_s, duration,
-             interval.ttft_unloaded_s);
+  answer.add("TTFT, to the first token, at this load", result.ttft_s, duration, interval.ttft_s);
+  answer.add("TTFT of a request alone (at least)", result.ttft_unloaded_s, duration, interval.ttft_unloaded_s);
   answer.add("ITL, between tokens, at most", result.itl_worst_s, duration);
   answer.add("output tokens/s of a GPU", result.output_tokens_per_s_per_gpu, number,
              interval.output_tokens_per_s_per_gpu);
@@ -97,12 +97,13 @@ TitledTable answer_table(const ServingResult& result) {
 }
 
 TitledTable parts_table(const ServingPool& pool) {
-  TitledTable table{fmt::format("A step of {}: {} for {} tokens of {} {}", pool.name == "both" ? "decode" : pool.name,
-                                duration(pool.step_s), number(pool.tokens_per_step), pool.gpus_per_instance,
-                                pool.gpus_per_instance == 1 ? "GPU" : "GPUs"),
-                    "part | >time | >share | >hidden | bound by",
-                    {},
-                    ""};
+  TitledTable table{
+      fmt::format("A {} of {}: {} for {} tokens of {} {}", pool.name == "prefill" ? "full step" : "step",
+                  pool.name == "both" ? "decode" : pool.name, duration(pool.step_s), number(pool.tokens_per_step),
+                  pool.gpus_per_instance, pool.gpus_per_instance == 1 ? "GPU" : "GPUs"),
+      "part | >time | >share | >hidden | bound by",
+      {},
+      ""};
   for (const model::ServingPart& part : pool.parts)
     table.rows.push_back({part.name, duration(part.seconds), pool.step_s > 0 ? percent(part.seconds / pool.step_s) : "",
                           part.hidden_s > 0 ? duration(part.hidden_s) : "", std::string(model::to_string(part.bound))});
@@ -246,7 +247,8 @@ std::string latent_sentence(const ServingReport& report) {
 std::vector<std::string> serving_sentences(const ServingReport& report) {
   const model::ServingResult& result = report.result;
   const model::Plan::Inference& keys = report.inputs.plan.inference;
-  std::vector<std::string> sentences = {"A steady state: no arrivals, no queues, no tail latency."};
+  std::vector<std::string> sentences = {keys.arrivals == "waves" ? "Waves of requests that start together."
+                                                                 : "A steady state: no bursts, no tail latency."};
   if (keys.speculative_tokens > 0)
     sentences.push_back(
         fmt::format("A step computes {} speculated {} of a request and yields {} tokens, at an "
@@ -291,13 +293,13 @@ std::string serving_text(const ServingReport& report, Style style) {
 std::string serving_csv(const ServingReport& report) {
   std::string out =
       "concurrency,batch_per_gpu,tpot_s,tokens_per_s_per_user,ttft_unloaded_s,output_tokens_per_s_per_gpu,"
-      "usd_per_million_output_tokens,within_limits\n";
+      "usd_per_million_output_tokens,within_limits,ttft_s\n";
   for (const model::ServingPoint& point : report.result.frontier)
     out +=
-        fmt::format("{},{},{},{},{},{},{},{}\n", point.concurrency, point.batch_per_gpu, point.tpot_s, 1 / point.tpot_s,
-                    point.ttft_unloaded_s, point.output_tokens_per_s_per_gpu,
+        fmt::format("{},{},{},{},{},{},{},{},{}\n", point.concurrency, point.batch_per_gpu, point.tpot_s,
+                    1 / point.tpot_s, point.ttft_unloaded_s, point.output_tokens_per_s_per_gpu,
                     point.usd_per_million_output_tokens ? fmt::format("{}", *point.usd_per_million_output_tokens) : "",
-                    point.within_limits);
+                    point.within_limits, point.ttft_s);
   return out;
 }
 

@@ -1,6 +1,8 @@
 #include "sim/serving/detail/deployment.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "sim/serving/serving_forms.h"
@@ -29,11 +31,13 @@ Deployment::Deployment(const model::Plan& plan, const model::ClusterShape& clust
   const PoolModel& model = *decode_.model;
   computed_ = computed_tokens(model.request().input, plan.inference.prefix_hit_rate);
   chunked_ = plan.inference.chunked_prefill_tokens > 0;
-  ttft_ = prefill_.model->prompt_seconds();
+  waves_ = plan.inference.arrivals == "waves";
+  if (plan.inference.requests) requests_ = static_cast<double>(*plan.inference.requests);
   if (disaggregated()) {
     const double sent = model.memory().bytes_per_request * model.request().input / model.request().context;
-    ttft_ += sent / cluster.inter_node_bandwidth().value();
+    sent_ = sent / cluster.inter_node_bandwidth().value();
   }
+  ttft_ = prefill_.model->prompt_seconds() + sent_;
   most_batch_ = model.requests_per_rank() * decode_.ranks();
   most_ = in_flight(most_batch_);
 }
@@ -53,8 +57,10 @@ double Deployment::prefill_share(double batch) const {
                             model.added_seconds(of_rank, prompts, share) / (share * prompts * tokens));
 }
 
+bool Deployment::mixes() const { return !disaggregated() && chunked_ && decode_.model->costs().mixes_prompts(); }
+
 double Deployment::launch_share(double batch) const {
-  if (disaggregated() || !chunked_ || !decode_.model->costs().mixes_prompts()) return 0;
+  if (!mixes()) return 0;
   const PoolModel& model = *decode_.model;
   const double tokens = model.tokens_per_step(), per_rank = batch / decode_.ranks();
   const double passes = per_rank / model.request().output * tokens * model.chunks();
@@ -62,10 +68,86 @@ double Deployment::launch_share(double batch) const {
          tokens;
 }
 
-double Deployment::tpot(double batch) const {
+double Deployment::steady_tpot(double batch) const {
   const PoolModel& model = *decode_.model;
   return model.step_seconds(batch / decode_.ranks()) / model.tokens_per_step() + prefill_share(batch) +
          launch_share(batch);
+}
+
+// A prompt waits for the rest of the pass or step that runs, and for those of others that do not fit in the next; then
+// its chunks are computed one a pass. Passes of a pool for prefill hold what arrived during the one before. Without
+// one, a decode step follows each pass, or has the prompts. Nothing runs where no other request is in flight.
+double Deployment::steady_ttft(double batch, double tpot) const {
+  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
+  const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
+  const auto groups = static_cast<double>(model.instance().attention_data);
+  const double most = mixes() ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+  const auto pass = [&](double prompts) {
+    if (!mixes()) return model.prompt_pass_seconds(prompts);
+    return decode.step_seconds(of_rank) +
+           decode.added_seconds(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0));
+  };
+  const double between = disaggregated() || mixes() ? 0 : decode.step_seconds(of_rank);
+  double arrive = of_rank * decode.tokens_per_step() / output * chunks;  // on a rank in a step
+  double busy = std::clamp(of_rank * groups - 1, 0.0, 1.0);
+  double use = arrive / most;
+  if (disaggregated()) {
+    constexpr int rounds = 32;
+    const double rate = batch / (output * tpot) * chunks / prefill_.ranks();
+    arrive = 0;
+    for (int i = 0; i < rounds; ++i) arrive = rate * pass(std::min(arrive, most));
+    busy = std::min(1.0, rate * groups * pass(0));
+    use = rate * pass(most) / most;
+  }
+  constexpr double most_use = 0.95;  // where more arrive, Little's law has the wait
+  const double own = pass(std::min(arrive, most));
+  const double waits =
+      (between + own) / 2 + backlog_seconds(between + pass(most), std::min(use, most_use), most) - between;
+  const double loaded = (mixes() ? 0 : model.pass_latency()) + chunks * (own + between) + waits + sent_;
+  return ttft_ + busy * std::max(0.0, loaded - ttft_);
+}
+
+// All requests start together: their prompts fill passes, which the last of them waits for. Where passes have decode
+// steps too, requests end and start again as many at a time as a pass holds, so that after the first wave none waits
+// for others; elsewhere they end together, and each wave is like the first. Of requests without number the first wave
+// counts for nothing.
+RequestTimes Deployment::wave_times(double batch) const {
+  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
+  const double of_rank = batch / decode_.ranks(), output = decode.request().output, step = decode.step_seconds(of_rank);
+  const double most = mixes() ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+  const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most, prompts);
+  const double passes = std::ceil(prompts * model.chunks() / held - batch_rounding);
+  const double pass = mixes() ? decode.step_seconds(of_rank / 2) + decode.added_seconds(of_rank / 2, held, 1)
+                              : model.prompt_pass_seconds(held);
+  const double steps = output / decode.tokens_per_step();
+  const double together = (passes + model.chunks()) / 2 * pass, apart = model.chunks() * pass;
+  const double waves = requests_ ? std::max(1.0, *requests_ / batch) : std::numeric_limits<double>::infinity();
+  const bool staggered = mixes() || disaggregated();
+  RequestTimes times;
+  times.ttft =
+      (mixes() ? 0 : model.pass_latency()) + sent_ + (staggered ? apart + (together - apart) / waves : together);
+  if (disaggregated()) {
+    times.tpot = step / decode.tokens_per_step();
+  } else {
+    const double decoding = (mixes() ? std::max(0.0, steps - passes) : steps) * step;
+    times.tpot = std::max(0.0, passes * pass + decoding - (staggered ? apart : together)) / output;
+  }
+  return times;
+}
+
+RequestTimes Deployment::times(double batch) const {
+  if (waves_) return wave_times(batch);
+  const double tpot = steady_tpot(batch);
+  return {steady_ttft(batch, tpot), tpot};
+}
+
+double Deployment::decode_share(const ServingState& state) const {
+  if (disaggregated()) return 1;
+  if (!waves_) return 1 - prefill_share(state.batch) / state.tpot;
+  const PoolModel& model = *decode_.model;
+  const double decoding = model.request().output / model.tokens_per_step() *
+                          model.step_seconds(state.batch / decode_.ranks()) * state.requests / state.batch;
+  return std::min(1.0, decoding);
 }
 
 double Deployment::worst_step(double batch) const {
@@ -81,9 +163,14 @@ double Deployment::prefill_requests_per_s() const {
   return prefill_.ranks() / (prefill_.model->prefill_seconds_per_token() * computed_);
 }
 
+double Deployment::period(const RequestTimes& times) const {
+  return times.ttft + decode_.model->request().output * times.tpot;
+}
+
 double Deployment::in_flight(double batch) const {
-  const double decoding = decode_.model->request().output * tpot(batch);
-  return batch * (ttft_ + decoding) / decoding;
+  if (waves_) return batch;
+  const RequestTimes times = this->times(batch);
+  return batch * period(times) / (decode_.model->request().output * times.tpot);
 }
 
 // A pool for prefill computes so many prompts per second; a step that also decodes computes at most a chunk.
@@ -91,31 +178,57 @@ double Deployment::fed_batch(double batch) const {
   const double output = decode_.model->request().output;
   if (disaggregated()) {
     const double rate = prefill_requests_per_s() * output;
-    return largest(batch, [&](double b) { return b <= batch_of_rate(rate, tpot(b)); });
+    return largest(batch, [&](double b) { return b <= batch_of_rate(rate, steady_tpot(b)); });
   }
   if (!chunked_) return batch;
   const double prompts_of_step = decode_.model->chunk_tokens() / computed_;
   return std::min(batch, decode_.ranks() * prompts_of_step * output / decode_.model->tokens_per_step());
 }
 
-// The number in flight grows with the batch, so that the batch of a number is found between 0 and it.
+// A last wave that is not full takes its own time.
+ServingState Deployment::wave(double concurrency) const {
+  ServingState state{.concurrency = concurrency};
+  const double together = std::min(concurrency, requests_.value_or(concurrency));
+  state.batch = std::min(together, most_batch_);
+  state.full = state.batch >= most_batch_ * (1 - batch_rounding);
+  const RequestTimes times = wave_times(state.batch);
+  state.tpot = times.tpot;
+  state.requests = state.batch / period(times);
+  if (requests_) {
+    const double full = std::floor(*requests_ / state.batch + batch_rounding), rest = *requests_ - full * state.batch;
+    const double last = rest > batch_rounding * state.batch ? period(wave_times(rest)) : 0;
+    state.requests = *requests_ / (full * period(times) + last);
+  }
+  state.ttft = times.ttft + (together / state.batch - 1) * period(times);
+  return state;
+}
+
+// The number in flight grows with the batch, so that the batch of a number is found between 0 and it. What prefill or
+// space lets fewer requests decode, others wait (Little's law).
 ServingState Deployment::state(double concurrency) const {
+  if (waves_) return wave(concurrency);
   const double output = decode_.model->request().output;
-  double batch = largest(std::min(concurrency, most_batch_),
-                         [&](double b) { return b <= active_batch(concurrency, output, tpot(b), ttft_); });
+  double batch = largest(std::min(concurrency, most_batch_), [&](double b) {
+    const RequestTimes times = this->times(b);
+    return b <= active_batch(concurrency, output, times.tpot, times.ttft);
+  });
   ServingState state{.concurrency = concurrency};
   const double fed = fed_batch(batch);
   state.full = fed >= most_batch_ * (1 - batch_rounding);
   state.fed = fed < batch * (1 - batch_rounding);
   batch = fed;
   state.batch = batch;
-  state.tpot = tpot(batch);
+  state.tpot = steady_tpot(batch);
   state.requests = batch / (output * state.tpot);
+  state.ttft = concurrency / state.requests - output * state.tpot;
   return state;
 }
 
-std::optional<double> Deployment::concurrency_within(double limit) const {
-  const double batch = largest(most_batch_, [&](double b) { return tpot(b) <= limit; });
+std::optional<double> Deployment::concurrency_within(const RequestTimes& limits) const {
+  const double batch = largest(most_batch_, [&](double b) {
+    const RequestTimes times = this->times(b);
+    return times.tpot <= limits.tpot && times.ttft <= limits.ttft;
+  });
   const double found = in_flight(batch);
   if (found < 1) return std::nullopt;
   return found;

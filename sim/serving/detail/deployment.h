@@ -9,11 +9,18 @@
 
 namespace plumbline::sim {
 
+// What requests wait for, in the mean; seconds.
+struct RequestTimes {
+  double ttft = 0;  // until the first token, in a queue and in its own pass
+  double tpot = 0;  // for each token after it
+};
+
 // What a number of requests in flight do; seconds, rates per second of the whole deployment.
 struct ServingState {
   double concurrency = 0;
   double batch = 0;     // requests that decode
   double tpot = 0;      // of a request
+  double ttft = 0;      // the same, with what it waits for space and for prompts before it
   double requests = 0;  // that end per second
   bool full = false;    // as many are in flight as there is space for, or more
   bool fed = false;     // prefill starts fewer than could decode
@@ -41,25 +48,36 @@ class Deployment {
   ServingState state(double concurrency) const;
   // Returns the largest number of requests in flight whose keys and values fit.
   double most_concurrency() const { return most_; }
-  // Returns the largest number of them with at most that time per token; none where one request alone takes longer.
-  std::optional<double> concurrency_within(double tpot) const;
-  double ttft() const { return ttft_; }  // of a request that waits for nothing
+  // Returns the largest number of them with at most these times; none where one request alone takes longer.
+  std::optional<double> concurrency_within(const RequestTimes& limits) const;
+  double ttft_unloaded() const { return ttft_; }  // of a request that waits for nothing
   double worst_step(double batch) const;
 
-  // Returns the seconds per token of `batch` requests, and of them those of the prefill of others.
-  double tpot(double batch) const;
+  // Returns the times of `batch` requests that decode; in steady state the time per token holds prefill_share().
+  RequestTimes times(double batch) const;
+  // Returns the seconds per token that the prefill of others takes, and of it waits of steps with prompts for the host.
   double prefill_share(double batch) const;
-  double launch_share(double batch) const;  // seconds per token in which steps with prompts wait for the host
+  double launch_share(double batch) const;
+  // Returns the share of the decoding GPUs' time that decodes; without disaggregation prefill has the rest.
+  double decode_share(const ServingState& state) const;
   // Returns the requests whose prompts the pool for prefill can compute per second.
   double prefill_requests_per_s() const;
 
  private:
+  bool mixes() const;
+  double steady_tpot(double batch) const;
+  double steady_ttft(double batch, double tpot) const;
+  RequestTimes wave_times(double batch) const;
+  double period(const RequestTimes& times) const;
   double in_flight(double batch) const;
   double fed_batch(double batch) const;
+  ServingState wave(double concurrency) const;
 
   Pool prefill_, decode_;
   double computed_ = 1;  // tokens of a prompt
-  bool chunked_ = true;
+  bool chunked_ = true, waves_ = false;
+  std::optional<double> requests_;  // of all waves
+  double sent_ = 0;                 // seconds in which keys and values reach the pool that decodes
   double ttft_ = 0, most_ = 0, most_batch_ = 0;
 };
 

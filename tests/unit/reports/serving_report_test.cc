@@ -40,6 +40,7 @@ struct Example {
     result.batch_per_gpu = 88;
     result.tpot_s = 0.05;
     result.ttft_unloaded_s = 1.2;
+    result.ttft_s = 2.4;
     result.itl_worst_s = 0.09;
     result.output_tokens_per_s = 253440;
     result.output_tokens_per_s_per_gpu = 1440;
@@ -102,6 +103,18 @@ TEST(ServingReport, TextHasTheAnswerFirstThenItsParts) {
   EXPECT_LT(text.find("TPOT"), text.find("A step of decode"));
   for (const char* part : {"p10", "not predicted", "share of the variance", "million input"})
     EXPECT_THAT(text, Not(HasSubstr(part)));
+}
+
+TEST(ServingReport, TheFirstTokenIsThatAtTheLoadAndOfARequestAlone) {
+  Example example = with_interval();
+  example.result.interval->ttft_s = {2.0, 3.0, 4.0};
+  const std::string text = serving_text(example.report(), {});
+  EXPECT_THAT(text, testing::ContainsRegex("at this load +3.000 s +2.000 s +4.000 s"));
+  EXPECT_THAT(text, testing::ContainsRegex("of a request alone .at least. +1.200 s"));
+  const auto serving = nlohmann::json::parse(serving_json(example.report()))["serving"];
+  EXPECT_EQ(serving["ttft_s"], 2.4);
+  EXPECT_DOUBLE_EQ(serving["middle"]["ttft_s"], 3);
+  EXPECT_EQ(serving["interval"]["ttft_s"]["p90"], 4);
 }
 
 TEST(ServingReport, ALatentCacheIsNotDividedByTensorParallelism) {
@@ -188,8 +201,8 @@ TEST(ServingReport, HasTheVerdictOfItsProbability) {
 
 TEST(ServingReport, CsvIsTheFrontier) {
   const std::string csv = serving_csv(Example().report());
-  EXPECT_THAT(csv, HasSubstr("\n12672,88,0.05,20,1.2,1440,0.3858,true\n"));
-  EXPECT_THAT(csv, HasSubstr(",1522,,false\n"));
+  EXPECT_THAT(csv, HasSubstr("\n12672,88,0.05,20,1.2,1440,0.3858,true,0\n"));
+  EXPECT_THAT(csv, HasSubstr(",1522,,false,0\n"));
 }
 
 TEST(ServingReport, PictureHasThePlanAndItsLimit) {

@@ -36,7 +36,7 @@ const quantities: Quantity[] = [
   { title: "Output tokens/s of a GPU", words: " output tokens/s of a GPU", key: "output_tokens_per_s_per_gpu", unitOf: () => plainUnit(""), limit: unlimited },
   { title: "A million output tokens", words: " a million output tokens", key: "usd_per_million_output_tokens", unitOf: usdUnit, limit: unlimited },
   { title: "Time of a token", words: " a token", key: "tpot_s", unitOf: secondsUnit, limit: limitOf("max_tpot_s") },
-  { title: "First token", words: " to the first token", key: "ttft_unloaded_s", unitOf: secondsUnit, limit: limitOf("max_ttft_s") },
+  { title: "First token", words: " to the first token", key: "ttft_s", unitOf: secondsUnit, limit: limitOf("max_ttft_s") },
 ];
 
 const rangeOfSite = (site: Site, key: string): Range | null =>
@@ -123,7 +123,7 @@ function deploymentTable(rows: Json[]): HTMLElement {
       { title: "Tokens/s of a GPU", value: (row) => row.serving.output_tokens_per_s_per_gpu, show: (row) => rounded(row.serving.output_tokens_per_s_per_gpu, 3), number: true },
       { title: "A million tokens", value: (row) => row.serving.usd_per_million_output_tokens, show: (row) => (row.serving.usd_per_million_output_tokens === null ? none : `$${rounded(row.serving.usd_per_million_output_tokens, 3)}`), number: true },
       { title: "Time of a token", value: (row) => row.serving.tpot_s, show: (row) => duration(row.serving.tpot_s), number: true },
-      { title: "First token", value: (row) => row.serving.ttft_unloaded_s, show: (row) => duration(row.serving.ttft_unloaded_s), number: true },
+      { title: "First token", value: (row) => row.serving.ttft_s, show: (row) => duration(row.serving.ttft_s), number: true },
       { title: "Requests", value: (row) => row.serving.concurrency, show: (row) => grouped(row.serving.concurrency), number: true },
       { title: "Bound by", value: (row) => row.serving.bound_by },
       { title: "Limits", value: (row) => (row.within_limits ? 0 : 1), show: (row) => (row.within_limits ? "kept" : "broken") },

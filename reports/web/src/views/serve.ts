@@ -22,7 +22,7 @@ function inTheMiddle(serving: Json): Json {
   const { middle } = serving;
   if (!middle) return serving;
   const over = (key: string): number => (serving[key] > 0 ? middle[key] / serving[key] : 1);
-  const keys = ["tpot_s", "ttft_unloaded_s", "output_tokens_per_s_per_gpu", "usd_per_million_output_tokens"];
+  const keys = ["tpot_s", "ttft_s", "ttft_unloaded_s", "output_tokens_per_s_per_gpu", "usd_per_million_output_tokens"];
   const scaledPoint = (point: Json): Json => ({ ...point, ...Object.fromEntries(keys.filter((key) => point[key] !== null).map((key) => [key, point[key] * over(key)])) });
   return { ...serving, ...middle, frontier: serving.frontier.map(scaledPoint) };
 }
@@ -33,7 +33,7 @@ function head(serving: Json): HTMLElement[] {
     answer("Each user gets a token every ", h("b", {}, duration(serving.tpot_s)), ", each GPU makes ", h("b", {}, number(serving.output_tokens_per_s_per_gpu)), ` output tokens/s; ${serving.bound_by} binds most of a decode step.`),
     figures([
       { name: "Time per output token", value: duration(serving.tpot_s), note: eightOfTen(interval.tpot_s, duration) ?? `${number(1 / serving.tpot_s)} tokens/s of a user` },
-      { name: "Time to the first token", value: duration(serving.ttft_unloaded_s), note: eightOfTen(interval.ttft_unloaded_s, duration) ?? "without a queue" },
+      { name: "Time to the first token", value: duration(serving.ttft_s), note: eightOfTen(interval.ttft_s, duration) ?? `${duration(serving.ttft_unloaded_s)} of a request alone` },
       { name: "Output tokens/s of a GPU", value: number(serving.output_tokens_per_s_per_gpu), note: eightOfTen(interval.output_tokens_per_s_per_gpu, number) ?? `${grouped(serving.output_tokens_per_s)} of all` },
       serving.usd_per_million_output_tokens === null ? null : { name: "Million output tokens", value: perMillion(serving.usd_per_million_output_tokens), note: eightOfTen(interval.usd_per_million_output_tokens, perMillion) },
       { name: "Requests in flight", value: grouped(serving.concurrency), note: `memory holds ${grouped(serving.most_concurrency)}` },
@@ -67,7 +67,7 @@ function frontierTable(serving: Json): HTMLElement {
     [
       { title: "Requests in flight", value: (row) => row.concurrency, show: (row) => grouped(row.concurrency) },
       { title: "Time per token", value: (row) => row.tpot_s, show: (row) => duration(row.tpot_s), number: true },
-      { title: "First token", value: (row) => row.ttft_unloaded_s, show: (row) => duration(row.ttft_unloaded_s), number: true },
+      { title: "First token", value: (row) => row.ttft_s, show: (row) => duration(row.ttft_s), number: true },
       { title: "Tokens/s of a GPU", value: (row) => row.output_tokens_per_s_per_gpu, show: (row) => number(row.output_tokens_per_s_per_gpu), number: true },
       { title: "Million output tokens", value: (row) => row.usd_per_million_output_tokens, show: (row) => perMillion(row.usd_per_million_output_tokens), number: true },
       { title: "Within limits", value: (row) => (row.within_limits ? "yes" : "no") },
@@ -111,6 +111,7 @@ function more(serving: Json): HTMLElement {
     ["Output tokens/s of all GPUs", grouped(serving.output_tokens_per_s)],
     ["Output tokens/s of a node", grouped(serving.output_tokens_per_s_per_node)],
     ["Input tokens/s of a GPU", number(serving.input_tokens_per_s_per_gpu)],
+    ["First token of a request alone", duration(serving.ttft_unloaded_s)],
     ["Longest pause between tokens", duration(serving.itl_worst_s)],
     ["Requests that decode, per GPU", number(serving.batch_per_gpu)],
     ["KV cache of a token", `${number(serving.kv_bytes_per_token / 1024)} KiB`],

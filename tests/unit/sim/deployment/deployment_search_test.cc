@@ -61,7 +61,7 @@ model::Result<model::ServingResult> made_up(const model::Plan& plan) {
   if (tpot_of(plan, batch) > keys.max_tpot_s.value_or(1)) return model::infeasible("inference.max_tpot_s", "too long");
   model::ServingResult result;
   result.tpot_s = tpot_of(plan, batch);
-  result.ttft_unloaded_s = 0.5;
+  result.ttft_unloaded_s = result.ttft_s = 0.5;
   result.batch_per_gpu = batch;
   result.concurrency = batch * gpus;
   result.output_tokens_per_s = result.concurrency / result.tpot_s;

@@ -87,5 +87,14 @@ TEST(ServingForms, StepsWithPromptsWaitForTheirLaunches) {
   EXPECT_EQ(launch_wait(1, 3e-3, 5e-3, 0), 0);
 }
 
+// With places for one prompt what remains of the pass (use / 2 of it) and the backlog are the wait of an M/D/1 queue,
+// use / (2 (1 - use)) passes. Passes of many prompts leave next to none behind.
+TEST(ServingForms, PromptsThatDoNotFitWait) {
+  EXPECT_NEAR(0.5 / 2 + backlog_seconds(1, 0.5, 1), 0.5 / (2 * 0.5), 1e-12);
+  EXPECT_NEAR(0.9 / 2 + backlog_seconds(1, 0.9, 1), 0.9 / (2 * 0.1), 1e-12);
+  EXPECT_LT(backlog_seconds(1, 0.5, 8), 0.01);
+  EXPECT_EQ(backlog_seconds(1, 0, 8), 0);
+}
+
 }  // namespace
 }  // namespace plumbline::sim

@@ -52,9 +52,68 @@ model::Error refused(const std::string& text, const std::string& profile, const 
 TEST(Serving, ThroughputIsTheBatchOverTheTimePerToken) {
   const ServingResult r = served(llama_node, "h100");
   EXPECT_NEAR(r.output_tokens_per_s, r.batch_per_gpu * 8 / r.tpot_s, 1e-6 * r.output_tokens_per_s);
-  EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_unloaded_s + 1024 * r.tpot_s), 1e-3);
+  EXPECT_NEAR(r.concurrency, r.output_tokens_per_s / 1024 * (r.ttft_s + 1024 * r.tpot_s), 1e-3);
   EXPECT_GT(r.tpot_s, r.decode_step_s);
   EXPECT_GT(r.itl_worst_s, r.tpot_s);
+}
+
+// Nothing runs when the only request in flight sends its prompt. Under load it waits for the rest of a step, and its
+// own pass decodes the tokens of others, too.
+TEST(Serving, TheFirstTokenWaitsForStepsUnderLoad) {
+  const ServingResult alone = served(llama_node, "h100", {"inference.concurrency=1"});
+  EXPECT_NEAR(alone.ttft_s, alone.ttft_unloaded_s, 1e-6 * alone.ttft_unloaded_s);
+  double shorter = alone.ttft_s;
+  for (const char* requests : {"16", "64", "256"}) {
+    const ServingResult loaded = served(llama_node, "h100", {std::string("inference.concurrency=").append(requests)});
+    EXPECT_GT(loaded.ttft_s, shorter);
+    EXPECT_GT(loaded.ttft_s, 1.5 * loaded.decode_step_s);
+    EXPECT_EQ(loaded.ttft_unloaded_s, alone.ttft_unloaded_s);
+    shorter = loaded.ttft_s;
+  }
+}
+
+// A pool for prefill that is too small: twice the requests in flight only wait, by Little's law each of the added ones
+// for a request's worth of its rate.
+TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
+  const auto with = [](const char* requests) {
+    return served(llama_node, "h100",
+                  {"cluster.gpus=128", "inference.disaggregated=true", "inference.prefill.gpus=8",
+                   "inference.input_tokens=4096", std::string("inference.concurrency=").append(requests)});
+  };
+  const ServingResult many = with("2000"), twice = with("4000");
+  EXPECT_NEAR(twice.output_tokens_per_s, many.output_tokens_per_s, 0.02 * many.output_tokens_per_s);
+  EXPECT_NEAR(twice.ttft_s - many.ttft_s, 2000 / (many.output_tokens_per_s / 1024), 0.1 * twice.ttft_s);
+  EXPECT_GT(many.ttft_s, many.pools.at(0).step_s);
+}
+
+TEST(Serving, LimitsOfTheFirstTokenHoldAtTheLoad) {
+  const ServingResult most = served(llama_node, "h100", {"inference.concurrency=0"});
+  const double limit = (most.ttft_s + most.ttft_unloaded_s) / 2;
+  const ServingResult within =
+      served(llama_node, "h100", {"inference.concurrency=0", fmt::format("inference.max_ttft_s={}", limit)});
+  EXPECT_NEAR(within.ttft_s, limit, 1e-6 * limit);
+  EXPECT_LT(within.concurrency, most.concurrency);
+}
+
+// 64 prompts of 1,024 tokens fill 8 passes of 8,192 tokens. In one wave their first tokens come after (1 + ... + 8) / 8
+// = 4.5 passes in the mean, in endless ones after one; none of 1,024 tokens more or less.
+TEST(Serving, WavesPrefillTogether) {
+  const auto with = [](const char* requests) {
+    std::vector<std::string> overrides = {"inference.arrivals=\"waves\""};
+    if (requests != nullptr) overrides.push_back(std::string("inference.requests=").append(requests));
+    return served(llama_node, "h100", overrides);
+  };
+  const ServingResult endless = with(nullptr), one = with("64"), ten = with("640");
+  EXPECT_NEAR(one.ttft_s, 4.5 * endless.ttft_s, 1e-9);
+  EXPECT_NEAR(ten.ttft_s, (4.5 + 9) / 10 * endless.ttft_s, 1e-9);
+  EXPECT_EQ(endless.batch_per_gpu * 8, 64);
+  EXPECT_NEAR(endless.concurrency, endless.output_tokens_per_s / 1024 * (endless.ttft_s + 1024 * endless.tpot_s), 1e-6);
+  EXPECT_LT(one.output_tokens_per_s, ten.output_tokens_per_s);
+  EXPECT_LT(ten.output_tokens_per_s, endless.output_tokens_per_s);
+  const double decoding = 1024 * endless.decode_step_s;
+  EXPECT_GT(1024 * endless.tpot_s + endless.ttft_s, decoding);
+  const model::Error steady = refused(llama_node, "h100", {"inference.requests=64"});
+  EXPECT_EQ(steady.key, "inference.requests");
 }
 
 TEST(Serving, PartsAddUpToTheStep) {
