@@ -13,6 +13,7 @@
 #include "model/base/text_file.h"
 #include "model/plan/layout.h"
 #include "model/profile/device_profile.h"
+#include "model/routing/files.h"
 #include "sim/campaign/closed_form.h"
 #include "sim/predict/simulate.h"
 #include "sim/predict/stage_balance.h"
@@ -295,6 +296,24 @@ Result<void> InputsReader::add_background(model::Plan& plan) {
   return {};
 }
 
+namespace {
+
+// Refuses prompts that are longer than the sequences for which the model was made.
+Result<void> check_prompts(const model::Plan& plan, const std::string& config) {
+  const std::int64_t positions = TRY(model::longest_sequence(config, plan.model.overrides));
+  double longest = static_cast<double>(plan.inference.input_tokens);
+  const bool listed = plan.inference.lengths && plan.files;
+  if (listed) longest = std::ranges::max(plan.files->requests, {}, &model::RequestLength::input).input;
+  if (positions == 0 || longest <= static_cast<double>(positions)) return {};
+  return tl::unexpected(
+      model::plan_error(plan, model::ErrorKind::infeasible, listed ? "inference.lengths" : "inference.input_tokens",
+                        fmt::format("a prompt of {:.0f} tokens has no place in the {} positions of {}", longest,
+                                    positions, plan.model.config),
+                        fmt::format("use at most {}, or a config.json with more", positions)));
+}
+
+}  // namespace
+
 Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::optional<std::string>& profile_name,
                                           const ConstantChanges& changes, const std::string& held_out) {
   model::Plan plan = given;
@@ -312,7 +331,10 @@ Result<sim::Inputs> InputsReader::of_plan(const model::Plan& given, const std::o
   model::Plan stacked = plan;
   const auto profile = TRY(profile_of(stacked, named, changes.profile, held_out, topology.cluster.device));
   sim::Inputs inputs{std::move(stacked), architecture, topology.cluster, profile, routing_, topology.fabric};
-  if (purpose_ == Purpose::serving) return inputs;
+  if (purpose_ == Purpose::serving) {
+    TRY(check_prompts(inputs.plan, config));
+    return inputs;
+  }
   inputs.plan = sim::with_balanced_stages(inputs.plan, inputs);
   TRY(add_left(inputs, held_out));
   if (plan.run.goodput && !model::number_of(*plan.run.goodput)) TRY(add_campaign(inputs));

@@ -65,6 +65,16 @@ Result<Architecture> read_architecture(const std::string& path, const ConfigOver
 
 Result<Architecture> load_architecture(const std::string& path) { return read_architecture(path, {}); }
 
+Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides) {
+  auto reader = TRY(ConfigReader::open(path, overrides));
+  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
+    const std::int64_t positions = reader.count(key, 0);
+    if (reader.error()) return tl::unexpected(*reader.error());
+    if (positions > 0) return positions;
+  }
+  return 0;
+}
+
 Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path) {
   return read_architecture(path, plan.model.overrides).map_error([&plan](const Error& error) {
     if (!plan.model.overrides.contains(error.key)) return error;

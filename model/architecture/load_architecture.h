@@ -1,6 +1,7 @@
 // Reads a Hugging Face config.json into an architecture.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "model/architecture/architecture.h"
@@ -16,5 +17,8 @@ Result<Architecture> load_architecture(const std::string& path);
 // Does the same with the plan's keys under [model] in place of those of the file. A key that this type of model does
 // not read is an error; errors about the plan's keys give their place in the plan.
 Result<Architecture> load_architecture_of(const Plan& plan, const std::string& path);
+
+// Returns the tokens of the longest sequence for which the model was made, or 0 where its file states none.
+Result<std::int64_t> longest_sequence(const std::string& path, const ConfigOverrides& overrides = {});
 
 }  // namespace plumbline::model

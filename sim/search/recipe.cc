@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <numeric>
 
-#include "model/architecture/config_reader.h"
 #include "model/architecture/load_architecture.h"
 #include "model/architecture/metrics.h"
 #include "model/base/text.h"
@@ -27,18 +26,6 @@ std::vector<std::string> stated(const std::string& text) {
     if (line.starts_with("# Assumed: ")) sentences.push_back(fmt::format("assumed: {}", line.substr(11)));
   }
   return sentences;
-}
-
-// Returns the model's maximum sequence length, or 0 where its file has none.
-Result<std::int64_t> positions_of(const std::string& config) {
-  auto reader = TRY(model::ConfigReader::open(config));
-  for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len"}) {
-    if (const std::int64_t positions = reader.count(key, 0); positions > 0 || reader.error()) {
-      if (reader.error()) return tl::unexpected(*reader.error());
-      return positions;
-    }
-  }
-  return 0;
 }
 
 std::int64_t odd_part(std::int64_t value) {
@@ -76,7 +63,7 @@ Result<Recipe> recipe_of_plan(const std::string& path) {
 Result<Recipe> recipe_of_model(const std::string& config, const std::string& written,
                                const std::vector<std::int64_t>& gpus, std::optional<double> tokens) {
   const auto architecture = TRY(model::load_architecture(config));
-  const auto positions = TRY(positions_of(config));
+  const auto positions = TRY(model::longest_sequence(config));
   constexpr std::int64_t any_length = 4096;  // parameters do not depend on it
   const model::ModelMetrics metrics = model::model_metrics(architecture, any_length);
   const DefaultRecipe sizes = default_recipe(metrics.parameters, metrics.active_parameters, positions, gpus, tokens);

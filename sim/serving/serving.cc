@@ -197,6 +197,28 @@ struct ServingPredictor::Memos {
 
 namespace {
 
+// Refuses keys that a deployment does not read.
+model::Result<void> check_unread(const model::Plan& plan, const model::Architecture& architecture) {
+  const auto& s = plan.inference;
+  const auto unread = [&](const char* key, std::string why, std::string hint) {
+    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, key, std::move(why), std::move(hint)));
+  };
+  if (s.requests && s.arrivals != "waves")
+    return unread("inference.requests", "a steady state has no last request",
+                  "set inference.arrivals = \"waves\", or leave inference.requests out");
+  if (architecture.experts.routed_experts > 0) return {};
+  const auto copies = [&](PoolKind kind) { return model::instance_of(plan, kind).redundant_experts > 0; };
+  const auto halves = [&](PoolKind kind) { return model::instance_of(plan, kind).two_micro_batches; };
+  const auto place = plan.places.find("inference.dispatch");
+  const bool dispatches = place != plan.places.end() && place->second.implied_by.empty() && s.dispatch != "auto";
+  for (const auto& [key, is_unread] :
+       {std::pair("inference.redundant_experts", copies(PoolKind::prefill) || copies(PoolKind::decode)),
+        std::pair("inference.two_micro_batches", halves(PoolKind::prefill) || halves(PoolKind::decode)),
+        std::pair("inference.expert_imbalance", s.expert_imbalance != 1), std::pair("inference.dispatch", dispatches)})
+    if (is_unread) return unread(key, fmt::format("{} has no experts", architecture.name), "leave it out");
+  return {};
+}
+
 // Returns how many instances have the GPUs of a pool.
 model::Result<std::int64_t> instances_of(const model::Plan& plan, PoolKind kind, std::int64_t gpus,
                                          const model::Instance& instance) {
@@ -235,12 +257,9 @@ std::pair<std::int64_t, std::int64_t> matched(std::int64_t gpus, const PoolModel
 }  // namespace
 
 model::Result<Deployment> ServingPredictor::Memos::deployment(const model::Plan& plan) {
+  TRY(check_unread(plan, inputs.architecture));
   const std::int64_t gpus = plan.cluster.gpus;
   const auto& s = plan.inference;
-  if (s.requests && s.arrivals != "waves")
-    return tl::unexpected(model::plan_error(plan, model::ErrorKind::input, "inference.requests",
-                                            "a steady state has no last request",
-                                            "set inference.arrivals = \"waves\", or leave inference.requests out"));
   if (!s.disaggregated) {
     const auto pool = TRY(this->pool(plan, PoolKind::both));
     const std::int64_t instances = TRY(instances_of(plan, PoolKind::both, gpus, pool->instance()));

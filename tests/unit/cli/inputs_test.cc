@@ -69,6 +69,20 @@ TEST_F(ServingInputs, OfAPlanThatTrainsHaveDefaults) {
   EXPECT_FALSE(InputsReader().load("llama-3-8b-64xh800", {})->plan.inference.given);
 }
 
+// Llama 3 70B was made for sequences of 8,192 tokens.
+TEST(ShippedPlans, PromptsHavePositions) {
+  InputsReader reader(Purpose::serving);
+  EXPECT_TRUE(reader.load("llama-3-70b-8xh100", {"inference.input_tokens=8192"}));
+  const auto longer = reader.load("llama-3-70b-8xh100", {"inference.input_tokens=8193"});
+  ASSERT_FALSE(longer);
+  EXPECT_EQ(longer.error().kind, model::ErrorKind::infeasible);
+  EXPECT_EQ(longer.error().key, "inference.input_tokens");
+  EXPECT_THAT(longer.error().hint, HasSubstr("at most 8192"));
+  const auto guessed = reader.load("llama-3-70b-8xh100", {"inference.speculative_tokens=17"});
+  ASSERT_FALSE(guessed);
+  EXPECT_THAT(guessed.error().message, HasSubstr("at most 16"));
+}
+
 TEST(ShippedPlans, ThatServeAreFoundByName) {
   const auto plan = find_plan("llama-3-70b-8xh100", {});
   ASSERT_TRUE(plan) << to_string(plan.error());

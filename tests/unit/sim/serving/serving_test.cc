@@ -194,6 +194,15 @@ TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
   EXPECT_THAT(gpus.hint, testing::HasSubstr("8 or 16"));
 }
 
+TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
+  for (const char* setting : {"inference.redundant_experts=8", "inference.two_micro_batches=true",
+                              "inference.expert_imbalance=1.2", "inference.dispatch=deepep-2025-06"}) {
+    const model::Error error = refused(llama_node, "h100", {setting});
+    EXPECT_EQ(error.key, std::string(setting).substr(0, std::string(setting).find('=')));
+    EXPECT_THAT(error.message, testing::HasSubstr("has no experts"));
+  }
+}
+
 TEST(Serving, PoolsOfADisaggregatedDeploymentMatchTheirRates) {
   const ServingResult r =
       served(llama_node, "h100", {"cluster.gpus=128", "inference.disaggregated=true", "inference.concurrency=0"});
