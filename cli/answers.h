@@ -53,9 +53,10 @@ model::Result<MemoryAnswer> predict_memory(const sim::Inputs& inputs, std::optio
 std::string memory_json(const MemoryAnswer& answer, const sim::Inputs& inputs);
 
 // Predicts a deployment; the inputs are those of Purpose::serving. Without options it has no interval, and nothing that
-// it assumes.
+// it assumes, and its limits are held against the components alone; else they hold in that share of the draws.
 model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
-                                                       const std::optional<sim::IntervalOptions>& interval);
+                                                       const std::optional<sim::IntervalOptions>& interval,
+                                                       double confidence = 0.5);
 
 // Reads the fidelity of a sweep; an input error for that of whole clusters.
 model::Result<sim::Fidelity> sweep_fidelity(const std::string& word);

@@ -25,6 +25,7 @@ struct ServeArguments {
   PlanArguments plan;
   Outputs outputs;
   bool no_interval = false;
+  double confidence = 0.5;
   sim::IntervalOptions interval{.draws = sim::serving_draws};
 };
 
@@ -33,8 +34,8 @@ model::Result<int> run(const ServeArguments& arguments) {
   InputsReader reader(Purpose::serving);
   const auto inputs = TRY(reader.load(arguments.plan.plan, arguments.plan.overrides));
   if (arguments.plan.print) return printed(model::to_toml(inputs.plan));
-  const auto result =
-      TRY(predict_deployment(inputs, arguments.no_interval ? std::nullopt : std::optional(arguments.interval)));
+  const auto result = TRY(predict_deployment(
+      inputs, arguments.no_interval ? std::nullopt : std::optional(arguments.interval), arguments.confidence));
   const reports::ServingReport report{inputs, result, TRY(published_figures(inputs.plan, arguments.plan.overrides))};
   TRY(arguments.outputs.write({{"--json", [&] { return reports::serving_json(report); }},
                                {"--csv", [&] { return reports::serving_csv(report); }},
@@ -57,11 +58,12 @@ model::Result<std::vector<calibrate::ExampleFigure>> published_figures(const mod
 }
 
 model::Result<model::ServingResult> predict_deployment(const sim::Inputs& inputs,
-                                                       const std::optional<sim::IntervalOptions>& interval) {
-  auto result = TRY(sim::predict_serving(inputs));
+                                                       const std::optional<sim::IntervalOptions>& interval,
+                                                       double confidence) {
+  auto result =
+      TRY(interval ? sim::predict_serving_within(inputs, confidence, *interval) : sim::predict_serving(inputs));
   sim::add_fit(inputs, result, interval.value_or(sim::IntervalOptions{.draws = sim::serving_draws}));
   if (!interval) return result;
-  result.interval = TRY(sim::serving_interval_of(inputs, result, *interval));
   result.assumed = TRY(sim::assumed_of_deployment(inputs, result.concurrency));
   return result;
 }
@@ -71,7 +73,13 @@ void add_serve(CLI::App& root, int& exit_code) {
       "serve", "Predict what serving a model costs: TPOT, TTFT, tokens/s per GPU, KV cache, USD per million tokens");
   const auto arguments = std::make_shared<ServeArguments>();
   add_plan_arguments(*verb, arguments->plan);
-  verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
+  CLI::Option* alone =
+      verb->add_flag("--no-interval", arguments->no_interval, "Predict one number only, without its interval");
+  verb->add_option("--confidence", arguments->confidence,
+                   "Share of cases in which inference.max_tpot_s and max_ttft_s hold")
+      ->check(CLI::Range(0.05, 0.95))
+      ->capture_default_str()
+      ->excludes(alone);
   verb->add_option("--draws", arguments->interval.draws, "Predictions behind the interval")
       ->check(CLI::Range(16, 65536))
       ->capture_default_str();
@@ -86,6 +94,8 @@ void add_serve(CLI::App& root, int& exit_code) {
       "Examples:\n"
       "  plumbline serve deepseek-v3-144xh800\n"
       "  plumbline serve llama-3-70b-8xh100 --set inference.concurrency=0 --set inference.max_tpot_s=0.03\n"
+      "  plumbline serve llama-3-70b-8xh100 --set inference.concurrency=0 --set inference.max_tpot_s=0.03 --confidence "
+      "0.9\n"
       "  plumbline serve llama-3-70b-8xh100 --set inference.input_tokens=8192 --svg frontier.svg --json -\n"
       "  plumbline serve deepseek-v3-144xh800 --set inference.demand_output_tokens_per_day=168e9");
   verb->callback([arguments, &exit_code] { exit_code = exit_of(run(*arguments)); });

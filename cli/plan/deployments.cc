@@ -32,6 +32,7 @@ Result<sim::DeploymentAnswer> load_answer(const SearchRequest& request, const si
   sim::DeploymentAnswer answer;
   answer.objective = TRY(sim::parse_objective(request.objective));
   if (!request.budget.empty()) answer.most_usd_per_hour = TRY(sim::parse_usd(request.budget));
+  answer.confidence = request.confidence.value_or(answer.confidence);
   answer.name = recipe.name;
   answer.overrides = TRY(overrides_of(request));
   auto options = TRY(load_options(request, recipe, Purpose::serving));

@@ -52,6 +52,9 @@ Result<void> check_answerable(const sim::PlanAnswer& answer) {
 }
 
 Result<sim::PlanAnswer> load(const SearchRequest& request, const sim::Recipe& recipe) {
+  if (request.confidence)
+    return wrong_input("--confidence", "it is of the times of a deployment that serves",
+                       "give --objective throughput, latency or tokens-per-dollar, too");
   sim::PlanAnswer answer;
   TRY(read_limits(request, answer));
   auto options = TRY(load_options(request, recipe, Purpose::training));
@@ -191,6 +194,9 @@ void add_plan(CLI::App& root, int& exit_code, const World& world) {
       ->capture_default_str();
   verb->add_option("--deadline", arguments->deadline, "Longest training: 60d, 36h, 8w");
   verb->add_option("--budget", arguments->budget, "Highest cost in USD: 6e6, 5.5M; of a deployment, in an hour");
+  verb->add_option("--confidence", arguments->confidence,
+                   "Share of cases in which limits of a deployment's TPOT and TTFT hold (default: 0.5)")
+      ->check(CLI::Range(0.05, 0.95));
   verb->add_option("--top", arguments->top, "Plans to list")->check(CLI::Range(1, 1000))->capture_default_str();
   verb->add_option("--threads", arguments->threads, "Threads of the search; 0: as many as cores")
       ->capture_default_str();

@@ -25,6 +25,7 @@ struct SearchRequest {
   std::vector<std::int64_t> gpus;
   std::vector<std::string> clusters, offers;
   std::string objective = "time", deadline, budget, tokens;
+  std::optional<double> confidence;  // of limits of a deployment's times
   std::size_t top = 5;
   unsigned threads = 0;
   bool complete = false, exhaustive = false, any_software = false;

@@ -13,16 +13,26 @@ double Quantiles::share_below(double value) const {
   return std::erfc(-normal_p90 * distance / width / std::numbers::sqrt2) / 2;
 }
 
+namespace {
+
+double quantile_of_sorted(const std::vector<double>& values, double probability) {
+  const auto last = static_cast<double>(values.size() - 1);
+  const double place = std::clamp(probability * (last + 2) - 1, 0.0, last);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+}  // namespace
+
+double quantile_of(std::vector<double> values, double probability) {
+  std::ranges::sort(values);
+  return quantile_of_sorted(values, probability);
+}
+
 Quantiles quantiles_of(std::vector<double> values) {
   std::ranges::sort(values);
-  const auto at = [&](double share) {
-    const auto last = static_cast<double>(values.size() - 1);
-    const double place = std::clamp(share * (last + 2) - 1, 0.0, last);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
-  };
-  return {at(0.1), at(0.5), at(0.9)};
+  return {quantile_of_sorted(values, 0.1), quantile_of_sorted(values, 0.5), quantile_of_sorted(values, 0.9)};
 }
 
 }  // namespace plumbline::model

@@ -26,8 +26,9 @@ struct Quantiles {
   bool operator==(const Quantiles&) const = default;
 };
 
-// Returns the quantiles of at least one value, interpolated at place p * (n + 1) of the n sorted ones: another value is
+// Returns the quantile of at least one value, interpolated at place p * (n + 1) of the n sorted ones: another value is
 // below the result with probability p.
+double quantile_of(std::vector<double> values, double probability);
 Quantiles quantiles_of(std::vector<double> values);
 
 // A source of uncertainty. Shares are of the variance of ln(step time) and add up to 1 over all parts.

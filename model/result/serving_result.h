@@ -55,7 +55,8 @@ struct ServingPoint {
 
 struct ServingInterval {
   std::optional<Quantiles> tpot_s, ttft_unloaded_s, output_tokens_per_s_per_gpu, usd_per_million_output_tokens, ttft_s;
-  std::vector<IntervalPart> parts;  // shares of the variance of TPOT
+  std::vector<IntervalPart> parts;           // shares of the variance of TPOT
+  std::optional<double> limits_probability;  // that TPOT and TTFT keep inference.max_tpot_s and max_ttft_s
 };
 
 struct ServingResult {

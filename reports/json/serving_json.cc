@@ -20,6 +20,7 @@ Json interval_of_serving(const std::optional<model::ServingInterval>& interval) 
     json[key] = quantiles_or_nulls<Json>(quantiles);
   });
   json["parts"] = LISTED(known.parts, source, share);
+  json["limits_probability"] = json_of<Json>(known.limits_probability);
   return json;
 }
 

@@ -67,10 +67,24 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
   const auto price = price_of(option.on);
   option.goal = {answer.objective, std::nullopt, answer.most_usd_per_hour};
   if (price.value) option.goal.usd_per_gpu_hour = price.value->value;
-  const ServingPredictor serving(option.on.inputs);
-  const DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); },
-                                      [&](const model::Plan& plan) { return serving.frontier(plan); }};
-  auto found = search_deployments(option.on.inputs, predictor, option.goal, options);
+  const auto search = [&] {
+    const ServingPredictor serving(option.on.inputs, option.goal.margin);
+    const DeploymentPredictor predictor{[&](const model::Plan& plan) { return serving.predict(plan); },
+                                        [&](const model::Plan& plan) { return serving.frontier(plan); }};
+    return search_deployments(option.on.inputs, predictor, option.goal, options);
+  };
+  auto found = search();
+  const auto& keys = option.on.inputs.plan.inference;
+  if (found && found->complete && !found->best.empty() && (keys.max_ttft_s || keys.max_tpot_s)) {
+    Inputs inputs = option.on.inputs;
+    inputs.plan = found->best.front().plan;
+    IntervalOptions draws{.draws = serving_draws};
+    draws.threads = options.threads;
+    draws.parts = false;
+    const auto drawn = TRY(draw_serving_interval(inputs, found->best.front().result, draws));
+    option.goal.margin = margin_of(inputs.plan, drawn, answer.confidence);
+    found = search();
+  }
   if (found) {
     option.search = std::move(*found);
     return add_interval(option, options.threads);
@@ -94,15 +108,16 @@ void rank(DeploymentAnswer& answer) {
 std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
   std::vector<std::string> sentences;
   const auto& options = answer.options;
-  const auto closest = [&](auto member, auto seconds, auto limit, const char* what, const char* key) {
+  const auto closest = [&](auto member, auto seconds_of, auto limit, const char* what, const char* key) {
+    const auto seconds = [&](const DeploymentOption& option) {
+      return seconds_of((option.search.*member)->result, option.goal.margin);
+    };
     const DeploymentOption* best = nullptr;
     for (const DeploymentOption& option : options)
-      if (const auto& found = option.search.*member;
-          found && (best == nullptr || seconds(found->result) < seconds((best->search.*member)->result)))
-        best = &option;
+      if (option.search.*member && (best == nullptr || seconds(option) < seconds(*best))) best = &option;
     if (best == nullptr) return;
     const RankedDeployment& found = *(best->search.*member);
-    const double shortest = seconds(found.result);
+    const double shortest = seconds(*best);
     const auto& given = limit(best->on.inputs.plan.inference);
     if (!given || shortest <= *given) return;
     sentences.push_back(
@@ -111,10 +126,12 @@ std::vector<std::string> what_would_do(const DeploymentAnswer& answer) {
                     what, shortest * 1e3, deployment_words(found.plan), best->on.gpus, best->on.cluster, key, *given));
   };
   closest(
-      &DeploymentSearchResult::shortest_tpot, [](const auto& result) { return result.tpot_s; },
+      &DeploymentSearchResult::shortest_tpot,
+      [](const auto& result, const auto& margin) { return result.tpot_s * margin.tpot; },
       [](const auto& keys) { return keys.max_tpot_s; }, "TPOT", "inference.max_tpot_s");
   closest(
-      &DeploymentSearchResult::shortest_ttft, [](const auto& result) { return result.ttft_s; },
+      &DeploymentSearchResult::shortest_ttft,
+      [](const auto& result, const auto& margin) { return result.ttft_s * margin.ttft; },
       [](const auto& keys) { return keys.max_ttft_s; }, "TTFT", "inference.max_ttft_s");
   if (!answer.order.empty()) {
     const RankedDeployment& best = answer.best(0);

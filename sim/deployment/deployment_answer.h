@@ -27,6 +27,7 @@ struct DeploymentAnswer {
   std::vector<std::string> overrides;  // given with --set
   Objective objective = Objective::throughput;
   std::optional<double> most_usd_per_hour;
+  double confidence = 0.5;  // share of cases in which the limits of TPOT and TTFT hold
   std::vector<DeploymentOption> options;
   bool complete = true;            // false: stopped before everything was decided
   std::vector<std::size_t> order;  // indices of options with a deployment, the best first
@@ -39,7 +40,8 @@ struct DeploymentAnswer {
 };
 
 // Searches an option under the goal of the answer, and gives the best deployment its interval; fills goal and search,
-// or the error. Returns input errors.
+// or the error. With limits of times it searches twice: what the draws of the first best take longer than its
+// components is kept of the limits the second time. Returns input errors.
 model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOption& option,
                                   const SearchOptions& options);
 

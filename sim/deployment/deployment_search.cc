@@ -269,7 +269,8 @@ class DeploymentSearch {
     const auto value = value_of(plan, *result, goal_);
     const auto broken = broken_limits(plan, *result, goal_);
     const auto& keys = plan.inference;
-    const bool slow = exceeds(result->tpot_s, keys.max_tpot_s) || exceeds(result->ttft_s, keys.max_ttft_s);
+    const bool slow = exceeds(result->tpot_s * goal_.margin.tpot, keys.max_tpot_s) ||
+                      exceeds(result->ttft_s * goal_.margin.ttft, keys.max_ttft_s);
     if (slow || waits(plan, *result)) {
       outcome.rule = slow ? slow_rule : waiting_rule;
       return outcome;
@@ -397,10 +398,9 @@ std::vector<std::string> broken_limits(const Plan& plan, const ServingResult& re
                        const std::optional<double>& limit) {
     if (is_broken) broken.push_back(fmt::format(words, found, *limit));
   };
-  add(exceeds(result.tpot_s, keys.max_tpot_s), "a TPOT of {:.4g} s over inference.max_tpot_s = {:.4g}", result.tpot_s,
-      keys.max_tpot_s);
-  add(exceeds(result.ttft_s, keys.max_ttft_s), "a TTFT of {:.4g} s over inference.max_ttft_s = {:.4g}", result.ttft_s,
-      keys.max_ttft_s);
+  const double tpot = result.tpot_s * goal.margin.tpot, ttft = result.ttft_s * goal.margin.ttft;
+  add(exceeds(tpot, keys.max_tpot_s), "a TPOT of {:.4g} s over inference.max_tpot_s = {:.4g}", tpot, keys.max_tpot_s);
+  add(exceeds(ttft, keys.max_ttft_s), "a TTFT of {:.4g} s over inference.max_ttft_s = {:.4g}", ttft, keys.max_ttft_s);
   const double tokens = result.output_tokens_per_s * seconds_per_day;
   add(tokens < keys.demand_output_tokens_per_day.value_or(0),
       "{:.4g} output tokens a day below inference.demand_output_tokens_per_day = {:.4g}", tokens,

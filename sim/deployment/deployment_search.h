@@ -15,6 +15,7 @@
 #include "sim/predict/inputs.h"
 #include "sim/search/candidate.h"
 #include "sim/search/ranking.h"
+#include "sim/serving/serving.h"
 
 namespace plumbline::sim {
 
@@ -29,6 +30,7 @@ struct DeploymentGoal {
   Objective objective = Objective::throughput;
   std::optional<double> usd_per_gpu_hour;
   std::optional<double> most_usd_per_hour;  // of the whole deployment
+  ServingMargin margin = {};                // of the predictor, on what limits are held against
 };
 
 struct RankedDeployment {

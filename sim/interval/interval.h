@@ -17,6 +17,7 @@
 #include "sim/interval/left.h"
 #include "sim/interval/step_draws.h"
 #include "sim/predict/inputs.h"
+#include "sim/serving/serving.h"
 
 namespace plumbline::sim {
 
@@ -51,10 +52,20 @@ model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, 
 // draw in every deployment.
 struct DrawnServing {
   model::ServingInterval interval;
-  std::vector<double> tpot_ratio, rate_ratio;  // of the time per output token, of output tokens per second
+  // Of the time per output token, of output tokens per second, of the time to the first token.
+  std::vector<double> tpot_ratio, rate_ratio, ttft_ratio;
 };
 model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const model::ServingResult& result,
                                                   const IntervalOptions& options = {.draws = serving_draws});
+
+// Returns the factors on times within which a share of at least `confidence` of the draws lie together; that of a time
+// without limit in the plan is 1.
+ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, double confidence);
+
+// Predicts the inputs' plan, with its frontier and interval, such that its limits hold in that share of the draws. What
+// draws take longer than components depends on the requests in flight, so that these are found in two rounds.
+model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
+                                                           const IntervalOptions& options = {.draws = serving_draws});
 
 // Returns draws of a price over its value: triangular between its ends. Equal keys have equal draws.
 std::vector<double> price_draws(const model::HourlyPrice& price, std::string_view key, std::uint64_t seed,

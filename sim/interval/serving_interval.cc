@@ -5,6 +5,7 @@
 
 #include "model/economics/ownership.h"
 #include "model/profile/device_profile.h"
+#include "model/result/prediction_interval.h"
 #include "model/routing/served_load.h"
 #include "sim/interval/detail/parts.h"
 #include "sim/interval/detail/spread.h"
@@ -136,6 +137,18 @@ model::RankMemory held_for_a_request(const model::ServingPool& pool, double cont
   return rank;
 }
 
+// Returns the share of the draws that keep the plan's limits; nothing without limits.
+std::optional<double> kept_share(const model::Plan& plan, const DrawnServing& drawn, const Rates& answer) {
+  const auto& keys = plan.inference;
+  if (!keys.max_ttft_s && !keys.max_tpot_s) return std::nullopt;
+  double kept = 0;
+  for (std::size_t i = 0; i < drawn.tpot_ratio.size(); ++i) {
+    const double tpot = answer.tpot_s * drawn.tpot_ratio[i], ttft = answer.ttft_s * drawn.ttft_ratio[i];
+    if (tpot <= keys.max_tpot_s.value_or(tpot) && ttft <= keys.max_ttft_s.value_or(ttft)) ++kept;
+  }
+  return kept / static_cast<double>(drawn.tpot_ratio.size());
+}
+
 }  // namespace
 
 void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalOptions& options) {
@@ -147,6 +160,41 @@ void add_fit(const Inputs& inputs, model::ServingResult& result, const IntervalO
     memory.ranks.push_back(held_for_a_request(pool, mean_request(inputs.plan).context));
   add_fit(own, memory, options);
   result.fits_probability = memory.fits_probability;
+}
+
+// Times of the same draw are alike, so that the two quantiles lie little above the confidence.
+ServingMargin margin_of(const model::Plan& plan, const DrawnServing& drawn, double confidence) {
+  const auto& keys = plan.inference;
+  const auto at = [&](double probability) {
+    return ServingMargin{keys.max_ttft_s ? model::quantile_of(drawn.ttft_ratio, probability) : 1,
+                         keys.max_tpot_s ? model::quantile_of(drawn.tpot_ratio, probability) : 1};
+  };
+  if (!keys.max_ttft_s || !keys.max_tpot_s) return at(confidence);
+  const auto draws = static_cast<double>(drawn.tpot_ratio.size());
+  double probability = confidence;
+  for (ServingMargin margin = at(probability);; margin = at(probability)) {
+    double together = 0;
+    for (std::size_t i = 0; i < drawn.tpot_ratio.size(); ++i)
+      if (drawn.tpot_ratio[i] <= margin.tpot && drawn.ttft_ratio[i] <= margin.ttft) ++together;
+    if (together >= confidence * (draws + 1) - 1 || probability >= 1) return margin;
+    probability += 1 / draws;
+  }
+}
+
+model::Result<model::ServingResult> predict_serving_within(const Inputs& inputs, double confidence,
+                                                           const IntervalOptions& options) {
+  const auto& keys = inputs.plan.inference;
+  IntervalOptions without_parts = options;
+  without_parts.parts = false;
+  ServingMargin margin;
+  const int rounds = keys.max_ttft_s || keys.max_tpot_s ? 2 : 0;
+  for (int i = 0; i < rounds; ++i) {
+    const auto result = TRY(ServingPredictor(inputs, margin).predict(inputs.plan));
+    margin = margin_of(inputs.plan, TRY(draw_serving_interval(inputs, result, without_parts)), confidence);
+  }
+  auto result = TRY(predict_serving(inputs, margin));
+  result.interval = TRY(serving_interval_of(inputs, result, options));
+  return result;
 }
 
 model::Result<model::ServingInterval> serving_interval_of(const Inputs& inputs, const model::ServingResult& result,
@@ -175,6 +223,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   for (const Rates& draw : draws) {
     found.tpot_ratio.push_back(draw.tpot_s / now.tpot_s);
     found.rate_ratio.push_back(draw.tokens_per_s_per_gpu / now.tokens_per_s_per_gpu);
+    found.ttft_ratio.push_back(draw.ttft_s / now.ttft_s);
   }
   drawn.draws.time_ratio = found.tpot_ratio;
   model::ServingInterval& interval = found.interval;
@@ -182,6 +231,7 @@ model::Result<DrawnServing> draw_serving_interval(const Inputs& inputs, const mo
   interval.ttft_unloaded_s = relative(draws, now, answer, &Rates::ttft_unloaded_s);
   interval.ttft_s = relative(draws, now, answer, &Rates::ttft_s);
   interval.output_tokens_per_s_per_gpu = relative(draws, now, answer, &Rates::tokens_per_s_per_gpu);
+  interval.limits_probability = kept_share(inputs.plan, found, answer);
   interval.usd_per_million_output_tokens = dollars(inputs, draws, now, result.usd_per_million_output_tokens, options);
   if (!options.parts) return found;
   drawn.gradient = TRY(gradient_of(deployment, now.tpot_s, drawn.uncertainties));

@@ -51,9 +51,11 @@ double decode_gpus(const Deployment& deployment, const ServingState& state) {
   return static_cast<double>(deployment.decode().gpus()) * deployment.decode_share(state);
 }
 
-bool within_limits(const model::Plan& plan, const ServingState& state) {
+// Returns the times that the plan allows components to add up to; infinite ones where it has no limit.
+RequestTimes limits_of(const model::Plan& plan, const ServingMargin& margin) {
+  constexpr double any = std::numeric_limits<double>::infinity();
   const auto& s = plan.inference;
-  return state.tpot <= s.max_tpot_s.value_or(state.tpot) && state.ttft <= s.max_ttft_s.value_or(state.ttft);
+  return {s.max_ttft_s.value_or(any) / margin.ttft, s.max_tpot_s.value_or(any) / margin.tpot};
 }
 
 double output_rate(const Deployment& deployment, const ServingState& state) {
@@ -64,8 +66,8 @@ double batch_per_gpu(const Deployment& deployment, const ServingState& state) {
   return state.batch / static_cast<double>(deployment.decode().gpus());
 }
 
-model::ServingPoint point_of(const model::Plan& plan, const std::optional<double>& price, const Deployment& deployment,
-                             double concurrency) {
+model::ServingPoint point_of(const RequestTimes& limits, const std::optional<double>& price,
+                             const Deployment& deployment, double concurrency) {
   const ServingState state = deployment.state(concurrency);
   model::ServingPoint point;
   point.concurrency = concurrency;
@@ -76,7 +78,7 @@ model::ServingPoint point_of(const model::Plan& plan, const std::optional<double
   const double rate = output_rate(deployment, state);
   point.output_tokens_per_s_per_gpu = rate / static_cast<double>(deployment.gpus());
   point.usd_per_million_output_tokens = usd(price, decode_gpus(deployment, state), rate);
-  point.within_limits = within_limits(plan, state);
+  point.within_limits = state.tpot <= limits.tpot && state.ttft <= limits.ttft;
   return point;
 }
 
@@ -85,7 +87,7 @@ bool dominates(const model::ServingPoint& a, const model::ServingPoint& b) {
   return a.tpot_s <= b.tpot_s && a_rate >= b_rate && (a.tpot_s < b.tpot_s || a_rate > b_rate);
 }
 
-std::vector<model::ServingPoint> points_of(const model::Plan& plan, const std::optional<double>& price,
+std::vector<model::ServingPoint> points_of(const RequestTimes& limits, const std::optional<double>& price,
                                            const Deployment& deployment) {
   constexpr double per_octave = 2;
   std::vector<model::ServingPoint> points;
@@ -93,7 +95,7 @@ std::vector<model::ServingPoint> points_of(const model::Plan& plan, const std::o
   double last = 0;
   for (int i = 0; last < most; ++i) {
     const double next = std::min(most, std::round(std::exp2(i / per_octave)));
-    if (next > last) points.push_back(point_of(plan, price, deployment, next));
+    if (next > last) points.push_back(point_of(limits, price, deployment, next));
     last = std::max(last, next);
   }
   for (model::ServingPoint& point : points)
@@ -170,7 +172,7 @@ ServingBound bound_of(const Deployment& deployment, const ServingState& state) {
 }  // namespace
 
 struct ServingPredictor::Memos {
-  explicit Memos(const Inputs& given) : inputs(given) {
+  Memos(const Inputs& given, const ServingMargin& limits) : inputs(given), margin(limits) {
     if (!inputs.routing) inputs.routing = std::make_shared<RoutingMemo>();
   }
 
@@ -191,6 +193,7 @@ struct ServingPredictor::Memos {
                  model::ServingResult& result) const;
 
   Inputs inputs;
+  ServingMargin margin;
   model::Memo<int, model::Result<std::shared_ptr<const PassCosts>>> costs;
   model::Memo<std::string, model::Result<std::shared_ptr<const PoolModel>>> pools;
 };
@@ -298,15 +301,15 @@ model::Result<double> ServingPredictor::Memos::concurrency(const model::Plan& pl
         fmt::format("one request alone has {} of {:.4g} ms, the limit is {:.4g} ms", what, found * 1e3, limit * 1e3),
         fmt::format("allow {:.4g} s, or {}", found, remedy)));
   };
-  if (s.max_ttft_s && deployment.ttft_unloaded() > *s.max_ttft_s)
-    return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft_unloaded(), "a time to its first token",
-                 "divide prefill over more tensor ranks, or shorten the prompt");
-  constexpr double any = std::numeric_limits<double>::infinity();
-  const bool limited = s.max_ttft_s || s.max_tpot_s;
-  if (!limited) return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
-  const auto within = deployment.concurrency_within({s.max_ttft_s.value_or(any), s.max_tpot_s.value_or(any)});
-  if (!within && s.max_tpot_s && deployment.times(1).tpot > *s.max_tpot_s)
-    return unmet("inference.max_tpot_s", *s.max_tpot_s, deployment.times(1).tpot, "a time per output token",
+  const RequestTimes limits = limits_of(plan, margin);
+  if (deployment.ttft_unloaded() > limits.ttft)
+    return unmet("inference.max_ttft_s", *s.max_ttft_s, deployment.ttft_unloaded() * margin.ttft,
+                 "a time to its first token", "divide prefill over more tensor ranks, or shorten the prompt");
+  if (!s.max_ttft_s && !s.max_tpot_s)
+    return s.concurrency > 0 ? static_cast<double>(s.concurrency) : deployment.most_concurrency();
+  const auto within = deployment.concurrency_within(limits);
+  if (const double alone = deployment.times(1).tpot; !within && alone > limits.tpot)
+    return unmet("inference.max_tpot_s", *s.max_tpot_s, alone * margin.tpot, "a time per output token",
                  "divide the weights over more tensor ranks, store them in fewer bits, or speculate tokens");
   return s.concurrency > 0 ? static_cast<double>(s.concurrency) : within.value_or(1);
 }
@@ -369,17 +372,19 @@ void ServingPredictor::Memos::add_notes(const model::Plan& plan, const Deploymen
   if (s.speculative_tokens > 0 && inputs.architecture.multi_token_prediction_layers == 0)
     result.notes.push_back(fmt::format(
         "{} has no prediction module: the draft of speculated tokens takes no time here.", inputs.architecture.name));
-  const auto over = [&](const char* what, double limit, double any_ttft, double any_tpot) {
-    const auto most = deployment.concurrency_within({any_ttft, any_tpot});
+  const RequestTimes limits = limits_of(plan, margin);
+  constexpr double any = std::numeric_limits<double>::infinity();
+  const auto over = [&](const char* what, double limit, const RequestTimes& alone) {
+    const auto most = deployment.concurrency_within(alone);
     result.notes.push_back(fmt::format("The time {} is above the limit of {:.4g} ms, which {} meet.", what, limit * 1e3,
                                        most ? fmt::format("at most {:.6g} requests in flight", *most) : "none"));
   };
-  constexpr double any = std::numeric_limits<double>::infinity();
-  if (s.max_tpot_s && state.tpot > *s.max_tpot_s) over("per output token", *s.max_tpot_s, any, *s.max_tpot_s);
-  if (s.max_ttft_s && state.ttft > *s.max_ttft_s) over("to the first token", *s.max_ttft_s, *s.max_ttft_s, any);
+  if (state.tpot > limits.tpot) over("per output token", *s.max_tpot_s, {any, limits.tpot});
+  if (state.ttft > limits.ttft) over("to the first token", *s.max_ttft_s, {limits.ttft, any});
 }
 
-ServingPredictor::ServingPredictor(const Inputs& inputs) : memos_(std::make_unique<Memos>(inputs)) {}
+ServingPredictor::ServingPredictor(const Inputs& inputs, const ServingMargin& margin)
+    : memos_(std::make_unique<Memos>(inputs, margin)) {}
 ServingPredictor::~ServingPredictor() = default;
 
 model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan& plan) const {
@@ -422,11 +427,12 @@ model::Result<model::ServingResult> ServingPredictor::predict(const model::Plan&
 }
 
 model::Result<std::vector<model::ServingPoint>> ServingPredictor::frontier(const model::Plan& plan) const {
-  return points_of(plan, price_of(plan, memos_->inputs.cluster), TRY(memos_->deployment(plan)));
+  return points_of(limits_of(plan, memos_->margin), price_of(plan, memos_->inputs.cluster),
+                   TRY(memos_->deployment(plan)));
 }
 
-model::Result<model::ServingResult> predict_serving(const Inputs& inputs) {
-  const ServingPredictor predictor(inputs);
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs, const ServingMargin& margin) {
+  const ServingPredictor predictor(inputs, margin);
   auto result = TRY(predictor.predict(inputs.plan));
   result.frontier = TRY(predictor.frontier(inputs.plan));
   return result;

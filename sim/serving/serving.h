@@ -12,12 +12,17 @@
 
 namespace plumbline::sim {
 
+// What limits are held against: these factors times the times that components add up to.
+struct ServingMargin {
+  double ttft = 1, tpot = 1;
+};
+
 // Predicts deployments of one model on one cluster under one profile; plans may differ in [parallelism] and
 // [inference]. Graphs, costs and times of passes are kept by what they depend on, so that related plans share them.
 // Safe for several threads.
 class ServingPredictor {
  public:
-  explicit ServingPredictor(const Inputs& inputs);
+  explicit ServingPredictor(const Inputs& inputs, const ServingMargin& margin = {});
   ~ServingPredictor();
 
   // Errors: infeasible ones name the key and the nearest value that works (degrees that do not divide heads or experts,
@@ -33,6 +38,6 @@ class ServingPredictor {
 };
 
 // Predicts the inputs' plan, with its frontier.
-model::Result<model::ServingResult> predict_serving(const Inputs& inputs);
+model::Result<model::ServingResult> predict_serving(const Inputs& inputs, const ServingMargin& margin = {});
 
 }  // namespace plumbline::sim

@@ -36,6 +36,7 @@ std::string question_words(const sim::DeploymentAnswer& answer) {
   words += given ? fmt::format("; {} requests in flight", grouped(keys.concurrency)) : "; as many requests as fit";
   if (keys.max_tpot_s) words += fmt::format("; TPOT at most {}", duration(*keys.max_tpot_s));
   if (keys.max_ttft_s) words += fmt::format("; TTFT at most {}", duration(*keys.max_ttft_s));
+  if (keys.max_tpot_s || keys.max_ttft_s) words += fmt::format(" in {} of cases", percent(answer.confidence));
   if (keys.demand_output_tokens_per_day)
     words += fmt::format("; {} output tokens a day", scaled(*keys.demand_output_tokens_per_day));
   if (answer.most_usd_per_hour) words += fmt::format("; at most {} USD an hour", scaled(*answer.most_usd_per_hour));

@@ -259,6 +259,9 @@ std::vector<std::string> serving_sentences(const ServingReport& report) {
   sentences.insert(sentences.end(), result.notes.begin(), result.notes.end());
   if (!result.constants.empty())
     sentences.push_back(fmt::format("Constants of the answer: {}.", evidence_counts(result.constants)));
+  if (result.interval && result.interval->limits_probability)
+    sentences.push_back(
+        fmt::format("The limits hold in {} of the cases.", percent(*result.interval->limits_probability)));
   if (result.interval)
     sentences.push_back(fmt::format(
         "Eight of ten cases lie between p10 and p90, and half of them are faster than the answer and its frontier. "

@@ -77,6 +77,37 @@ TEST(ServingInterval, HoldsTheAnswerAndGoesWithItsPrice) {
   EXPECT_TRUE(found.usd_per_million_output_tokens->contains(*result.usd_per_million_output_tokens));
 }
 
+// The largest batch that keeps a limit in so many of the draws; more certainty leaves room for fewer requests.
+TEST(ServingInterval, LimitsHoldInAShareOfTheDraws) {
+  const Inputs inputs = serving_inputs("vllm", {"inference.concurrency=0", "inference.max_tpot_s=0.02"});
+  const IntervalOptions options{.draws = 64};
+  const auto half = predict_serving_within(inputs, 0.5, options), most = predict_serving_within(inputs, 0.9, options);
+  ASSERT_TRUE(half) << to_string(half.error());
+  ASSERT_TRUE(most) << to_string(most.error());
+  EXPECT_NEAR(*half->interval->limits_probability, 0.5, 0.1);
+  EXPECT_NEAR(*most->interval->limits_probability, 0.9, 0.06);
+  EXPECT_LT(most->concurrency, half->concurrency);
+  EXPECT_NEAR(half->interval->tpot_s->p50, 0.02, 0.001);
+  EXPECT_NEAR(most->interval->tpot_s->p90, 0.02, 0.001);
+  EXPECT_FALSE(interval(serving_inputs("vllm"), options).limits_probability);
+}
+
+TEST(ServingInterval, TimesOfADrawKeepTheirLimitsTogether) {
+  DrawnServing drawn;
+  for (int i = 1; i <= 9; ++i) {
+    drawn.tpot_ratio.push_back(i);
+    drawn.ttft_ratio.push_back(10 - i);  // the shorter the one, the longer the other
+  }
+  model::Plan plan;
+  plan.inference.max_tpot_s = 1;
+  EXPECT_EQ(margin_of(plan, drawn, 0.5).tpot, 5);
+  EXPECT_EQ(margin_of(plan, drawn, 0.5).ttft, 1);
+  plan.inference.max_ttft_s = 1;
+  const ServingMargin both = margin_of(plan, drawn, 0.5);
+  EXPECT_GE(both.tpot, 7) << "five of nine draws have both times within 7";
+  EXPECT_DOUBLE_EQ(both.tpot, both.ttft);
+}
+
 // A range of an engine of 15 to 30 % is 12 to 23 % of a standard deviation, and wider than that of a named one.
 TEST(ServingInterval, AnEngineWithoutANameIsTheMostUncertain) {
   const model::ServingInterval generic = interval(serving_inputs("generic")), named = interval(serving_inputs("vllm"));
