@@ -358,14 +358,23 @@ void PoolModel::find_prefill() {
   const double share = 1 / static_cast<double>(instance_.attention_data);
   const double lone = (linear_seconds(tokens, share * tokens) + rest_of_prompt_) / kernels;
   prompt_seconds_ = lone * (alone.seconds + static_cast<double>(chunks_ - 1) * alone.longest);
-  lone_ = {alone.seconds, alone.longest, lone * alone.longest};
+  one_prompt_ = alone;
+  lone_seconds_ = lone * alone.longest;
 }
 
 double PoolModel::prompt_pass_seconds(double prompts) const {
-  if (prompts <= 1) return lone_.alone + std::max(0.0, prompts) * (lone_.longest - lone_.alone);
+  const double one = one_prompt_.longest, most = prompts_of_pass();
+  if (prompts <= 1) return lone_seconds_ + std::max(0.0, prompts) * (one - lone_seconds_);
+  return most <= 1 ? one : one + (std::min(prompts, most) - 1) / (most - 1) * (prefill_.time.longest - one);
+}
+
+PassTime PoolModel::prompt_pass(double prompts) const {
   const double most = prompts_of_pass();
-  if (most <= 1) return lone_.longest;
-  return lone_.longest + (std::min(prompts, most) - 1) / (most - 1) * (prefill_.time.longest - lone_.longest);
+  if (prompts <= 1 || most <= 1) return one_prompt_ * (prompt_pass_seconds(prompts) / one_prompt_.longest);
+  const double share = (std::min(prompts, most) - 1) / (most - 1);
+  PassTime time = one_prompt_ * (1 - share);
+  time += prefill_.time * share;
+  return time;
 }
 
 model::Result<void> PoolModel::find_memory(const Inputs& inputs) {

@@ -84,12 +84,14 @@ class PoolModel {
   // Returns the pass of a pool that prefills as many tokens as its steps take, and the seconds of one prompt alone.
   const PrefillPass& prefill() const { return prefill_; }
   double prefill_seconds_per_token() const { return prefill_.time.longest / prefill_.tokens; }
-  // Returns the seconds after which another pass can follow one of `prompts` prompts, or chunks, on each rank; with
-  // fewer than one that share of the ranks has one. A pass has at most prompts_of_pass().
+  // Returns a pass of `prompts` prompts, or chunks, on each rank; with fewer than one that share of the ranks has one.
+  // A pass has at most prompts_of_pass().
+  PassTime prompt_pass(double prompts) const;
+  // Returns its seconds after which another can follow.
   double prompt_pass_seconds(double prompts) const;
   double prompts_of_pass() const { return static_cast<double>(prefill_shape_.requests); }
   // Returns the seconds of a pass of a prompt after which other passes can follow it.
-  double pass_latency() const { return lone_.seconds - lone_.longest; }
+  double pass_latency() const { return one_prompt_.seconds - one_prompt_.longest; }
   // Returns the seconds by which `prompts` prompts, or chunks of them, on a `share` of the ranks lengthen a decode step
   // of `batch` requests on each. GEMMs have rows of both and read weights once where the engine computes them in one
   // step. Ranks that share experts wait for each other.
@@ -158,10 +160,8 @@ class PoolModel {
   std::int64_t chunks_ = 1;  // passes of a prompt
   PassShape prefill_shape_;
   PrefillPass prefill_;
-  struct {
-    double seconds = 0, longest = 0;  // of a pass with a prompt on each rank
-    double alone = 0;                 // the same with a prompt on one rank
-  } lone_;
+  PassTime one_prompt_;      // on each rank
+  double lone_seconds_ = 0;  // after which another pass can follow that of a prompt on one rank
   double prompt_seconds_ = 0;
   PoolMemory memory_;
   double rest_of_prompt_ = 0;  // seconds of a pass of one prompt besides linear(): attention, a cached prefix

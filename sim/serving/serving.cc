@@ -141,10 +141,10 @@ std::vector<model::ServingPool> pools_of(const Deployment& deployment, const Ser
   const Deployment::Pool &prefill = deployment.prefill(), &decode = deployment.decode();
   std::vector<model::ServingPool> pools;
   if (deployment.disaggregated()) {
-    const PrefillPass& pass = prefill.model->prefill();
-    const double prompts = pass.tokens / std::max(1.0, prefill.model->request().input);
-    pools.push_back(pool_of(prefill, pass.time,
-                            pass.tokens * static_cast<double>(prefill.model->instance().attention_data),
+    const auto groups = static_cast<double>(prefill.model->instance().attention_data);
+    const double tokens = std::max(state.prompts, 1 / groups) * prefill.model->tokens_of_chunk();
+    const double prompts = tokens / std::max(1.0, prefill.model->request().input);
+    pools.push_back(pool_of(prefill, prefill.model->prompt_pass(state.prompts), tokens * groups,
                             prompts * prefill.ranks() / static_cast<double>(prefill.gpus())));
   }
   const double per_rank = state.batch / decode.ranks();

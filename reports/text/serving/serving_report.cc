@@ -97,13 +97,12 @@ TitledTable answer_table(const ServingResult& result) {
 }
 
 TitledTable parts_table(const ServingPool& pool) {
-  TitledTable table{
-      fmt::format("A {} of {}: {} for {} tokens of {} {}", pool.name == "prefill" ? "full step" : "step",
-                  pool.name == "both" ? "decode" : pool.name, duration(pool.step_s), number(pool.tokens_per_step),
-                  pool.gpus_per_instance, pool.gpus_per_instance == 1 ? "GPU" : "GPUs"),
-      "part | >time | >share | >hidden | bound by",
-      {},
-      ""};
+  TitledTable table{fmt::format("A step of {}: {} for {} tokens of {} {}", pool.name == "both" ? "decode" : pool.name,
+                                duration(pool.step_s), number(pool.tokens_per_step), pool.gpus_per_instance,
+                                pool.gpus_per_instance == 1 ? "GPU" : "GPUs"),
+                    "part | >time | >share | >hidden | bound by",
+                    {},
+                    ""};
   for (const model::ServingPart& part : pool.parts)
     table.rows.push_back({part.name, duration(part.seconds), pool.step_s > 0 ? percent(part.seconds / pool.step_s) : "",
                           part.hidden_s > 0 ? duration(part.hidden_s) : "", std::string(model::to_string(part.bound))});

@@ -74,9 +74,22 @@ double Deployment::steady_tpot(double batch) const {
          launch_share(batch);
 }
 
+// Passes of a pool for prefill hold what arrived during the one before. On GPUs that decode, too, as many requests end
+// in a step as others begin.
+double Deployment::prompts_of_rank(double batch, double tpot) const {
+  const PoolModel &model = *prefill_.model, &decode = *decode_.model;
+  const double output = decode.request().output;
+  if (!disaggregated()) return batch / decode_.ranks() * decode.tokens_per_step() / output * model.chunks();
+  constexpr int rounds = 32;
+  const double rate = batch / (output * tpot) * model.chunks() / prefill_.ranks(), most = model.prompts_of_pass();
+  double arrive = 0;
+  for (int i = 0; i < rounds; ++i) arrive = std::min(most, rate * model.prompt_pass_seconds(arrive));
+  return arrive;
+}
+
 // A prompt waits for the rest of the pass or step that runs, and for those of others that do not fit in the next; then
-// its chunks are computed one a pass. Passes of a pool for prefill hold what arrived during the one before. Without
-// one, a decode step follows each pass, or has the prompts. Nothing runs where no other request is in flight.
+// its chunks are computed one a pass. Without a pool for prefill a decode step follows each pass, or has the prompts.
+// Nothing runs where no other request is in flight.
 double Deployment::steady_ttft(double batch, double tpot) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
@@ -88,14 +101,11 @@ double Deployment::steady_ttft(double batch, double tpot) const {
            decode.added_seconds(of_rank, std::clamp(prompts, 1.0, most), std::clamp(prompts, 1 / groups, 1.0));
   };
   const double between = disaggregated() || mixes() ? 0 : decode.step_seconds(of_rank);
-  double arrive = of_rank * decode.tokens_per_step() / output * chunks;  // on a rank in a step
+  const double arrive = prompts_of_rank(batch, tpot);
   double busy = std::clamp(of_rank * groups - 1, 0.0, 1.0);
   double use = arrive / most;
   if (disaggregated()) {
-    constexpr int rounds = 32;
     const double rate = batch / (output * tpot) * chunks / prefill_.ranks();
-    arrive = 0;
-    for (int i = 0; i < rounds; ++i) arrive = rate * pass(std::min(arrive, most));
     busy = std::min(1.0, rate * groups * pass(0));
     use = rate * pass(most) / most;
   }
@@ -199,6 +209,7 @@ ServingState Deployment::wave(double concurrency) const {
     const double last = rest > batch_rounding * state.batch ? period(wave_times(rest)) : 0;
     state.requests = *requests_ / (full * period(times) + last);
   }
+  state.prompts = std::min(prefill_.model->prompts_of_pass(), std::max(1.0, state.batch / prefill_.ranks()));
   state.ttft = times.ttft + (together / state.batch - 1) * period(times);
   return state;
 }
@@ -220,6 +231,7 @@ ServingState Deployment::state(double concurrency) const {
   state.batch = batch;
   state.tpot = steady_tpot(batch);
   state.requests = batch / (output * state.tpot);
+  state.prompts = state.fed ? prefill_.model->prompts_of_pass() : prompts_of_rank(batch, state.tpot);
   state.ttft = concurrency / state.requests - output * state.tpot;
   return state;
 }

@@ -22,6 +22,7 @@ struct ServingState {
   double tpot = 0;      // of a request
   double ttft = 0;      // the same, with what it waits for space and for prompts before it
   double requests = 0;  // that end per second
+  double prompts = 0;   // of a rank of the pool for prefill in a pass, or chunks of them, in the mean
   bool full = false;    // as many are in flight as there is space for, or more
   bool fed = false;     // prefill starts fewer than could decode
 };
@@ -67,6 +68,7 @@ class Deployment {
   bool mixes() const;
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
+  double prompts_of_rank(double batch, double tpot) const;
   RequestTimes wave_times(double batch) const;
   double period(const RequestTimes& times) const;
   double in_flight(double batch) const;

@@ -84,6 +84,10 @@ TEST(Serving, PromptsQueueBeforeAPoolThatIsTooSmall) {
   EXPECT_NEAR(twice.output_tokens_per_s, many.output_tokens_per_s, 0.02 * many.output_tokens_per_s);
   EXPECT_NEAR(twice.ttft_s - many.ttft_s, 2000 / (many.output_tokens_per_s / 1024), 0.1 * twice.ttft_s);
   EXPECT_GT(many.ttft_s, many.pools.at(0).step_s);
+  EXPECT_NEAR(many.pools.at(0).tokens_per_step, 16384, 1);  // full passes of four prompts
+  const ServingResult few = with("16");
+  EXPECT_GT(few.ttft_s, few.pools.at(0).step_s);
+  EXPECT_LT(few.pools.at(0).step_s, many.pools.at(0).step_s);
 }
 
 TEST(Serving, LimitsOfTheFirstTokenHoldAtTheLoad) {
