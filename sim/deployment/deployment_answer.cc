@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <utility>
 
@@ -34,6 +35,21 @@ model::Result<void> add_interval(DeploymentOption& option, unsigned threads) {
     DeploymentGoal goal = option.goal;
     if (goal.usd_per_gpu_hour) *goal.usd_per_gpu_hour *= prices[i];
     option.value_draws.push_back(value_of(best.plan, result, goal).value_or(best.value));
+  }
+  return {};
+}
+
+// Gives plans that leave it open their requests in flight, of which limits that hold in a share of the cases decide, so
+// that `serve` predicts the same.
+model::Result<void> state_requests(const DeploymentOption& option, std::vector<RankedDeployment>& deployments) {
+  const ServingPredictor serving(option.on.inputs, option.goal.margin);
+  for (RankedDeployment& one : deployments) {
+    auto& requests = one.plan.inference.concurrency;
+    if (requests > 0) continue;
+    requests = std::max<std::int64_t>(1, static_cast<std::int64_t>(one.result.concurrency));
+    one.result = TRY(serving.predict(one.plan));
+    one.result.constants.clear();
+    one.value = value_of(one.plan, one.result, option.goal).value_or(one.value);
   }
   return {};
 }
@@ -84,6 +100,7 @@ model::Result<void> search_option(const DeploymentAnswer& answer, DeploymentOpti
     const auto drawn = TRY(draw_serving_interval(inputs, found->best.front().result, draws));
     option.goal.margin = margin_of(inputs.plan, drawn, answer.confidence);
     found = search();
+    if (found) TRY(state_requests(option, found->best));
   }
   if (found) {
     option.search = std::move(*found);

@@ -54,18 +54,17 @@ class Deployment {
   double ttft_unloaded() const { return ttft_; }  // of a request that waits for nothing
   double worst_step(double batch) const;
 
-  // Returns the times of `batch` requests that decode; in steady state the time per token holds prefill_share().
+  // Returns the times of `batch` requests that decode; that per token holds the prefill of others on the same GPUs.
   RequestTimes times(double batch) const;
-  // Returns the seconds per token that the prefill of others takes, and of it waits of steps with prompts for the host.
-  double prefill_share(double batch) const;
-  double launch_share(double batch) const;
   // Returns the share of the decoding GPUs' time that decodes; without disaggregation prefill has the rest.
   double decode_share(const ServingState& state) const;
-  // Returns the requests whose prompts the pool for prefill can compute per second.
-  double prefill_requests_per_s() const;
 
  private:
   bool mixes() const;
+  // Return the seconds per token that the prefill of others takes, and in which steps with prompts wait for the host.
+  double prefill_share(double batch) const;
+  double launch_share(double batch) const;
+  double prefill_requests_per_s() const;  // that the pool for prefill can compute
   double steady_tpot(double batch) const;
   double steady_ttft(double batch, double tpot) const;
   double prompts_of_rank(double batch, double tpot) const;
