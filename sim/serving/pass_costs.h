@@ -126,6 +126,8 @@ class PassCosts {
 
   // Returns whether the engine computes prompts in the steps of requests that decode.
   bool mixes_prompts() const { return mixes_prompts_; }
+  // Returns whether groups of attention data parallelism divide the tokens of a chunk.
+  bool shares_chunks() const { return shares_chunks_; }
   // Returns whether GEMMs read weights of that format with activations in 16 bits: where the device has no such GEMMs,
   // or the profile does not state what they cost.
   bool weights_only(model::Precision weights) const;
@@ -154,7 +156,7 @@ class PassCosts {
     double wide_from = 0, most = 0;
     std::int64_t wide_step = 0;
   } graphs_;
-  bool mixes_prompts_ = true, static_casts_ = false;
+  bool mixes_prompts_ = true, static_casts_ = false, shares_chunks_ = false;
   mutable model::Memo<std::string, model::Result<Communication>> communications_;
   mutable model::Memo<std::string, std::shared_ptr<const BlockCost>> blocks_;
   mutable model::Memo<std::string, std::shared_ptr<const model::ServedRanks>> expert_ranks_;

@@ -173,13 +173,13 @@ PassShape PoolModel::decode_shape(std::int64_t requests, std::int64_t rows) cons
 }
 
 // A prompt is computed in equal chunks; the tokens before one are those of the mean chunk.
-PassShape PoolModel::prompt_shape(std::int64_t requests) const {
+PassShape PoolModel::prompt_shape(std::int64_t requests, std::int64_t chunks) const {
   const double computed = computed_tokens(request_.input, plan_.inference.prefix_hit_rate);
-  const double each = computed / static_cast<double>(chunks_);
+  const double each = computed / static_cast<double>(chunks);
   return {.kind = Kind::prefill,
           .requests = requests,
           .new_tokens = std::max<std::int64_t>(1, std::llround(each)),
-          .cached_tokens = request_.input - computed + each * static_cast<double>(chunks_ - 1) / 2};
+          .cached_tokens = request_.input - computed + each * static_cast<double>(chunks - 1) / 2};
 }
 
 std::shared_ptr<const BlockCost> PoolModel::block(const PassShape& shape, BlockKind kind) const {
@@ -339,16 +339,21 @@ std::vector<std::int32_t> PoolModel::constants(double batch) const {
   return {all.begin(), all.end()};
 }
 
-// A pass takes as many prompts as fit in a chunk, or a part of one. What it reads of a cached prefix is bounded, too
-// (vLLM, vllm/v1/attention/backends/mla/common.py: a workspace of 64K tokens).
+// A full pass takes as many prompts as fit in the stated tokens, or a part of one. Of chunks that groups share, each
+// rank computes its part. What it reads of a cached prefix is bounded, too (vLLM,
+// vllm/v1/attention/backends/mla/common.py: a workspace of 64K tokens).
 void PoolModel::find_prefill() {
   const double computed = std::max(1.0, computed_tokens(request_.input, plan_.inference.prefix_hit_rate));
   const auto stated = static_cast<double>(plan_.inference.chunked_prefill_tokens);
-  chunk_ = kind_ == model::PoolKind::prefill || stated == 0 ? std::max(stated, prefill_batch) : stated;
-  chunks_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(computed / chunk_)));
-  const double most = computed < request_.input ? most_read / request_.input : chunk_;
-  prefill_shape_ =
-      prompt_shape(std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(chunk_ / computed, most))));
+  const bool apart = kind_ == model::PoolKind::prefill || stated == 0;
+  const double full = apart ? std::max(stated, prefill_batch) : stated;
+  const auto groups = static_cast<double>(instance_.attention_data);
+  chunk_ = !apart && costs_.shares_chunks() ? std::max(1.0, std::floor(stated / groups)) : full;
+  const auto chunks_of = [&](double tokens) { return static_cast<std::int64_t>(std::ceil(computed / tokens)); };
+  chunks_ = chunks_of(chunk_);
+  const double most = computed < request_.input ? most_read / request_.input : full;
+  const auto held = static_cast<std::int64_t>(std::min(full / computed, most));
+  prefill_shape_ = prompt_shape(std::max<std::int64_t>(1, held), chunks_of(full));
   prefill_.time = pass(prefill_shape_);
   prefill_.tokens = static_cast<double>(prefill_shape_.requests * prefill_shape_.new_tokens);
   prefill_.launches = launch_seconds(prompt_shape(1));

@@ -128,7 +128,8 @@ class PoolModel {
   void find_prefill();
   // With as many rows as requests, or with those of a captured batch.
   PassShape decode_shape(std::int64_t requests, std::int64_t rows = 0) const;
-  PassShape prompt_shape(std::int64_t requests) const;
+  PassShape prompt_shape(std::int64_t requests, std::int64_t chunks) const;
+  PassShape prompt_shape(std::int64_t requests) const { return prompt_shape(requests, chunks_); }
   std::shared_ptr<const BlockCost> block(const PassShape& shape, model::BlockKind kind) const;
   PassTime layer(const PassShape& shape, model::BlockKind kind) const;
   PassTime pass(const PassShape& shape) const;

@@ -59,6 +59,12 @@ double Deployment::prefill_share(double batch) const {
 
 bool Deployment::mixes() const { return !disaggregated() && chunked_ && decode_.model->costs().mixes_prompts(); }
 
+double Deployment::most_prompts() const {
+  const PoolModel& model = *prefill_.model;
+  const bool stated = !disaggregated() && chunked_;
+  return stated ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+}
+
 double Deployment::launch_share(double batch) const {
   if (!mixes()) return 0;
   const PoolModel& model = *decode_.model;
@@ -94,7 +100,7 @@ double Deployment::steady_ttft(double batch, double tpot) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, chunks = model.chunks();
   const auto groups = static_cast<double>(model.instance().attention_data);
-  const double most = mixes() ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+  const double most = most_prompts();
   const auto pass = [&](double prompts) {
     if (!mixes()) return model.prompt_pass_seconds(prompts);
     return decode.step_seconds(of_rank) +
@@ -124,7 +130,7 @@ double Deployment::steady_ttft(double batch, double tpot) const {
 RequestTimes Deployment::wave_times(double batch) const {
   const PoolModel &model = *prefill_.model, &decode = *decode_.model;
   const double of_rank = batch / decode_.ranks(), output = decode.request().output, step = decode.step_seconds(of_rank);
-  const double most = mixes() ? std::max(1.0, model.chunk_tokens() / model.tokens_of_chunk()) : model.prompts_of_pass();
+  const double most = most_prompts();
   const double prompts = std::max(1.0, batch / prefill_.ranks()), held = std::min(most, prompts);
   const double passes = std::ceil(prompts * model.chunks() / held - batch_rounding);
   const double pass = mixes() ? decode.step_seconds(of_rank / 2) + decode.added_seconds(of_rank / 2, held, 1)

@@ -61,6 +61,7 @@ class Deployment {
 
  private:
   bool mixes() const;
+  double most_prompts() const;  // of a rank in a pass
   // Return the seconds per token that the prefill of others takes, and in which steps with prompts wait for the host.
   double prefill_share(double batch) const;
   double launch_share(double batch) const;

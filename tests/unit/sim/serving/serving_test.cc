@@ -296,6 +296,26 @@ TEST(Serving, RanksThatShareExpertsWaitForPromptsOfOthers) {
   EXPECT_GT(on_one_of_eight, 2 * everywhere / 8);
 }
 
+// 8,192 tokens of 144 groups are 56 of each: SGLang computes a prompt of 4,383 tokens in 79 passes, others in one. GPUs
+// that do nothing else take all of them.
+TEST(Serving, GroupsDivideTheTokensOfAChunk) {
+  const auto pool_with = [](double shared) {
+    Inputs inputs = serving_inputs(deepseek_decode_unit, "h800");
+    auto constants = inputs.profile.parameters();
+    constants.push_back({"serving.shared_chunks", shared, "1", model::Evidence::assumed, "this test"});
+    inputs.profile = model::Profile("of an engine", "", std::move(constants), inputs.profile.devices());
+    inputs.routing = std::make_shared<RoutingMemo>();
+    const auto costs = PassCosts::make(inputs).value();
+    const auto pool = PoolModel::make(inputs, *costs, inputs.plan, model::PoolKind::both).value();
+    return std::pair(pool->chunks(), pool->prefill_seconds_per_token());
+  };
+  const auto [one, alone] = pool_with(0);
+  const auto [many, shared] = pool_with(1);
+  EXPECT_EQ(one, 1);
+  EXPECT_EQ(many, 79);
+  EXPECT_EQ(shared, alone);
+}
+
 TEST(Serving, StagesOfAPipelineFollowEachOther) {
   const std::vector<std::string> two = {"parallelism.tensor=4", "parallelism.pipeline=2"};
   const ServingResult wide = served(llama_node, "h100", {"inference.concurrency=1"});
