@@ -212,12 +212,10 @@ model::Result<void> check_unread(const model::Plan& plan, const model::Architect
   if (architecture.experts.routed_experts > 0) return {};
   const auto copies = [&](PoolKind kind) { return model::instance_of(plan, kind).redundant_experts > 0; };
   const auto halves = [&](PoolKind kind) { return model::instance_of(plan, kind).two_micro_batches; };
-  const auto place = plan.places.find("inference.dispatch");
-  const bool dispatches = place != plan.places.end() && place->second.implied_by.empty() && s.dispatch != "auto";
   for (const auto& [key, is_unread] :
        {std::pair("inference.redundant_experts", copies(PoolKind::prefill) || copies(PoolKind::decode)),
         std::pair("inference.two_micro_batches", halves(PoolKind::prefill) || halves(PoolKind::decode)),
-        std::pair("inference.expert_imbalance", s.expert_imbalance != 1), std::pair("inference.dispatch", dispatches)})
+        std::pair("inference.expert_imbalance", s.expert_imbalance != 1)})
     if (is_unread) return unread(key, fmt::format("{} has no experts", architecture.name), "leave it out");
   return {};
 }

@@ -199,8 +199,8 @@ TEST(Serving, WhatDoesNotFitIsRefusedWithWhatWould) {
 }
 
 TEST(Serving, KeysOfExpertsAreRefusedOfADenseModel) {
-  for (const char* setting : {"inference.redundant_experts=8", "inference.two_micro_batches=true",
-                              "inference.expert_imbalance=1.2", "inference.dispatch=deepep-2025-06"}) {
+  for (const char* setting :
+       {"inference.redundant_experts=8", "inference.two_micro_batches=true", "inference.expert_imbalance=1.2"}) {
     const model::Error error = refused(llama_node, "h100", {setting});
     EXPECT_EQ(error.key, std::string(setting).substr(0, std::string(setting).find('=')));
     EXPECT_THAT(error.message, testing::HasSubstr("has no experts"));
