@@ -6,8 +6,6 @@
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "model/base/parameter_file.h"
 #include "model/base/si_unit.h"

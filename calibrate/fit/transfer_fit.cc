@@ -6,7 +6,6 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>

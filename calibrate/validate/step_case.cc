@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "calibrate/measurement/csv_table.h"
 #include "calibrate/toml/table_reader.h"
-#include "model/plan/plan.h"
 
 namespace plumbline::calibrate {
 namespace {

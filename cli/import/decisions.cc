@@ -5,9 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
-#include <map>
-#include <optional>
 
 #include "cli/inputs.h"
 #include "reports/text/table.h"

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "model/graph/builder.h"
 #include "model/layers/context.h"

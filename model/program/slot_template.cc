@@ -7,12 +7,10 @@
 #include <optional>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "model/cost/operator_class.h"
 #include "model/graph/graph.h"
 #include "model/memory/stage_tensors.h"
-#include "model/program/program.h"
 
 namespace plumbline::model {
 

@@ -6,9 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
-#include <map>
 #include <numeric>
-#include <optional>
 #include <tuple>
 #include <utility>
 

@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "model/schedule/evaluate.h"
-
 namespace plumbline::model {
 namespace {
 

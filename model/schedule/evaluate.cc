@@ -4,9 +4,6 @@
 #include <cassert>
 #include <limits>
 #include <map>
-#include <utility>
-
-#include "model/schedule/schedule_table.h"
 
 namespace plumbline::model {
 

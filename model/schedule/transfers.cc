@@ -1,6 +1,5 @@
 #include "model/schedule/transfers.h"
 
-#include <algorithm>
 #include <cassert>
 
 namespace plumbline::model {

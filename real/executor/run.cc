@@ -5,15 +5,12 @@
 #include <limits>
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "model/base/error.h"
 #include "model/plan/layout.h"
 #include "model/program/compile.h"
 #include "real/executor/agreement.h"
 #include "real/executor/step/step_executor.h"
 #include "real/executor/training/prefetch.h"
-#include "real/executor/training/trainer.h"
 #include "real/executor/training/training_step.h"
 
 namespace plumbline::real {

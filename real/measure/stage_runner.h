@@ -3,8 +3,6 @@
 // and a communicator of the plan's ranks or one that emulates them.
 #pragma once
 
-#include <cstddef>
-
 #include "real/executor/communicator.h"
 #include "real/executor/device.h"
 #include "real/measure/runner.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "model/cost/measured_operators.h"
 #include "model/cost/operator_class.h"

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <string_view>
 
 #include "model/base/version.h"

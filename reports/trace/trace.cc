@@ -11,14 +11,10 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "model/base/version.h"
-#include "model/result/timeline.h"
 #include "reports/text/table.h"
 #include "reports/trace/gzip.h"
 

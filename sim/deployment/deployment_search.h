@@ -2,7 +2,6 @@
 // which ratio, the tokens of a step, and the batch. docs/serving.md describes the space and what is cut.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>

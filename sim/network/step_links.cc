@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <map>
 #include <numeric>
 #include <set>
 #include <span>
-#include <utility>
 
 #include "model/plan/layout.h"
-#include "sim/network/traffic.h"
 
 namespace plumbline::sim {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "model/program/program.h"
 #include "sim/step/segment_time.h"

@@ -2,10 +2,8 @@
 // plan are bound member by member, or visited by the list that reads them, so that no plan key is left out.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 

@@ -2,7 +2,6 @@
 // share a predictor between them; simulate() makes one for a single plan.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>

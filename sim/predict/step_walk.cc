@@ -1,16 +1,10 @@
 #include "sim/predict/step_walk.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "sim/predict/detail/overlap_clock.h"
-#include "sim/predict/step_recurrence.h"
-#include "sim/step/step_end.h"
 
 namespace plumbline::sim {
 

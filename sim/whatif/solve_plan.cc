@@ -11,9 +11,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
-#include "model/plan/plan.h"
 #include "sim/predict/predictor_pool.h"
 #include "sim/whatif/range.h"
 

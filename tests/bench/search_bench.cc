@@ -2,9 +2,6 @@
 // degrees and even experts; Llama-3-405B is searched over its whole space.
 #include <benchmark/benchmark.h>
 
-#include <string>
-#include <vector>
-
 #include "model/architecture/load_architecture.h"
 #include "sim/search/search.h"
 #include "tests/support/step_inputs.h"

@@ -1,14 +1,10 @@
 // The table of constants (model/profile/constants.def): it covers every shipped profile, something reads each of its
 // names, and a profile with a wrong value for any of them is refused with file and line.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "model/profile/constant_rules.h"
 #include "model/profile/profile.h"

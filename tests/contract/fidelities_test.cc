@@ -2,7 +2,6 @@
 // links.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "model/base/text_file.h"
 #include "model/economics/ownership.h"

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
 #include "model/base/text_file.h"
 #include "tests/support/inputs.h"

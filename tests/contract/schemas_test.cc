@@ -1,6 +1,5 @@
 // The JSON Schemas of the outputs (reports/schema) and the code that writes them. What the verbs write is validated by
 // outputs_test.py.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

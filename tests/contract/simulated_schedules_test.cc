@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "model/schedule/schedule.h"
 #include "tests/support/step_inputs.h"

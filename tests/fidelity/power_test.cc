@@ -2,9 +2,6 @@
 // gives what it gave.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
 #include <string>
 #include <vector>
 

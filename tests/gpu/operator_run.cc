@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <utility>
 
 #include "model/base/random.h"

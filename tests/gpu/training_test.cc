@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "real/cuda/comm/communicator.h"

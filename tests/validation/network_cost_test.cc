@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <Eigen/Dense>
-#include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "model/economics/ownership.h"
 #include "tests/support/published.h"

@@ -6,7 +6,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "model/base/error.h"
 #include "real/bootstrap/detail/frame.h"

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <variant>
 
 #include "real/cuda/comm/dispatch_layout.h"
 #include "real/cuda/device/buffer.h"

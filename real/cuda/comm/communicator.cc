@@ -1,11 +1,9 @@
 #include "real/cuda/comm/communicator.h"
 
-#include <string>
 #include <utility>
 
 #include "model/cost/operator_class.h"
 #include "real/cuda/comm/local_all_to_all.h"
-#include "real/cuda/comm/nccl/other_ranks.h"
 #include "real/cuda/comm/stand_ins.h"
 
 namespace plumbline::real::cuda {

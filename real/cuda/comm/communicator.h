@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "model/base/error.h"
 #include "real/cuda/comm/nccl/other_ranks.h"

@@ -1,7 +1,5 @@
 // One rank of a plan for many, on one GPU: the work of its peers is emulated, and there are no waits for them.
-#include <algorithm>
 #include <string>
-#include <utility>
 
 #include "model/cost/operator_class.h"
 #include "real/cuda/comm/communicator.h"

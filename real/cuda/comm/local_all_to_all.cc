@@ -1,7 +1,5 @@
 #include "real/cuda/comm/local_all_to_all.h"
 
-#include <string>
-
 #include "real/cuda/comm/calls.h"
 
 namespace plumbline::real::cuda {

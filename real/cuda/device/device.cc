@@ -6,11 +6,8 @@
 #include <array>
 #include <cassert>
 #include <cstddef>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include "real/cuda/device/buffer.h"
 #include "real/cuda/device/detail/host_copy.h"
 #include "real/cuda/device/detail/parameters.h"
 #include "real/cuda/device/detail/stream_queue.h"

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "real/cuda/measure/case_runner.h"
 #include "real/executor/control_channel.h"

@@ -1,8 +1,6 @@
 // GEMMs of training, in BF16 and in FP8 with scales per tensor or per block; groups run one after the other.
-#include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "real/cuda/measure/gemm_data.h"

@@ -2,16 +2,13 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <numeric>
-#include <vector>
 
 #include "real/cuda/kernels/arithmetic.h"
 #include "real/cuda/kernels/fill.h"
 #include "real/cuda/measure/comparison.h"
 #include "real/cuda/measure/transfer.h"
-#include "real/cuda/vendor/cublaslt.h"
 
 namespace plumbline::real::cuda {
 

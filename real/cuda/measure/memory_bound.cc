@@ -1,7 +1,6 @@
 // RMSNorm, SwiGLU, quantization and permutation as operations: rows of BF16 in, rows out, by the kernels of a step.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <vector>

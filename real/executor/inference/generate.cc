@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <sstream>
 #include <utility>
 

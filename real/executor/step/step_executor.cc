@@ -16,9 +16,7 @@
 #include "real/executor/step/detail/plan_support.h"
 #include "real/executor/step/detail/slot_launcher.h"
 #include "real/executor/step/parameter_part.h"
-#include "real/executor/step/rank_state.h"
 #include "real/executor/step/step_timeline.h"
-#include "real/executor/training/training_step.h"
 
 namespace plumbline::real {
 

@@ -14,7 +14,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "model/base/text_file.h"
 #include "real/executor/agreement.h"

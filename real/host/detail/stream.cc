@@ -4,7 +4,6 @@
 #include <deque>
 #include <exception>
 #include <thread>
-#include <utility>
 #include <variant>
 
 #include "real/host/operators/operators.h"

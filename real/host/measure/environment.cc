@@ -5,7 +5,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <thread>

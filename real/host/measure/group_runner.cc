@@ -1,7 +1,5 @@
 // Times the operators of a group of ranks: dispatch and combine of expert tokens, collectives of an optimizer.
-#include <algorithm>
 #include <map>
-#include <utility>
 
 #include "real/host/buffer.h"
 #include "real/host/measure/runner.h"

@@ -1,5 +1,4 @@
 // Times the gap between two kernels of a stream: the queue, the clock, the record.
-#include <algorithm>
 #include <atomic>
 #include <thread>
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <string>
 #include <utility>
 
 #include "real/executor/infeasible.h"

@@ -1,7 +1,6 @@
 // Runs messages and collectives between ranks of this process.
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "real/host/measure/runner.h"
 

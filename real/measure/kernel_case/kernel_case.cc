@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <set>
 #include <sstream>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "real/cuda/kernels/limits.h"
 

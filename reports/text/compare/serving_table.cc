@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "reports/text/compare/validation_report.h"
 #include "reports/text/table.h"

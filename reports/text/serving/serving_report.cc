@@ -12,7 +12,6 @@
 #include "model/result/middle.h"
 #include "reports/quantities.h"
 #include "reports/text/step/describe.h"
-#include "reports/text/table.h"
 
 namespace plumbline::reports {
 namespace {

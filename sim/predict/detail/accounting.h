@@ -2,7 +2,6 @@
 // losses against it, and the constants behind the time. Breakdown and provenance are those of rank 0.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "model/architecture/metrics.h"

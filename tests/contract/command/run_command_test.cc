@@ -2,7 +2,6 @@
 // files left when it is killed.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "real/executor/training/checkpoint.h"
 #include "tests/support/command.h"

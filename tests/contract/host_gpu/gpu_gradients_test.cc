@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>

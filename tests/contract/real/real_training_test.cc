@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "tests/support/real/whole_training.h"

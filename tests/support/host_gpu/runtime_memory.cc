@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 #include "tests/support/host_gpu/runtime.h"
 #include "tests/support/host_gpu/stream.h"

@@ -1,7 +1,6 @@
 #include "tests/support/real/transport_contract.h"
 
 #include <cstddef>
-#include <utility>
 
 namespace plumbline::tests {
 

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "calibrate/components/load.h"
 #include "tests/support/inputs.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "model/economics/economics.h"
 
 namespace plumbline::model {

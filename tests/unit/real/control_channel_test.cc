@@ -7,7 +7,6 @@
 #include <chrono>
 #include <latch>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>

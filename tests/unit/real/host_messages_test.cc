@@ -1,7 +1,6 @@
 // Messages between stages, and the virtual clocks that they transfer from rank to rank.
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 #include "tests/support/real/host_ranks.h"

@@ -1,9 +1,6 @@
 // Host operators divided over several cores or streams have the result of one.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/support/real/host_operator.h"

@@ -6,8 +6,6 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/support/real/training.h"

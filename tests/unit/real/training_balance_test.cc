@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
 #include <vector>
 
 #include "real/executor/training/expert_balance.h"

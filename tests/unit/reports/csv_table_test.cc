@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "model/base/text.h"
 #include "reports/json/json.h"
 #include "tests/support/example_result.h"

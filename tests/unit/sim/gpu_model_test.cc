@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
-
 #include "tests/support/gpus.h"
 
 namespace plumbline::sim {

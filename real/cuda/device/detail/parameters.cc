@@ -1,7 +1,6 @@
 #include "real/cuda/device/detail/parameters.h"
 
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "real/cuda/kernels/cast.h"

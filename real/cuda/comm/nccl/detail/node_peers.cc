@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 #include <fstream>
-#include <memory>
 #include <set>
 
 #include "real/cuda/comm/nccl/peer_memory.h"

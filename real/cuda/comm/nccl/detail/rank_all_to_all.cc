@@ -1,7 +1,5 @@
 #include "real/cuda/comm/nccl/detail/rank_all_to_all.h"
 
-#include <utility>
-
 #include "real/cuda/comm/calls.h"
 #include "real/cuda/comm/nccl/detail/nccl_transport.h"
 #include "real/cuda/comm/nccl/detail/node_transport.h"
